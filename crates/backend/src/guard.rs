@@ -1,0 +1,50 @@
+//! The lock that keeps a second writer away for as long as an image is open.
+//!
+//! Image files take the byte-range locks of QEMU (`block/file-posix.c`, "raw_lock"), so that
+//! QEMU's tools and Scrim exclude each other too. They are open-file-description locks: a `flock`
+//! held this long would make `cryptsetup luksAddKey` wait for ever. Block devices are opened with
+//! `O_EXCL` instead.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use scrim_sys::lock::{Kind, is_excluded, try_lock};
+
+use crate::Access;
+
+/// First of the bytes that say "I use permission n".
+const USES: u64 = 100;
+/// First of the bytes that say "nobody else may use permission n".
+const DENIES: u64 = 200;
+
+/// QEMU's permissions by number.
+const CONSISTENT_READ: u64 = 0;
+const WRITE: u64 = 1;
+const RESIZE: u64 = 3;
+
+/// Takes the locks for `access`; they last until the file is closed.
+///
+/// # Errors
+/// `WouldBlock` when another program uses the file in a way that excludes this one.
+pub(crate) fn take(file: BorrowedFd<'_>, access: Access) -> io::Result<()> {
+    let uses: &[u64] = match access {
+        Access::ReadOnly => &[CONSISTENT_READ],
+        Access::ReadWrite => &[CONSISTENT_READ, WRITE],
+    };
+    let denies = [WRITE, RESIZE];
+    // First say what we are, then look at the others: of two that come at once at least one sees
+    // the other.
+    for byte in bytes(USES, uses).chain(bytes(DENIES, &denies)) {
+        try_lock(file, Kind::Shared, byte..byte + 1)?;
+    }
+    for byte in bytes(DENIES, uses).chain(bytes(USES, &denies)) {
+        if is_excluded(file, Kind::Exclusive, byte..byte + 1)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+    }
+    Ok(())
+}
+
+fn bytes(base: u64, permissions: &[u64]) -> impl Iterator<Item = u64> {
+    permissions.iter().map(move |permission| base + permission)
+}

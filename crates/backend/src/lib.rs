@@ -1,0 +1,91 @@
+//! Where ciphertext lives: a file, a block device or memory, behind one trait.
+//!
+//! A backend moves bytes and knows nothing of what they mean. It reports every failure as a
+//! [`BackendError`] that names the operation, the place and the next step.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod file;
+mod guard;
+mod header_lock;
+mod memory;
+
+use std::ops::Range;
+
+pub use error::{BackendError, Operation};
+pub use file::{Access, FileBackend};
+pub use header_lock::{HeaderLock, LockKind};
+pub use memory::MemoryBackend;
+
+/// When a write counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When later reads see it; [`Backend::flush`] makes it durable.
+    Cached,
+    /// When it survives a power cut (`FUA`).
+    Durable,
+}
+
+/// What a backend is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// Size in bytes. A file can grow or shrink under us: this is the size when it was opened.
+    pub size: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The smallest unit the storage itself writes, in bytes.
+    pub logical_block: u32,
+}
+
+/// A store of bytes, addressed in bytes, shared between threads.
+///
+/// Every method may be called from any thread at any time; a method returns when its work is done.
+/// Overlapping concurrent writes leave one of their results, sector by sector, as disks do.
+pub trait Backend: Send + Sync {
+    /// What it is.
+    fn info(&self) -> Info;
+
+    /// Fills `buffer` from `offset` (bytes).
+    ///
+    /// # Errors
+    /// When the range passes the end, or the storage fails.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Writes all of `data` at `offset` (bytes).
+    ///
+    /// # Errors
+    /// When the range passes the end, the backend is read-only or full, or the storage fails.
+    fn write_at(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), BackendError>;
+
+    /// Makes every write that has returned durable. Once it has failed it fails for good: the
+    /// kernel forgets which pages it could not write, so a later success would be a lie.
+    ///
+    /// # Errors
+    /// When this or an earlier flush failed.
+    fn flush(&self) -> Result<(), BackendError>;
+
+    /// Says that a range (bytes) is no longer needed. What it reads as afterwards is undefined.
+    ///
+    /// # Errors
+    /// When the storage fails. Storage that cannot discard does nothing, successfully.
+    fn discard(&self, range: Range<u64>) -> Result<(), BackendError>;
+
+    /// Makes a range (bytes) read as zeros.
+    ///
+    /// # Errors
+    /// As for [`Backend::write_at`].
+    fn write_zeroes(&self, range: Range<u64>, durability: Durability) -> Result<(), BackendError>;
+
+    /// Takes the lock under which LUKS headers are read and written, waiting a few seconds for
+    /// it, and holds it until the result is dropped.
+    ///
+    /// # Errors
+    /// When another program keeps the lock.
+    fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError>;
+}

@@ -1,0 +1,375 @@
+//! The command line: the one source of help, man page and shell completions.
+//!
+//! Verbs and option names are those of `cryptsetup(8)` where it has them.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use scrim_export::nbd::Address;
+
+use crate::runtime::VolumeName;
+
+/// Opens LUKS volumes without root and serves them as block devices.
+#[derive(Parser)]
+#[command(name = "scrim", version, about, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
+4 wrong device or file, 5 exists already or is in use.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make a new LUKS volume; what IMAGE held is lost
+    #[command(visible_alias = "luksFormat")]
+    Format(FormatArgs),
+    /// Unlock a volume and serve its plaintext over NBD
+    #[command(visible_aliases = ["luksOpen"])]
+    Open(OpenArgs),
+    /// Stop serving a volume, once its data is safe
+    #[command(visible_alias = "luksClose")]
+    Close(CloseArgs),
+    /// Tell about an open volume
+    Status(NameArgs),
+    /// Print an open volume's device-mapper table
+    Table(TableArgs),
+    /// List open volumes
+    List(ListArgs),
+    /// Show a LUKS header
+    #[command(visible_alias = "luksDump")]
+    Dump(DumpArgs),
+    /// Check a passphrase or key file without opening anything
+    TestPassphrase(TestArgs),
+    /// Tell by exit code whether IMAGE has a LUKS header
+    #[command(name = "isLuks", visible_alias = "is-luks")]
+    IsLuks(IsLuksArgs),
+    /// Print the UUID of a LUKS header
+    #[command(name = "luksUUID", visible_alias = "luks-uuid")]
+    LuksUuid(HeaderOnlyArgs),
+    /// Print the man page, or a shell's completions
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+}
+
+/// Where a key comes from.
+#[derive(Args, Clone, Default)]
+pub(crate) struct KeyArgs {
+    /// Read the key from FILE ("-": all of standard input) instead of asking for a passphrase
+    #[arg(long, short = 'd', value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Skip this many bytes of the key file
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) keyfile_offset: u64,
+    /// Use only this many bytes of the key file
+    #[arg(long, short = 'l', value_name = "BYTES")]
+    pub(crate) keyfile_size: Option<usize>,
+}
+
+impl KeyArgs {
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.key_file.as_deref()
+    }
+}
+
+/// Which LUKS version.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LuksType {
+    /// The newest, LUKS2
+    Luks,
+    /// LUKS1
+    Luks1,
+    /// LUKS2
+    Luks2,
+}
+
+/// How a passphrase becomes a key.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PbkdfType {
+    /// PBKDF2 (the only one of LUKS1)
+    Pbkdf2,
+    /// Argon2i
+    Argon2i,
+    /// Argon2id
+    Argon2id,
+}
+
+#[derive(Args)]
+pub(crate) struct FormatArgs {
+    /// File or block device; a file that does not exist is created with --size
+    pub(crate) image: PathBuf,
+    /// Key file, as --key-file
+    #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
+    pub(crate) positional_key: Option<PathBuf>,
+    /// Create IMAGE with this size in bytes; K, M, G and T stand for powers of 1024
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) size: Option<u64>,
+    /// LUKS version
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Cipher, mode and IV of the data
+    #[arg(long, short, default_value = "aes-xts-plain64")]
+    pub(crate) cipher: String,
+    /// Size of the volume key in bits (XTS splits it in two)
+    #[arg(long, short = 's', default_value_t = 512, value_name = "BITS")]
+    pub(crate) key_size: u32,
+    /// Hash of the key slots' anti-forensic splitter, of PBKDF2 and of the key digest
+    #[arg(long, default_value = "sha256")]
+    pub(crate) hash: String,
+    /// Encryption sector in bytes (LUKS2; default: 4096 where size and device allow)
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) sector_size: Option<u32>,
+    /// Keep the header in FILE instead of on IMAGE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// Where the data starts on IMAGE, in 512-byte sectors
+    #[arg(long, short, value_name = "SECTORS")]
+    pub(crate) offset: Option<u64>,
+    /// Label (LUKS2)
+    #[arg(long, default_value = "")]
+    pub(crate) label: String,
+    /// Subsystem (LUKS2)
+    #[arg(long, default_value = "")]
+    pub(crate) subsystem: String,
+    /// UUID of the volume (default: a new one)
+    #[arg(long)]
+    pub(crate) uuid: Option<String>,
+    /// How the passphrase becomes a key (default: argon2id for LUKS2, pbkdf2 for LUKS1)
+    #[arg(long, value_enum)]
+    pub(crate) pbkdf: Option<PbkdfType>,
+    /// How long unlocking may take on this machine, in milliseconds
+    #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
+    pub(crate) iter_time: u32,
+    /// Most memory for Argon2, in KiB
+    #[arg(long, value_name = "KIB")]
+    pub(crate) pbkdf_memory: Option<u32>,
+    /// Most threads for Argon2
+    #[arg(long, value_name = "N")]
+    pub(crate) pbkdf_parallel: Option<u32>,
+    /// Use exactly this cost instead of measuring
+    #[arg(long, value_name = "N")]
+    pub(crate) pbkdf_force_iterations: Option<u32>,
+    /// Put the key into this slot
+    #[arg(long, short = 'S', value_name = "N", default_value_t = 0)]
+    pub(crate) key_slot: u8,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct OpenArgs {
+    /// File or block device with the volume; with --table the NAME
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: PathBuf,
+    /// Name of the open volume
+    #[arg(required_unless_present_any = ["test_passphrase", "table"])]
+    pub(crate) name: Option<VolumeName>,
+    /// LUKS version that is expected
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Refuse writes
+    #[arg(long, short)]
+    pub(crate) readonly: bool,
+    /// Take the header from FILE instead of IMAGE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// Pass discards on; shows which parts of the volume are unused
+    #[arg(long)]
+    pub(crate) allow_discards: bool,
+    /// Serve on unix:PATH or on a loopback address like 127.0.0.1:10809 (default: a private socket)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) nbd: Option<Address>,
+    /// Stay in the foreground and log to standard error
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Only check the passphrase
+    #[arg(long)]
+    pub(crate) test_passphrase: bool,
+    /// Run a table from FILE ("-": standard input) instead of a LUKS header: `open --table FILE NAME`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "header", "key_slot", "test_passphrase"])]
+    pub(crate) table: Option<PathBuf>,
+    /// How often to ask for a passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) perf: PerfArgs,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+/// dm-crypt's performance flags; they are part of the table.
+#[derive(Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "dm-crypt's flags are independent of each other"
+)]
+pub(crate) struct PerfArgs {
+    /// Set same_cpu_crypt in the table
+    #[arg(long = "perf-same_cpu_crypt")]
+    pub(crate) same_cpu_crypt: bool,
+    /// Set submit_from_crypt_cpus in the table
+    #[arg(long = "perf-submit_from_crypt_cpus")]
+    pub(crate) submit_from_crypt_cpus: bool,
+    /// Set no_read_workqueue in the table
+    #[arg(long = "perf-no_read_workqueue")]
+    pub(crate) no_read_workqueue: bool,
+    /// Set no_write_workqueue in the table
+    #[arg(long = "perf-no_write_workqueue")]
+    pub(crate) no_write_workqueue: bool,
+    /// Set high_priority in the table
+    #[arg(long = "perf-high_priority")]
+    pub(crate) high_priority: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CloseArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// Close even while clients are connected; they are disconnected
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct NameArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TableArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// Print the volume key instead of zeros
+    #[arg(long)]
+    pub(crate) showkeys: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Print JSON
+    #[arg(long, visible_alias = "dump-json-metadata")]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// How often to ask for a passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct IsLuksArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// LUKS version that is expected
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Say what was found
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HeaderOnlyArgs {
+    /// File or block device with the header
+    pub(crate) image: PathBuf,
+    /// Take the header from FILE instead of IMAGE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+}
+
+impl HeaderOnlyArgs {
+    pub(crate) fn header_path(&self) -> &Path {
+        self.header.as_deref().unwrap_or(&self.image)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct GenerateArgs {
+    /// What to print
+    #[arg(value_enum)]
+    pub(crate) what: Generated,
+}
+
+/// What can be generated from the command line's definition.
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Generated {
+    /// The man page
+    Man,
+    /// Completions for bash
+    Bash,
+    /// Completions for zsh
+    Zsh,
+    /// Completions for fish
+    Fish,
+}
+
+/// A size in bytes, with an optional suffix for a power of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let usage = || "give a number of bytes, or one with K, M, G or T, like 512M".to_owned();
+    let upper = text.to_ascii_uppercase();
+    let short = upper.trim_end_matches("IB").trim_end_matches('B');
+    let (digits, shift) = match short.char_indices().next_back() {
+        Some((at, 'K')) => (&short[..at], 10),
+        Some((at, 'M')) => (&short[..at], 20),
+        Some((at, 'G')) => (&short[..at], 30),
+        Some((at, 'T')) => (&short[..at], 40),
+        _ => (short, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| usage())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|&size| size <= i64::MAX as u64)
+        .ok_or_else(|| "the size is larger than any file can be".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_suffixes() {
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("12345"), Ok(12345));
+        for wrong in ["", "G", "1X", "-1", "1.5G", "99999999999T"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! `scrim close NAME`.
+
+use crate::args::CloseArgs;
+use crate::control::{Client, Request};
+use crate::error::CliError;
+use crate::runtime::RuntimeDir;
+
+pub(crate) fn run(args: &CloseArgs) -> Result<(), CliError> {
+    let request = if args.force {
+        Request::CloseForced
+    } else {
+        Request::Close
+    };
+    Client::connect(&RuntimeDir::locate(), &args.name)?.ask(request)?;
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! `scrim format IMAGE`.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use scrim_backend::{Access, Backend, FileBackend};
+use scrim_crypt::{CipherSpec, SectorSize};
+use scrim_luks::kdf::{
+    Argon2Cost, Argon2Kind, DIGEST_TIME, Hash, Kdf, MachineLimits, calibrate_argon2,
+    calibrate_pbkdf2,
+};
+use scrim_luks::{Formatted, Layout, NewKeyslot, Placement, VolumeKey, luks1, luks2};
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::LuksDevice;
+
+use super::note;
+use crate::args::{FormatArgs, KeyArgs, LuksType, PbkdfType};
+use crate::error::{CliError, Exit};
+use crate::secret_input::{confirmed_in_capitals, new_passphrase};
+use crate::signature::Contents;
+
+/// Bytes of the volume key's digest.
+const DIGEST_LEN: usize = 32;
+
+pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
+    let request = Request::check(args)?;
+    let image = Place::find(&args.image, args.size)?;
+    let header = match &args.header {
+        // A header file that does not exist is made, as large as it needs to be.
+        Some(path) if path.symlink_metadata().is_err() => Some(Place::find(path, Some(0))?),
+        Some(path) => Some(Place::find(path, None)?),
+        None => None,
+    };
+    confirm(args, &image, header.as_ref(), &request)?;
+    let key_args = KeyArgs {
+        key_file: args.key.key_file.clone().or(args.positional_key.clone()),
+        ..args.key.clone()
+    };
+    let shown = args.image.display().to_string();
+    let passphrase = new_passphrase(&key_args, &shown)?;
+    let key = VolumeKey::generate(request.key_bytes)
+        .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+    let formatted = request.make(args, &image, header.as_ref(), &key, &passphrase.secret)?;
+    write(&formatted, &image, header.as_ref())?;
+    note(format_args!(
+        "{shown}: LUKS{} volume {} created",
+        formatted.header.version(),
+        formatted.header.uuid()
+    ));
+    Ok(())
+}
+
+/// The options that can be wrong, checked before anything is looked at.
+struct Request {
+    luks1: bool,
+    cipher: CipherSpec,
+    key_bytes: usize,
+    hash: Hash,
+    pbkdf: PbkdfType,
+    sector_size: Option<SectorSize>,
+    data_offset: Option<u64>,
+}
+
+impl Request {
+    fn check(args: &FormatArgs) -> Result<Self, CliError> {
+        let luks1 = args.r#type == LuksType::Luks1;
+        let cipher: CipherSpec = args
+            .cipher
+            .parse()
+            .map_err(|error| CliError::usage(format!("--cipher: {error}")))?;
+        let hash: Hash = args
+            .hash
+            .parse()
+            .map_err(|error| CliError::usage(format!("--hash: {error}")))?;
+        let sector_size =
+            match args.sector_size {
+                None => None,
+                Some(bytes) => Some(SectorSize::new(bytes).ok_or_else(|| {
+                    CliError::usage("--sector-size must be 512, 1024, 2048 or 4096")
+                })?),
+            };
+        let default = if luks1 {
+            PbkdfType::Pbkdf2
+        } else {
+            PbkdfType::Argon2id
+        };
+        let pbkdf = args.pbkdf.unwrap_or(default);
+        if luks1 && pbkdf != PbkdfType::Pbkdf2 {
+            return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
+        }
+        if luks1 && sector_size.is_some_and(|size| size.bytes() != 512) {
+            return Err(CliError::usage("LUKS1 has only --sector-size 512"));
+        }
+        if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
+            return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
+        }
+        let data_offset = match args.offset {
+            None => None,
+            Some(sectors) => Some(
+                sectors
+                    .checked_mul(512)
+                    .ok_or_else(|| CliError::usage("--offset is larger than any device"))?,
+            ),
+        };
+        Ok(Self {
+            luks1,
+            cipher,
+            key_bytes: (args.key_size / 8) as usize,
+            hash,
+            pbkdf,
+            sector_size,
+            data_offset,
+        })
+    }
+
+    fn version(&self) -> &'static str {
+        if self.luks1 { "LUKS1" } else { "LUKS2" }
+    }
+
+    /// Derives the key and lays out the header.
+    fn make(
+        &self,
+        args: &FormatArgs,
+        image: &Place,
+        header: Option<&Place>,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+    ) -> Result<Formatted, CliError> {
+        let device = header.unwrap_or(image);
+        let layout = Layout {
+            placement: match header {
+                Some(_) => Placement::Detached,
+                None => Placement::Attached,
+            },
+            device_len: device.size,
+            grows: header.is_some() && device.created(),
+            data_offset: self.data_offset,
+        };
+        let limits = MachineLimits::read();
+        let kdf = self.kdf(args, &limits)?;
+        let digest_iterations = calibrate_pbkdf2(self.hash, DIGEST_LEN, DIGEST_TIME)?;
+        let formatted = if self.luks1 {
+            let Kdf::Pbkdf2 { iterations, .. } = kdf else {
+                return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
+            };
+            let spec = luks1::FormatSpec {
+                cipher: self.cipher.clone(),
+                hash: self.hash,
+                digest_iterations,
+                iterations,
+                slot: Some(args.key_slot),
+                uuid: args.uuid.clone(),
+                layout,
+            };
+            luks1::format(&spec, key, passphrase)
+        } else {
+            let spec = luks2::FormatSpec {
+                cipher: self.cipher.clone(),
+                sector_size: self.sector_size.unwrap_or_else(|| image.sector_size()),
+                digest_hash: self.hash,
+                digest_iterations,
+                keyslot: NewKeyslot {
+                    slot: Some(args.key_slot),
+                    kdf,
+                    af_hash: self.hash,
+                },
+                uuid: args.uuid.clone(),
+                label: args.label.clone(),
+                subsystem: args.subsystem.clone(),
+                flags: Vec::new(),
+                layout,
+                metadata_size: None,
+                keyslots_size: None,
+            };
+            luks2::format(&spec, key, passphrase)
+        };
+        formatted.map_err(|error| CliError::usage(format!("{}: {error}", device.path.display())))
+    }
+
+    /// The key derivation: as asked, or measured on this machine.
+    fn kdf(&self, args: &FormatArgs, limits: &MachineLimits) -> Result<Kdf, CliError> {
+        let target = Duration::from_millis(u64::from(args.iter_time));
+        let kind = match self.pbkdf {
+            PbkdfType::Pbkdf2 => {
+                let iterations = match args.pbkdf_force_iterations {
+                    Some(iterations) => iterations,
+                    None => calibrate_pbkdf2(self.hash, self.key_bytes, target)?,
+                };
+                return Ok(Kdf::Pbkdf2 {
+                    hash: self.hash,
+                    iterations,
+                });
+            }
+            PbkdfType::Argon2i => Argon2Kind::Argon2i,
+            PbkdfType::Argon2id => Argon2Kind::Argon2id,
+        };
+        let memory_kib = args.pbkdf_memory.unwrap_or(limits.argon2_memory_kib());
+        let lanes = args.pbkdf_parallel.unwrap_or(limits.argon2_lanes());
+        let cost = match args.pbkdf_force_iterations {
+            Some(time) => Argon2Cost {
+                time,
+                memory_kib,
+                lanes,
+            },
+            None => calibrate_argon2(kind, lanes, memory_kib, target, limits)?,
+        };
+        Ok(match kind {
+            Argon2Kind::Argon2i => Kdf::Argon2i { cost },
+            Argon2Kind::Argon2id => Kdf::Argon2id { cost },
+        })
+    }
+}
+
+/// A file or device that a header or its data goes to, or a file that is yet to be made.
+struct Place {
+    path: PathBuf,
+    /// In bytes.
+    size: u64,
+    /// `None` when the file does not exist yet.
+    backend: Option<FileBackend>,
+}
+
+impl Place {
+    fn find(path: &Path, size: Option<u64>) -> Result<Self, CliError> {
+        let exists = path.symlink_metadata().is_ok();
+        let shown = path.display();
+        match (exists, size) {
+            (true, Some(_)) => Err(CliError::new(
+                Exit::Busy,
+                format!("{shown} exists already; leave --size out to overwrite what it holds"),
+            )),
+            (false, None) => Err(CliError::new(
+                Exit::WrongDevice,
+                format!("{shown} does not exist; say with --size how large to make it"),
+            )),
+            (false, Some(size)) => Ok(Self {
+                path: path.to_owned(),
+                size,
+                backend: None,
+            }),
+            (true, None) => {
+                let backend = FileBackend::open(path, Access::ReadWrite)?;
+                Ok(Self {
+                    path: path.to_owned(),
+                    size: backend.info().size,
+                    backend: Some(backend),
+                })
+            }
+        }
+    }
+
+    fn created(&self) -> bool {
+        self.backend.is_none()
+    }
+
+    fn contents(&self) -> Contents {
+        self.backend
+            .as_ref()
+            .map_or(Contents::Blank, |backend| Contents::of(backend))
+    }
+
+    /// The encryption sector where nobody asks for one: 4096 bytes, unless the device is no
+    /// multiple of that.
+    fn sector_size(&self) -> SectorSize {
+        if self.size.is_multiple_of(4096) {
+            SectorSize::S4096
+        } else {
+            SectorSize::S512
+        }
+    }
+}
+
+/// Says what will be lost, and asks at a terminal. Where nobody can answer, only what is blank is
+/// overwritten without `--batch-mode`.
+fn confirm(
+    args: &FormatArgs,
+    image: &Place,
+    header: Option<&Place>,
+    request: &Request,
+) -> Result<(), CliError> {
+    if args.batch_mode {
+        return Ok(());
+    }
+    let version = request.version();
+    let device = header.unwrap_or(image);
+    let path = device.path.display();
+    let contents = device.contents();
+    let question = if device.created() {
+        format!(
+            "This creates {path}, {}, as a {version} volume.",
+            human(device.size)
+        )
+    } else {
+        format!(
+            "This will overwrite {path} irrevocably. It holds {}.",
+            contents.describe()
+        )
+    };
+    if io::stdin().is_terminal() {
+        let confirmed = confirmed_in_capitals(&question)
+            .map_err(|error| CliError::io("ask at the terminal", &error))?;
+        return if confirmed {
+            Ok(())
+        } else {
+            Err(CliError::usage("not confirmed; nothing was changed"))
+        };
+    }
+    if contents == Contents::Blank {
+        return Ok(());
+    }
+    Err(CliError::new(
+        Exit::Busy,
+        format!(
+            "{path} holds {}, and nobody is at a terminal to confirm that it may be overwritten; \
+             nothing was changed: add --batch-mode to overwrite it",
+            contents.describe()
+        ),
+    ))
+}
+
+fn write(formatted: &Formatted, image: &Place, header: Option<&Place>) -> Result<(), CliError> {
+    let device = header.unwrap_or(image);
+    let size = device.size.max(formatted.plan.end());
+    let created;
+    let backend = match &device.backend {
+        Some(backend) => backend,
+        None => {
+            created = FileBackend::create(&device.path, size)?;
+            &created
+        }
+    };
+    let written = backend
+        .reserve(formatted.plan.end())
+        .map_err(CliError::from)
+        .and_then(|()| Ok(LuksDevice::write(&formatted.plan, backend)?))
+        .and_then(|()| match (header, &image.backend) {
+            (Some(_), None) => FileBackend::create(&image.path, image.size)
+                .map(drop)
+                .map_err(CliError::from),
+            _ => Ok(()),
+        });
+    if written.is_err() && device.created() {
+        // Half a volume is of no use to anybody.
+        let _ = std::fs::remove_file(&device.path);
+    }
+    written
+}
+
+/// A size for people, in binary units.
+fn human(bytes: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut unit = 0;
+    #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let mut value = bytes as f64;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_shown_in_binary_units() {
+        assert_eq!(human(0), "0 bytes");
+        assert_eq!(human(1023), "1023 bytes");
+        assert_eq!(human(1 << 30), "1.0 GiB");
+        assert_eq!(human(1_610_612_736), "1.5 GiB");
+    }
+}

@@ -1,0 +1,47 @@
+//! `scrim generate`: the man page and completions, from the command line's definition.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::print;
+use crate::args::{Cli, GenerateArgs, Generated};
+use crate::error::CliError;
+
+pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
+    let mut command = Cli::command();
+    let mut text = Vec::new();
+    let shell = match args.what {
+        Generated::Man => {
+            man_page(command, &mut text)
+                .map_err(|error| CliError::io("write the man page", &error))?;
+            return print(&text);
+        }
+        Generated::Bash => Shell::Bash,
+        Generated::Zsh => Shell::Zsh,
+        Generated::Fish => Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, "scrim", &mut text);
+    print(&text)
+}
+
+/// One page for the program and all its commands.
+fn man_page(command: clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut command = command;
+    command.build();
+    let page = clap_mangen::Man::new(command.clone()).section("8");
+    page.render_title(text)?;
+    page.render_name_section(text)?;
+    page.render_synopsis_section(text)?;
+    page.render_description_section(text)?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        text.extend_from_slice(
+            format!(".SH \"SCRIM {}\"\n", sub.get_name().to_uppercase()).as_bytes(),
+        );
+        let page = clap_mangen::Man::new(sub.clone());
+        page.render_description_section(text)?;
+        page.render_synopsis_section(text)?;
+        page.render_options_section(text)?;
+    }
+    page.render_extra_section(text)?;
+    page.render_version_section(text)
+}

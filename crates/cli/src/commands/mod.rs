@@ -1,0 +1,40 @@
+//! One module per command.
+
+pub(crate) mod close;
+pub(crate) mod dump;
+pub(crate) mod format;
+pub(crate) mod generate;
+pub(crate) mod is_luks;
+pub(crate) mod list;
+pub(crate) mod luks_uuid;
+pub(crate) mod open;
+pub(crate) mod status;
+pub(crate) mod table;
+pub(crate) mod test_passphrase;
+
+use std::io::{self, Write};
+
+use crate::error::CliError;
+
+/// Writes to standard output; a reader that has gone away is not an error.
+fn print(text: &[u8]) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::io("write to standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as indented JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| CliError::io("write JSON", &error.into()))?;
+    print(format!("{text}\n").as_bytes())
+}
+
+/// Says something that is not the result on standard error.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,0 +1,232 @@
+//! `scrim open IMAGE NAME`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use scrim_backend::{Access, Backend, BackendError, FileBackend};
+use scrim_export::nbd::Address;
+use scrim_luks::Placement;
+use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
+
+use super::{note, print};
+use crate::args::{HeaderOnlyArgs, OpenArgs, PerfArgs, TestArgs};
+use crate::control::find;
+use crate::daemon::Daemon;
+use crate::error::{CliError, Exit};
+use crate::runtime::{RuntimeDir, VolumeName};
+use crate::secret_input::read_up_to;
+use crate::service::{Origin, Service};
+use crate::unlock::{is_of_type, read_luks, unlock};
+
+pub(crate) const NOT_LOCKED: &str = "not every key is locked in memory and may reach swap; raise \
+                                     the limit (ulimit -l), or encrypt the swap space";
+
+/// Largest table that is read, in bytes.
+const TABLE_MAX: usize = 1 << 20;
+
+pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
+    if args.test_passphrase {
+        return super::test_passphrase::run(&as_test(args));
+    }
+    let runtime = RuntimeDir::locate();
+    runtime.ensure()?;
+    let name = volume_name(args)?;
+    if find(&runtime, &name)?.is_some() {
+        let name = name.as_str();
+        return Err(CliError::new(
+            Exit::Busy,
+            format!("a volume named {name} is open already; close it, or choose another name"),
+        ));
+    }
+    // Before any secret is read.
+    let daemon = if args.foreground {
+        None
+    } else {
+        Some(Daemon::start()?)
+    };
+    let (volume, origin) = match &args.table {
+        Some(file) => from_table(file, args.readonly)?,
+        None => from_luks(args)?,
+    };
+    if locking() == Locking::Incomplete {
+        note(format_args!("scrim: warning: {NOT_LOCKED}"));
+    }
+    let address = match &args.nbd {
+        None => Address::Unix(runtime.nbd_socket(&name)),
+        Some(Address::Unix(path)) => Address::Unix(absolute(path)?),
+        Some(tcp) => tcp.clone(),
+    };
+    let control = runtime.control_socket(&name);
+    let service = Service::start(name, volume, origin, &address, control)?;
+    print(format!("{}\n", service.address()).as_bytes())?;
+    if let Some(daemon) = daemon {
+        daemon.detach()?;
+    }
+    service.run()
+}
+
+/// `open --test-passphrase`, cryptsetup's way to say `test-passphrase`.
+fn as_test(args: &OpenArgs) -> TestArgs {
+    TestArgs {
+        on: HeaderOnlyArgs {
+            image: args.image.clone(),
+            header: args.header.clone(),
+        },
+        key_slot: args.key_slot,
+        tries: args.tries,
+        key: args.key.clone(),
+    }
+}
+
+/// The volume's name; with `--table`, where no image is named, it stands in the image's place.
+fn volume_name(args: &OpenArgs) -> Result<VolumeName, CliError> {
+    match &args.name {
+        Some(name) => Ok(name.clone()),
+        None => args
+            .image
+            .to_str()
+            .unwrap_or_default()
+            .parse()
+            .map_err(CliError::usage),
+    }
+}
+
+fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
+    let access = access(args.readonly);
+    let image = absolute(&args.image)?;
+    // The lock comes first: who will be refused is not asked for a passphrase.
+    let data = Arc::new(FileBackend::open(&image, access)?);
+    let detached = match &args.header {
+        Some(path) => Some(FileBackend::open_shared(path, Access::ReadOnly)?),
+        None => None,
+    };
+    let placement = match detached {
+        Some(_) => Placement::Detached,
+        None => Placement::Attached,
+    };
+    let header = detached.as_ref().unwrap_or(&data);
+    let luks = read_luks(header)?;
+    check_type(&luks, args, header)?;
+    let shown = args.image.display().to_string();
+    let key = &args.key;
+    let unlocked = unlock(&luks, header, &shown, args.key_slot, key, args.tries)?;
+    if access == Access::ReadWrite && luks.needs_repair() {
+        repair(header);
+    }
+    let device = image.display().to_string();
+    let size = data.info().size;
+    let table = luks
+        .table(unlocked.key, &device, size, placement, flags(args))
+        .map_err(|error| CliError::from(error).within(&shown))?;
+    let data: Arc<dyn Backend> = data;
+    let volume = Volume::start(table, |_| Ok(Arc::clone(&data)))?;
+    let origin = Origin {
+        r#type: format!("LUKS{}", luks.header().version()),
+        uuid: luks.header().uuid().to_owned(),
+        header: detached.map(|header| header.path().display().to_string()),
+    };
+    Ok((volume, origin))
+}
+
+/// Rewrites the worse copy of the header, as cryptsetup does. The volume opens without it, so that
+/// a failure is only worth a warning.
+fn repair(header: &FileBackend) {
+    let place = header.path().display();
+    let repaired = if header.info().read_only {
+        FileBackend::open_shared(header.path(), Access::ReadWrite)
+            .map_err(LuksError::from)
+            .and_then(|writable| LuksDevice::repair(&writable))
+    } else {
+        LuksDevice::repair(header)
+    };
+    match repaired {
+        Ok(true) => note(format_args!(
+            "scrim: {place}: the worse copy of the header was rewritten from the better one"
+        )),
+        Ok(false) => {}
+        Err(error) => note(format_args!(
+            "scrim: warning: {place}: the worse copy of the header stays as it is: {error}"
+        )),
+    }
+}
+
+fn check_type(luks: &LuksDevice, args: &OpenArgs, header: &FileBackend) -> Result<(), CliError> {
+    if is_of_type(luks.header(), args.r#type) {
+        return Ok(());
+    }
+    Err(CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{} has a LUKS{} header, not the type that --type asks for",
+            header.path().display(),
+            luks.header().version()
+        ),
+    ))
+}
+
+fn from_table(file: &Path, readonly: bool) -> Result<(Volume, Origin), CliError> {
+    let text = read_table(file)?;
+    let text = std::str::from_utf8(text.expose())
+        .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
+    let volume = Volume::start(CryptTable::parse(text)?, |device| {
+        let backend = FileBackend::open(Path::new(device), access(readonly))?;
+        Ok::<Arc<dyn Backend>, BackendError>(Arc::new(backend))
+    })?;
+    let origin = Origin {
+        r#type: "TABLE".to_owned(),
+        uuid: String::new(),
+        header: None,
+    };
+    Ok((volume, origin))
+}
+
+fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
+    let fail = |error: io::Error| {
+        CliError::io(
+            format_args!("read the table from {}", file.display()),
+            &error,
+        )
+    };
+    let mut from: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(file).map_err(fail)?)
+    };
+    // One byte more, so that a longer one is refused and not cut.
+    read_up_to(&mut from, TABLE_MAX + 1).map_err(fail)
+}
+
+fn access(readonly: bool) -> Access {
+    if readonly {
+        Access::ReadOnly
+    } else {
+        Access::ReadWrite
+    }
+}
+
+fn flags(args: &OpenArgs) -> OpenFlags {
+    let PerfArgs {
+        same_cpu_crypt,
+        submit_from_crypt_cpus,
+        no_read_workqueue,
+        no_write_workqueue,
+        high_priority,
+    } = args.perf;
+    OpenFlags {
+        allow_discards: args.allow_discards,
+        same_cpu_crypt,
+        submit_from_crypt_cpus,
+        no_read_workqueue,
+        no_write_workqueue,
+        high_priority,
+    }
+}
+
+/// The path that the table shows, and that holds when the process has left its folder.
+fn absolute(path: &Path) -> Result<std::path::PathBuf, CliError> {
+    std::path::absolute(path)
+        .map_err(|error| CliError::io(format_args!("find {}", path.display()), &error))
+}

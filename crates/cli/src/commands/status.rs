@@ -1,0 +1,89 @@
+//! `scrim status NAME`.
+
+use super::{print, print_json};
+use crate::args::NameArgs;
+use crate::control::{Client, Request, Status};
+use crate::error::{CliError, Exit};
+use crate::runtime::RuntimeDir;
+
+pub(crate) fn run(args: &NameArgs) -> Result<(), CliError> {
+    let status = ask(Client::connect(&RuntimeDir::locate(), &args.name)?)?;
+    if args.json {
+        print_json(&status)
+    } else {
+        print(describe(&status).as_bytes())
+    }
+}
+
+/// Asks an open volume for its status.
+pub(crate) fn ask(client: Client) -> Result<Status, CliError> {
+    let answer = client.ask(Request::Status)?;
+    serde_json::from_slice(answer.expose()).map_err(|error| {
+        CliError::new(
+            Exit::WrongDevice,
+            format!("the process that serves the volume is of another version: {error}"),
+        )
+    })
+}
+
+fn describe(status: &Status) -> String {
+    let Status { name, served, .. } = status;
+    let or_none = |text: String| {
+        if text.is_empty() {
+            "(none)".into()
+        } else {
+            text
+        }
+    };
+    let in_use = if status.clients > 0 {
+        " and is in use"
+    } else {
+        ""
+    };
+    let mode = if status.read_only {
+        "readonly"
+    } else {
+        "read/write"
+    };
+    let mut rows = vec![
+        ("type", status.r#type.clone()),
+        ("cipher", or_none(status.cipher.clone())),
+        ("keysize", format!("{} bits", status.key_bits)),
+        (
+            "driver",
+            format!("{}, {}", or_none(status.driver.clone()), status.data_path),
+        ),
+        ("device", status.device.clone()),
+        ("sector size", status.sector_size.to_string()),
+        ("offset", format!("{} sectors", status.offset_sectors)),
+        ("size", format!("{} sectors", status.size_sectors)),
+        ("mode", mode.to_owned()),
+        ("flags", or_none(status.flags.join(" "))),
+        (
+            "served",
+            format!(
+                "{} reads ({} bytes), {} writes ({} bytes), {} flushes",
+                served.reads,
+                served.read_bytes,
+                served.writes,
+                served.written_bytes,
+                served.flushes
+            ),
+        ),
+        ("clients", status.clients.to_string()),
+        ("address", status.address.clone()),
+        ("process", status.pid.to_string()),
+    ];
+    if let Some(header) = &status.header {
+        rows.insert(5, ("header", header.clone()));
+    }
+    if !status.keys_locked {
+        rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
+    }
+    rows.extend(status.errors.iter().map(|error| ("error", error.clone())));
+    let mut text = format!("{name} is active{in_use}.\n");
+    for (label, value) in rows {
+        text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! The asking side.
+
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use scrim_sys::memory::SecretBytes;
+
+use super::{ANSWER_MAX, REQUEST_MAX, Request, read_line};
+use crate::error::{CliError, Exit};
+use crate::runtime::{RuntimeDir, VolumeName};
+
+/// Longest wait for an answer: closing flushes to the disk first.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A connection to the process that serves a volume.
+pub(crate) struct Client {
+    name: VolumeName,
+    stream: UnixStream,
+}
+
+/// Connects to an open volume; `None` when no volume of this name is open.
+pub(crate) fn find(runtime: &RuntimeDir, name: &VolumeName) -> Result<Option<Client>, CliError> {
+    match UnixStream::connect(runtime.control_socket(name)) {
+        Ok(stream) => Ok(Some(Client {
+            name: name.clone(),
+            stream,
+        })),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(CliError::io(
+            format_args!("reach the volume {}", name.as_str()),
+            &error,
+        )),
+    }
+}
+
+impl Client {
+    /// Connects to an open volume.
+    pub(crate) fn connect(runtime: &RuntimeDir, name: &VolumeName) -> Result<Self, CliError> {
+        find(runtime, name)?.ok_or_else(|| {
+            CliError::new(
+                Exit::WrongDevice,
+                format!(
+                    "no volume named {} is open; `scrim list` shows those that are",
+                    name.as_str()
+                ),
+            )
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask(self, request: Request) -> Result<SecretBytes, CliError> {
+        let name = self.name.as_str().to_owned();
+        let fail = |error: io::Error| {
+            CliError::io(
+                format_args!("talk to the process that serves {name}"),
+                &error,
+            )
+        };
+        let mut stream = self.stream;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+        stream
+            .write_all(request.to_line().as_bytes())
+            .map_err(fail)?;
+        let mut stream = BufReader::with_capacity(1, stream);
+        let head = read_line(&mut stream, REQUEST_MAX).map_err(fail)?;
+        let (exit, len) = parse_head(&head).ok_or_else(|| {
+            CliError::new(
+                Exit::WrongDevice,
+                format!("the process that serves {name} did not answer; it may have just ended"),
+            )
+        })?;
+        let mut body = SecretBytes::zeroed(len);
+        stream.read_exact(body.expose_mut()).map_err(fail)?;
+        match exit {
+            None => Ok(body),
+            Some(exit) => Err(CliError::new(
+                exit,
+                String::from_utf8_lossy(body.expose()).into_owned(),
+            )),
+        }
+    }
+}
+
+/// The exit code of an error, and the length of what follows.
+fn parse_head(line: &str) -> Option<(Option<Exit>, usize)> {
+    let words: Vec<&str> = line.strip_suffix('\n')?.split(' ').collect();
+    let (exit, len) = match words[..] {
+        ["ok", len] => (None, len),
+        ["error", exit, len] => {
+            let codes = [
+                Exit::Usage,
+                Exit::NoKey,
+                Exit::OutOfMemory,
+                Exit::WrongDevice,
+                Exit::Busy,
+            ];
+            let code: u8 = exit.parse().ok()?;
+            let exit = codes.into_iter().find(|exit| *exit as u8 == code)?;
+            (Some(exit), len)
+        }
+        _ => return None,
+    };
+    let len = len.parse().ok().filter(|&len| len <= ANSWER_MAX)?;
+    Some((exit, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_heads_are_believed() {
+        assert_eq!(parse_head("ok 5\n"), Some((None, 5)));
+        assert_eq!(parse_head("error 5 0\n"), Some((Some(Exit::Busy), 0)));
+        for head in [
+            "",
+            "ok 5",
+            "ok\n",
+            "ok 99999999\n",
+            "error 9 1\n",
+            "ok -1\n",
+        ] {
+            assert_eq!(parse_head(head), None, "{head:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How commands talk to the process that serves a volume: one request and one answer per
+//! connection, on a unix socket that only its owner reaches.
+//!
+//! A request is one line, `scrim 1 WORD`. An answer is one line, `ok LENGTH` or
+//! `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for `status`.
+
+mod client;
+mod server;
+
+use std::io::{self, BufRead, Read};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use client::{Client, find};
+pub(crate) use server::{Answer, ControlSocket};
+
+/// Longest request line, in bytes.
+const REQUEST_MAX: u64 = 64;
+/// Longest answer, in bytes: a table of the largest size that is read.
+const ANSWER_MAX: usize = 2 << 20;
+
+/// What can be asked of an open volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    Status,
+    Table,
+    TableWithKeys,
+    Close,
+    CloseForced,
+}
+
+const REQUESTS: [(Request, &str); 5] = [
+    (Request::Status, "status"),
+    (Request::Table, "table"),
+    (Request::TableWithKeys, "table-showkeys"),
+    (Request::Close, "close"),
+    (Request::CloseForced, "close-force"),
+];
+
+impl Request {
+    fn to_line(self) -> String {
+        let word = REQUESTS.iter().find(|(request, _)| *request == self);
+        format!("scrim 1 {}\n", word.map_or("", |(_, word)| word))
+    }
+
+    fn from_line(line: &str) -> Option<Self> {
+        let word = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
+        let found = REQUESTS.iter().find(|(_, name)| *name == word);
+        found.map(|(request, _)| *request)
+    }
+}
+
+/// One line of at most `max` bytes.
+fn read_line(from: &mut impl BufRead, max: u64) -> io::Result<String> {
+    let mut line = String::new();
+    from.take(max).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// What `status` tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Name of the volume.
+    pub(crate) name: String,
+    /// `LUKS1`, `LUKS2` or `TABLE`.
+    pub(crate) r#type: String,
+    /// UUID of the header; empty where there is none.
+    pub(crate) uuid: String,
+    /// Cipher specification.
+    pub(crate) cipher: String,
+    /// Size of the volume key in bits.
+    pub(crate) key_bits: usize,
+    /// Which implementation of the cipher runs.
+    pub(crate) driver: String,
+    /// How requests are served.
+    pub(crate) data_path: String,
+    /// Where the ciphertext is.
+    pub(crate) device: String,
+    /// The detached header, if any.
+    pub(crate) header: Option<String>,
+    /// Encryption sector in bytes.
+    pub(crate) sector_size: u32,
+    /// Where the data starts on the device, in 512-byte sectors.
+    pub(crate) offset_sectors: u64,
+    /// Size of the plaintext in 512-byte sectors.
+    pub(crate) size_sectors: u64,
+    /// Whether writes are refused.
+    pub(crate) read_only: bool,
+    /// The table's flags.
+    pub(crate) flags: Vec<String>,
+    /// Whether every key is locked in memory.
+    pub(crate) keys_locked: bool,
+    /// Address of the plaintext device.
+    pub(crate) address: String,
+    /// Process that serves it.
+    pub(crate) pid: u32,
+    /// Connected clients.
+    pub(crate) clients: usize,
+    /// Requests and bytes since it was opened.
+    pub(crate) served: Served,
+    /// The latest errors, oldest first.
+    pub(crate) errors: Vec<String>,
+}
+
+/// Counters since a volume was opened.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Served {
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) flushes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_they_are_written() {
+        for (request, _) in REQUESTS {
+            assert_eq!(Request::from_line(&request.to_line()), Some(request));
+            assert!(request.to_line().len() as u64 <= REQUEST_MAX);
+        }
+        for line in ["", "\n", "scrim 1 status", "scrim 2 status\n", "scrim 1 \n"] {
+            assert_eq!(Request::from_line(line), None);
+        }
+    }
+}

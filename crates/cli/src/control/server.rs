@@ -1,0 +1,106 @@
+//! The answering side: one request at a time, between waits for signals.
+
+use std::io::{BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SocketFlags, accept_with};
+use scrim_export::nbd::{Address, Listener};
+use scrim_sys::memory::SecretBytes;
+
+use super::{REQUEST_MAX, Request, read_line};
+use crate::error::CliError;
+
+/// How long a client may take for its one line or to take its answer.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What to send back.
+pub(crate) type Answer = Result<SecretBytes, CliError>;
+
+/// The socket that commands come in by; its path is removed when it is dropped.
+pub(crate) struct ControlSocket(Listener);
+
+impl ControlSocket {
+    /// Takes the place of a socket whose process has gone. A live one is refused: a volume of this
+    /// name is open.
+    pub(crate) fn bind(path: PathBuf) -> Result<Self, CliError> {
+        Ok(Self(Listener::bind(&Address::Unix(path))?))
+    }
+
+    /// Answers requests until one has no answer yet, which is returned to be answered when that is
+    /// done, or until `stop` becomes readable.
+    pub(crate) fn serve(
+        &self,
+        stop: impl AsFd,
+        mut answer: impl FnMut(Request) -> Option<Answer>,
+    ) -> Option<Caller> {
+        loop {
+            let mut waiting = [
+                PollFd::new(&self.0, PollFlags::IN),
+                PollFd::new(&stop, PollFlags::IN),
+            ];
+            if poll(&mut waiting, None).is_err() {
+                continue;
+            }
+            if !waiting[1].revents().is_empty() {
+                return None;
+            }
+            let Ok(stream) = accept_with(&self.0, SocketFlags::CLOEXEC) else {
+                continue;
+            };
+            // A client that does not keep to the rules is left; it harms nobody else.
+            let Some((caller, request)) = Caller::hear(stream.into()) else {
+                continue;
+            };
+            match answer(request) {
+                Some(answer) => caller.answer(&answer),
+                None => return Some(caller),
+            }
+        }
+    }
+}
+
+/// A client that waits for its answer.
+pub(crate) struct Caller(UnixStream);
+
+impl Caller {
+    fn hear(stream: UnixStream) -> Option<(Self, Request)> {
+        stream.set_read_timeout(Some(CLIENT_PATIENCE)).ok()?;
+        stream.set_write_timeout(Some(CLIENT_PATIENCE)).ok()?;
+        if !is_ours(&stream) {
+            return None;
+        }
+        let line = read_line(&mut BufReader::new(&stream), REQUEST_MAX).ok()?;
+        let request = Request::from_line(&line)?;
+        Some((Self(stream), request))
+    }
+
+    pub(crate) fn answer(self, answer: &Answer) {
+        // One that has gone does not need it.
+        let _ = send(&self.0, answer);
+    }
+}
+
+/// The folder's mode keeps others out already; this holds wherever the socket is reached from.
+fn is_ours(stream: &UnixStream) -> bool {
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid == rustix::process::getuid() || peer.uid.is_root())
+}
+
+fn send(mut stream: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+    match answer {
+        Ok(body) => {
+            stream.write_all(format!("ok {}\n", body.len()).as_bytes())?;
+            stream.write_all(body.expose())
+        }
+        Err(error) => {
+            let message = error.to_string();
+            let head = format!("error {} {}\n", error.exit as u8, message.len());
+            stream.write_all(head.as_bytes())?;
+            stream.write_all(message.as_bytes())
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Into the background and out of it: one process reads the passphrase, unlocks and serves, so that
+//! no key ever crosses between processes.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::exit;
+
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use scrim_sys::process::{Side, fork};
+
+use crate::error::{CliError, Exit};
+
+/// The process that will serve, and its way to say that it does.
+pub(crate) struct Daemon {
+    ready: OwnedFd,
+}
+
+impl Daemon {
+    /// Splits off the process that will serve; the one that was started waits for it and ends with
+    /// its exit code, or with 0 once it says [`Daemon::detach`]. Until then the new process has the
+    /// terminal: it asks and reports like any command.
+    pub(crate) fn start() -> Result<Self, CliError> {
+        let fail = |error: io::Error| CliError::io("start a process in the background", &error);
+        let (wait, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| fail(e.into()))?;
+        match fork().map_err(fail)? {
+            Side::Child => Ok(Self { ready }),
+            Side::Parent(child) => {
+                drop(ready);
+                match child.wait_until_ready(wait).map_err(fail)? {
+                    None => exit(0),
+                    Some(code) => exit(i32::from(code)),
+                }
+            }
+        }
+    }
+
+    /// Leaves the terminal and lets the command end.
+    pub(crate) fn detach(self) -> Result<(), CliError> {
+        let detach = || -> io::Result<()> {
+            let null = File::options().read(true).write(true).open("/dev/null")?;
+            io::stdout().flush()?;
+            rustix::process::setsid()?;
+            std::env::set_current_dir("/")?;
+            dup2_stdin(&null)?;
+            dup2_stdout(&null)?;
+            dup2_stderr(&null)?;
+            File::from(self.ready).write_all(&[1])
+        };
+        detach().map_err(|error| CliError::io("go into the background", &error))
+    }
+}
+
+/// A descriptor that becomes readable when the process is asked to end (SIGTERM, SIGINT, SIGHUP).
+pub(crate) fn termination() -> Result<UnixStream, CliError> {
+    let register = || -> io::Result<UnixStream> {
+        let (read, write) = UnixStream::pair()?;
+        for signal in [
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGHUP,
+        ] {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(read)
+    };
+    register().map_err(|error| CliError::io("listen for signals", &error))
+}
+
+/// Keeps core dumps and other processes away from what this process will know.
+pub(crate) fn protect() -> Result<(), CliError> {
+    scrim_sys::process::forbid_dumps().map_err(|error| {
+        CliError::new(
+            Exit::WrongDevice,
+            format!("cannot forbid core dumps: {error}; nothing was read"),
+        )
+    })
+}

@@ -1,0 +1,129 @@
+//! What the command says when it cannot, and its exit code.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use scrim_backend::BackendError;
+use scrim_luks::UnlockError;
+use scrim_luks::kdf::KdfError;
+use scrim_volume::{LuksError, OpenError, TableError};
+
+/// The exit codes of `cryptsetup(8)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 1: wrong parameters.
+    Usage = 1,
+    /// 2: no permission: wrong passphrase or key.
+    NoKey = 2,
+    /// 3: out of memory.
+    OutOfMemory = 3,
+    /// 4: wrong device or file.
+    WrongDevice = 4,
+    /// 5: exists already, or is in use.
+    Busy = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A command that failed: what happened, where, what to do next, and the exit code.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) exit: Exit,
+    message: String,
+}
+
+impl CliError {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// An I/O error with what was being done.
+    pub(crate) fn io(doing: impl fmt::Display, error: &io::Error) -> Self {
+        let exit = match error.kind() {
+            io::ErrorKind::OutOfMemory => Exit::OutOfMemory,
+            io::ErrorKind::AlreadyExists | io::ErrorKind::AddrInUse => Exit::Busy,
+            _ => Exit::WrongDevice,
+        };
+        Self::new(exit, format!("cannot {doing}: {error}"))
+    }
+}
+
+impl CliError {
+    /// The same error, with the place it is about before it.
+    pub(crate) fn within(self, place: impl fmt::Display) -> Self {
+        Self {
+            message: format!("{place}: {}", self.message),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<BackendError> for CliError {
+    fn from(error: BackendError) -> Self {
+        let exit = if error.is_busy() || error.source.kind() == io::ErrorKind::AlreadyExists {
+            Exit::Busy
+        } else {
+            Exit::WrongDevice
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<OpenError> for CliError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Backend(error) => error.into(),
+            OpenError::Cipher(_) => Self::usage(error.to_string()),
+            OpenError::DeviceTooSmall { .. } => Self::new(Exit::WrongDevice, error.to_string()),
+        }
+    }
+}
+
+impl From<LuksError> for CliError {
+    fn from(error: LuksError) -> Self {
+        match error {
+            LuksError::Backend(error) => error.into(),
+            LuksError::NoKey { .. } => Self::new(Exit::NoKey, error.to_string()),
+            LuksError::Unlock(UnlockError::UnusedKeyslot { .. }) => Self::usage(error.to_string()),
+            LuksError::Unlock(UnlockError::Kdf {
+                source: KdfError::Memory { .. } | KdfError::MemoryRefused { .. },
+                ..
+            }) => Self::new(Exit::OutOfMemory, error.to_string()),
+            error => Self::new(Exit::WrongDevice, error.to_string()),
+        }
+    }
+}
+
+impl From<KdfError> for CliError {
+    fn from(error: KdfError) -> Self {
+        let exit = match error {
+            KdfError::Memory { .. } | KdfError::MemoryRefused { .. } => Exit::OutOfMemory,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<TableError> for CliError {
+    fn from(error: TableError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,0 +1,62 @@
+//! `scrim`: LUKS volumes without root.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod control;
+mod daemon;
+mod error;
+mod runtime;
+mod secret_input;
+mod service;
+mod signature;
+mod unlock;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use error::{CliError, Exit};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => {
+            // Help and version are answers; all else is a wrong parameter.
+            let _ = answer.print();
+            return if answer.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match run(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "scrim: {error}");
+            error.exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, CliError> {
+    daemon::protect()?;
+    match command {
+        Command::Format(args) => commands::format::run(&args),
+        Command::Open(args) => commands::open::run(&args),
+        Command::Close(args) => commands::close::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Table(args) => commands::table::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::Dump(args) => commands::dump::run(&args),
+        Command::TestPassphrase(args) => commands::test_passphrase::run(&args),
+        Command::IsLuks(args) => return commands::is_luks::run(&args),
+        Command::LuksUuid(args) => commands::luks_uuid::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}

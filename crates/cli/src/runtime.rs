@@ -1,0 +1,130 @@
+//! Where an open volume can be found: its sockets, in a folder that only its owner can enter.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use rustix::process::getuid;
+
+use crate::error::{CliError, Exit};
+
+/// The name of an open volume, checked: 1 to 64 of the characters that device mapper's names have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VolumeName(String);
+
+impl VolumeName {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for VolumeName {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"#+-.:=@_".contains(&b);
+        if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.bytes().all(allowed)
+        {
+            return Err(
+                "a name has 1 to 64 letters, digits or #+-.:=@_ and does not start with a dot",
+            );
+        }
+        Ok(Self(name.to_owned()))
+    }
+}
+
+/// The folder of this user's open volumes: `$XDG_RUNTIME_DIR/scrim`, else `/run/scrim` for root and
+/// `/tmp/scrim-UID` for others.
+pub(crate) struct RuntimeDir(PathBuf);
+
+impl RuntimeDir {
+    pub(crate) fn locate() -> Self {
+        let uid = getuid();
+        let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        Self(match base {
+            Some(base) if base.is_absolute() => base.join("scrim"),
+            _ if uid.is_root() => PathBuf::from("/run/scrim"),
+            _ => PathBuf::from(format!("/tmp/scrim-{}", uid.as_raw())),
+        })
+    }
+
+    /// Creates the folder where it is missing, and refuses one that others can enter.
+    pub(crate) fn ensure(&self) -> Result<(), CliError> {
+        let path = &self.0;
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path);
+        made.map_err(|error| CliError::io(format_args!("create {}", path.display()), &error))?;
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        let path = &self.0;
+        let metadata = fs::symlink_metadata(path)
+            .map_err(|error| CliError::io(format_args!("look at {}", path.display()), &error))?;
+        let private = metadata.is_dir()
+            && metadata.uid() == getuid().as_raw()
+            && metadata.permissions().mode() & 0o077 == 0;
+        if private {
+            Ok(())
+        } else {
+            Err(CliError::new(
+                Exit::WrongDevice,
+                format!(
+                    "{} is not a folder of yours alone; remove it, or set XDG_RUNTIME_DIR to a \
+                     private folder (mode 0700)",
+                    path.display()
+                ),
+            ))
+        }
+    }
+
+    pub(crate) fn control_socket(&self, name: &VolumeName) -> PathBuf {
+        self.0.join(format!("{}.control", name.as_str()))
+    }
+
+    pub(crate) fn nbd_socket(&self, name: &VolumeName) -> PathBuf {
+        self.0.join(format!("{}.nbd", name.as_str()))
+    }
+
+    /// The names that have a control socket, open or left over, in order.
+    pub(crate) fn names(&self) -> Vec<VolumeName> {
+        let Ok(entries) = fs::read_dir(&self.0) else {
+            return Vec::new();
+        };
+        let mut names: Vec<VolumeName> = entries
+            .filter_map(|entry| {
+                let file = entry.ok()?.file_name();
+                file.to_str()?.strip_suffix(".control")?.parse().ok()
+            })
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_the_folder() {
+        for name in [
+            "",
+            ".",
+            "..",
+            ".x",
+            "a/b",
+            "a b",
+            "ä",
+            &"x".repeat(65),
+            "a\n",
+        ] {
+            assert!(name.parse::<VolumeName>().is_err(), "{name:?}");
+        }
+        for name in ["secret", "a.b", "luks-0b1c", "x@y=z#1+2:3_4"] {
+            assert!(name.parse::<VolumeName>().is_ok(), "{name:?}");
+        }
+    }
+}

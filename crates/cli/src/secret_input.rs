@@ -1,0 +1,354 @@
+//! Where a passphrase comes from: the terminal, a key file, or standard input. Never the command
+//! line, which every user of the machine can read.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use scrim_sys::memory::SecretBytes;
+
+use crate::args::KeyArgs;
+use crate::error::{CliError, Exit};
+
+/// Longest passphrase that is typed or read as a line, in bytes: cryptsetup's limit.
+const PASSPHRASE_MAX: usize = 512;
+/// Largest key file that is read without `--keyfile-size`, in bytes: cryptsetup's limit.
+const KEY_FILE_MAX: usize = 8 << 20;
+
+/// What is said of a longer one.
+const TOO_LONG: &str = "it has more than 512 bytes; use --key-file for longer ones";
+
+/// A passphrase and where it came from.
+pub(crate) struct Passphrase {
+    pub(crate) secret: SecretBytes,
+    pub(crate) source: Source,
+}
+
+/// Where a passphrase came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Typed at a terminal: worth asking again.
+    Terminal,
+    /// The first line of standard input.
+    StandardInput,
+    /// A key file, whole.
+    KeyFile,
+}
+
+impl Passphrase {
+    /// What to look at when the passphrase does not fit.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self.source {
+            Source::KeyFile if self.secret.expose().ends_with(b"\n") => {
+                "the key file ends with a newline, which is part of the key: leave it out with \
+                 --keyfile-size if it does not belong there"
+            }
+            Source::KeyFile => "check that this is the volume's key file, and its offset and size",
+            Source::StandardInput => {
+                "standard input is read up to the first newline: give a key that contains one with \
+                 --key-file"
+            }
+            Source::Terminal => "check the keyboard layout and caps lock, then try again",
+        }
+    }
+}
+
+/// Asks for a new passphrase; at a terminal twice.
+pub(crate) fn new_passphrase(key: &KeyArgs, what: &str) -> Result<Passphrase, CliError> {
+    let passphrase = existing_passphrase(key, &format!("Enter passphrase for {what}: "))?;
+    if passphrase.source == Source::Terminal {
+        let again = prompt("Verify passphrase: ")?;
+        if again.expose() != passphrase.secret.expose() {
+            return Err(CliError::new(
+                Exit::NoKey,
+                "the two passphrases differ; nothing was changed: try again",
+            ));
+        }
+    }
+    if passphrase.secret.is_empty() {
+        return Err(CliError::new(
+            Exit::NoKey,
+            "the passphrase is empty; nothing was changed: give one of at least one byte",
+        ));
+    }
+    Ok(passphrase)
+}
+
+/// Reads the passphrase of an existing volume.
+pub(crate) fn existing_passphrase(key: &KeyArgs, question: &str) -> Result<Passphrase, CliError> {
+    match key.file() {
+        Some(path) if path == Path::new("-") => Ok(Passphrase {
+            secret: read_key(io::stdin().lock(), key, "standard input")?,
+            source: Source::KeyFile,
+        }),
+        Some(path) => Ok(Passphrase {
+            secret: read_key_file(path, key)?,
+            source: Source::KeyFile,
+        }),
+        None if io::stdin().is_terminal() => Ok(Passphrase {
+            secret: prompt(question)?,
+            source: Source::Terminal,
+        }),
+        None => Ok(Passphrase {
+            secret: read_line(&mut io::stdin().lock())
+                .map_err(|error| CliError::io("read a passphrase from standard input", &error))?,
+            source: Source::StandardInput,
+        }),
+    }
+}
+
+fn read_key_file(path: &Path, key: &KeyArgs) -> Result<SecretBytes, CliError> {
+    let mut file = File::open(path)
+        .map_err(|error| CliError::io(format_args!("open key file {}", path.display()), &error))?;
+    let place = path.display().to_string();
+    if key.keyfile_offset > 0 && file.seek(SeekFrom::Start(key.keyfile_offset)).is_ok() {
+        let rest = KeyArgs {
+            keyfile_offset: 0,
+            ..key.clone()
+        };
+        return read_key(file, &rest, &place);
+    }
+    read_key(file, key, &place)
+}
+
+/// Reads a key: what is left after the offset, up to the size.
+fn read_key(mut from: impl Read, key: &KeyArgs, place: &str) -> Result<SecretBytes, CliError> {
+    let fail = |error| CliError::io(format_args!("read key from {place}"), &error);
+    let skipped = io::copy(&mut from.by_ref().take(key.keyfile_offset), &mut io::sink());
+    if skipped.map_err(fail)? < key.keyfile_offset {
+        return Err(CliError::usage(format!(
+            "{place} ends before --keyfile-offset {}; give a smaller one",
+            key.keyfile_offset
+        )));
+    }
+    let wanted = key.keyfile_size.unwrap_or(KEY_FILE_MAX);
+    if wanted > KEY_FILE_MAX {
+        return Err(CliError::usage(format!(
+            "--keyfile-size {wanted} is more than the largest key, {KEY_FILE_MAX} bytes"
+        )));
+    }
+    let secret = read_up_to(&mut from, wanted).map_err(fail)?;
+    if key.keyfile_size.is_some_and(|size| secret.len() < size) {
+        return Err(CliError::usage(format!(
+            "{place} has only {} of the {wanted} bytes that --keyfile-size asks for",
+            secret.len()
+        )));
+    }
+    if key.keyfile_size.is_none() && from.read(&mut [0]).map_err(fail)? > 0 {
+        return Err(CliError::usage(format!(
+            "{place} has more than the largest key, {KEY_FILE_MAX} bytes; say with --keyfile-size \
+             how much of it is the key"
+        )));
+    }
+    Ok(secret)
+}
+
+/// Reads until the end or until `max` bytes, growing in secret memory.
+pub(crate) fn read_up_to(from: &mut impl Read, max: usize) -> io::Result<SecretBytes> {
+    let mut room = SecretBytes::zeroed(max.min(4096));
+    let mut used = 0;
+    loop {
+        if used == room.len() {
+            if used == max {
+                break;
+            }
+            let mut larger = SecretBytes::zeroed((2 * used).min(max));
+            larger.expose_mut()[..used].copy_from_slice(room.expose());
+            room = larger;
+        }
+        match from.read(&mut room.expose_mut()[used..]) {
+            Ok(0) => break,
+            Ok(read) => used += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    room.truncate(used);
+    Ok(room)
+}
+
+/// Reads up to a newline, byte by byte so that nothing after it is taken.
+fn read_line(from: &mut impl Read) -> io::Result<SecretBytes> {
+    let mut line = SecretBytes::zeroed(PASSPHRASE_MAX);
+    let mut used = 0;
+    let mut byte = SecretBytes::zeroed(1);
+    loop {
+        match from.read(byte.expose_mut()) {
+            Ok(0) => break,
+            Ok(_) if byte.expose() == b"\n" => break,
+            Ok(_) if used == PASSPHRASE_MAX => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+            }
+            Ok(_) => {
+                line.expose_mut()[used] = byte.expose()[0];
+                used += 1;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    line.truncate(used);
+    Ok(line)
+}
+
+/// Asks at the terminal, without showing what is typed.
+fn prompt(question: &str) -> Result<SecretBytes, CliError> {
+    let fail = |error: io::Error| CliError::io("ask at the terminal", &error);
+    let mut terminal = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/tty")
+        .map_err(fail)?;
+    terminal.write_all(question.as_bytes()).map_err(fail)?;
+    let silence = Silence::start(&terminal).map_err(fail)?;
+    let line = read_typed(&mut &terminal);
+    drop(silence);
+    terminal.write_all(b"\n").map_err(fail)?;
+    line.map_err(fail)?
+        .ok_or_else(|| CliError::new(Exit::NoKey, "interrupted; nothing was changed"))
+}
+
+/// Reads a typed line key by key; `None` when it was interrupted (Ctrl-C, or Ctrl-D on an empty
+/// line).
+fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
+    const INTERRUPT: u8 = 0x03;
+    const END: u8 = 0x04;
+    const BACKSPACE: u8 = 0x08;
+    const ERASE_LINE: u8 = 0x15;
+    const DELETE: u8 = 0x7f;
+    let mut line = SecretBytes::zeroed(PASSPHRASE_MAX);
+    let mut used = 0;
+    let mut key = SecretBytes::zeroed(1);
+    loop {
+        if from.read(key.expose_mut())? == 0 {
+            return Ok(None);
+        }
+        match key.expose()[0] {
+            b'\n' | b'\r' => break,
+            INTERRUPT => return Ok(None),
+            END if used == 0 => return Ok(None),
+            END => break,
+            BACKSPACE | DELETE => used = last_letter(&line.expose()[..used]),
+            ERASE_LINE => used = 0,
+            byte if used < PASSPHRASE_MAX => {
+                line.expose_mut()[used] = byte;
+                used += 1;
+            }
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG)),
+        }
+    }
+    line.truncate(used);
+    Ok(Some(line))
+}
+
+/// Where the last UTF-8 letter of a line starts.
+fn last_letter(line: &[u8]) -> usize {
+    line.iter()
+        .rposition(|byte| byte & 0xc0 != 0x80)
+        .unwrap_or(0)
+}
+
+/// Asks for an uppercase YES at the terminal.
+pub(crate) fn confirmed_in_capitals(question: &str) -> io::Result<bool> {
+    let mut error = io::stderr().lock();
+    write!(
+        error,
+        "{question}\nAre you sure? (Type 'yes' in capital letters): "
+    )?;
+    error.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(answer.trim_end() == "YES")
+}
+
+/// A terminal that shows nothing of what is typed, until this is dropped. Keys come one by one and
+/// Ctrl-C is one of them, so that no signal leaves the terminal silent.
+struct Silence<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Silence<'a> {
+    fn start(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal.as_fd())?;
+        let mut silent = before.clone();
+        let modes = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        silent.local_modes.remove(modes);
+        tcsetattr(terminal.as_fd(), OptionalActions::Flush, &silent)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.terminal.as_fd(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(offset: u64, size: Option<usize>) -> KeyArgs {
+        KeyArgs {
+            keyfile_offset: offset,
+            keyfile_size: size,
+            ..KeyArgs::default()
+        }
+    }
+
+    fn read(bytes: &[u8], key: &KeyArgs) -> Result<Vec<u8>, String> {
+        read_key(bytes, key, "key")
+            .map(|secret| secret.expose().to_vec())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn key_files_are_cut_as_asked() {
+        assert_eq!(read(b"abcdef\n", &key(0, None)), Ok(b"abcdef\n".to_vec()));
+        assert_eq!(read(b"abcdef", &key(2, Some(3))), Ok(b"cde".to_vec()));
+        assert!(
+            read(b"abc", &key(4, None))
+                .unwrap_err()
+                .contains("ends before")
+        );
+        assert!(
+            read(b"abc", &key(0, Some(4)))
+                .unwrap_err()
+                .contains("only 3")
+        );
+        let large = vec![1; KEY_FILE_MAX + 1];
+        assert!(
+            read(&large, &key(0, None))
+                .unwrap_err()
+                .contains("--keyfile-size")
+        );
+        assert_eq!(
+            read(&large[1..], &key(0, None)).map(|k| k.len()),
+            Ok(KEY_FILE_MAX)
+        );
+    }
+
+    #[test]
+    fn typing_can_be_mended_and_interrupted() {
+        let typed = |keys: &[u8]| {
+            let line = read_typed(&mut &keys[..]).unwrap();
+            line.map(|line| line.expose().to_vec())
+        };
+        assert_eq!(typed("abü\x7f\x7fc\r".as_bytes()), Some(b"ac".to_vec()));
+        assert_eq!(typed(b"\x7fabc\x15xy\x04"), Some(b"xy".to_vec()));
+        assert_eq!(typed(b"ab\x03"), None);
+        assert_eq!(typed(b"\x04"), None);
+    }
+
+    #[test]
+    fn a_line_ends_at_the_newline_and_has_a_limit() {
+        let mut input = &b"one\ntwo"[..];
+        assert_eq!(read_line(&mut input).unwrap().expose(), b"one");
+        assert_eq!(read_line(&mut input).unwrap().expose(), b"two");
+        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX + 1][..]).is_err());
+        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX][..]).is_ok());
+    }
+}

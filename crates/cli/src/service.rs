@@ -1,0 +1,212 @@
+//! An open volume at work: its NBD server, its control socket, its end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scrim_export::nbd::{Address, BindError, Export, Limits, Listener, Server, StartError};
+use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_volume::{CryptTarget, Keys, Line, Target, Volume};
+
+use crate::commands::note;
+use crate::control::{Answer, ControlSocket, Request, Served, Status};
+use crate::daemon::termination;
+use crate::error::{CliError, Exit};
+use crate::runtime::VolumeName;
+
+/// How long clients may take to finish what they have asked for when the volume is closed.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Where a volume came from.
+pub(crate) struct Origin {
+    /// `LUKS1`, `LUKS2` or `TABLE`.
+    pub(crate) r#type: String,
+    pub(crate) uuid: String,
+    /// The detached header, if any.
+    pub(crate) header: Option<String>,
+}
+
+/// A volume that is being served.
+pub(crate) struct Service {
+    control: ControlSocket,
+    open: OpenVolume,
+}
+
+struct OpenVolume {
+    name: VolumeName,
+    volume: Arc<Volume>,
+    origin: Origin,
+    address: String,
+    server: Server,
+}
+
+impl Service {
+    /// Takes the volume's name by its control socket, and starts to serve.
+    pub(crate) fn start(
+        name: VolumeName,
+        volume: Volume,
+        origin: Origin,
+        address: &Address,
+        control: PathBuf,
+    ) -> Result<Self, CliError> {
+        let control = ControlSocket::bind(control)?;
+        let volume = Arc::new(volume);
+        let listener = Listener::bind(address)?;
+        let address = listener.address().uri("");
+        let export = Export {
+            name: name.as_str().to_owned(),
+            description: origin.r#type.clone(),
+            volume: Arc::clone(&volume),
+        };
+        let server = Server::start(vec![export], vec![listener], Limits::default())?;
+        let open = OpenVolume {
+            name,
+            volume,
+            origin,
+            address,
+            server,
+        };
+        Ok(Self { control, open })
+    }
+
+    /// The URI of the plaintext device.
+    pub(crate) fn address(&self) -> &str {
+        &self.open.address
+    }
+
+    /// Serves until somebody closes the volume or the process is asked to end.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let Self { control, open } = self;
+        let stop = termination()?;
+        let caller = control.serve(&stop, |request| open.answer(request));
+        // The name is free and the storage unlocked before anybody hears that it is closed.
+        drop(control);
+        let closed = open.finish();
+        match caller {
+            None => closed,
+            Some(caller) => {
+                caller.answer(&closed.map(|()| SecretBytes::zeroed(0)));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl OpenVolume {
+    /// The answer to a request; `None` to one that closes the volume.
+    fn answer(&self, request: Request) -> Option<Answer> {
+        let table = |keys| Ok(self.volume.table().to_text(keys));
+        match (request, self.server.clients()) {
+            (Request::Status, _) => Some(self.status()),
+            (Request::Table, _) => Some(table(Keys::Masked)),
+            (Request::TableWithKeys, _) => Some(table(Keys::Shown)),
+            (Request::Close, 0) | (Request::CloseForced, _) => None,
+            (Request::Close, clients) => Some(Err(self.in_use(clients))),
+        }
+    }
+
+    fn in_use(&self, clients: usize) -> CliError {
+        let name = self.name.as_str();
+        CliError::new(
+            Exit::Busy,
+            format!(
+                "{name} is in use (clients connected: {clients}); disconnect them, or close it \
+                 with --force"
+            ),
+        )
+    }
+
+    /// Lets requests in flight end, then makes everything durable and lets go of it.
+    fn finish(self) -> Result<(), CliError> {
+        let stopped = self.server.stop(DRAIN);
+        if stopped.cut_off + stopped.stuck > 0 {
+            note(format_args!(
+                "scrim: warning: {} connections were cut off after {} s",
+                stopped.cut_off + stopped.stuck,
+                DRAIN.as_secs()
+            ));
+        }
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.volume
+            .flush()
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
+    }
+
+    fn status(&self) -> Answer {
+        let json = serde_json::to_vec(&self.describe())
+            .map_err(|error| CliError::io("write the status", &error.into()))?;
+        Ok(SecretBytes::copied_from(&json))
+    }
+
+    fn describe(&self) -> Status {
+        let lines = self.volume.table().lines();
+        let crypt = lines.iter().find_map(crypt_target);
+        let device = lines.iter().find_map(|line| line.target.device());
+        let server = self.server.status();
+        let traffic = &server.traffic;
+        Status {
+            name: self.name.as_str().to_owned(),
+            r#type: self.origin.r#type.clone(),
+            uuid: self.origin.uuid.clone(),
+            cipher: crypt.map(|c| c.cipher.to_string()).unwrap_or_default(),
+            key_bits: crypt.map_or(0, |c| c.key.len() * 8),
+            driver: self.volume.driver().unwrap_or_default().to_owned(),
+            data_path: "inline".to_owned(),
+            device: device.unwrap_or_default().to_owned(),
+            header: self.origin.header.clone(),
+            sector_size: self.volume.block_size(),
+            offset_sectors: crypt.map_or(0, |c| c.offset),
+            size_sectors: self.volume.size() / 512,
+            read_only: self.volume.is_read_only(),
+            flags: crypt
+                .map(|c| c.options.flags())
+                .unwrap_or_default()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            keys_locked: locking() == Locking::Complete,
+            address: self.address.clone(),
+            pid: std::process::id(),
+            clients: server.clients.len(),
+            served: Served {
+                reads: traffic.read.requests,
+                read_bytes: traffic.read.bytes,
+                writes: traffic.write.requests,
+                written_bytes: traffic.write.bytes,
+                flushes: traffic.flush.requests,
+            },
+            errors: server
+                .events
+                .iter()
+                .map(|e| e.incident.to_string())
+                .collect(),
+        }
+    }
+}
+
+fn crypt_target(line: &Line) -> Option<&CryptTarget> {
+    match &line.target {
+        Target::Crypt(crypt) => Some(crypt),
+        Target::Linear(_) | Target::Zero | Target::Error => None,
+    }
+}
+
+impl From<BindError> for CliError {
+    fn from(error: BindError) -> Self {
+        use scrim_export::nbd::BindErrorKind as Kind;
+        let exit = match error.kind {
+            Kind::InUse => Exit::Busy,
+            Kind::NotLoopback => Exit::Usage,
+            _ => Exit::WrongDevice,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> Self {
+        Self::new(Exit::WrongDevice, error.to_string())
+    }
+}

@@ -1,0 +1,219 @@
+//! The cipher of a mapping.
+
+use crate::iv::Ivs;
+use crate::kernels::SectorKernel;
+use crate::registry::{self, Implementation};
+use crate::run::Run;
+use crate::{CipherError, CipherSpec, Geometry, IvSector, wipe};
+
+/// An expanded key, with the implementation chosen for it: encrypts and decrypts runs of
+/// consecutive sectors. Shared freely between threads.
+///
+/// Every call takes the IV sector of the run's first sector; the others follow by
+/// [`Geometry`]'s rule and wrap, as dm-crypt's do, after 2⁶⁴ - 1. A run is a whole number of sectors, and may
+/// be empty; long runs cost less per sector than short ones. Buffers need no alignment.
+///
+/// A source and a destination never overlap, as the borrow checker sees to; the same buffer as
+/// both is what the `_in_place` calls are for.
+///
+/// The expanded keys live in locked memory of their own, and are wiped when the cipher is dropped.
+/// There is no `Debug`, no `Clone` and no way to get the key out again.
+///
+/// # Panics
+/// Every call panics when a run is not a whole number of sectors, or when source and destination
+/// differ in length.
+pub struct SectorCipher {
+    implementation: &'static Implementation,
+    kernel: Box<dyn SectorKernel>,
+    spec: CipherSpec,
+    geometry: Geometry,
+}
+
+impl SectorCipher {
+    /// Sets up `key`, the whole volume key, with the best implementation that can be used here.
+    /// The caller keeps `key`, and wipes it.
+    ///
+    /// An XTS key is the data key followed by the tweak key. Two equal halves are accepted, as dm-crypt does
+    /// outside FIPS mode: the choice belongs to whoever made the key, and refusing it here
+    /// would only lock away a volume that exists. LUKS volume keys are random and never so.
+    ///
+    /// # Errors
+    /// [`CipherError::KeySize`], or [`CipherError::NoDriver`] when all are disabled.
+    pub fn new(spec: &CipherSpec, key: &[u8], geometry: Geometry) -> Result<Self, CipherError> {
+        Self::set_up(registry::best(spec)?, spec, key, geometry)
+    }
+
+    /// As [`SectorCipher::new`], with the implementation whose driver has this name.
+    ///
+    /// # Errors
+    /// [`CipherError::UnknownDriver`], [`CipherError::DriverNotReady`] or [`CipherError::KeySize`].
+    pub fn new_with_driver(
+        driver: &str,
+        spec: &CipherSpec,
+        key: &[u8],
+        geometry: Geometry,
+    ) -> Result<Self, CipherError> {
+        Self::set_up(registry::by_driver(driver, spec)?, spec, key, geometry)
+    }
+
+    fn set_up(
+        implementation: &'static Implementation,
+        spec: &CipherSpec,
+        key: &[u8],
+        geometry: Geometry,
+    ) -> Result<Self, CipherError> {
+        if !spec.key_sizes().contains(&key.len()) {
+            return Err(CipherError::KeySize {
+                spec: spec.clone(),
+                bytes: key.len(),
+            });
+        }
+        let kernel = implementation.set_up(key);
+        wipe::stack();
+        let kernel = kernel.ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })?;
+        Ok(Self {
+            implementation,
+            kernel,
+            spec: spec.clone(),
+            geometry,
+        })
+    }
+
+    /// Encrypts the sectors from `first` on, in place.
+    pub fn encrypt_in_place(&self, first: IvSector, run: &mut [u8]) {
+        self.kernel
+            .encrypt(self.ivs(first), Run::in_place(self.unit(), run));
+    }
+
+    /// Decrypts the sectors from `first` on, in place.
+    pub fn decrypt_in_place(&self, first: IvSector, run: &mut [u8]) {
+        self.kernel
+            .decrypt(self.ivs(first), Run::in_place(self.unit(), run));
+    }
+
+    /// Encrypts the sectors from `first` on, from `source` to `destination`.
+    pub fn encrypt(&self, first: IvSector, source: &[u8], destination: &mut [u8]) {
+        self.kernel
+            .encrypt(self.ivs(first), Run::copy(self.unit(), source, destination));
+    }
+
+    /// Decrypts the sectors from `first` on, from `source` to `destination`.
+    pub fn decrypt(&self, first: IvSector, source: &[u8], destination: &mut [u8]) {
+        self.kernel
+            .decrypt(self.ivs(first), Run::copy(self.unit(), source, destination));
+    }
+
+    /// The code that does the work.
+    #[must_use]
+    pub fn implementation(&self) -> &'static Implementation {
+        self.implementation
+    }
+
+    /// What this cipher was made for.
+    #[must_use]
+    pub fn spec(&self) -> &CipherSpec {
+        &self.spec
+    }
+
+    /// The sectors this cipher was made for.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn ivs(&self, first: IvSector) -> Ivs {
+        Ivs::new(self.spec.iv, first, self.geometry)
+    }
+
+    fn unit(&self) -> usize {
+        self.geometry.sector_size.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SectorSize;
+
+    const KEY: [u8; 64] = [3; 64];
+
+    fn spec() -> CipherSpec {
+        "aes-xts-plain64".parse().unwrap()
+    }
+
+    fn geometry() -> Geometry {
+        Geometry::new(SectorSize::S4096)
+    }
+
+    fn cipher() -> SectorCipher {
+        SectorCipher::new(&spec(), &KEY, geometry()).ok().unwrap()
+    }
+
+    #[test]
+    fn a_cipher_tells_what_it_is() {
+        let cipher = cipher();
+        assert_eq!(*cipher.spec(), spec());
+        assert_eq!(cipher.geometry(), geometry());
+        assert_eq!(cipher.implementation().name, "xts(aes)");
+    }
+
+    #[test]
+    fn it_can_be_shared_between_threads() {
+        let cipher = cipher();
+        let encrypt = || {
+            let mut run = vec![0; 8192];
+            cipher.encrypt_in_place(IvSector(1), &mut run);
+            run
+        };
+        let other = std::thread::scope(|scope| scope.spawn(encrypt).join().unwrap());
+        assert!(other == encrypt());
+    }
+
+    #[test]
+    fn keys_of_the_wrong_length_are_refused() {
+        for bytes in (0..=129).filter(|bytes| ![32, 64].contains(bytes)) {
+            let error = SectorCipher::new(&spec(), &vec![0; bytes], geometry()).err();
+            let expected = CipherError::KeySize {
+                spec: spec(),
+                bytes,
+            };
+            assert_eq!(error, Some(expected));
+        }
+        let error = SectorCipher::new(&spec(), &[0; 48], geometry())
+            .err()
+            .unwrap();
+        assert_eq!(
+            error.to_string(),
+            "aes-xts-plain64 takes a volume key of 32 or 64 bytes, not of 48"
+        );
+    }
+
+    #[test]
+    fn unknown_drivers_are_refused() {
+        let error = SectorCipher::new_with_driver("xts-aes-ce", &spec(), &KEY, geometry()).err();
+        let message = error.unwrap().to_string();
+        assert!(
+            message.starts_with(r#"aes-xts-plain64 has no driver "xts-aes-ce"; use one of "#),
+            "{message}"
+        );
+        assert!(message.ends_with("xts-aes-portable"), "{message}");
+    }
+
+    #[test]
+    fn empty_runs_are_runs() {
+        cipher().encrypt_in_place(IvSector(0), &mut []);
+        cipher().decrypt(IvSector(0), &[], &mut []);
+    }
+
+    #[test]
+    #[should_panic(expected = "a run of 4608 bytes is not whole sectors of 4096")]
+    fn parts_of_sectors_are_no_run() {
+        cipher().encrypt_in_place(IvSector(0), &mut [0; 4608]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a source of 4096 bytes for a destination of 8192")]
+    fn source_and_destination_are_equally_long() {
+        cipher().decrypt(IvSector(0), &[0; 4096], &mut [0; 8192]);
+    }
+}

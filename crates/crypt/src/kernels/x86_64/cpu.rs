@@ -1,0 +1,18 @@
+//! Proof tokens: a value of one of these types can only be had where the CPU has the features that
+//! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on the
+//! strength of it.
+
+/// This CPU has AES-NI and PCLMULQDQ (SSE2 is in every x86-64).
+#[derive(Clone, Copy)]
+pub(super) struct AesNi(());
+
+impl AesNi {
+    /// As [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    pub(super) const FEATURES: &[&str] = &["aes", "pclmulqdq"];
+
+    /// The proof, on a CPU that has them.
+    pub(super) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq"))
+            .then_some(Self(()))
+    }
+}

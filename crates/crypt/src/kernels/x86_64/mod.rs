@@ -1,0 +1,45 @@
+//! Kernels for x86-64, on `core::arch`.
+
+mod cpu;
+mod key;
+mod opaque;
+mod xts_aesni;
+
+pub(crate) use xts_aesni::XTS_AESNI;
+
+use crate::run::{Data, Run};
+
+/// A [`Run`] as pointers, for kernels that treat both its forms alike.
+///
+/// `source` is readable and `destination` writable for `units * unit` bytes, for as long as the
+/// [`Run`] it was made from was borrowed; they are the same address or do not overlap. No alignment is promised.
+struct RawRun {
+    source: *const u8,
+    destination: *mut u8,
+    /// Bytes of a data unit: a multiple of 16, not 0.
+    unit: usize,
+    /// How many there are.
+    units: usize,
+}
+
+impl From<Run<'_>> for RawRun {
+    fn from(run: Run<'_>) -> Self {
+        let unit = run.unit();
+        let (source, destination, len) = match run.into_data() {
+            Data::InPlace(data) => {
+                let start = data.as_mut_ptr();
+                (start.cast_const(), start, data.len())
+            }
+            Data::Copy {
+                source,
+                destination,
+            } => (source.as_ptr(), destination.as_mut_ptr(), source.len()),
+        };
+        Self {
+            source,
+            destination,
+            unit,
+            units: len / unit,
+        }
+    }
+}

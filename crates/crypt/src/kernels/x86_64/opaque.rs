@@ -1,0 +1,38 @@
+//! References of which the compiler no longer knows what is behind them.
+//!
+//! Kernels read round keys again for every group of blocks. A compiler that knows them unchanged loads
+//! all of them once, before the loop, and, short of registers, copies them to the stack: key material
+//! where nobody wipes it, and no faster.
+
+use core::arch::asm;
+
+/// The same reference.
+#[inline(always)]
+#[expect(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read or written"
+)]
+pub(super) fn opaque<T>(value: &T) -> &T {
+    let mut pointer: *const T = value;
+    // SAFETY: no instruction, so that `pointer` remains what it is.
+    unsafe {
+        asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags));
+        &*pointer
+    }
+}
+
+/// The same reference, to write through: what is behind it is in its place whenever it is wiped,
+/// and nowhere else.
+#[inline(always)]
+#[expect(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read or written"
+)]
+pub(super) fn opaque_mut<T>(value: &mut T) -> &mut T {
+    let mut pointer: *mut T = value;
+    // SAFETY: as for `opaque`; the borrow remains exclusive.
+    unsafe {
+        asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags));
+        &mut *pointer
+    }
+}

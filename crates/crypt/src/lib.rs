@@ -1,0 +1,58 @@
+//! Sector ciphers, IV generators and CPU dispatch. No I/O.
+//!
+//! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts and
+//! decrypts *runs* of consecutive sectors, in place or from one buffer to another. Which code does
+//! the work is chosen once, when the key is set up, from the [`implementations`] that this CPU can
+//! run and that passed their self-test; [`SectorCipher::implementation`] tells which it was.
+//!
+//! ```
+//! use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
+//!
+//! # fn main() -> Result<(), scrim_crypt::CipherError> {
+//! let spec: CipherSpec = "aes-xts-plain64".parse()?;
+//! let geometry = Geometry::new(SectorSize::S512);
+//! let cipher = SectorCipher::new(&spec, &[7; 64], geometry)?;
+//!
+//! let mut run = vec![0; 4 * 512]; // sectors 10 to 13
+//! cipher.encrypt_in_place(IvSector(10), &mut run);
+//! cipher.decrypt_in_place(IvSector(12), &mut run[2 * 512..]); // any part of a run stands alone
+//! assert_eq!(run[2 * 512..], [0; 2 * 512]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Choosing an implementation by hand
+//!
+//! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what is not to be used:
+//! drivers (`xts-aes-aesni`), families (`aesni`, `portable`) or CPU features (`aes`). A name that
+//! matches nothing here disables nothing, so that one list serves different machines and versions.
+//! [`SectorCipher::new_with_driver`] asks for one driver by name.
+//!
+//! The portable driver is built on the RustCrypto `aes` crate, which looks for AES instructions
+//! itself and is not reached by `SCRIM_DISABLE`. To run, or test, its constant-time software code on
+//! a CPU that has such instructions, build with
+//! `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
+//!
+//! # Rooms
+//!
+//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`. A kernel turns
+//! *data units* (for a volume: sectors) and knows nothing of specifications, drivers or sector
+//! sizes; adding one is a module and a row in `kernels::KERNELS`.
+
+#![deny(unsafe_code)]
+
+mod cipher;
+mod error;
+mod iv;
+mod kernels;
+mod registry;
+mod run;
+mod sector;
+mod spec;
+mod wipe;
+
+pub use cipher::SectorCipher;
+pub use error::CipherError;
+pub use registry::{Implementation, State, implementations};
+pub use sector::{Geometry, IvSector, SectorIndex, SectorSize};
+pub use spec::CipherSpec;

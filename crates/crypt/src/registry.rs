@@ -1,0 +1,292 @@
+//! Which implementations there are, which can be used in this process, and which is taken.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::iv::Ivs;
+use crate::kernels::{KERNELS, Kernel, SectorKernel};
+use crate::run::Run;
+use crate::spec::{Algorithm, IvMode};
+use crate::{CipherError, CipherSpec, Geometry, IvSector, SectorSize};
+
+/// One implementation of a cipher, as a row of `/proc/crypto` would show it.
+#[non_exhaustive]
+pub struct Implementation {
+    /// What it computes, in the kernel's spelling: `xts(aes)`.
+    pub name: &'static str,
+    /// Its own name, as [`SectorCipher::new_with_driver`](crate::SectorCipher::new_with_driver)
+    /// and `SCRIM_DISABLE` take it: `xts-aes-aesni`.
+    pub driver: &'static str,
+    /// Of several that can be used, the one with the highest is taken.
+    pub priority: u32,
+    /// Whether its time and its memory accesses are independent of keys and data.
+    pub constant_time: bool,
+    /// The CPU features that it needs, in Rust's spelling; it runs everywhere when there are none.
+    pub features: &'static [&'static str],
+    /// Whether it can be used in this process.
+    pub state: State,
+    kernel: &'static Kernel,
+}
+
+/// Whether an [`Implementation`] can be used in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// It runs on this CPU and its self-test passed.
+    Ready,
+    /// `SCRIM_DISABLE` names it; it was not tested.
+    Disabled,
+    /// This CPU, or the operating system on it, lacks a feature that it needs.
+    Unavailable,
+    /// Its self-test gave wrong bytes. It is never used.
+    SelfTestFailed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "self-test passed",
+            Self::Disabled => "disabled by SCRIM_DISABLE",
+            Self::Unavailable => "this CPU lacks a feature that it needs",
+            Self::SelfTestFailed => "self-test failed",
+        })
+    }
+}
+
+/// Every implementation, usable or not, in order of name and falling priority. The first call in a
+/// process reads `SCRIM_DISABLE` and runs the self-tests (well under a millisecond each).
+pub fn implementations() -> &'static [Implementation] {
+    static ROWS: OnceLock<Vec<Implementation>> = OnceLock::new();
+    ROWS.get_or_init(|| {
+        let disabled = std::env::var_os("SCRIM_DISABLE").unwrap_or_default();
+        examine(KERNELS, &disabled.to_string_lossy())
+    })
+}
+
+/// The implementation to use for `spec` where nobody asks for one.
+pub(crate) fn best(spec: &CipherSpec) -> Result<&'static Implementation, CipherError> {
+    best_of(implementations(), spec.algorithm)
+        .ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })
+}
+
+/// The implementation of `spec` with this driver name.
+pub(crate) fn by_driver(
+    driver: &str,
+    spec: &CipherSpec,
+) -> Result<&'static Implementation, CipherError> {
+    let mut rows = implementations()
+        .iter()
+        .filter(|row| row.kernel.algorithm == spec.algorithm);
+    let Some(row) = rows.clone().find(|row| row.driver == driver) else {
+        let known: Vec<_> = rows.by_ref().map(|row| row.driver).collect();
+        return Err(CipherError::unknown_driver(driver, spec, known.join(", ")));
+    };
+    match row.state {
+        State::Ready => Ok(row),
+        state => Err(CipherError::DriverNotReady {
+            driver: row.driver,
+            state,
+        }),
+    }
+}
+
+impl Implementation {
+    /// `None` for a key of a length that is not the cipher's, or on another CPU than the one
+    /// examined.
+    pub(crate) fn set_up(&self, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+        (self.kernel.set_up)(key)
+    }
+}
+
+fn best_of(rows: &[Implementation], algorithm: Algorithm) -> Option<&Implementation> {
+    rows.iter()
+        .filter(|row| row.kernel.algorithm == algorithm && row.state == State::Ready)
+        .max_by_key(|row| row.priority)
+}
+
+/// The registry's rows for `kernels`, where `disabled` is the value of `SCRIM_DISABLE`.
+fn examine(kernels: &'static [Kernel], disabled: &str) -> Vec<Implementation> {
+    let mut rows: Vec<_> = kernels
+        .iter()
+        .map(|kernel| Implementation {
+            name: kernel.algorithm.name(),
+            driver: kernel.driver,
+            priority: kernel.priority,
+            constant_time: kernel.constant_time,
+            features: kernel.features,
+            state: state(kernel, disabled),
+            kernel,
+        })
+        .collect();
+    rows.sort_by_key(|row| (row.name, std::cmp::Reverse(row.priority)));
+    rows
+}
+
+fn state(kernel: &Kernel, disabled: &str) -> State {
+    let named = |name: &str| {
+        name == kernel.driver || name == kernel.family || kernel.features.contains(&name)
+    };
+    if disabled.split(',').map(str::trim).any(named) {
+        State::Disabled
+    } else if !(kernel.runs_here)() {
+        State::Unavailable
+    } else if passes_self_test(kernel) {
+        State::Ready
+    } else {
+        State::SelfTestFailed
+    }
+}
+
+/// Sectors of the self-test: whole batches of tweaks for any kernel, and one sector alone.
+const SELF_TEST_SECTORS: usize = 17;
+
+/// For each key size the [`digest`] of the self-test's ciphertext, made with OpenSSL by
+/// `tests/vectors/make.py`.
+fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
+    match algorithm {
+        Algorithm::AesXts => &[(32, 0xef4c_dc84_6848_bbf9), (64, 0x4da6_5bab_6e24_6c67)],
+    }
+}
+
+/// Encrypts a known run with known keys, compares with what another implementation made of it, and
+/// decrypts it again: in place and from one buffer to another.
+fn passes_self_test(kernel: &Kernel) -> bool {
+    let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
+    let plain: Vec<u8> = (0..SELF_TEST_SECTORS * 512)
+        .map(|i| (i * 7 + i / 251).to_le_bytes()[0])
+        .collect();
+    let ivs = || {
+        let geometry = Geometry::new(SectorSize::S512);
+        Ivs::new(IvMode::Plain64, IvSector(0x1_ffff_fff0), geometry)
+    };
+    let passes = |&(key_size, expected): &(usize, u64)| {
+        let Some(keyed) = key.get(..key_size).and_then(kernel.set_up) else {
+            return false;
+        };
+        let mut run = plain.clone();
+        let mut other = vec![0; run.len()];
+        keyed.encrypt(ivs(), Run::in_place(512, &mut run));
+        keyed.encrypt(ivs(), Run::copy(512, &plain, &mut other));
+        let encrypts = digest(&run) == expected && run == other;
+        keyed.decrypt(ivs(), Run::copy(512, &run, &mut other));
+        keyed.decrypt(ivs(), Run::in_place(512, &mut run));
+        encrypts && run == plain && other == plain
+    };
+    self_test_digests(kernel.algorithm).iter().all(passes)
+}
+
+/// FNV-1a of 64 bits: it has to tell broken code from sound, not to withstand an attack.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives what it was given.
+    struct Broken;
+
+    impl SectorKernel for Broken {
+        fn encrypt(&self, _: Ivs, _: Run<'_>) {}
+        fn decrypt(&self, _: Ivs, _: Run<'_>) {}
+    }
+
+    static SOME: &[Kernel] = &[
+        Kernel {
+            driver: "xts-aes-slow",
+            family: "slow",
+            priority: 1,
+            ..crate::kernels::portable::XTS
+        },
+        Kernel {
+            driver: "xts-aes-broken",
+            family: "broken",
+            priority: 3,
+            set_up: |_| Some(Box::new(Broken)),
+            ..crate::kernels::portable::XTS
+        },
+        Kernel {
+            driver: "xts-aes-elsewhere",
+            family: "elsewhere",
+            priority: 4,
+            features: &["sve2"],
+            runs_here: || false,
+            set_up: |_| None,
+            ..crate::kernels::portable::XTS
+        },
+        Kernel {
+            driver: "xts-aes-fast",
+            family: "fast",
+            priority: 2,
+            features: &["avx9"],
+            ..crate::kernels::portable::XTS
+        },
+    ];
+
+    fn states(disabled: &str) -> Vec<(&'static str, State)> {
+        let rows = examine(SOME, disabled);
+        rows.iter().map(|row| (row.driver, row.state)).collect()
+    }
+
+    fn chosen(disabled: &str) -> Option<&'static str> {
+        best_of(&examine(SOME, disabled), Algorithm::AesXts).map(|row| row.driver)
+    }
+
+    #[test]
+    fn broken_code_is_found_out_and_not_chosen() {
+        assert_eq!(
+            states(""),
+            [
+                ("xts-aes-elsewhere", State::Unavailable),
+                ("xts-aes-broken", State::SelfTestFailed),
+                ("xts-aes-fast", State::Ready),
+                ("xts-aes-slow", State::Ready),
+            ]
+        );
+        assert_eq!(chosen(""), Some("xts-aes-fast"));
+    }
+
+    #[test]
+    fn drivers_families_and_features_can_be_disabled() {
+        for disabled in ["fast", "xts-aes-fast", "avx9", "nothing, avx9 ,", ",,fast"] {
+            assert_eq!(states(disabled)[2], ("xts-aes-fast", State::Disabled));
+            assert_eq!(chosen(disabled), Some("xts-aes-slow"));
+        }
+        assert_eq!(chosen("slow"), Some("xts-aes-fast"));
+        assert_eq!(chosen("fast,slow"), None);
+        for disabled in ["aes-fast", "FAST", "xts", "xts(aes)"] {
+            assert_eq!(chosen(disabled), Some("xts-aes-fast"));
+        }
+    }
+
+    #[test]
+    fn every_kernel_of_this_build_that_can_run_here_works() {
+        for row in examine(KERNELS, "") {
+            assert!(
+                matches!(row.state, State::Ready | State::Unavailable),
+                "{}: {}",
+                row.driver,
+                row.state
+            );
+        }
+    }
+
+    #[test]
+    fn every_key_size_is_tested() {
+        for algorithm in Algorithm::ALL {
+            let tested = self_test_digests(*algorithm).iter().map(|(size, _)| *size);
+            assert_eq!(tested.collect::<Vec<_>>(), algorithm.key_sizes());
+        }
+    }
+
+    #[test]
+    fn driver_names_are_unique() {
+        let mut drivers: Vec<_> = KERNELS.iter().map(|kernel| kernel.driver).collect();
+        drivers.sort_unstable();
+        drivers.dedup();
+        assert_eq!(drivers.len(), KERNELS.len());
+    }
+}

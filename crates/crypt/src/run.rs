@@ -1,0 +1,74 @@
+//! The bytes of one call.
+
+/// The bytes that one call transforms: whole data units, in place or from one buffer to another of
+/// the same length. Made only here, so that kernels need not check it again.
+pub(crate) struct Run<'a> {
+    unit: usize,
+    data: Data<'a>,
+}
+
+pub(crate) enum Data<'a> {
+    InPlace(&'a mut [u8]),
+    /// The borrow checker keeps the two apart: they never overlap.
+    Copy {
+        source: &'a [u8],
+        destination: &'a mut [u8],
+    },
+}
+
+/// The largest data unit, in bytes.
+pub(crate) const UNIT_MAX: usize = 4096;
+
+impl<'a> Run<'a> {
+    /// `unit` is the length of a data unit in bytes.
+    ///
+    /// # Panics
+    /// When `data` is not whole units.
+    pub(crate) fn in_place(unit: usize, data: &'a mut [u8]) -> Self {
+        check(unit, data.len(), data.len());
+        Self {
+            unit,
+            data: Data::InPlace(data),
+        }
+    }
+
+    /// `unit` is the length of a data unit in bytes.
+    ///
+    /// # Panics
+    /// When `source` is not whole units or `destination` of another length.
+    pub(crate) fn copy(unit: usize, source: &'a [u8], destination: &'a mut [u8]) -> Self {
+        check(unit, source.len(), destination.len());
+        Self {
+            unit,
+            data: Data::Copy {
+                source,
+                destination,
+            },
+        }
+    }
+
+    /// Length of a data unit in bytes: a multiple of 16, at most [`UNIT_MAX`].
+    pub(crate) fn unit(&self) -> usize {
+        self.unit
+    }
+
+    pub(crate) fn into_data(self) -> Data<'a> {
+        self.data
+    }
+}
+
+/// What kernels, unsafe ones among them, rely on.
+fn check(unit: usize, source: usize, destination: usize) {
+    assert!(
+        unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),
+        "a data unit of {unit} bytes"
+    );
+    assert!(
+        source.is_multiple_of(unit),
+        "a run of {source} bytes is not whole sectors of {unit}"
+    );
+    assert!(
+        source == destination,
+        "a source of {source} bytes for a destination of {destination}"
+    );
+}

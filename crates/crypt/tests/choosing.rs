@@ -1,0 +1,92 @@
+//! `SCRIM_DISABLE`, which a process reads once: each case is a process of its own, this program
+//! again.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use std::process::Command;
+
+use common::{cipher, sector_size};
+use scrim_crypt::{CipherSpec, Geometry, SectorCipher, implementations};
+
+/// What this process would use.
+#[test]
+#[ignore = "run by the others, in a process of its own"]
+fn choice() {
+    let spec: CipherSpec = "aes-xts-plain64".parse().unwrap();
+    let geometry = Geometry::new(sector_size(512));
+    match SectorCipher::new(&spec, &[1; 64], geometry) {
+        Ok(cipher) => println!("<{}>", cipher.implementation().driver),
+        Err(error) => println!("<{error}>"),
+    }
+    for row in implementations() {
+        println!("<{}: {}>", row.driver, row.state);
+        if let Err(error) = SectorCipher::new_with_driver(row.driver, &spec, &[1; 64], geometry) {
+            println!("<{error}>");
+        }
+    }
+}
+
+fn choice_with(disabled: &str) -> Vec<String> {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "choice", "--ignored", "--nocapture"])
+        .env("SCRIM_DISABLE", disabled)
+        .output()
+        .unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let lines = output
+        .lines()
+        .filter_map(|line| line.split_once('<')?.1.strip_suffix('>'));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_disabled_driver_is_not_used_even_when_asked_for() {
+    let lines = choice_with("portable");
+    assert!(
+        lines.contains(&"xts-aes-portable: disabled by SCRIM_DISABLE".to_owned()),
+        "{lines:?}"
+    );
+    let refusal = "the driver xts-aes-portable cannot be used: disabled by SCRIM_DISABLE";
+    assert!(lines.contains(&refusal.to_owned()), "{lines:?}");
+}
+
+#[test]
+fn the_portable_driver_is_what_remains() {
+    for disabled in ["aesni", "xts-aes-aesni", "aes", "avx512,aesni"] {
+        assert_eq!(choice_with(disabled)[0], "xts-aes-portable");
+    }
+}
+
+#[test]
+fn without_any_driver_there_is_no_cipher() {
+    assert_eq!(
+        choice_with("aesni,portable")[0],
+        "no driver for aes-xts-plain64 can be used in this process; look at SCRIM_DISABLE and at \
+         the self-tests of the drivers"
+    );
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn aes_instructions_are_used_where_the_cpu_has_them() {
+    if is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq") {
+        assert_eq!(choice_with("")[0], "xts-aes-aesni");
+    } else {
+        assert_eq!(choice_with("")[0], "xts-aes-portable");
+    }
+}
+
+#[test]
+fn each_driver_can_be_had_by_name() {
+    for driver in common::drivers() {
+        let cipher = cipher(
+            driver,
+            "aes-xts-plain",
+            32,
+            Geometry::new(sector_size(1024)),
+        );
+        assert_eq!(cipher.implementation().driver, driver);
+    }
+}

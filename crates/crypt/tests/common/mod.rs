@@ -1,0 +1,35 @@
+//! What several test programs need.
+
+#![allow(dead_code, reason = "each of them uses a part")]
+
+use scrim_crypt::{CipherSpec, Geometry, SectorCipher, SectorSize, State, implementations};
+
+/// The same key as in `vectors/make.py`.
+pub(crate) fn key(size: u8) -> Vec<u8> {
+    (0..size).map(|i| i.wrapping_mul(37) ^ 0x5a).collect()
+}
+
+/// The same plaintext as in `vectors/make.py`.
+pub(crate) fn plaintext(size: usize) -> Vec<u8> {
+    (0..size)
+        .map(|i| (i * 7 + i / 251).to_le_bytes()[0])
+        .collect()
+}
+
+/// Every driver that may be used in this process.
+pub(crate) fn drivers() -> impl Iterator<Item = &'static str> {
+    let ready = implementations()
+        .iter()
+        .filter(|row| row.state == State::Ready);
+    ready.map(|row| row.driver)
+}
+
+pub(crate) fn cipher(driver: &str, spec: &str, key_size: u8, geometry: Geometry) -> SectorCipher {
+    let spec: CipherSpec = spec.parse().unwrap();
+    SectorCipher::new_with_driver(driver, &spec, &key(key_size), geometry)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn sector_size(bytes: usize) -> SectorSize {
+    SectorSize::new(bytes.try_into().unwrap()).unwrap()
+}

@@ -1,0 +1,88 @@
+//! Buffers that end, or start, exactly where no memory is: one byte too far ends the test.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use common::{cipher, drivers, plaintext, sector_size};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use scrim_crypt::{Geometry, IvSector};
+
+const FIRST: IvSector = IvSector(77);
+
+#[test]
+fn nothing_outside_a_run_is_touched() {
+    for driver in drivers() {
+        for (key_size, sector) in [(32, 512), (64, 512), (32, 4096), (64, 4096)] {
+            let geometry = Geometry::new(sector_size(sector));
+            let cipher = cipher(driver, "aes-xts-plain64", key_size, geometry);
+            for sectors in 1..=18 {
+                let plain = plaintext(sectors * sector);
+                let mut expected = plain.clone();
+                cipher.encrypt_in_place(FIRST, &mut expected);
+                let mut one = Guarded::new(plain.len());
+                let mut other = Guarded::new(plain.len());
+                for at_end in [true, false] {
+                    let one = one.bytes(at_end, plain.len());
+                    let other = other.bytes(!at_end, plain.len());
+                    one.copy_from_slice(&plain);
+                    cipher.encrypt(FIRST, one, other);
+                    assert!(*other == expected);
+                    cipher.encrypt_in_place(FIRST, one);
+                    assert!(*one == expected);
+                    cipher.decrypt(FIRST, one, other);
+                    assert!(*other == plain);
+                    cipher.decrypt_in_place(FIRST, one);
+                    assert!(*one == plain);
+                }
+            }
+        }
+    }
+}
+
+const PAGE: usize = 4096;
+
+/// Memory between two pages that can be neither read nor written.
+struct Guarded {
+    mapping: *mut u8,
+    /// All of it, both guards among it.
+    bytes: usize,
+}
+
+impl Guarded {
+    fn new(len: usize) -> Self {
+        let bytes = len.next_multiple_of(PAGE) + 2 * PAGE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice aliases nothing; both
+        // guards are pages of it.
+        let mapping = unsafe {
+            let mapping =
+                mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE).unwrap();
+            for guard in [mapping, mapping.byte_add(bytes - PAGE)] {
+                mprotect(guard, PAGE, MprotectFlags::empty()).unwrap();
+            }
+            mapping.cast()
+        };
+        Self { mapping, bytes }
+    }
+
+    /// `len` bytes that end where the second guard starts, or start where the first ends.
+    fn bytes(&mut self, at_end: bool, len: usize) -> &mut [u8] {
+        assert!(len <= self.bytes - 2 * PAGE);
+        let offset = if at_end {
+            self.bytes - PAGE - len
+        } else {
+            PAGE
+        };
+        // SAFETY: the range lies between the guards, was zeroed by the kernel, and `&mut self` is
+        // exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.add(offset), len) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrows from it any more.
+        unsafe { munmap(self.mapping.cast(), self.bytes).unwrap() };
+    }
+}

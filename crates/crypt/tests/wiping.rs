@@ -1,0 +1,166 @@
+//! Where expanded keys are, by the process's own memory as the kernel shows it: on locked,
+//! undumpable pages while the cipher lives, nowhere afterwards. The round keys looked for are those
+//! that are the key itself.
+//!
+//! One test, so that no other thread has keys of its own in memory.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
+use scrim_sys::memory::{DataBuffer, Locking, SecretBytes, locking};
+
+#[test]
+fn keys_are_on_locked_pages_while_used_and_nowhere_afterwards() {
+    let mut memory = Memory::new();
+    for driver in common::drivers() {
+        for key_size in [32, 64] {
+            let pieces = masked_key(driver, key_size);
+            assert_eq!(memory.holders(&pieces), [""; 0], "{driver}: before");
+
+            let cipher = cipher(driver, &pieces);
+            let holders = memory.holders(&pieces);
+            if driver.ends_with("-aesni") {
+                assert!(!holders.is_empty(), "{driver}: the search finds nothing");
+            }
+            holders.iter().for_each(|flags| check(flags, driver));
+
+            let mut data = common::plaintext(21 * 512);
+            let mut other = data.clone();
+            cipher.encrypt_in_place(IvSector(3), &mut data);
+            cipher.decrypt(IvSector(3), &data, &mut other);
+            let holders = memory.holders(&pieces);
+            holders.iter().for_each(|flags| check(flags, driver));
+
+            drop(cipher);
+            assert_eq!(memory.holders(&pieces), [""; 0], "{driver}: afterwards");
+        }
+    }
+}
+
+fn check(flags: &str, driver: &str) {
+    let has = |flag| flags.split(' ').any(|known| known == flag);
+    assert!(
+        has("dd"),
+        "{driver}: a key on pages that are dumped ({flags})"
+    );
+    assert!(
+        has("lo") || locking() == Locking::Incomplete,
+        "{driver}: a key on pages that are not locked ({flags})"
+    );
+}
+
+fn cipher(driver: &str, masked: &[[u8; 16]]) -> SectorCipher {
+    let spec: CipherSpec = "aes-xts-plain64".parse().unwrap();
+    let mut key = SecretBytes::zeroed(masked.len() * 16);
+    let bytes = key.expose_mut().iter_mut();
+    bytes
+        .zip(masked.as_flattened())
+        .for_each(|(byte, masked)| *byte = masked ^ MASK);
+    let geometry = Geometry::new(SectorSize::S512);
+    SectorCipher::new_with_driver(driver, &spec, key.expose(), geometry)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A key of its own for each case, in pieces of a block, masked so that they are not found
+/// themselves.
+fn masked_key(driver: &str, size: usize) -> Vec<[u8; 16]> {
+    let seed = driver.len() * 256 + size;
+    let byte = |i: usize| ((seed + i) * 2_654_435_761).to_le_bytes()[2];
+    (0..size / 16)
+        .map(|piece| std::array::from_fn(|i| byte(piece * 16 + i)))
+        .collect()
+}
+
+const MASK: u8 = 0xc3;
+
+/// The memory of this process.
+struct Memory {
+    file: File,
+    /// What was read; not looked at itself.
+    window: DataBuffer,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            file: File::open("/proc/self/mem").unwrap(),
+            window: DataBuffer::zeroed(64 << 10),
+        }
+    }
+
+    /// The `VmFlags` of every writable mapping that holds one of `pieces`.
+    fn holders(&mut self, pieces: &[[u8; 16]]) -> Vec<String> {
+        let own = self.window.as_ptr() as usize;
+        let own = own..own + self.window.len();
+        let mut holders = Vec::new();
+        for (range, flags) in mappings() {
+            let before = range.start..range.end.min(own.start);
+            let after = range.start.max(own.end)..range.end;
+            if self.holds(before, pieces) || self.holds(after, pieces) {
+                holders.push(flags);
+            }
+        }
+        holders
+    }
+
+    fn holds(&mut self, range: Range<usize>, pieces: &[[u8; 16]]) -> bool {
+        let window = &mut self.window[..];
+        let mut at = range.start;
+        while at < range.end {
+            let len = window.len().min(range.end - at);
+            // Some special mappings cannot be read this way; they hold nothing of ours.
+            let Ok(len) = self.file.read_at(&mut window[..len], at as u64) else {
+                return false;
+            };
+            if len < 16 {
+                return false;
+            }
+            let found = window[..len]
+                .windows(16)
+                .any(|bytes| is_one_of(bytes, pieces));
+            window.fill(0);
+            if found {
+                return true;
+            }
+            // What lies across two windows is seen whole in one.
+            at += if at + len == range.end { len } else { len - 15 };
+        }
+        false
+    }
+}
+
+fn is_one_of(bytes: &[u8], pieces: &[[u8; 16]]) -> bool {
+    let same = |piece: &[u8; 16]| {
+        bytes
+            .iter()
+            .zip(piece)
+            .all(|(byte, masked)| byte ^ MASK == *masked)
+    };
+    pieces.iter().any(same)
+}
+
+/// Every writable mapping of this process and its `VmFlags`.
+fn mappings() -> Vec<(Range<usize>, String)> {
+    let mut mappings = Vec::new();
+    let mut current = None;
+    for line in fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next().unwrap_or_default();
+        if let Some((start, end)) = first.split_once('-') {
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            let writable = words.next().is_some_and(|access| access.starts_with("rw"));
+            current = writable.then(|| number(start)..number(end));
+        } else if let Some(flags) = line.strip_prefix("VmFlags: ")
+            && let Some(range) = current.take()
+        {
+            mappings.push((range, flags.trim_end().to_owned()));
+        }
+    }
+    mappings
+}

@@ -1,0 +1,70 @@
+//! Every limit of the server, in one place: nothing a client sends makes the server use more time,
+//! memory or threads than these allow.
+
+use std::time::Duration;
+
+/// Clients served at the same time by one server; a further one is disconnected at once.
+pub const CLIENTS: usize = 128;
+
+/// Exports one server can hold.
+pub const EXPORTS: usize = 64;
+
+/// Time a client has from connecting to entering the transmission phase.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Options a client may send in one handshake.
+pub const OPTIONS: u32 = 256;
+
+/// Bytes of data that an option may carry to be looked at. The longest useful one, `NBD_OPT_GO`,
+/// carries a name of 4096 bytes and a few numbers.
+pub const OPTION_DATA: u32 = 16 << 10;
+
+/// Bytes of data that an option may carry to be skipped and refused with `NBD_REP_ERR_TOO_BIG`; a
+/// client that announces more is disconnected.
+pub const OPTION_SKIPPED: u32 = 1 << 20;
+
+/// Bytes in a name, as the protocol says for every string.
+pub const NAME: usize = 4096;
+
+/// Bytes one `NBD_CMD_READ` or `NBD_CMD_WRITE` may carry: what the protocol asks of every server,
+/// and what is advertised as the maximum block size. Other commands carry no data and may cover any
+/// 32-bit length.
+pub const PAYLOAD: u32 = 32 << 20;
+
+/// Receive buffer of a connection, bytes: as many requests as fit are taken by one system call. It
+/// stays within the processor's second-level cache, so that data is turned where it arrived.
+pub const RECEIVE_BUFFER: usize = 256 << 10;
+
+/// Send buffer of a connection, bytes: holds the replies that wait for one send.
+pub const SEND_BUFFER: usize = 256 << 10;
+
+/// Unsent replies, in bytes, that are sent before the next request is looked at, so that the client
+/// works on them meanwhile.
+pub const SEND_AT: usize = 64 << 10;
+
+/// Piece, in bytes, in which data larger than this moves between socket and volume.
+pub const PIECE: usize = 128 << 10;
+
+/// Socket send buffer asked of the kernel, bytes (it may give less): lets the client read one piece
+/// while the next is decrypted.
+pub const SOCKET_BUFFER: usize = 1 << 20;
+
+/// Bytes that one step of a command without data (`NBD_CMD_WRITE_ZEROES`, `NBD_CMD_TRIM`) covers;
+/// between steps a stopping server can take over.
+pub const STEP: usize = 16 << 20;
+
+/// Stack of a connection's thread, bytes.
+pub const STACK: usize = 256 << 10;
+
+/// Longest time a connection polls its socket before it sleeps. Waking a sleeping thread costs 5 to
+/// 70 µs, so longer polling could not win back what it costs.
+pub const POLL: Duration = Duration::from_micros(100);
+
+/// Events that a server remembers; older ones are forgotten.
+pub const EVENTS: usize = 64;
+
+/// Pause of the accepting thread when the process has no descriptor or memory left for a client.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections the kernel holds for a listening socket before they are accepted.
+pub const BACKLOG: i32 = 64;

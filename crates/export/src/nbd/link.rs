@@ -1,0 +1,336 @@
+//! A connection's socket with its two buffers.
+//!
+//! One system call receives as many requests as have come, one sends as many replies as are ready.
+//! Nothing waits for the client while replies to it are still here: [`Link::require`] sends first.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use scrim_sys::memory::DataBuffer;
+
+use super::limits;
+use super::meter::Meter;
+use super::status::ProtocolError;
+use super::stop::Stop;
+use super::wait::{Seats, Window};
+
+/// Why a connection ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client said goodbye or went away, or its socket failed.
+    Gone,
+    /// The server stops.
+    Stopping,
+    /// The handshake took too long.
+    Deadline,
+    /// The client broke the protocol.
+    Protocol(ProtocolError),
+}
+
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+/// What a wait for the client ends for, besides data.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    /// For a server that stops, or when the handshake has lasted long enough.
+    Handshake(Instant),
+    /// For a server that stops: the client has no request under way.
+    Idle,
+    /// For nothing: the client is in the middle of a request.
+    Within,
+}
+
+/// A socket with a receive and a send buffer.
+pub(super) struct Link {
+    socket: Arc<OwnedFd>,
+    stop: Arc<Stop>,
+    seats: Arc<Seats>,
+    meter: Arc<Meter>,
+    window: Window,
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Outbox,
+}
+
+impl Link {
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        stop: Arc<Stop>,
+        seats: Arc<Seats>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Self {
+            socket,
+            stop,
+            seats,
+            meter,
+            window: Window::new(Instant::now()),
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
+        }
+    }
+
+    /// Whether the server stops.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_raised()
+    }
+
+    /// Waits until at least `len` bytes are in the inbox. `len` is at most its capacity.
+    pub(super) fn require(&mut self, len: usize, wait: Wait) -> Result<(), End> {
+        while self.inbox.len() < len {
+            self.send()?;
+            self.receive(wait)?;
+        }
+        Ok(())
+    }
+
+    /// Receives and forgets `len` bytes.
+    pub(super) fn skip(&mut self, len: u32, wait: Wait) -> Result<(), End> {
+        let mut left = len as usize;
+        loop {
+            let now = left.min(self.inbox.len());
+            self.inbox.take(now);
+            left -= now;
+            if left == 0 {
+                return Ok(());
+            }
+            self.require(1, wait)?;
+        }
+    }
+
+    /// Makes room for `len` bytes in the outbox, sending what is in it where it must. `len` is at
+    /// most its capacity.
+    pub(super) fn make_room(&mut self, len: usize) -> Result<(), End> {
+        if self.outbox.spare().len() < len {
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is in the outbox.
+    pub(super) fn send(&mut self) -> Result<(), End> {
+        self.meter
+            .sent(send_all(&self.socket, self.outbox.filled())?);
+        self.outbox.clear();
+        Ok(())
+    }
+
+    /// Sends what is in the outbox and then `data`.
+    pub(super) fn send_with(&mut self, data: &[u8]) -> Result<(), End> {
+        self.send()?;
+        self.meter.sent(send_all(&self.socket, data)?);
+        Ok(())
+    }
+
+    fn receive(&mut self, wait: Wait) -> Result<(), End> {
+        if self.try_receive()? {
+            return Ok(());
+        }
+        let start = Instant::now();
+        if !self.poll_socket(start)? {
+            loop {
+                self.sleep(wait)?;
+                if self.try_receive()? {
+                    break;
+                }
+            }
+        }
+        self.window.learn(start.elapsed());
+        Ok(())
+    }
+
+    /// Looks for data until the window closes.
+    fn poll_socket(&mut self, start: Instant) -> Result<bool, End> {
+        let window = self.window.length(start);
+        if window.is_zero() {
+            return Ok(false);
+        }
+        let seats = Arc::clone(&self.seats);
+        let Some(_seat) = seats.take() else {
+            return Ok(false);
+        };
+        let mut now = start;
+        loop {
+            let offered = now;
+            std::thread::yield_now();
+            now = Instant::now();
+            let go_on = self.window.offered(offered, now);
+            if self.try_receive()? {
+                return Ok(true);
+            }
+            if !go_on || now.saturating_duration_since(start) >= window {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn try_receive(&mut self) -> Result<bool, End> {
+        loop {
+            return match recv(&*self.socket, self.inbox.room(), RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => Err(End::Gone),
+                Ok((_, len)) => {
+                    self.inbox.received(len);
+                    self.meter.received();
+                    Ok(true)
+                }
+                Err(Errno::AGAIN) => Ok(false),
+                Err(Errno::INTR) => continue,
+                Err(_) => Err(End::Gone),
+            };
+        }
+    }
+
+    fn sleep(&self, wait: Wait) -> Result<(), End> {
+        self.meter.slept();
+        let timeout = match wait {
+            Wait::Handshake(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => Some(timespec(left)),
+                _ => return Err(End::Deadline),
+            },
+            Wait::Idle | Wait::Within => None,
+        };
+        let mut sources = [
+            PollFd::new(&*self.socket, PollFlags::IN),
+            PollFd::new(&*self.stop, PollFlags::IN),
+        ];
+        let watched = match wait {
+            Wait::Within => &mut sources[..1],
+            Wait::Handshake(_) | Wait::Idle => &mut sources[..],
+        };
+        match poll(watched, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return Err(End::Gone),
+        }
+        // Data that has come is looked at first: what was sent before the stop is still served.
+        if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
+            return Err(End::Stopping);
+        }
+        Ok(())
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// Sends all of `data`; tells how many system calls it took. Blocks while the client does not read:
+/// that holds up this client only.
+fn send_all(socket: &OwnedFd, mut data: &[u8]) -> Result<u64, End> {
+    let mut calls = 0;
+    while !data.is_empty() {
+        match send(socket, data, SendFlags::NOSIGNAL) {
+            Ok(sent) => {
+                calls += 1;
+                data = data.get(sent..).unwrap_or_default();
+            }
+            Err(Errno::INTR) => {}
+            // Only during the handshake, when the socket has a send timeout.
+            Err(Errno::AGAIN) => return Err(End::Deadline),
+            Err(_) => return Err(End::Gone),
+        }
+    }
+    Ok(calls)
+}
+
+/// Received bytes that nobody has taken yet.
+pub(super) struct Inbox {
+    buffer: DataBuffer,
+    start: usize,
+    end: usize,
+}
+
+impl Inbox {
+    fn new() -> Self {
+        Self {
+            buffer: DataBuffer::zeroed(limits::RECEIVE_BUFFER),
+            start: 0,
+            end: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The first `N` bytes, if they are there.
+    pub(super) fn first<const N: usize>(&self) -> Option<&[u8; N]> {
+        self.buffer[self.start..self.end].first_chunk()
+    }
+
+    /// Takes the first `len` bytes, at most as many as there are. They stay where they are until
+    /// more is received.
+    pub(super) fn take(&mut self, len: usize) -> &mut [u8] {
+        let taken = self.start..self.start + len.min(self.len());
+        self.start = taken.end;
+        &mut self.buffer[taken]
+    }
+
+    /// Where to receive to. What is left moves to the front when the buffer is half used up; it
+    /// is never more than part of one request.
+    fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end > self.buffer.len() / 2 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.len());
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    fn received(&mut self, len: usize) {
+        self.end += len;
+    }
+}
+
+/// Replies that are ready to be sent.
+pub(super) struct Outbox {
+    buffer: DataBuffer,
+    len: usize,
+}
+
+impl Outbox {
+    fn new() -> Self {
+        Self {
+            buffer: DataBuffer::zeroed(limits::SEND_BUFFER),
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The part that is still free.
+    pub(super) fn spare(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.len..]
+    }
+
+    /// Counts the first `len` bytes of [`Outbox::spare`] as filled.
+    pub(super) fn advance(&mut self, len: usize) {
+        self.len += len.min(self.buffer.len() - self.len);
+    }
+
+    /// Appends `bytes`, for which there is room.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.spare()[..bytes.len()].copy_from_slice(bytes);
+        self.advance(bytes.len());
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+    }
+}

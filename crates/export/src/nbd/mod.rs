@@ -1,0 +1,35 @@
+//! A server for the Network Block Device protocol
+//! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>).
+//!
+//! Fixed newstyle negotiation with `NBD_OPT_EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO`,
+//! `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and `SET_META_CONTEXT` (`base:allocation`); the commands
+//! `NBD_CMD_READ`, `WRITE`, `DISC`, `FLUSH`, `TRIM`, `CACHE`, `WRITE_ZEROES` and `BLOCK_STATUS`. No
+//! TLS: it listens on unix sockets that only their owner can use, and on loopback TCP, which every
+//! user of the machine can use.
+//!
+//! One thread serves one connection: it receives, executes and replies, with no queue between. What
+//! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
+
+mod address;
+mod export;
+pub mod limits;
+mod link;
+mod listener;
+mod meter;
+mod negotiate;
+mod option;
+mod registry;
+mod reply;
+mod request;
+mod serve;
+mod server;
+mod status;
+mod stop;
+mod wait;
+mod wire;
+
+pub use address::{Address, AddressError};
+pub use export::Export;
+pub use listener::{BindError, BindErrorKind, Listener};
+pub use server::{Limits, Server, StartError, Stopped};
+pub use status::{ClientStatus, Count, Event, Incident, Peer, ProtocolError, Status, Traffic};

@@ -1,0 +1,426 @@
+//! The transmission phase: requests are executed on the connection's thread, in order, as they
+//! come.
+//!
+//! Data is never copied between buffers here. A write is encrypted where it was received; a read is
+//! decrypted in the send buffer, behind its reply's header. Data beyond [`limits::PIECE`] moves in
+//! pieces:
+//!
+//! - A long write goes to the volume piece by piece while it arrives, so it needs no memory of its
+//!   length. A client that disconnects in the middle has written the pieces that came, as on a disk
+//!   that loses power in the middle of a write; NBD promises no more.
+//! - A long read is one content chunk that is sent piece by piece and is followed by a last chunk
+//!   that says whether all of it is valid. A client without structured replies can be told of an
+//!   error only before the data, so for it a read beyond the send buffer is read as a whole first,
+//!   into memory of its own for as long as it takes.
+
+use scrim_sys::memory::DataBuffer;
+use scrim_volume::{Durability, Errno, Volume, VolumeError};
+
+use super::limits;
+use super::link::{End, Link, Wait};
+use super::meter::Kind;
+use super::registry::Entry;
+use super::reply::{self, Last};
+use super::request::{Command, Range, Refusal, Request, Terms};
+use super::status::Incident;
+use super::wire::{REQUEST_HEADER, SIMPLE_HEADER, WireError};
+
+/// Pieces of a long write end at multiples of this offset: a page, and whole encryption sectors.
+const ALIGN: u64 = 4096;
+
+/// Serves requests until the connection ends.
+pub(super) struct Transmission<'a> {
+    pub(super) link: Link,
+    pub(super) volume: &'a Volume,
+    pub(super) terms: Terms,
+    pub(super) entry: &'a Entry,
+}
+
+/// Why a request failed: what the client is told, and what the journal.
+struct Failure {
+    error: WireError,
+    reason: String,
+}
+
+impl Transmission<'_> {
+    /// Serves until the connection ends; tells why it did.
+    pub(super) fn run(&mut self) -> End {
+        loop {
+            if let Err(end) = self.next() {
+                // Replies that are due are sent, if anyone still listens.
+                let _ = self.link.send();
+                return end;
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(), End> {
+        self.link.require(1, Wait::Idle)?;
+        self.link.require(REQUEST_HEADER, Wait::Within)?;
+        let header = self.link.inbox.first().ok_or(End::Gone)?;
+        let request = Request::parse(header, &self.terms)?;
+        self.link.inbox.take(REQUEST_HEADER);
+        self.execute(&request)?;
+        if self.link.outbox.len() >= limits::SEND_AT {
+            self.link.send()?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, request: &Request) -> Result<(), End> {
+        let command = match request.command {
+            Ok(command) => command,
+            Err(refusal) => return self.refuse(request, refusal),
+        };
+        let cookie = request.cookie;
+        match command {
+            Command::Read(range) => self.read(cookie, range),
+            Command::Write { range, fua } => self.write(cookie, range, fua),
+            Command::Disconnect => Err(End::Gone),
+            Command::Flush => {
+                let result = self.volume.flush().map_err(Failure::from);
+                self.finish(cookie, Kind::Flush, 0, result)
+            }
+            Command::Trim { range, fua } => {
+                let result = self.trim(range, fua);
+                self.finish(cookie, Kind::Trim, range.len, result)
+            }
+            Command::Cache(range) => {
+                let result = self.cache(range)?;
+                self.finish(cookie, Kind::Cache, range.len, result)
+            }
+            Command::WriteZeroes { range, fua } => {
+                let result = self.write_zeroes(range, fua);
+                self.finish(cookie, Kind::WriteZeroes, range.len, result)
+            }
+            Command::BlockStatus(range) => {
+                self.entry
+                    .meter()
+                    .executed(Kind::BlockStatus, range.len.into());
+                self.put(&reply::allocated(cookie, range.len))
+            }
+        }
+    }
+
+    fn read(&mut self, cookie: u64, range: Range) -> Result<(), End> {
+        let len = range.len as usize;
+        if self.terms.structured {
+            if len == 0 {
+                return self.finish(cookie, Kind::Read, 0, Ok(()));
+            }
+            if len > limits::PIECE {
+                return self.read_chunk_in_pieces(cookie, range);
+            }
+            return self.read_whole(cookie, range, &reply::data(Last::Yes, cookie, range));
+        }
+        let header = reply::simple(cookie, None);
+        if len > limits::SEND_BUFFER - SIMPLE_HEADER {
+            return self.read_apart(cookie, range, &header);
+        }
+        self.read_whole(cookie, range, &header)
+    }
+
+    /// A read that fits the send buffer: the data is read behind the header, which is then the
+    /// right one, or is overwritten by an error.
+    fn read_whole(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
+        let end = header.len() + range.len as usize;
+        self.link.make_room(end)?;
+        let outbox = &mut self.link.outbox;
+        let data = &mut outbox.spare()[header.len()..end];
+        if let Err(error) = self.volume.read(range.offset, data) {
+            return self.fail(cookie, Kind::Read, error.into(), None);
+        }
+        outbox.spare()[..header.len()].copy_from_slice(header);
+        outbox.advance(end);
+        self.entry.meter().executed(Kind::Read, range.len.into());
+        Ok(())
+    }
+
+    /// A long read as one content chunk, which is not the last chunk of its reply: an error in the
+    /// middle is padded with zeros to the announced length, as the specification asks, and told
+    /// afterwards.
+    fn read_chunk_in_pieces(&mut self, cookie: u64, range: Range) -> Result<(), End> {
+        self.put(&reply::data(Last::No, cookie, range))?;
+        let mut failure: Option<(Failure, u64)> = None;
+        for piece in pieces(range, limits::PIECE) {
+            let len = piece.len as usize;
+            self.link.make_room(len)?;
+            let data = &mut self.link.outbox.spare()[..len];
+            if failure.is_none()
+                && let Err(error) = self.volume.read(piece.offset, data)
+            {
+                failure = Some((error.into(), piece.offset));
+            }
+            if failure.is_some() {
+                data.fill(0);
+            }
+            self.link.outbox.advance(len);
+            self.link.send()?;
+        }
+        match failure {
+            Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
+            None => self.finish(cookie, Kind::Read, range.len, Ok(())),
+        }
+    }
+
+    /// A long read for a client without structured replies.
+    fn read_apart(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
+        let mut data = DataBuffer::zeroed(range.len as usize);
+        if let Err(error) = self.volume.read(range.offset, &mut data) {
+            return self.fail(cookie, Kind::Read, error.into(), None);
+        }
+        self.entry.meter().executed(Kind::Read, range.len.into());
+        self.put(header)?;
+        self.link.send_with(&data)
+    }
+
+    fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
+        let len = range.len as usize;
+        let result = if len <= limits::PIECE {
+            self.link.require(len, Wait::Within)?;
+            let data = self.link.inbox.take(len);
+            let written = self.volume.write(range.offset, data, durability(fua));
+            written.map_err(Failure::from)
+        } else {
+            self.write_in_pieces(range, fua)?
+        };
+        self.finish(cookie, Kind::Write, range.len, result)
+    }
+
+    /// Writes a long payload as it comes. After an error the rest is received and forgotten.
+    fn write_in_pieces(&mut self, range: Range, fua: bool) -> Result<Result<(), Failure>, End> {
+        let mut offset = range.offset;
+        let mut left = range.len;
+        while left > 0 {
+            let wanted = left.min(MIN_PIECE) as usize;
+            self.link.require(wanted, Wait::Within)?;
+            let here = aligned_part(offset, left, self.link.inbox.len());
+            let data = self.link.inbox.take(here as usize);
+            if let Err(error) = self.volume.write(offset, data, Durability::Cached) {
+                self.link.skip(left - here, Wait::Within)?;
+                return Ok(Err(error.into()));
+            }
+            offset += u64::from(here);
+            left -= here;
+        }
+        Ok(self.settle(fua))
+    }
+
+    fn trim(&self, range: Range, fua: bool) -> Result<(), Failure> {
+        for step in pieces(range, limits::STEP) {
+            self.check_stop()?;
+            self.volume.discard(step.offset, step.len.into())?;
+        }
+        self.settle(fua)
+    }
+
+    fn write_zeroes(&self, range: Range, fua: bool) -> Result<(), Failure> {
+        for step in pieces(range, limits::STEP) {
+            self.check_stop()?;
+            let len = u64::from(step.len);
+            self.volume
+                .write_zeroes(step.offset, len, Durability::Cached)?;
+        }
+        self.settle(fua)
+    }
+
+    /// Reads and forgets: what the backend's cache holds afterwards is ciphertext.
+    fn cache(&mut self, range: Range) -> Result<Result<(), Failure>, End> {
+        for piece in pieces(range, limits::PIECE) {
+            let len = piece.len as usize;
+            self.link.make_room(len)?;
+            let room = &mut self.link.outbox.spare()[..len];
+            let read = self.volume.read(piece.offset, room).map_err(Failure::from);
+            if let Err(failure) = read.and_then(|()| self.check_stop()) {
+                return Ok(Err(failure));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Ends a command that is too long to be waited for by a server that stops.
+    fn check_stop(&self) -> Result<(), Failure> {
+        if self.link.is_stopping() {
+            return Err(Failure {
+                error: WireError::Shutdown,
+                reason: "the server stops".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// One flush for everything a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
+    fn settle(&self, fua: bool) -> Result<(), Failure> {
+        if fua {
+            self.volume.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Replies to a command without data in its reply.
+    fn finish(
+        &mut self,
+        cookie: u64,
+        kind: Kind,
+        len: u32,
+        result: Result<(), Failure>,
+    ) -> Result<(), End> {
+        if let Err(failure) = result {
+            return self.fail(cookie, kind, failure, None);
+        }
+        self.entry.meter().executed(kind, len.into());
+        if self.terms.structured {
+            self.put(&reply::done(cookie))
+        } else {
+            self.put(&reply::simple(cookie, None))
+        }
+    }
+
+    /// Replies that the volume failed; `offset` is where, after a part has been sent.
+    fn fail(
+        &mut self,
+        cookie: u64,
+        kind: Kind,
+        failure: Failure,
+        offset: Option<u64>,
+    ) -> Result<(), End> {
+        self.entry.meter().executed(kind, 0);
+        self.entry.meter().failed();
+        self.put_error(
+            cookie,
+            failure.error,
+            "the volume failed the request",
+            offset,
+        )?;
+        self.entry.note(Incident::RequestFailed {
+            reason: failure.reason,
+        });
+        Ok(())
+    }
+
+    fn refuse(&mut self, request: &Request, refusal: Refusal) -> Result<(), End> {
+        self.entry.meter().refused();
+        self.link.skip(request.payload, Wait::Within)?;
+        self.put_error(request.cookie, refusal.error, refusal.reason, None)
+    }
+
+    fn put_error(
+        &mut self,
+        cookie: u64,
+        error: WireError,
+        reason: &str,
+        offset: Option<u64>,
+    ) -> Result<(), End> {
+        if self.terms.structured {
+            self.put(&reply::error(cookie, error, reason, offset))
+        } else {
+            self.put(&reply::simple(cookie, Some(error)))
+        }
+    }
+
+    fn put(&mut self, reply: &[u8]) -> Result<(), End> {
+        self.link.make_room(reply.len())?;
+        self.link.outbox.put(reply);
+        Ok(())
+    }
+}
+
+/// A piece of a long write that is not its last has at least this many bytes, unless it is cut at a
+/// multiple of [`ALIGN`].
+const MIN_PIECE: u32 = 32 << 10;
+
+/// How much of a payload is written now, when `left` bytes are still to be written at `offset` and
+/// `received` of them are here: all, or up to a multiple of [`ALIGN`].
+fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
+    let here = u32::try_from(received).map_or(left, |received| received.min(left));
+    if here == left {
+        return left;
+    }
+    let end = offset + u64::from(here);
+    let beyond = u32::try_from(end % ALIGN).unwrap_or(0);
+    if beyond < here { here - beyond } else { here }
+}
+
+/// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
+fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
+    let size = size as u64;
+    let end = range.offset + u64::from(range.len);
+    let mut offset = range.offset;
+    std::iter::from_fn(move || {
+        if offset == end {
+            return None;
+        }
+        let piece_end = end.min((offset / size + 1).saturating_mul(size));
+        let piece = Range {
+            offset,
+            len: u32::try_from(piece_end - offset).ok()?,
+        };
+        offset = piece_end;
+        Some(piece)
+    })
+}
+
+fn durability(fua: bool) -> Durability {
+    if fua {
+        Durability::Durable
+    } else {
+        Durability::Cached
+    }
+}
+
+impl From<VolumeError> for Failure {
+    fn from(error: VolumeError) -> Self {
+        Self {
+            error: match error.errno() {
+                Errno::Perm => WireError::Perm,
+                Errno::Io => WireError::Io,
+                Errno::Inval => WireError::Inval,
+                Errno::NoSpc => WireError::NoSpc,
+                Errno::NotSup => WireError::NotSup,
+            },
+            reason: error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_the_range_and_end_at_multiples() {
+        let cut = |offset, len| -> Vec<(u64, u32)> {
+            pieces(Range { offset, len }, 4096)
+                .map(|piece| (piece.offset, piece.len))
+                .collect()
+        };
+        assert_eq!(cut(100, 0), []);
+        assert_eq!(cut(0, 4096), [(0, 4096)]);
+        assert_eq!(cut(4095, 4098), [(4095, 1), (4096, 4096), (8192, 1)]);
+        assert_eq!(cut(u64::MAX - 2, 2), [(u64::MAX - 2, 2)]);
+        let all = pieces(
+            Range {
+                offset: 5,
+                len: u32::MAX,
+            },
+            limits::STEP,
+        );
+        assert_eq!(
+            all.map(|piece| u64::from(piece.len)).sum::<u64>(),
+            u32::MAX.into()
+        );
+    }
+
+    #[test]
+    fn parts_of_a_long_write_end_at_whole_sectors() {
+        assert_eq!(aligned_part(0, 100_000, 50_000), 49_152);
+        assert_eq!(aligned_part(512, 100_000, 50_000), 48_640);
+        assert_eq!(aligned_part(0, 100_000, 100_000), 100_000);
+        assert_eq!(aligned_part(0, 100_000, 200_000), 100_000);
+        assert_eq!(aligned_part(100, 100_000, 50), 50);
+        for received in 1..9000 {
+            let part = aligned_part(3, 100_000, received);
+            assert!(part > 0 && part as usize <= received);
+        }
+    }
+}

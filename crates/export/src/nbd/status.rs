@@ -1,0 +1,201 @@
+//! What a server can say about itself: clients, traffic, and the last things that went wrong.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use super::limits;
+
+/// A server at one moment.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Clients connected now, the longest first.
+    pub clients: Vec<ClientStatus>,
+    /// Connections accepted so far.
+    pub accepted: u64,
+    /// Connections turned away because [`limits::CLIENTS`] were being served.
+    pub turned_away: u64,
+    /// Connections closed because the client broke the protocol.
+    pub protocol_errors: u64,
+    /// Traffic of all clients so far.
+    pub traffic: Traffic,
+    /// The last [`limits::EVENTS`] events, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// One connected client.
+#[derive(Debug, Clone)]
+pub struct ClientStatus {
+    /// Number of the connection, counted from 1.
+    pub id: u64,
+    /// Where it comes from.
+    pub peer: Peer,
+    /// The export it uses; `None` during the handshake.
+    pub export: Option<String>,
+    /// When it connected.
+    pub since: SystemTime,
+    /// Its traffic so far.
+    pub traffic: Traffic,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine, on the unix socket.
+    Unix,
+    /// A process of this machine, on loopback TCP.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix => write!(f, "unix socket"),
+            Self::Tcp(address) => write!(f, "tcp {address}"),
+        }
+    }
+}
+
+/// Requests executed, and what they cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// `NBD_CMD_READ`
+    pub read: Count,
+    /// `NBD_CMD_WRITE`
+    pub write: Count,
+    /// `NBD_CMD_FLUSH`
+    pub flush: Count,
+    /// `NBD_CMD_TRIM`
+    pub trim: Count,
+    /// `NBD_CMD_CACHE`
+    pub cache: Count,
+    /// `NBD_CMD_WRITE_ZEROES`
+    pub write_zeroes: Count,
+    /// `NBD_CMD_BLOCK_STATUS`
+    pub block_status: Count,
+    /// Requests refused unexecuted: out of range, read-only, unknown.
+    pub refused: u64,
+    /// Requests that the volume failed.
+    pub failed: u64,
+    /// System calls that received something.
+    pub receives: u64,
+    /// System calls that sent something.
+    pub sends: u64,
+    /// Times a connection's thread went to sleep for the next request.
+    pub sleeps: u64,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Their number.
+    pub requests: u64,
+    /// Bytes they covered.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Executed requests of every kind.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        [
+            self.read,
+            self.write,
+            self.flush,
+            self.trim,
+            self.cache,
+            self.write_zeroes,
+            self.block_status,
+        ]
+        .iter()
+        .map(|count| count.requests)
+        .sum()
+    }
+}
+
+/// Something that went wrong.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// When.
+    pub time: SystemTime,
+    /// The connection it happened on.
+    pub client: Option<u64>,
+    /// What.
+    pub incident: Incident,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone)]
+pub enum Incident {
+    /// A client broke the protocol and was disconnected.
+    Protocol(ProtocolError),
+    /// A client did not finish its handshake within [`limits::HANDSHAKE`] and was disconnected.
+    HandshakeTimeout,
+    /// A client was turned away because [`limits::CLIENTS`] were being served.
+    TooManyClients,
+    /// The volume failed a request; the client was told.
+    RequestFailed {
+        /// The volume's own words.
+        reason: String,
+    },
+    /// A client could not be accepted or served.
+    Accept {
+        /// The system's own words.
+        reason: String,
+    },
+    /// A connection's thread panicked: a fault in this program. Other clients are not affected.
+    Panicked,
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(error) => write!(f, "disconnected: {error}"),
+            Self::HandshakeTimeout => write!(
+                f,
+                "disconnected: the handshake took longer than {} s",
+                limits::HANDSHAKE.as_secs()
+            ),
+            Self::TooManyClients => write!(
+                f,
+                "turned away: {} clients are served already; disconnect one",
+                limits::CLIENTS
+            ),
+            Self::RequestFailed { reason } => write!(f, "request failed: {reason}"),
+            Self::Accept { reason } => write!(f, "a client could not be served: {reason}"),
+            Self::Panicked => write!(f, "disconnected: internal error, please report it"),
+        }
+    }
+}
+
+/// How a client broke the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// Client flags that this server did not offer.
+    ClientFlags(u32),
+    /// Another magic number than `IHAVEOPT` before an option.
+    OptionMagic(u64),
+    /// More option data announced than [`limits::OPTION_SKIPPED`].
+    OptionLength(u32),
+    /// More options sent than [`limits::OPTIONS`].
+    TooManyOptions,
+    /// `NBD_OPT_EXPORT_NAME` for an export that does not exist; this option has no error reply.
+    UnknownExport,
+    /// Another magic number than `NBD_REQUEST_MAGIC` before a request.
+    RequestMagic(u32),
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClientFlags(flags) => write!(f, "client flags {flags:#x} were not offered"),
+            Self::OptionMagic(magic) => write!(f, "{magic:#018x} is not the magic of an option"),
+            Self::OptionLength(len) => write!(f, "an option of {len} bytes is too long"),
+            Self::TooManyOptions => write!(f, "more than {} options", limits::OPTIONS),
+            Self::UnknownExport => write!(f, "the export it named does not exist"),
+            Self::RequestMagic(magic) => write!(f, "{magic:#010x} is not the magic of a request"),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}

@@ -1,0 +1,179 @@
+//! When a connection polls its socket and when it sleeps.
+//!
+//! A thread that sleeps for the next request is woken in 5 to 70 µs, which is more than serving
+//! 4 KiB takes. One that polls notices at once, but takes a processor. So polling is short, only
+//! after a request, and only while it pays:
+//!
+//! - The *window* of a connection, the time it polls before it sleeps, grows while requests come
+//!   soon after it has ended, up to [`limits::POLL`], and shrinks to nothing while they come much
+//!   later: the rule by which KVM polls for a halted guest. An idle client costs nothing.
+//! - Between looks the processor is offered to other threads, so that a client on the same
+//!   processor can go on. Where another program takes the offer, for a whole slice of time, the
+//!   machine is busy: then the window stays closed for a while, because a thread that sleeps is
+//!   given the processor as soon as it is woken, and one that waits for its turn is not.
+//! - At most half of the processors poll at a time for one server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::limits;
+
+/// The shortest window above zero.
+const FIRST: Duration = Duration::from_micros(10);
+
+/// A yielded processor that comes back later than this was used by somebody else than the client.
+const SLICE: Duration = Duration::from_micros(40);
+
+/// How long the window stays closed on a busy machine: the first time, and at most.
+const CLOSED: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
+
+/// The window of one connection.
+#[derive(Debug)]
+pub(super) struct Window {
+    length: Duration,
+    /// Not to be opened before.
+    closed_until: Instant,
+    /// For how long it was closed last.
+    closed_for: Duration,
+}
+
+impl Window {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            length: Duration::ZERO,
+            closed_until: now,
+            closed_for: Duration::ZERO,
+        }
+    }
+
+    /// How long to poll before sleeping.
+    pub(super) fn length(&self, now: Instant) -> Duration {
+        if now < self.closed_until {
+            Duration::ZERO
+        } else {
+            self.length
+        }
+    }
+
+    /// Learns from a request that came `waited` after the one before it was answered.
+    pub(super) fn learn(&mut self, waited: Duration) {
+        if waited <= self.length {
+            return;
+        }
+        self.length = if waited <= limits::POLL {
+            (self.length * 2).clamp(FIRST, limits::POLL)
+        } else if self.length > FIRST {
+            self.length / 2
+        } else {
+            Duration::ZERO
+        };
+    }
+
+    /// Learns that the processor, offered at `offered`, came back at `now`; whether it is still
+    /// right to poll.
+    pub(super) fn offered(&mut self, offered: Instant, now: Instant) -> bool {
+        if now.saturating_duration_since(offered) <= SLICE {
+            return true;
+        }
+        let quiet = now.saturating_duration_since(self.closed_until);
+        self.closed_for = if quiet < self.closed_for {
+            (self.closed_for * 2).min(CLOSED.1)
+        } else {
+            CLOSED.0
+        };
+        self.closed_until = now + self.closed_for;
+        false
+    }
+}
+
+/// The right to poll, for as many connections at a time as there are seats.
+#[derive(Debug)]
+pub(super) struct Seats(AtomicUsize);
+
+impl Seats {
+    /// Seats for half of the processors this process may use, at least one.
+    pub(super) fn for_this_machine() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self(AtomicUsize::new((processors / 2).max(1)))
+    }
+
+    /// A seat, if one is free.
+    pub(super) fn take(&self) -> Option<Seat<'_>> {
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
+                free.checked_sub(1)
+            })
+            .ok()
+            .map(|_| Seat(self))
+    }
+}
+
+/// A taken seat; free again when dropped.
+pub(super) struct Seat<'a>(&'a Seats);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_grows_while_requests_come_soon_and_closes_when_they_do_not() {
+        let now = Instant::now();
+        let mut window = Window::new(now);
+        let soon = limits::POLL;
+        let late = limits::POLL * 50;
+        assert_eq!(window.length(now), Duration::ZERO);
+        window.learn(soon);
+        assert_eq!(window.length(now), FIRST);
+        for _ in 0..20 {
+            window.learn(soon);
+        }
+        assert_eq!(window.length(now), limits::POLL);
+        for _ in 0..20 {
+            window.learn(late);
+        }
+        assert_eq!(window.length(now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_busy_machine_closes_the_window_longer_and_longer() {
+        let mut now = Instant::now();
+        let mut window = Window::new(now);
+        window.learn(limits::POLL);
+        assert!(window.offered(now, now + SLICE));
+        assert_eq!(window.length(now), FIRST);
+        let mut lengths = Vec::new();
+        for _ in 0..12 {
+            let back = now + SLICE * 2;
+            assert!(!window.offered(now, back));
+            assert_eq!(window.length(back), Duration::ZERO);
+            lengths.push(window.closed_until - back);
+            now = window.closed_until;
+            assert_eq!(window.length(now), FIRST, "tried again");
+        }
+        assert_eq!(lengths[..3], [CLOSED.0, CLOSED.0 * 2, CLOSED.0 * 4]);
+        assert_eq!(lengths.last(), Some(&CLOSED.1));
+        now += CLOSED.1 * 2;
+        assert!(!window.offered(now, now + SLICE * 2));
+        assert_eq!(
+            window.closed_for, CLOSED.0,
+            "after a quiet time, from the beginning"
+        );
+    }
+
+    #[test]
+    fn seats_are_limited_and_come_back() {
+        let seats = Seats(AtomicUsize::new(2));
+        let first = seats.take();
+        let second = seats.take();
+        assert!(first.is_some() && second.is_some());
+        assert!(seats.take().is_none());
+        drop(first);
+        assert!(seats.take().is_some());
+    }
+}

@@ -1,0 +1,17 @@
+//! The NBD server seen from outside: by a client that sends any bytes it likes, and by the clients
+//! that people use.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+mod common;
+mod fuzz;
+mod handshake;
+mod hostile;
+mod interop;
+mod lifecycle;
+mod transmission;

@@ -1,0 +1,114 @@
+//! What is amiss with a header that can still be used.
+
+use std::fmt;
+
+use crate::error::CopyFault;
+
+/// Something worth a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// One LUKS2 copy is damaged; the other one is in use.
+    DamagedCopy {
+        /// Which one.
+        copy: HeaderCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+    /// One LUKS2 copy is older; the newer one is in use.
+    OlderCopy {
+        /// Which one.
+        copy: HeaderCopy,
+        /// Its sequence number.
+        seqid: u64,
+        /// That of the other.
+        newer: u64,
+    },
+    /// Both LUKS2 copies have the same sequence number but say different things; the primary is in
+    /// use.
+    CopiesDiffer {
+        /// Their sequence number.
+        seqid: u64,
+    },
+    /// The device ends before a key slot does.
+    KeyslotBeyondDevice {
+        /// The key slot.
+        slot: u8,
+        /// Where its key material ends, in bytes.
+        end: u64,
+        /// Length of the header device in bytes.
+        device_len: u64,
+    },
+    /// A persistent flag that Scrim does not know.
+    UnknownFlag(String),
+}
+
+/// One of the two copies of a LUKS2 header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderCopy {
+    /// At the start of the device.
+    Primary,
+    /// Behind the primary.
+    Secondary,
+}
+
+/// A LUKS2 copy that should be rewritten from the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repair {
+    /// The copy to rewrite.
+    pub copy: HeaderCopy,
+    /// Whether to ask first.
+    pub consent: Consent,
+}
+
+/// Whether rewriting a copy needs the user's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// No: an older or torn LUKS2 copy lies there, as a crash leaves it.
+    NotNeeded,
+    /// Yes: something else may lie there now, or nothing tells which copy is right.
+    Ask,
+}
+
+impl fmt::Display for HeaderCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+        })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DamagedCopy { copy, fault } => write!(
+                f,
+                "the {copy} header is damaged: it {fault}; the other copy is used, back it up and \
+                 repair this one"
+            ),
+            Self::OlderCopy { copy, seqid, newer } => write!(
+                f,
+                "the {copy} header is older, sequence number {seqid} against {newer}; the newer \
+                 copy is used, repair this one"
+            ),
+            Self::CopiesDiffer { seqid } => write!(
+                f,
+                "both headers have sequence number {seqid} but differ; the primary is used, back \
+                 both up before you change anything"
+            ),
+            Self::KeyslotBeyondDevice {
+                slot,
+                end,
+                device_len,
+            } => write!(
+                f,
+                "key slot {slot} ends at byte {end}, but the device at {device_len}: the device \
+                 has been truncated, use another key slot or a backup of the header"
+            ),
+            Self::UnknownFlag(name) => write!(
+                f,
+                "the persistent flag {name:?} is not known and has no effect here"
+            ),
+        }
+    }
+}

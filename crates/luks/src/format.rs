@@ -1,0 +1,365 @@
+//! Making headers and key slots: what both versions share.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::error::Unsupported;
+use crate::header::Header;
+use crate::kdf::{Hash, Kdf, KdfError};
+use crate::luks2::JsonFault;
+use crate::plan::Plan;
+use crate::random::RandomError;
+use crate::unlock::UnlockError;
+
+/// A new header, and how to write it.
+#[derive(Debug)]
+#[must_use = "a header that is made has yet to be written"]
+pub struct Formatted {
+    /// The header as it will be read.
+    pub header: Header,
+    /// What writes it.
+    pub plan: Plan,
+}
+
+/// How the passphrase of a new key slot protects it.
+#[derive(Debug)]
+pub struct NewKeyslot {
+    /// Its number; `None` is the first free one.
+    pub slot: Option<u8>,
+    /// The key derivation. LUKS1 has only PBKDF2, with the hash of its header.
+    pub kdf: Kdf,
+    /// The hash of the anti-forensic splitter. LUKS1 has only the hash of its header.
+    pub af_hash: Hash,
+}
+
+/// Why a header cannot be made.
+#[derive(Debug)]
+pub enum FormatError {
+    /// The data would start inside the header.
+    DataOffset {
+        /// Where it would start, in bytes.
+        offset: u64,
+        /// Where the header ends, in bytes.
+        header_end: u64,
+    },
+    /// The data offset is no multiple of 4096.
+    Unaligned {
+        /// Where it would start, in bytes.
+        offset: u64,
+    },
+    /// The room for data is no whole number of encryption sectors.
+    PartialSector {
+        /// Bytes from the data offset to the end of the device.
+        length: u64,
+        /// Encryption sector in bytes.
+        sector_size: u64,
+    },
+    /// The device is too short.
+    NoRoom {
+        /// Bytes that it needs at least.
+        need: u64,
+        /// Bytes that it has.
+        have: u64,
+    },
+    /// The metadata size is not one of those that LUKS2 has.
+    MetadataSize(u64),
+    /// The key slots area is no multiple of 4096, too large, or too small for one key.
+    KeyslotsSize {
+        /// What was asked for, in bytes.
+        size: u64,
+        /// The least that holds one key, in bytes.
+        least: u64,
+    },
+    /// The data offset does not fit in a LUKS1 header.
+    DataOffsetLuks1 {
+        /// Where the data would start, in bytes.
+        offset: u64,
+    },
+    /// The UUID is none.
+    Uuid(String),
+    /// A cipher, or a key for it, that Scrim does not have.
+    Unsupported(Unsupported),
+    /// The first key slot could not be made.
+    Keyslot(KeyslotError),
+    /// The digest of the volume key could not be computed.
+    Digest(KdfError),
+    /// The header cannot be written.
+    Write(WriteError),
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DataOffset { offset, header_end } => write!(
+                f,
+                "data at byte {offset} would lie inside the header, which takes {header_end} \
+                 bytes: choose a larger offset"
+            ),
+            Self::Unaligned { offset } => write!(
+                f,
+                "data cannot start at byte {offset}: choose a multiple of 4096"
+            ),
+            Self::PartialSector {
+                length,
+                sector_size,
+            } => write!(
+                f,
+                "{length} bytes of data are no whole number of {sector_size}-byte encryption \
+                 sectors: choose a smaller sector size, or change the device's length"
+            ),
+            Self::NoRoom { need, have } => write!(
+                f,
+                "the device has {have} bytes, and at least {need} are needed: make it larger, or \
+                 choose a smaller data offset"
+            ),
+            Self::MetadataSize(size) => write!(
+                f,
+                "a LUKS2 metadata area cannot have {size} bytes: choose 16 KiB, or a power of two \
+                 from there to 4 MiB"
+            ),
+            Self::KeyslotsSize { size, least } => write!(
+                f,
+                "a key slots area cannot have {size} bytes: choose a multiple of 4096 from \
+                 {least} bytes to 128 MiB"
+            ),
+            Self::DataOffsetLuks1 { offset } => write!(
+                f,
+                "data at byte {offset} is beyond what LUKS1 can say: choose a smaller offset, or \
+                 LUKS2"
+            ),
+            Self::Uuid(uuid) => write!(
+                f,
+                "{uuid:?} is no UUID: write it like 9bbcbbf9-cf9b-48eb-95a2-34484ec7a33b"
+            ),
+            Self::Unsupported(error) => error.fmt(f),
+            Self::Keyslot(error) => error.fmt(f),
+            Self::Digest(error) => write!(f, "the digest of the volume key: {error}"),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for FormatError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unsupported(error) => Some(error),
+            Self::Keyslot(error) => Some(error),
+            Self::Digest(error) => Some(error),
+            Self::Write(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a key slot cannot be added.
+#[derive(Debug)]
+pub enum KeyslotError {
+    /// There is no slot of this number.
+    NoSuchSlot {
+        /// The slot.
+        slot: u8,
+        /// How many there are.
+        count: u8,
+    },
+    /// The slot is in use.
+    InUse {
+        /// The slot.
+        slot: u8,
+    },
+    /// Every slot is in use.
+    NoFreeSlot,
+    /// The key slots area has no gap that is large enough.
+    NoRoom {
+        /// Bytes that the key slot takes.
+        need: u64,
+    },
+    /// LUKS1 has no Argon2.
+    KdfLuks1,
+    /// LUKS1 has one hash for the whole header.
+    HashLuks1 {
+        /// That hash.
+        hash: String,
+    },
+    /// The key is not the volume key, or the header asks for something unsupported.
+    Key(UnlockError),
+    /// The key could not be sealed.
+    Seal(SealError),
+    /// The changed header cannot be written.
+    Write(WriteError),
+}
+
+impl fmt::Display for KeyslotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchSlot { slot, count } => write!(
+                f,
+                "there is no key slot {slot}: choose one from 0 to {}",
+                count.saturating_sub(1)
+            ),
+            Self::InUse { slot } => write!(f, "key slot {slot} is in use: choose another one"),
+            Self::NoFreeSlot => f.write_str("every key slot is in use: remove one first"),
+            Self::NoRoom { need } => write!(
+                f,
+                "the key slots area has no gap of {need} bytes: remove a key slot first"
+            ),
+            Self::KdfLuks1 => f.write_str("LUKS1 has no Argon2: choose pbkdf2"),
+            Self::HashLuks1 { hash } => write!(
+                f,
+                "this LUKS1 header has hash {hash} in every key slot: choose that one"
+            ),
+            Self::Key(error) => error.fmt(f),
+            Self::Seal(error) => error.fmt(f),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for KeyslotError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Key(error) => Some(error),
+            Self::Seal(error) => Some(error),
+            Self::Write(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a key could not be sealed into a key slot.
+#[derive(Debug)]
+pub enum SealError {
+    /// A cipher or hash that Scrim does not have.
+    Unsupported(Unsupported),
+    /// The key derivation failed.
+    Kdf(KdfError),
+    /// No random bytes.
+    Random(RandomError),
+}
+
+impl fmt::Display for SealError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(error) => error.fmt(f),
+            Self::Kdf(error) => error.fmt(f),
+            Self::Random(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SealError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unsupported(error) => Some(error),
+            Self::Kdf(error) => Some(error),
+            Self::Random(error) => Some(error),
+        }
+    }
+}
+
+/// Why a header cannot be written.
+#[derive(Debug)]
+pub enum WriteError {
+    /// The metadata does not fit in the JSON area.
+    JsonTooLarge {
+        /// Bytes of the metadata.
+        len: usize,
+        /// Bytes that fit.
+        capacity: usize,
+    },
+    /// The new header would not be accepted when it is read again.
+    Refused(JsonFault),
+    /// A text does not fit in its field, or holds a NUL.
+    Text {
+        /// The field.
+        field: &'static str,
+        /// Bytes that fit.
+        capacity: usize,
+    },
+    /// The sequence number has reached its end.
+    Sequence,
+    /// No random bytes for a salt.
+    Random(RandomError),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::JsonTooLarge { len, capacity } => write!(
+                f,
+                "the header's metadata takes {len} bytes, and {capacity} fit: remove tokens or key \
+                 slots first"
+            ),
+            Self::Refused(fault) => write!(
+                f,
+                "the new header would not be accepted again ({fault}): choose other settings"
+            ),
+            Self::Text { field, capacity } => write!(
+                f,
+                "the {field} may have at most {capacity} bytes and no NUL: choose a shorter one"
+            ),
+            Self::Sequence => f.write_str(
+                "the header's sequence number has reached its end: make a new volume and copy \
+                 the data",
+            ),
+            Self::Random(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for WriteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(fault) => Some(fault),
+            Self::Random(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<WriteError> for FormatError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<WriteError> for KeyslotError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<KeyslotError> for FormatError {
+    fn from(error: KeyslotError) -> Self {
+        Self::Keyslot(error)
+    }
+}
+
+impl From<Unsupported> for SealError {
+    fn from(error: Unsupported) -> Self {
+        Self::Unsupported(error)
+    }
+}
+
+impl From<RandomError> for SealError {
+    fn from(error: RandomError) -> Self {
+        Self::Random(error)
+    }
+}
+
+impl From<RandomError> for WriteError {
+    fn from(error: RandomError) -> Self {
+        Self::Random(error)
+    }
+}
+
+impl From<RandomError> for FormatError {
+    fn from(error: RandomError) -> Self {
+        Self::Write(error.into())
+    }
+}
+
+impl From<Unsupported> for FormatError {
+    fn from(error: Unsupported) -> Self {
+        Self::Unsupported(error)
+    }
+}

@@ -1,0 +1,296 @@
+//! A LUKS header of either version, in common terms.
+
+use scrim_sys::memory::SecretBytes;
+use serde_json::Value;
+
+use crate::digest::Digest;
+use crate::error::{HeaderError, Unsupported};
+use crate::finding::{Finding, Repair};
+use crate::flag::Flag;
+use crate::format::{KeyslotError, NewKeyslot, WriteError};
+use crate::key::VolumeKey;
+use crate::keyslot::Keyslot;
+use crate::plan::Plan;
+use crate::segment::{DataSegment, Segment};
+use crate::{luks1, luks2};
+
+/// Bytes at the start of a header device that can hold a header: both copies of the largest LUKS2
+/// metadata area. Read this much, or the whole device if it is shorter, for [`Header::parse`].
+pub const HEADER_AREA_MAX: usize = 8 << 20;
+
+pub(crate) const MAGIC: [u8; 6] = *b"LUKS\xba\xbe";
+
+/// A checked header.
+#[derive(Debug, Clone)]
+pub enum Header {
+    /// LUKS1.
+    Luks1(luks1::Header),
+    /// LUKS2.
+    Luks2(luks2::Header),
+}
+
+/// What [`Header::parse`] found.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The header, the better copy of it where there are two.
+    pub header: Header,
+    /// What is amiss without being in the way: worth a warning each.
+    pub findings: Vec<Finding>,
+    /// The copy that should be rewritten from the other, and whether to ask first.
+    pub repair: Option<Repair>,
+}
+
+/// What a header says, in the terms of both versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Metadata {
+    pub(crate) keyslots: Vec<Keyslot>,
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) flags: Vec<String>,
+    pub(crate) requirements: Vec<String>,
+}
+
+/// A token (LUKS2 specification, section 3.5): a way to get a passphrase, for other programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its number, 0 to 31.
+    pub id: u8,
+    /// Its type, such as `luks2-keyring` or `systemd-tpm2`.
+    pub kind: String,
+    /// The key slots that its passphrase opens.
+    pub keyslots: Vec<u8>,
+    /// The token as stored.
+    pub json: Value,
+}
+
+/// Which version of LUKS the first bytes of a device claim to be, unchecked: by the magic of a
+/// primary, or of a secondary LUKS2 header where one may lie. `None` is no LUKS.
+///
+/// [`Header::parse`] tells whether it is true.
+#[must_use]
+pub fn probe(area: &[u8]) -> Option<u16> {
+    version_at_start(area).or_else(|| luks2::has_secondary(area).then_some(2))
+}
+
+/// The version in the header at the start of `area`, if the magic is there.
+fn version_at_start(area: &[u8]) -> Option<u16> {
+    let rest = area.strip_prefix(&MAGIC)?;
+    let version = rest.first_chunk()?;
+    Some(u16::from_be_bytes(*version))
+}
+
+impl Header {
+    /// Finds and checks the header in `area`, the first [`HEADER_AREA_MAX`] bytes of a device of
+    /// `device_len` bytes, or all of them if there are fewer.
+    ///
+    /// # Errors
+    /// [`HeaderError`]: there is no header, or none that can be trusted.
+    pub fn parse(area: &[u8], device_len: u64) -> Result<Parsed, HeaderError> {
+        let mut parsed = match version_at_start(area) {
+            Some(1) => Parsed {
+                header: Self::Luks1(luks1::Header::parse(area)?),
+                findings: Vec::new(),
+                repair: None,
+            },
+            version => luks2::parse_copies(area, version)?,
+        };
+        for slot in parsed.header.keyslots() {
+            let end = slot.material().end;
+            if end > device_len {
+                parsed.findings.push(Finding::KeyslotBeyondDevice {
+                    slot: slot.id,
+                    end,
+                    device_len,
+                });
+            }
+        }
+        for name in &parsed.header.metadata().flags {
+            if Flag::from_name(name).is_none() {
+                parsed.findings.push(Finding::UnknownFlag(name.clone()));
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// 1 or 2.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        match self {
+            Self::Luks1(_) => 1,
+            Self::Luks2(_) => 2,
+        }
+    }
+
+    /// The UUID as stored.
+    #[must_use]
+    pub fn uuid(&self) -> &str {
+        match self {
+            Self::Luks1(header) => header.uuid(),
+            Self::Luks2(header) => header.uuid(),
+        }
+    }
+
+    /// The label, if it has one; LUKS1 has none.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => header.label(),
+        }
+    }
+
+    /// The subsystem label, if it has one; LUKS1 has none.
+    #[must_use]
+    pub fn subsystem(&self) -> Option<&str> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => header.subsystem(),
+        }
+    }
+
+    /// The persistent flags that Scrim knows; [`Parsed::findings`] names the others.
+    #[must_use]
+    pub fn flags(&self) -> Vec<Flag> {
+        let names = self.metadata().flags.iter();
+        names.filter_map(|name| Flag::from_name(name)).collect()
+    }
+
+    /// What a program must support to use the volume, as stored. Scrim supports none of what there
+    /// is; an ordinary volume has no requirement.
+    #[must_use]
+    pub fn requirements(&self) -> &[String] {
+        &self.metadata().requirements
+    }
+
+    /// The key slots in use, by number.
+    #[must_use]
+    pub fn keyslots(&self) -> &[Keyslot] {
+        &self.metadata().keyslots
+    }
+
+    /// The digests, by number.
+    #[must_use]
+    pub fn digests(&self) -> &[Digest] {
+        &self.metadata().digests
+    }
+
+    /// The segments, by number.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.metadata().segments
+    }
+
+    /// The tokens, by number; LUKS1 has none.
+    #[must_use]
+    pub fn tokens(&self) -> &[Token] {
+        &self.metadata().tokens
+    }
+
+    /// The first byte behind the header and its key slots area.
+    #[must_use]
+    pub fn header_end(&self) -> u64 {
+        match self {
+            Self::Luks1(header) => header.header_end(),
+            Self::Luks2(header) => header.header_end(),
+        }
+    }
+
+    /// The one segment that holds the data, in the terms of [`scrim_crypt`].
+    ///
+    /// # Errors
+    /// [`Unsupported`]: the header is sound, but asks for something that Scrim does not have.
+    pub fn data_segment(&self) -> Result<DataSegment, Unsupported> {
+        self.data_segment_and_digest().map(|(segment, _)| segment)
+    }
+
+    /// The data segment and the digest of its key.
+    pub(crate) fn data_segment_and_digest(&self) -> Result<(DataSegment, &Digest), Unsupported> {
+        let metadata = self.metadata();
+        if let Some(requirement) = metadata.requirements.first() {
+            return Err(Unsupported::Requirement(requirement.clone()));
+        }
+        let in_use: Vec<_> = metadata.segments_in_use().collect();
+        let [segment] = in_use[..] else {
+            return Err(Unsupported::SegmentCount(in_use.len()));
+        };
+        let digests = metadata.digests.iter();
+        let of_segment: Vec<_> = digests
+            .filter(|digest| digest.segments.contains(&segment.id))
+            .collect();
+        let [digest] = of_segment[..] else {
+            return Err(Unsupported::SegmentDigest(segment.id));
+        };
+        let key_size = self.key_size(digest)?;
+        Ok((segment.resolve(key_size, self.header_end())?, digest))
+    }
+
+    /// Adds a key slot for the volume key, which is checked first.
+    ///
+    /// The header changes at once; the disk follows when the plan is applied: key material first,
+    /// to which nothing refers, then the header, in an order that leaves a whole one if it is cut
+    /// short. Nobody else may write the header in between.
+    ///
+    /// # Errors
+    /// [`KeyslotError`]; neither header nor disk has changed.
+    pub fn add_keyslot(
+        &mut self,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+    ) -> Result<Plan, KeyslotError> {
+        self.verify_volume_key(key).map_err(KeyslotError::Key)?;
+        let (segment, digest) = self
+            .data_segment_and_digest()
+            .map_err(|error| KeyslotError::Key(error.into()))?;
+        let (digest, cipher) = (digest.id, segment.cipher.to_string());
+        match self {
+            Self::Luks1(header) => header.add_keyslot(key, passphrase, new),
+            Self::Luks2(header) => header.add_keyslot(key, passphrase, new, digest, &cipher),
+        }
+    }
+
+    /// Length of the key that `digest` knows. LUKS2 says it in the key slots that hold the key only.
+    fn key_size(&self, digest: &Digest) -> Result<Option<usize>, Unsupported> {
+        if let Self::Luks1(header) = self {
+            return Ok(Some(header.key_bytes() as usize));
+        }
+        let mut sizes = self
+            .keyslots()
+            .iter()
+            .filter(|slot| digest.keyslots.contains(&slot.id))
+            .map(|slot| slot.key_size as usize);
+        let first = sizes.next();
+        match (first, sizes.find(|size| Some(*size) != first)) {
+            (Some(first), Some(other)) => Err(Unsupported::KeySizesDiffer { first, other }),
+            (first, _) => Ok(first),
+        }
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        match self {
+            Self::Luks1(header) => header.metadata(),
+            Self::Luks2(header) => header.metadata(),
+        }
+    }
+}
+
+impl Metadata {
+    /// Segments that hold data now.
+    pub(crate) fn segments_in_use(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| !segment.is_backup())
+    }
+}
+
+impl Parsed {
+    /// How to write the copy that [`Parsed::repair`] names, if it names one.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing has been written.
+    pub fn repair_plan(&self) -> Result<Option<Plan>, WriteError> {
+        match (&self.header, self.repair) {
+            (Header::Luks2(header), Some(repair)) => header.repair_plan(repair.copy).map(Some),
+            _ => Ok(None),
+        }
+    }
+}

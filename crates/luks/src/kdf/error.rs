@@ -1,0 +1,85 @@
+//! Why a key cannot be derived.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why a key cannot be derived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KdfError {
+    /// A parameter that the function does not take, or with which it would not end in a sensible
+    /// time.
+    OutOfRange {
+        /// What it counts, in the plural.
+        parameter: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The least that is taken.
+        least: u64,
+        /// The most that is taken.
+        most: u64,
+    },
+    /// More memory than this machine, or the control group of this process, has to give.
+    Memory {
+        /// What is needed, in KiB.
+        need_kib: u64,
+        /// What there is, in KiB.
+        have_kib: u64,
+    },
+    /// The kernel refused the memory although there seemed to be enough.
+    MemoryRefused {
+        /// What is needed, in KiB.
+        need_kib: u64,
+    },
+}
+
+impl fmt::Display for KdfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OutOfRange {
+                parameter,
+                value,
+                least,
+                most,
+            } => write!(
+                f,
+                "key derivation with {value} {parameter} is refused, {least} to {most} are \
+                 possible: choose others, or use another key slot if a header asks for them"
+            ),
+            Self::Memory { need_kib, have_kib } => write!(
+                f,
+                "key derivation needs {} MiB of memory, and {} MiB are free: free some, raise the \
+                 limit of the container, or use a key slot or machine that it fits",
+                need_kib.div_ceil(1024),
+                have_kib / 1024,
+            ),
+            Self::MemoryRefused { need_kib } => write!(
+                f,
+                "key derivation was refused {} MiB of memory: raise the limits of this process \
+                 (ulimit -v, vm.overcommit_memory), or use a key slot that needs less",
+                need_kib.div_ceil(1024),
+            ),
+        }
+    }
+}
+
+impl Error for KdfError {}
+
+/// Refuses a `value` outside `least` to `most`.
+pub(super) fn check(
+    parameter: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), KdfError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(KdfError::OutOfRange {
+            parameter,
+            value,
+            least,
+            most,
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! Key slots: the volume key, sealed by a passphrase.
+
+use std::ops::Range;
+
+use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
+use scrim_sys::memory::SecretBytes;
+
+use crate::af;
+use crate::error::Unsupported;
+use crate::format::SealError;
+use crate::kdf::{Argon2Cost, Hash, Kdf};
+use crate::key::VolumeKey;
+use crate::random;
+use crate::unlock::UnlockError;
+
+/// Longest key, in bytes, that a header may speak of: eight times the longest in use.
+pub(crate) const MAX_KEY_SIZE: u32 = 512;
+
+/// A key slot in use (LUKS1 specification, section 2.2; LUKS2 specification, section 3.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyslot {
+    /// Its number: 0 to 7 in LUKS1, 0 to 31 in LUKS2.
+    pub id: u8,
+    /// Length in bytes of the key it holds.
+    pub key_size: u32,
+    /// When it is tried.
+    pub priority: Priority,
+    /// The bytes of the header device that belong to it.
+    pub area: Range<u64>,
+    /// What is in them.
+    pub kind: KeyslotKind,
+}
+
+/// When a key slot is tried (LUKS2 specification, section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Only when it is named.
+    Ignore,
+    /// In turn.
+    Normal,
+    /// Before all others.
+    Prefer,
+}
+
+/// What a key slot holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyslotKind {
+    /// A key sealed by a passphrase.
+    Passphrase(PassphraseSlot),
+    /// A type that Scrim does not open, such as `reencrypt`.
+    Other(String),
+}
+
+/// How a key is sealed by a passphrase, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassphraseSlot {
+    /// Cipher specification of the area, such as `aes-xts-plain64`.
+    pub cipher: String,
+    /// Length in bytes of the key derived from the passphrase.
+    pub cipher_key_size: u32,
+    /// How that key is derived.
+    pub kdf: KdfParameters,
+    /// With this salt.
+    pub salt: Vec<u8>,
+    /// Stripes of the anti-forensic splitter: always 4000.
+    pub af_stripes: u32,
+    /// Its hash, in the header's spelling.
+    pub af_hash: String,
+}
+
+/// A key derivation function and its cost, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KdfParameters {
+    /// PBKDF2 (RFC 8018) with HMAC.
+    Pbkdf2 {
+        /// The hash, in the header's spelling.
+        hash: String,
+        /// Iterations.
+        iterations: u32,
+    },
+    /// Argon2i (RFC 9106), version 1.3.
+    Argon2i(Argon2Cost),
+    /// Argon2id (RFC 9106), version 1.3.
+    Argon2id(Argon2Cost),
+}
+
+impl KdfParameters {
+    fn resolve(&self) -> Result<Kdf, Unsupported> {
+        Ok(match self {
+            Self::Pbkdf2 { hash, iterations } => Kdf::Pbkdf2 {
+                hash: parse_hash(hash)?,
+                iterations: *iterations,
+            },
+            Self::Argon2i(cost) => Kdf::Argon2i { cost: *cost },
+            Self::Argon2id(cost) => Kdf::Argon2id { cost: *cost },
+        })
+    }
+}
+
+/// The hash that a header names.
+pub(crate) fn parse_hash(name: &str) -> Result<Hash, Unsupported> {
+    name.parse().map_err(|_| Unsupported::Hash {
+        name: name.to_owned(),
+    })
+}
+
+impl Keyslot {
+    /// The bytes of the header device that hold the sealed key: what
+    /// [`Header::unlock`](crate::Header::unlock) wants. A part of [`Keyslot::area`].
+    #[must_use]
+    pub fn material(&self) -> Range<u64> {
+        let len = af::material_len(self.key_size as usize) as u64;
+        self.area.start..self.area.start.saturating_add(len).min(self.area.end)
+    }
+
+    /// Opens the slot: what comes out is the key only if the passphrase was right, which a digest
+    /// tells.
+    pub(crate) fn open(
+        &self,
+        material: &[u8],
+        passphrase: &SecretBytes,
+    ) -> Result<SecretBytes, UnlockError> {
+        let slot = self.id;
+        let sealed = match &self.kind {
+            KeyslotKind::Passphrase(sealed) => sealed,
+            KeyslotKind::Other(kind) => {
+                return Err(UnlockError::Unsupported(Unsupported::KeyslotType {
+                    slot,
+                    kind: kind.clone(),
+                }));
+            }
+        };
+        let key_size = self.key_size as usize;
+        let need = af::material_len(key_size);
+        let short = UnlockError::Material {
+            slot,
+            need: need as u64,
+            have: material.len() as u64,
+        };
+        let Some(material) = material.get(..need) else {
+            return Err(short);
+        };
+        let af_hash = parse_hash(&sealed.af_hash)?;
+        let stripes = sealed.decrypt(slot, material, passphrase)?;
+        af::merge(stripes.expose(), key_size, af_hash).ok_or(short)
+    }
+}
+
+impl PassphraseSlot {
+    fn decrypt(
+        &self,
+        slot: u8,
+        material: &[u8],
+        passphrase: &SecretBytes,
+    ) -> Result<SecretBytes, UnlockError> {
+        let mut stripes = SecretBytes::copied_from(material);
+        if is_null_cipher(&self.cipher) {
+            // Such a slot gives its key to anyone; with a passphrase it only pretends to ask.
+            return if passphrase.is_empty() {
+                Ok(stripes)
+            } else {
+                Err(UnlockError::NullCipher { slot })
+            };
+        }
+        let cipher = keyslot_cipher(&self.cipher)?;
+        let kdf = self.kdf.resolve()?;
+        let key_size = self.cipher_key_size as usize;
+        check_key_size(&cipher, key_size)?;
+        let mut key = SecretBytes::zeroed(key_size);
+        kdf.derive(passphrase.expose(), &self.salt, key.expose_mut())
+            .map_err(|source| UnlockError::Kdf { slot, source })?;
+        area_cipher(&cipher, &key)?.decrypt_in_place(IvSector(0), stripes.expose_mut());
+        Ok(stripes)
+    }
+}
+
+/// How a new key slot is to be sealed.
+pub(crate) struct SealSpec<'a> {
+    pub(crate) cipher: &'a str,
+    pub(crate) cipher_key_size: usize,
+    pub(crate) kdf: &'a Kdf,
+    pub(crate) af_hash: Hash,
+}
+
+/// A sealed key.
+pub(crate) struct Sealed {
+    pub(crate) salt: [u8; 32],
+    /// Ciphertext, of [`af::material_len`] bytes.
+    pub(crate) material: Vec<u8>,
+}
+
+/// Seals `key` by `passphrase`.
+pub(crate) fn seal(
+    key: &VolumeKey,
+    passphrase: &SecretBytes,
+    spec: &SealSpec<'_>,
+) -> Result<Sealed, SealError> {
+    let cipher = keyslot_cipher(spec.cipher)?;
+    check_key_size(&cipher, spec.cipher_key_size)?;
+    let salt = random::bytes()?;
+    let mut derived = SecretBytes::zeroed(spec.cipher_key_size);
+    spec.kdf
+        .derive(passphrase.expose(), &salt, derived.expose_mut())
+        .map_err(SealError::Kdf)?;
+    let mut stripes = af::split(key.expose(), spec.af_hash)?;
+    area_cipher(&cipher, &derived)?.encrypt_in_place(IvSector(0), stripes.expose_mut());
+    Ok(Sealed {
+        salt,
+        material: stripes.expose().to_vec(),
+    })
+}
+
+/// The cipher of a key slot area, which must be one that dm-crypt names in its own words.
+pub(crate) fn keyslot_cipher(name: &str) -> Result<CipherSpec, Unsupported> {
+    if name.starts_with("capi:") || is_null_cipher(name) {
+        return Err(Unsupported::KeyslotCipher {
+            name: name.to_owned(),
+        });
+    }
+    parse_cipher(name)
+}
+
+/// The cipher specification that a header names.
+pub(crate) fn parse_cipher(name: &str) -> Result<CipherSpec, Unsupported> {
+    name.parse().map_err(Unsupported::Cipher)
+}
+
+/// Refuses a key that is too short or too long for its cipher, which no digest would notice.
+pub(crate) fn check_key_size(cipher: &CipherSpec, key_size: usize) -> Result<(), Unsupported> {
+    if cipher.key_sizes().contains(&key_size) {
+        return Ok(());
+    }
+    Err(Unsupported::KeySize {
+        cipher: cipher.to_string(),
+        key_size,
+    })
+}
+
+fn is_null_cipher(name: &str) -> bool {
+    let base = name.split('-').next().unwrap_or(name);
+    matches!(base, "null" | "cipher_null")
+}
+
+/// Key slot areas always have 512-byte sectors, numbered from 0.
+fn area_cipher(cipher: &CipherSpec, key: &SecretBytes) -> Result<SectorCipher, Unsupported> {
+    let geometry = Geometry::new(SectorSize::S512);
+    SectorCipher::new(cipher, key.expose(), geometry).map_err(Unsupported::Cipher)
+}

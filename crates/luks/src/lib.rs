@@ -1,0 +1,57 @@
+//! LUKS1 and LUKS2 headers, key slots and key derivation. Bytes in, bytes out; no I/O.
+//!
+//! To open a volume:
+//!
+//! 1. Read the first [`HEADER_AREA_MAX`] bytes of the header device, or all of it if it is
+//!    shorter, and give them to [`Header::parse`]. Nothing in a header is used before it has been
+//!    checked; what is refused is named by [`HeaderError`]. Of LUKS2's two copies the better one is
+//!    taken; [`Parsed::findings`] tells what is amiss, [`Parsed::repair_plan`] mends it.
+//! 2. For each of [`Header::keyslots_to_try`], read [`Keyslot::material`] from the header device
+//!    and give it to [`Header::unlock`] with the passphrase, until there is a [`VolumeKey`].
+//! 3. [`Header::data_segment`] says which cipher takes that key, and where the data lies:
+//!    [`DataSegment::extent`].
+//!
+//! To make one, [`luks2::format`] and [`luks1::format`] return the new header and a [`Plan`]: the
+//! writes and syncs, in an order that a crash cannot turn into half a header.
+//!
+//! Specifications: *LUKS1 On-Disk Format Specification* 1.2.3 and *LUKS2 On-Disk Format
+//! Specification* 1.1.3.
+
+#![forbid(unsafe_code)]
+
+mod af;
+mod digest;
+pub mod dump;
+mod error;
+mod fields;
+mod finding;
+mod flag;
+mod format;
+mod header;
+pub mod kdf;
+mod key;
+mod keyslot;
+mod layout;
+pub mod luks1;
+pub mod luks2;
+mod plan;
+mod random;
+mod segment;
+mod unlock;
+mod uuid;
+
+pub use digest::Digest;
+pub use error::{CopyFault, HeaderError, Unsupported};
+pub use finding::{Consent, Finding, HeaderCopy, Repair};
+pub use flag::Flag;
+pub use format::{FormatError, Formatted, KeyslotError, NewKeyslot, SealError, WriteError};
+pub use header::{HEADER_AREA_MAX, Header, Parsed, Token, probe};
+pub use key::VolumeKey;
+pub use keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
+pub use layout::Layout;
+pub use plan::{ApplyError, Plan, Step, Target};
+pub use random::RandomError;
+pub use segment::{
+    CryptSegment, DataError, DataSegment, Placement, Segment, SegmentKind, SegmentLength,
+};
+pub use unlock::UnlockError;

@@ -1,0 +1,226 @@
+//! Making a LUKS1 header, and adding key slots to one.
+
+use scrim_crypt::CipherSpec;
+use scrim_sys::memory::SecretBytes;
+
+use super::phdr::{Phdr, Slot};
+use super::{Header, KEYSLOTS, SECTOR, SECTOR_BYTES};
+use crate::af;
+use crate::digest;
+use crate::format::{FormatError, Formatted, KeyslotError, NewKeyslot, WriteError};
+use crate::header;
+use crate::kdf::{Hash, Kdf};
+use crate::key::VolumeKey;
+use crate::keyslot::{self, SealSpec};
+use crate::layout::{BLOCK, Layout, align_to_mib, align_up};
+use crate::plan::{Plan, Step};
+use crate::random;
+use crate::uuid;
+
+/// Where the area of the first key slot starts; each later one starts on a block too.
+const FIRST_AREA: u64 = HEADER_BLOCK as u64;
+/// The header with the zeros that follow it.
+const HEADER_BLOCK: usize = 4096;
+
+/// What a new LUKS1 header is to say.
+#[derive(Debug)]
+pub struct FormatSpec {
+    /// Cipher of the data and of the key slots.
+    pub cipher: CipherSpec,
+    /// The hash of everything: key derivation, anti-forensic splitter, digest.
+    pub hash: Hash,
+    /// Iterations of the volume key's digest.
+    pub digest_iterations: u32,
+    /// PBKDF2 iterations of the first key slot.
+    pub iterations: u32,
+    /// Number of the first key slot; `None` is 0.
+    pub slot: Option<u8>,
+    /// UUID; `None` makes a random one.
+    pub uuid: Option<String>,
+    /// Where it goes.
+    pub layout: Layout,
+}
+
+/// Makes a LUKS1 header for `key`, with one key slot that `passphrase` opens.
+///
+/// The plan overwrites whatever header was there and its key material. A crash at any point leaves
+/// the old header whole, no header, or the new one whole: the old header is gone before the first
+/// byte of key material changes, and the new magic comes last, in one sector, when everything else
+/// is durable.
+///
+/// # Errors
+/// [`FormatError`]; nothing has been written.
+pub fn format(
+    spec: &FormatSpec,
+    key: &VolumeKey,
+    passphrase: &SecretBytes,
+) -> Result<Formatted, FormatError> {
+    keyslot::check_key_size(&spec.cipher, key.len())?;
+    let area_len = align_up(af::material_len(key.len()) as u64, BLOCK);
+    let header_end = FIRST_AREA + u64::from(KEYSLOTS) * area_len;
+    let default_offset = align_to_mib(header_end);
+    let data_offset = spec
+        .layout
+        .data_offset(header_end, default_offset, SECTOR)?;
+    let mut header = Header::from_phdr(Box::new(empty_phdr(spec, key, area_len, data_offset)?));
+    let new = NewKeyslot {
+        slot: spec.slot,
+        kdf: Kdf::Pbkdf2 {
+            hash: spec.hash,
+            iterations: spec.iterations,
+        },
+        af_hash: spec.hash,
+    };
+    let (slot, material) = header.insert_keyslot(key, passphrase, &new)?;
+    header.activate(slot);
+
+    let wipe_end = spec.layout.wipe_end(header_end, data_offset);
+    let mut steps = spec.layout.forget_old_header(wipe_end);
+    steps.push(Step::Randomise {
+        offset: FIRST_AREA,
+        len: wipe_end - FIRST_AREA,
+    });
+    let mut block = header.phdr.to_bytes()?;
+    block.resize(HEADER_BLOCK, 0);
+    let mut without_first_sector = block.clone();
+    without_first_sector[..SECTOR_BYTES].fill(0);
+    steps.extend([
+        material,
+        Step::Write {
+            offset: 0,
+            bytes: without_first_sector,
+        },
+        Step::Sync,
+        Step::Write {
+            offset: 0,
+            bytes: block,
+        },
+        Step::Sync,
+    ]);
+    Ok(Formatted {
+        header: header::Header::Luks1(header),
+        plan: Plan::new(steps),
+    })
+}
+
+/// The header without key slots.
+fn empty_phdr(
+    spec: &FormatSpec,
+    key: &VolumeKey,
+    area_len: u64,
+    data_offset: u64,
+) -> Result<Phdr, FormatError> {
+    let sectors = |bytes: u64| {
+        u32::try_from(bytes / SECTOR).map_err(|_| FormatError::DataOffsetLuks1 { offset: bytes })
+    };
+    let salt: [u8; 32] = random::bytes()?;
+    let digest = digest::compute(key, spec.hash, spec.digest_iterations, &salt, 20)
+        .map_err(FormatError::Digest)?;
+    let mut mk_digest = [0; 20];
+    mk_digest.copy_from_slice(digest.expose());
+    // The cipher takes a key of this length, so it has few bytes.
+    let key_bytes = u32::try_from(key.len()).unwrap_or(u32::MAX);
+    let mut slots: [Slot; KEYSLOTS as usize] = Default::default();
+    for (number, slot) in (0..).zip(&mut slots) {
+        slot.offset = sectors(FIRST_AREA + number * area_len)?;
+    }
+    Ok(Phdr {
+        cipher_name: spec.cipher.cipher().to_owned(),
+        cipher_mode: format!("{}-{}", spec.cipher.mode(), spec.cipher.iv()),
+        hash_spec: spec.hash.to_string(),
+        payload_offset: sectors(data_offset)?,
+        key_bytes,
+        mk_digest,
+        mk_digest_salt: salt,
+        mk_digest_iterations: spec.digest_iterations,
+        uuid: uuid::given_or_random(spec.uuid.as_deref())?,
+        slots,
+    })
+}
+
+impl Header {
+    /// Adds a key slot for `key`, which the caller has checked.
+    ///
+    /// A key slot's fields may lie across two sectors, which a crash can tear: they become durable
+    /// while the slot is still marked as free, and the marker, in one sector, comes last.
+    pub(crate) fn add_keyslot(
+        &mut self,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+    ) -> Result<Plan, KeyslotError> {
+        let mut changed = self.clone();
+        let (slot, material) = changed.insert_keyslot(key, passphrase, new)?;
+        let free = changed.write_step()?;
+        changed.activate(slot);
+        let in_use = changed.write_step()?;
+        *self = changed;
+        let steps = vec![material, Step::Sync, free, Step::Sync, in_use, Step::Sync];
+        Ok(Plan::new(steps))
+    }
+
+    /// Fills in a free key slot, without marking it as in use, and returns its key material.
+    fn insert_keyslot(
+        &mut self,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+    ) -> Result<(u8, Step), KeyslotError> {
+        let Kdf::Pbkdf2 { hash, iterations } = new.kdf else {
+            return Err(KeyslotError::KdfLuks1);
+        };
+        let of_header = self.phdr.hash_spec.parse();
+        if of_header != Ok(hash) || of_header != Ok(new.af_hash) {
+            let hash = self.phdr.hash_spec.clone();
+            return Err(KeyslotError::HashLuks1 { hash });
+        }
+        let number = self.free_slot(new.slot)?;
+        let cipher = format!("{}-{}", self.phdr.cipher_name, self.phdr.cipher_mode);
+        let spec = SealSpec {
+            cipher: &cipher,
+            cipher_key_size: key.len(),
+            kdf: &new.kdf,
+            af_hash: new.af_hash,
+        };
+        let sealed = keyslot::seal(key, passphrase, &spec).map_err(KeyslotError::Seal)?;
+        let slot = &mut self.phdr.slots[usize::from(number)];
+        slot.iterations = iterations;
+        slot.salt = sealed.salt;
+        let material = Step::Write {
+            offset: u64::from(slot.offset) * SECTOR,
+            bytes: sealed.material,
+        };
+        Ok((number, material))
+    }
+
+    fn activate(&mut self, slot: u8) {
+        let mut phdr = self.phdr.clone();
+        if let Some(slot) = phdr.slots.get_mut(usize::from(slot)) {
+            slot.active = true;
+        }
+        *self = Self::from_phdr(phdr);
+    }
+
+    fn free_slot(&self, wanted: Option<u8>) -> Result<u8, KeyslotError> {
+        let used = |slot: &u8| self.metadata.keyslots.iter().any(|used| used.id == *slot);
+        match wanted {
+            Some(slot) if slot >= KEYSLOTS => Err(KeyslotError::NoSuchSlot {
+                slot,
+                count: KEYSLOTS,
+            }),
+            Some(slot) if used(&slot) => Err(KeyslotError::InUse { slot }),
+            Some(slot) => Ok(slot),
+            None => (0..KEYSLOTS)
+                .find(|slot| !used(slot))
+                .ok_or(KeyslotError::NoFreeSlot),
+        }
+    }
+
+    /// The header's 592 bytes; what follows them up to the first key slot area stays.
+    fn write_step(&self) -> Result<Step, WriteError> {
+        Ok(Step::Write {
+            offset: 0,
+            bytes: self.phdr.to_bytes()?,
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Two copies: the better one is taken, the worse one reported.
+
+use super::{Header, binary};
+use crate::error::{CopyFault, HeaderError};
+use crate::finding::{Consent, Finding, HeaderCopy, Repair};
+use crate::header::{self, Parsed};
+
+/// Whether anything in `area` claims to be a secondary header.
+pub(crate) fn has_secondary(area: &[u8]) -> bool {
+    binary::secondary_offsets(area).next().is_some()
+}
+
+/// Reads both copies. `version` is what stands behind the magic at the start of `area`, if the
+/// magic is there.
+pub(crate) fn parse_copies(area: &[u8], version: Option<u16>) -> Result<Parsed, HeaderError> {
+    match Header::read(area, HeaderCopy::Primary, 0) {
+        Ok(primary) => {
+            let offset = HeaderCopy::Secondary.offset(primary.binary.hdr_size);
+            Ok(match Header::read(area, HeaderCopy::Secondary, offset) {
+                Ok(secondary) => compare(primary, secondary),
+                Err(fault) => one_of_two(primary, HeaderCopy::Secondary, fault),
+            })
+        }
+        Err(fault) => match (find_secondary(area), version, fault) {
+            (Some(Ok(secondary)), _, fault) => {
+                Ok(one_of_two(secondary, HeaderCopy::Primary, fault))
+            }
+            // A device with a torn secondary alone: making a header did not get further.
+            (_, None, _) => Err(HeaderError::NotLuks),
+            (_, _, CopyFault::Version(version)) => Err(HeaderError::Version(version)),
+            (secondary, _, primary) => Err(HeaderError::Luks2 {
+                primary,
+                secondary: secondary.and_then(Result::err),
+            }),
+        },
+    }
+}
+
+/// The first whole secondary at any offset where one may lie, or else what is wrong with the first
+/// that claims to be one.
+///
+/// A secondary that an earlier, larger header left behind would lie at a higher offset: making a
+/// header overwrites the lower ones.
+fn find_secondary(area: &[u8]) -> Option<Result<Header, CopyFault>> {
+    let mut first_fault = None;
+    for offset in binary::secondary_offsets(area) {
+        match Header::read(area, HeaderCopy::Secondary, offset) {
+            Ok(header) => return Some(Ok(header)),
+            Err(fault) => first_fault = first_fault.or(Some(Err(fault))),
+        }
+    }
+    first_fault
+}
+
+fn compare(primary: Header, secondary: Header) -> Parsed {
+    let older = |copy, old: &Header, new: &Header| Finding::OlderCopy {
+        copy,
+        seqid: old.binary.seqid,
+        newer: new.binary.seqid,
+    };
+    let (header, copy, finding, consent) = if primary.binary.seqid > secondary.binary.seqid {
+        let finding = older(HeaderCopy::Secondary, &secondary, &primary);
+        (primary, HeaderCopy::Secondary, finding, Consent::NotNeeded)
+    } else if primary.binary.seqid < secondary.binary.seqid {
+        let finding = older(HeaderCopy::Primary, &primary, &secondary);
+        (secondary, HeaderCopy::Primary, finding, Consent::NotNeeded)
+    } else if primary.binary != secondary.binary || primary.document != secondary.document {
+        let seqid = primary.binary.seqid;
+        let finding = Finding::CopiesDiffer { seqid };
+        (primary, HeaderCopy::Secondary, finding, Consent::Ask)
+    } else {
+        return whole(primary);
+    };
+    Parsed {
+        header: header::Header::Luks2(header),
+        findings: vec![finding],
+        repair: Some(Repair { copy, consent }),
+    }
+}
+
+/// A crash tears a copy, which its checksum tells. Anything else was done on purpose: something
+/// lies there now, or a newer program wrote what this one does not accept.
+fn one_of_two(good: Header, bad: HeaderCopy, fault: CopyFault) -> Parsed {
+    let consent = match fault {
+        CopyFault::Checksum => Consent::NotNeeded,
+        _ => Consent::Ask,
+    };
+    Parsed {
+        header: header::Header::Luks2(good),
+        findings: vec![Finding::DamagedCopy { copy: bad, fault }],
+        repair: Some(Repair { copy: bad, consent }),
+    }
+}
+
+fn whole(header: Header) -> Parsed {
+    Parsed {
+        header: header::Header::Luks2(header),
+        findings: Vec::new(),
+        repair: None,
+    }
+}

@@ -1,0 +1,129 @@
+//! LUKS2: two copies of a binary header and a JSON area, then the key slots area.
+//!
+//! The JSON document is the truth and is kept as it was read, unknown members included;
+//! what the crate works with is parsed from it, and parsed again after each change.
+
+mod binary;
+mod copies;
+mod edit;
+mod fault;
+mod format;
+mod metadata;
+mod node;
+mod text;
+mod write;
+
+use serde_json::{Map, Value};
+
+use binary::{BINARY_SIZE, Binary, SIZES};
+use metadata::Areas;
+
+use crate::error::CopyFault;
+use crate::finding::HeaderCopy;
+use crate::format::WriteError;
+use crate::header::Metadata;
+
+pub(crate) use binary::SIZES as COPY_OFFSETS;
+pub(crate) use copies::{has_secondary, parse_copies};
+pub use fault::{JsonFault, Problem};
+pub use format::{FormatSpec, format};
+
+/// Most key slots.
+pub(crate) const MAX_KEYSLOTS: u8 = 32;
+const MAX_TOKENS: u8 = 32;
+const MAX_DIGESTS: u8 = 8;
+const MAX_SEGMENTS: u8 = 32;
+/// Largest key slots area.
+const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
+
+/// A checked LUKS2 header.
+#[derive(Debug, Clone)]
+pub struct Header {
+    binary: Binary,
+    document: Map<String, Value>,
+    metadata: Metadata,
+    areas: Areas,
+}
+
+impl Header {
+    /// Reads and checks the copy at `offset`.
+    fn read(area: &[u8], copy: HeaderCopy, offset: u64) -> Result<Self, CopyFault> {
+        let (binary, json) = binary::read(area, copy, offset)?;
+        let document = text::parse(json)?;
+        let (metadata, areas) = metadata::parse(&document, binary.hdr_size)?;
+        Ok(Self {
+            binary,
+            document,
+            metadata,
+            areas,
+        })
+    }
+
+    /// The sequence number, which `luksDump` calls epoch.
+    #[must_use]
+    pub fn seqid(&self) -> u64 {
+        self.binary.seqid
+    }
+
+    /// Bytes of one copy, binary header and JSON area.
+    #[must_use]
+    pub fn metadata_size(&self) -> u64 {
+        self.binary.hdr_size
+    }
+
+    /// Bytes of the key slots area, which starts behind both copies.
+    #[must_use]
+    pub fn keyslots_size(&self) -> u64 {
+        self.areas.keyslots_size
+    }
+
+    /// The UUID as stored.
+    #[must_use]
+    pub fn uuid(&self) -> &str {
+        &self.binary.uuid
+    }
+
+    /// The label, if it has one.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        Some(self.binary.label.as_str()).filter(|label| !label.is_empty())
+    }
+
+    /// The subsystem label, if it has one.
+    #[must_use]
+    pub fn subsystem(&self) -> Option<&str> {
+        Some(self.binary.subsystem.as_str()).filter(|label| !label.is_empty())
+    }
+
+    /// The checksum algorithm of both copies.
+    #[must_use]
+    pub fn checksum_algorithm(&self) -> &str {
+        &self.binary.checksum.name
+    }
+
+    /// The JSON metadata as stored.
+    #[must_use]
+    pub fn document(&self) -> &Map<String, Value> {
+        &self.document
+    }
+
+    /// The first byte behind the key slots area.
+    #[must_use]
+    pub fn header_end(&self) -> u64 {
+        self.areas.keyslots().end
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Takes a changed document, if it would be accepted from a disk.
+    fn set_document(&mut self, document: Map<String, Value>) -> Result<(), WriteError> {
+        let (metadata, areas) =
+            metadata::parse(&document, self.binary.hdr_size).map_err(WriteError::Refused)?;
+        self.document = document;
+        self.metadata = metadata;
+        self.areas = areas;
+        Ok(())
+    }
+}

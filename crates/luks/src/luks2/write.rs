@@ -1,0 +1,46 @@
+//! Writing a header back: one copy, sync, then the other.
+
+use serde_json::Value;
+
+use super::Header;
+use crate::finding::HeaderCopy;
+use crate::format::WriteError;
+use crate::plan::{Plan, Step};
+use crate::random;
+
+impl Header {
+    /// Writes the header as it is now, with the next sequence number, to both places.
+    ///
+    /// A crash leaves at least one whole copy: the old secondary until the new primary is durable,
+    /// the new primary after that. [`crate::Header::parse`] takes the newer one and reports the
+    /// other.
+    pub(crate) fn update_steps(&mut self) -> Result<Vec<Step>, WriteError> {
+        self.binary.seqid = self
+            .binary
+            .seqid
+            .checked_add(1)
+            .ok_or(WriteError::Sequence)?;
+        Ok(vec![
+            self.copy_step(HeaderCopy::Primary)?,
+            Step::Sync,
+            self.copy_step(HeaderCopy::Secondary)?,
+            Step::Sync,
+        ])
+    }
+
+    /// Writes one copy as the header is, with the same sequence number, over one that is damaged
+    /// or older.
+    pub(crate) fn repair_plan(&self, copy: HeaderCopy) -> Result<Plan, WriteError> {
+        Ok(Plan::new(vec![self.copy_step(copy)?, Step::Sync]))
+    }
+
+    /// One whole copy, with a fresh salt.
+    pub(super) fn copy_step(&self, copy: HeaderCopy) -> Result<Step, WriteError> {
+        let json = Value::Object(self.document.clone()).to_string();
+        let salt = random::bytes()?;
+        Ok(Step::Write {
+            offset: copy.offset(self.binary.hdr_size),
+            bytes: self.binary.encode(copy, &salt, json.as_bytes())?,
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! What to write to a header device, in which order: the crate itself does no I/O.
+//!
+//! Writes between two [`Step::Sync`] may reach the medium in any order, torn at any sector, or not
+//! at all. Each plan says in its constructor what a crash at any point leaves behind.
+
+use std::fmt;
+
+use crate::random::{self, RandomError};
+
+/// How much is overwritten with random bytes in one write.
+const RANDOM_PIECE: usize = 1 << 20;
+
+/// One step of a [`Plan`]. Offsets and lengths are bytes on the header device.
+#[derive(Debug)]
+pub enum Step {
+    /// Write these bytes: header bytes, or key material that is already encrypted.
+    Write {
+        /// Where.
+        offset: u64,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Overwrite with random bytes, so that earlier key material is gone.
+    Randomise {
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
+    /// Make everything before this durable before anything after it is written.
+    Sync,
+}
+
+/// Steps to run in order, all of them.
+#[derive(Debug)]
+#[must_use = "a plan changes nothing until it is applied"]
+pub struct Plan(Vec<Step>);
+
+/// What a [`Plan`] is applied to: a file, a block device, or memory in a test.
+pub trait Target {
+    /// What goes wrong with it.
+    type Error;
+
+    /// Writes all of `bytes` at `offset`; a regular file that is too short grows.
+    ///
+    /// # Errors
+    /// As the target says; the plan stops there.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error>;
+
+    /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    /// As the target says; the plan stops there.
+    fn sync(&mut self) -> Result<(), Self::Error>;
+}
+
+impl Plan {
+    pub(crate) fn new(steps: Vec<Step>) -> Self {
+        Self(steps)
+    }
+
+    /// The steps, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    /// The first byte behind everything the plan writes: the length that the header device needs.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        let end = |step: &Step| match step {
+            Step::Write { offset, bytes } => offset.saturating_add(bytes.len() as u64),
+            Step::Randomise { offset, len } => offset.saturating_add(*len),
+            Step::Sync => 0,
+        };
+        self.0.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// Runs every step on `target`.
+    ///
+    /// # Errors
+    /// At the first step that fails; those before it have been done.
+    pub fn apply<T: Target>(&self, target: &mut T) -> Result<(), ApplyError<T::Error>> {
+        for step in &self.0 {
+            match step {
+                Step::Write { offset, bytes } => {
+                    target
+                        .write_at(*offset, bytes)
+                        .map_err(ApplyError::Target)?;
+                }
+                Step::Randomise { offset, len } => randomise(target, *offset, *len)?,
+                Step::Sync => target.sync().map_err(ApplyError::Target)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn randomise<T: Target>(target: &mut T, start: u64, len: u64) -> Result<(), ApplyError<T::Error>> {
+    let piece = usize::try_from(len).map_or(RANDOM_PIECE, |len| len.min(RANDOM_PIECE));
+    let mut noise = vec![0; piece];
+    let mut done = 0;
+    while done < len {
+        let now = usize::try_from(len - done).map_or(piece, |left| left.min(piece));
+        random::fill(&mut noise[..now]).map_err(ApplyError::Random)?;
+        target
+            .write_at(start.saturating_add(done), &noise[..now])
+            .map_err(ApplyError::Target)?;
+        done += now as u64;
+    }
+    Ok(())
+}
+
+/// Why a [`Plan`] stopped.
+#[derive(Debug)]
+pub enum ApplyError<E> {
+    /// No random bytes to overwrite old key material with.
+    Random(RandomError),
+    /// The target refused a write or a sync.
+    Target(E),
+}
+
+impl<E: fmt::Display> fmt::Display for ApplyError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random(error) => error.fmt(f),
+            Self::Target(error) => write!(f, "cannot write the LUKS header: {error}"),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for ApplyError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Random(error) => Some(error),
+            Self::Target(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Memory {
+        bytes: Vec<u8>,
+        calls: Vec<&'static str>,
+    }
+
+    impl Target for Memory {
+        type Error = std::convert::Infallible;
+
+        fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+            let start = usize::try_from(offset).unwrap();
+            let end = start + bytes.len();
+            self.bytes.resize(self.bytes.len().max(end), 0);
+            self.bytes[start..end].copy_from_slice(bytes);
+            self.calls.push("write");
+            Ok(())
+        }
+
+        fn sync(&mut self) -> Result<(), Self::Error> {
+            self.calls.push("sync");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn steps_run_in_order_and_random_areas_in_pieces() {
+        let plan = Plan::new(vec![
+            Step::Randomise {
+                offset: 10,
+                len: RANDOM_PIECE as u64 + 1,
+            },
+            Step::Sync,
+            Step::Write {
+                offset: 4,
+                bytes: b"LUKS".to_vec(),
+            },
+        ]);
+        assert_eq!(plan.end(), 11 + RANDOM_PIECE as u64);
+        let mut memory = Memory::default();
+        plan.apply(&mut memory).unwrap();
+        assert_eq!(memory.calls, ["write", "write", "sync", "write"]);
+        assert_eq!(&memory.bytes[..10], b"\0\0\0\0LUKS\0\0");
+        assert_ne!(memory.bytes[10..100], [0; 90]);
+    }
+}

@@ -1,0 +1,16 @@
+//! Memory for secrets, for plaintext in flight, and for memory-hard key derivation.
+//!
+//! | type | holds | locked against swap | in core dumps | wiped on drop |
+//! |---|---|---|---|---|
+//! | [`SecretBytes`] | keys, passphrases | yes, reported by [`locking`] when it failed | no | yes |
+//! | [`Locked`] | one value, such as an expanded key | likewise | no | yes |
+//! | [`DataBuffer`] | plaintext and ciphertext in flight | while the limit has room | no | no (pages return to the kernel, which clears them) |
+//! | [`HugeSlice`] | Argon2's blocks | no (up to 1 GiB) | no | yes |
+
+mod huge;
+mod locked;
+mod pages;
+
+pub use huge::HugeSlice;
+pub use locked::{DataBuffer, Locked, SecretBytes};
+pub use pages::{Locking, locking};

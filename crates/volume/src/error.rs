@@ -1,0 +1,103 @@
+//! What a volume says when it cannot, and the number a protocol puts on the wire for it.
+
+use std::fmt;
+use std::io;
+
+use scrim_backend::BackendError;
+
+/// The error numbers that block protocols share, by their names in `errno(3)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errno {
+    /// Not permitted: the volume is read-only.
+    Perm,
+    /// Input/output error.
+    Io,
+    /// Invalid argument: the range is outside the volume.
+    Inval,
+    /// No space left where the ciphertext is stored.
+    NoSpc,
+    /// The operation is not supported here.
+    NotSup,
+}
+
+/// A failed request to a volume.
+#[derive(Debug)]
+pub enum VolumeError {
+    /// The range passes the end of the volume.
+    OutOfRange {
+        /// In bytes.
+        offset: u64,
+        /// In bytes.
+        len: u64,
+        /// Size of the volume in bytes.
+        size: u64,
+    },
+    /// A write to a volume that was opened read-only.
+    ReadOnly,
+    /// A discard on a volume that was opened without `allow_discards`.
+    DiscardNotAllowed,
+    /// A request that touched an `error` target.
+    ErrorTarget {
+        /// In bytes.
+        offset: u64,
+    },
+    /// The storage failed.
+    Backend(BackendError),
+}
+
+impl VolumeError {
+    /// The number that says it on the wire.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::OutOfRange { .. } => Errno::Inval,
+            Self::ReadOnly => Errno::Perm,
+            Self::DiscardNotAllowed => Errno::NotSup,
+            Self::ErrorTarget { .. } => Errno::Io,
+            Self::Backend(error) => match error.source.kind() {
+                io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge => Errno::NoSpc,
+                _ => Errno::Io,
+            },
+        }
+    }
+}
+
+impl fmt::Display for VolumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange { offset, len, size } => write!(
+                f,
+                "{len} bytes at offset {offset} pass the end of the volume of {size} bytes"
+            ),
+            Self::ReadOnly => write!(
+                f,
+                "the volume is read-only; open it without --readonly to write"
+            ),
+            Self::DiscardNotAllowed => write!(
+                f,
+                "discards are not allowed on this volume; open it with --allow-discards"
+            ),
+            Self::ErrorTarget { offset } => {
+                write!(f, "offset {offset} lies in an error target of the table")
+            }
+            Self::Backend(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for VolumeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Backend(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<BackendError> for VolumeError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}

@@ -1,0 +1,22 @@
+//! The heart of Scrim: a [`CryptTable`] says what a mapping is, in dm-crypt's own words, and a
+//! [`Volume`] runs it on [`scrim_backend`]s.
+//!
+//! A [`LuksDevice`] is a LUKS header on a backend; unlocked, it *becomes* a table. Nothing else in
+//! the program describes a mapping.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod luks_device;
+mod range_lock;
+mod segment;
+mod table;
+mod volume;
+
+pub use error::{Errno, VolumeError};
+pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
+pub use scrim_backend::Durability;
+pub use table::{
+    CryptOptions, CryptTable, CryptTarget, Keys, Line, LinearTarget, TableError, Target,
+};
+pub use volume::{OpenError, Volume};

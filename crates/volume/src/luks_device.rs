@@ -1,0 +1,295 @@
+//! A LUKS header on a backend: reading it, unlocking it, and the table that it becomes.
+
+use std::fmt;
+use std::io;
+
+use scrim_backend::{Backend, BackendError, Durability, LockKind};
+use scrim_luks::{
+    ApplyError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderError, Parsed,
+    Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError,
+};
+use scrim_sys::memory::SecretBytes;
+
+use crate::volume::SECTOR;
+use crate::{CryptOptions, CryptTable, CryptTarget, Line, TableError, Target};
+
+/// A checked LUKS header, as it was on its device when it was read.
+pub struct LuksDevice {
+    parsed: Parsed,
+}
+
+/// An unlocked volume.
+pub struct Unlocked {
+    /// The key slot that the passphrase opened.
+    pub slot: u8,
+    /// The volume key.
+    pub key: VolumeKey,
+}
+
+/// What a user may ask for beyond what the header says.
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "dm-crypt's flags are independent of each other"
+)]
+pub struct OpenFlags {
+    /// Pass discards on.
+    pub allow_discards: bool,
+    /// Encrypt on the CPU that asked.
+    pub same_cpu_crypt: bool,
+    /// Write from the threads that encrypt.
+    pub submit_from_crypt_cpus: bool,
+    /// Decrypt without the work queue.
+    pub no_read_workqueue: bool,
+    /// Encrypt without the work queue.
+    pub no_write_workqueue: bool,
+    /// Run the queues at high priority.
+    pub high_priority: bool,
+}
+
+impl LuksDevice {
+    /// Reads and checks the header, under the lock that cryptsetup takes too.
+    ///
+    /// # Errors
+    /// When it cannot be read, or no copy of it can be trusted.
+    pub fn read(backend: &dyn Backend) -> Result<Self, LuksError> {
+        let _lock = backend.lock_header(LockKind::Read)?;
+        Self::read_locked(backend)
+    }
+
+    fn read_locked(backend: &dyn Backend) -> Result<Self, LuksError> {
+        let size = backend.info().size;
+        let len = usize::try_from(size).map_or(HEADER_AREA_MAX, |size| size.min(HEADER_AREA_MAX));
+        let mut area = vec![0; len];
+        backend.read_at(0, &mut area)?;
+        let parsed = Header::parse(&area, size)?;
+        Ok(Self { parsed })
+    }
+
+    /// The header; of two copies the better one.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.parsed.header
+    }
+
+    /// What is amiss with it without being in the way.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.parsed.findings
+    }
+
+    /// Rewrites the worse copy of a LUKS2 header from the better one, where a crash or an older
+    /// program left them different, as cryptsetup does when it opens a volume. Says whether it did.
+    ///
+    /// # Errors
+    /// When the storage fails, or the header cannot be read again.
+    pub fn repair(backend: &dyn Backend) -> Result<bool, LuksError> {
+        let _lock = backend.lock_header(LockKind::Write)?;
+        // Somebody may have repaired it since.
+        let now = Self::read_locked(backend)?;
+        if !now.needs_repair() {
+            return Ok(false);
+        }
+        let Some(plan) = now.parsed.repair_plan()? else {
+            return Ok(false);
+        };
+        apply(&plan, backend)?;
+        Ok(true)
+    }
+
+    /// Whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and what lies in
+    /// its place is nothing else.
+    #[must_use]
+    pub fn needs_repair(&self) -> bool {
+        let repair = self.parsed.repair;
+        repair.is_some_and(|repair| repair.consent == Consent::NotNeeded)
+    }
+
+    /// Writes a new header by a plan, under the lock.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub fn write(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
+        let _lock = backend.lock_header(LockKind::Write)?;
+        apply(plan, backend)
+    }
+
+    /// Tries the passphrase on the given key slot, or on all in their order.
+    ///
+    /// # Errors
+    /// [`LuksError::NoKey`] when no slot opens; another error when a slot could not be tried and
+    /// none of the others opened.
+    pub fn unlock(
+        &self,
+        backend: &dyn Backend,
+        slot: Option<u8>,
+        passphrase: &SecretBytes,
+    ) -> Result<Unlocked, LuksError> {
+        let header = self.header();
+        let mut untried = None;
+        for id in header.keyslots_to_try(slot)? {
+            let Some(keyslot) = header.keyslots().iter().find(|slot| slot.id == id) else {
+                continue;
+            };
+            let range = keyslot.material();
+            // A parsed header's ranges are in order and of bounded length.
+            let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
+            let mut material = vec![0; len];
+            let tried = backend
+                .read_at(range.start, &mut material)
+                .map_err(LuksError::Backend)
+                .and_then(|()| Ok(header.unlock(id, &material, passphrase)?));
+            match tried {
+                Ok(key) => return Ok(Unlocked { slot: id, key }),
+                Err(LuksError::Unlock(UnlockError::WrongPassphrase { .. })) => {}
+                Err(other) => untried = Some(other),
+            }
+        }
+        Err(untried.unwrap_or(LuksError::NoKey { slot }))
+    }
+
+    /// The table that the header becomes with its key: one crypt target over the data of `device`,
+    /// which has `device_len` bytes.
+    ///
+    /// # Errors
+    /// When header and device do not fit each other, or the header wants what Scrim has not.
+    pub fn table(
+        &self,
+        key: VolumeKey,
+        device: &str,
+        device_len: u64,
+        placement: Placement,
+        flags: OpenFlags,
+    ) -> Result<CryptTable, LuksError> {
+        let header = self.header();
+        let segment = header.data_segment()?;
+        let extent = segment.extent(placement, device_len)?;
+        let target = CryptTarget {
+            options: options(header, &segment, flags),
+            cipher: segment.cipher,
+            key,
+            iv_offset: segment.iv_offset.0,
+            device: device.to_owned(),
+            offset: extent.start / SECTOR,
+        };
+        let line = Line {
+            start: 0,
+            len: (extent.end - extent.start) / SECTOR,
+            target: Target::Crypt(Box::new(target)),
+        };
+        Ok(CryptTable::from_lines(vec![line])?)
+    }
+}
+
+/// The header's persistent flags and the user's, together.
+fn options(header: &Header, segment: &scrim_luks::DataSegment, asked: OpenFlags) -> CryptOptions {
+    let stored = header.flags();
+    let stored = |flag| stored.contains(&flag);
+    CryptOptions {
+        allow_discards: asked.allow_discards || stored(Flag::AllowDiscards),
+        same_cpu_crypt: asked.same_cpu_crypt || stored(Flag::SameCpuCrypt),
+        submit_from_crypt_cpus: asked.submit_from_crypt_cpus || stored(Flag::SubmitFromCryptCpus),
+        no_read_workqueue: asked.no_read_workqueue || stored(Flag::NoReadWorkqueue),
+        no_write_workqueue: asked.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
+        high_priority: asked.high_priority,
+        ..CryptOptions::new(segment.sector_size)
+    }
+}
+
+fn apply(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
+    struct Sink<'a>(&'a dyn Backend);
+    impl scrim_luks::Target for Sink<'_> {
+        type Error = BackendError;
+        fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
+            self.0.write_at(offset, bytes, Durability::Cached)
+        }
+        fn sync(&mut self) -> Result<(), BackendError> {
+            self.0.flush()
+        }
+    }
+    plan.apply(&mut Sink(backend)).map_err(|error| match error {
+        ApplyError::Target(error) => LuksError::Backend(error),
+        ApplyError::Random(error) => LuksError::Random(io::Error::other(error)),
+    })
+}
+
+/// Why a LUKS volume cannot be opened or made.
+#[derive(Debug)]
+pub enum LuksError {
+    /// The header device failed.
+    Backend(BackendError),
+    /// There is no header that can be trusted.
+    Header(HeaderError),
+    /// No key slot opens with this passphrase.
+    NoKey {
+        /// The only slot that was tried; `None` when all were.
+        slot: Option<u8>,
+    },
+    /// A key slot could not be tried.
+    Unlock(UnlockError),
+    /// The header asks for something that Scrim does not have.
+    Unsupported(Unsupported),
+    /// Header and data device do not fit each other.
+    Data(DataError),
+    /// The header's numbers do not make a table.
+    Table(TableError),
+    /// The header cannot be written.
+    Write(WriteError),
+    /// The operating system gave no random bytes.
+    Random(io::Error),
+}
+
+impl fmt::Display for LuksError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backend(error) => error.fmt(f),
+            Self::Header(error) => error.fmt(f),
+            Self::NoKey { slot: None } => f.write_str("no key available with this passphrase"),
+            Self::NoKey { slot: Some(slot) } => {
+                write!(f, "the passphrase does not open key slot {slot}")
+            }
+            Self::Unlock(error) => error.fmt(f),
+            Self::Unsupported(error) => error.fmt(f),
+            Self::Data(error) => error.fmt(f),
+            Self::Table(error) => error.fmt(f),
+            Self::Write(error) => error.fmt(f),
+            Self::Random(error) => write!(f, "no random bytes from the system: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LuksError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(match self {
+            Self::Backend(error) => error,
+            Self::Header(error) => error,
+            Self::NoKey { .. } => return None,
+            Self::Unlock(error) => error,
+            Self::Unsupported(error) => error,
+            Self::Data(error) => error,
+            Self::Table(error) => error,
+            Self::Write(error) => error,
+            Self::Random(error) => error,
+        })
+    }
+}
+
+macro_rules! from {
+    ($($kind:ident($error:ty)),*) => {$(
+        impl From<$error> for LuksError {
+            fn from(error: $error) -> Self {
+                Self::$kind(error)
+            }
+        }
+    )*};
+}
+
+from!(
+    Backend(BackendError),
+    Header(HeaderError),
+    Unlock(UnlockError),
+    Unsupported(Unsupported),
+    Data(DataError),
+    Table(TableError),
+    Write(WriteError)
+);

@@ -1,0 +1,154 @@
+//! A table as `dmsetup table` prints it.
+
+use std::fmt::Write as _;
+
+use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
+use scrim_crypt::SectorSize;
+use scrim_sys::memory::SecretBytes;
+
+/// Whether a printed table shows its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Zeros in place of the key, as `dmsetup table`.
+    Masked,
+    /// The key in hexadecimal, as `dmsetup table --showkeys`.
+    Shown,
+}
+
+impl CryptTable {
+    /// The table as text, one line per target, each ended by a newline. With [`Keys::Shown`] it is
+    /// as secret as the keys, so it is kept as they are.
+    #[must_use]
+    pub fn to_text(&self, keys: Keys) -> SecretBytes {
+        let mut text = SecretText::default();
+        for line in &self.lines {
+            line.print(&mut text, keys);
+            text.push("\n");
+        }
+        text.into_secret()
+    }
+}
+
+impl Line {
+    fn print(&self, text: &mut SecretText, keys: Keys) {
+        text.push(&format!("{} {} ", self.start, self.len));
+        match &self.target {
+            Target::Zero => text.push("zero"),
+            Target::Error => text.push("error"),
+            Target::Linear(linear) => {
+                text.push(&format!(
+                    "linear {} {}",
+                    escape(&linear.device),
+                    linear.offset
+                ));
+            }
+            Target::Crypt(crypt) => crypt.print(text, keys),
+        }
+    }
+}
+
+impl CryptTarget {
+    fn print(&self, text: &mut SecretText, keys: Keys) {
+        text.push(&format!("crypt {} ", self.cipher));
+        text.push_key(self.key.expose(), keys);
+        let device = escape(&self.device);
+        text.push(&format!(" {} {device} {}", self.iv_offset, self.offset));
+        let options = self.options.words();
+        if !options.is_empty() {
+            text.push(&format!(" {} {}", options.len(), options.join(" ")));
+        }
+    }
+}
+
+impl CryptOptions {
+    /// The flags that are set, in the order in which the kernel prints them.
+    #[must_use]
+    pub fn flags(&self) -> Vec<&'static str> {
+        let flags = [
+            (self.allow_discards, "allow_discards"),
+            (self.same_cpu_crypt, "same_cpu_crypt"),
+            (self.high_priority, "high_priority"),
+            (self.submit_from_crypt_cpus, "submit_from_crypt_cpus"),
+            (self.no_read_workqueue, "no_read_workqueue"),
+            (self.no_write_workqueue, "no_write_workqueue"),
+        ];
+        let set = flags.into_iter().filter(|(set, _)| *set);
+        set.map(|(_, word)| word).collect()
+    }
+
+    /// The flags, and what of the geometry is not the default.
+    fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.flags().into_iter().map(str::to_owned).collect();
+        if self.sector_size != SectorSize::S512 {
+            words.push(format!("sector_size:{}", self.sector_size.bytes()));
+        }
+        if self.iv_large_sectors {
+            words.push("iv_large_sectors".to_owned());
+        }
+        words
+    }
+}
+
+/// A word as device mapper splits it: a backslash before white space and before itself.
+fn escape(word: &str) -> String {
+    let mut escaped = String::with_capacity(word.len());
+    for letter in word.chars() {
+        if letter == '\\' || letter.is_ascii_whitespace() {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+/// Text that grows in secret memory.
+struct SecretText {
+    room: SecretBytes,
+    used: usize,
+}
+
+impl Default for SecretText {
+    fn default() -> Self {
+        Self {
+            room: SecretBytes::zeroed(4096),
+            used: 0,
+        }
+    }
+}
+
+impl SecretText {
+    fn push(&mut self, text: &str) {
+        self.push_bytes(text.as_bytes());
+    }
+
+    fn push_key(&mut self, key: &[u8], keys: Keys) {
+        if key.is_empty() {
+            self.push("-");
+        }
+        let mut digits = String::with_capacity(2);
+        for byte in key {
+            let shown = if keys == Keys::Shown { *byte } else { 0 };
+            digits.clear();
+            // Writing to a String cannot fail.
+            let _ = write!(digits, "{shown:02x}");
+            self.push(&digits);
+        }
+        zeroize::Zeroize::zeroize(&mut digits);
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        let end = self.used + bytes.len();
+        if end > self.room.len() {
+            let mut larger = SecretBytes::zeroed(end.next_power_of_two());
+            larger.expose_mut()[..self.used].copy_from_slice(&self.room.expose()[..self.used]);
+            self.room = larger;
+        }
+        self.room.expose_mut()[self.used..end].copy_from_slice(bytes);
+        self.used = end;
+    }
+
+    fn into_secret(mut self) -> SecretBytes {
+        self.room.truncate(self.used);
+        self.room
+    }
+}

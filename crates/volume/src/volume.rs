@@ -1,0 +1,353 @@
+//! A table at work.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use scrim_backend::{Backend, BackendError, Durability};
+use scrim_crypt::{CipherError, Geometry, SectorCipher};
+
+use crate::range_lock::RangeLock;
+use crate::segment::{CryptRunner, Runner};
+use crate::{CryptTable, CryptTarget, Line, Target, VolumeError};
+
+/// The unit of a table's numbers, in bytes.
+pub(crate) const SECTOR: u64 = 512;
+
+/// An open table on its backends. Shared between threads; each request runs on the thread that
+/// makes it (the inline path).
+pub struct Volume {
+    table: CryptTable,
+    segments: Vec<Segment>,
+    /// Each backend once.
+    backends: Vec<Arc<dyn Backend>>,
+    size: u64,
+    block_size: u32,
+    read_only: bool,
+    allow_discards: bool,
+}
+
+struct Segment {
+    /// In bytes of the volume.
+    range: Range<u64>,
+    runner: Runner,
+}
+
+impl Volume {
+    /// Starts a table. `open` is asked once for each device that the table names.
+    ///
+    /// # Errors
+    /// When a device cannot be opened, a target passes its end, or a cipher or key does not fit.
+    pub fn start(
+        table: CryptTable,
+        mut open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
+    ) -> Result<Self, OpenError> {
+        let mut opened: Vec<(String, Arc<dyn Backend>)> = Vec::new();
+        let mut segments = Vec::new();
+        for line in table.lines() {
+            let backend = match line.target.device() {
+                None => None,
+                Some(device) => match opened.iter().find(|(name, _)| name == device) {
+                    Some((_, backend)) => Some(Arc::clone(backend)),
+                    None => {
+                        let backend = open(device)?;
+                        opened.push((device.to_owned(), Arc::clone(&backend)));
+                        Some(backend)
+                    }
+                },
+            };
+            segments.push(Segment {
+                range: line.start * SECTOR..(line.start + line.len) * SECTOR,
+                runner: runner(line, backend)?,
+            });
+        }
+        let backends: Vec<_> = opened.into_iter().map(|(_, backend)| backend).collect();
+        let largest = segments.iter().map(|s| s.runner.block_size()).max();
+        Ok(Self {
+            size: segments.last().map_or(0, |last| last.range.end),
+            block_size: largest
+                .and_then(|bytes| u32::try_from(bytes).ok())
+                .unwrap_or(512),
+            read_only: backends.iter().any(|backend| backend.info().read_only),
+            allow_discards: table.lines().iter().all(Line::allows_discards),
+            table,
+            segments,
+            backends,
+        })
+    }
+
+    /// The table it runs.
+    #[must_use]
+    pub fn table(&self) -> &CryptTable {
+        &self.table
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The largest encryption sector, in bytes (512 to 4096). Requests of any size and offset are
+    /// served; those that are multiples of it cost least.
+    #[must_use]
+    pub fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    /// The driver of the first crypt target's cipher, as `scrim status` shows it.
+    #[must_use]
+    pub fn driver(&self) -> Option<&'static str> {
+        self.segments.iter().find_map(|s| s.runner.driver())
+    }
+
+    /// Whether writes are refused.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether discards are passed on.
+    #[must_use]
+    pub fn allows_discard(&self) -> bool {
+        self.allow_discards && !self.read_only
+    }
+
+    /// Reads plaintext from `offset` (bytes) into `buffer`.
+    ///
+    /// # Errors
+    /// When the range passes the end or the storage fails; `buffer` then holds no plaintext of
+    /// another place, but may hold ciphertext.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
+        let mut buffer = buffer;
+        for (segment, part) in self.within(offset, buffer.len() as u64)? {
+            let (now, rest) = buffer.split_at_mut(length(&part));
+            buffer = rest;
+            segment.runner.read(part.start, now)?;
+        }
+        Ok(())
+    }
+
+    /// Writes plaintext at `offset` (bytes). It is encrypted where it lies, so `data` holds
+    /// nothing of use afterwards.
+    ///
+    /// # Errors
+    /// When the volume is read-only, the range passes the end, or the storage fails; part of the
+    /// data may then have been written.
+    pub fn write(
+        &self,
+        offset: u64,
+        data: &mut [u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.check_writable()?;
+        let mut data = data;
+        for (segment, part) in self.within(offset, data.len() as u64)? {
+            let (now, rest) = data.split_at_mut(length(&part));
+            data = rest;
+            segment.runner.write(part.start, now, durability)?;
+        }
+        Ok(())
+    }
+
+    /// Makes all writes that have returned durable.
+    ///
+    /// # Errors
+    /// When the storage fails, now or in an earlier flush.
+    pub fn flush(&self) -> Result<(), VolumeError> {
+        // Each is tried, whatever became of the others.
+        let results: Vec<_> = self
+            .backends
+            .iter()
+            .map(|backend| backend.flush())
+            .collect();
+        Ok(results.into_iter().collect::<Result<(), _>>()?)
+    }
+
+    /// Says that `len` bytes at `offset` are no longer needed. What they read as afterwards is
+    /// undefined: a hole in the ciphertext decrypts to noise.
+    ///
+    /// # Errors
+    /// When discards are not allowed, the range passes the end, or the storage fails.
+    pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.check_writable()?;
+        if !self.allow_discards {
+            return Err(VolumeError::DiscardNotAllowed);
+        }
+        for (segment, part) in self.within(offset, len)? {
+            segment.runner.discard(part)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `len` bytes at `offset` read as zeros, by writing encrypted zeros.
+    ///
+    /// # Errors
+    /// As for [`Volume::write`].
+    pub fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.check_writable()?;
+        for (segment, part) in self.within(offset, len)? {
+            segment.runner.write_zeroes(part, durability)?;
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<(), VolumeError> {
+        if self.read_only {
+            Err(VolumeError::ReadOnly)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The segments that a range touches, each with the part of the range in it, in bytes from the
+    /// segment's start.
+    fn within(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> Result<impl Iterator<Item = (&Segment, Range<u64>)>, VolumeError> {
+        let end = offset
+            .checked_add(len)
+            .filter(|&end| end <= self.size)
+            .ok_or(VolumeError::OutOfRange {
+                offset,
+                len,
+                size: self.size,
+            })?;
+        let first = self.segments.partition_point(|s| s.range.end <= offset);
+        let touched = self.segments[first..]
+            .iter()
+            .take_while(move |s| s.range.start < end);
+        Ok(touched.map(move |segment| {
+            let start = offset.max(segment.range.start) - segment.range.start;
+            let end = end.min(segment.range.end) - segment.range.start;
+            (segment, start..end)
+        }))
+    }
+}
+
+/// The length of a part of a buffer, which therefore fits a `usize`.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "at most the buffer's length"
+)]
+fn length(part: &Range<u64>) -> usize {
+    (part.end - part.start) as usize
+}
+
+fn runner(line: &Line, backend: Option<Arc<dyn Backend>>) -> Result<Runner, OpenError> {
+    Ok(match (&line.target, backend) {
+        (Target::Zero, _) => Runner::Zero,
+        (Target::Crypt(target), Some(backend)) => {
+            let start = fit(line, &target.device, target.offset, &*backend)?;
+            Runner::Crypt(Box::new(crypt_runner(target, backend, start)?))
+        }
+        (Target::Linear(target), Some(backend)) => Runner::Linear {
+            start: fit(line, &target.device, target.offset, &*backend)?,
+            backend,
+        },
+        (Target::Error | Target::Crypt(_) | Target::Linear(_), _) => Runner::Error,
+    })
+}
+
+fn crypt_runner(
+    target: &CryptTarget,
+    backend: Arc<dyn Backend>,
+    start: u64,
+) -> Result<CryptRunner, OpenError> {
+    let options = &target.options;
+    let geometry = Geometry {
+        sector_size: options.sector_size,
+        iv_large_sectors: options.iv_large_sectors,
+    };
+    let cipher = SectorCipher::new(&target.cipher, target.key.expose(), geometry)?;
+    Ok(CryptRunner {
+        cipher,
+        backend,
+        start,
+        first_iv: target.iv_offset,
+        sector_size: geometry.sector_size.bytes(),
+        geometry,
+        locks: RangeLock::new(),
+    })
+}
+
+/// Where a target starts on its backend, in bytes, if all of it lies within.
+fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<u64, OpenError> {
+    let size = backend.info().size;
+    let end = offset
+        .checked_add(line.len)
+        .and_then(|end| end.checked_mul(SECTOR));
+    match end {
+        Some(end) if end <= size => Ok(offset * SECTOR),
+        _ => Err(OpenError::DeviceTooSmall {
+            device: device.to_owned(),
+            needs: end.unwrap_or(u64::MAX),
+            size,
+        }),
+    }
+}
+
+/// Why a table could not be started.
+#[derive(Debug)]
+pub enum OpenError {
+    /// A device could not be opened.
+    Backend(BackendError),
+    /// A target passes the end of its device.
+    DeviceTooSmall {
+        /// The device's name in the table.
+        device: String,
+        /// Where the target ends, in bytes.
+        needs: u64,
+        /// The device's size, in bytes.
+        size: u64,
+    },
+    /// The cipher is not supported, or the key does not fit it.
+    Cipher(CipherError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backend(error) => error.fmt(f),
+            Self::DeviceTooSmall {
+                device,
+                needs,
+                size,
+            } => write!(
+                f,
+                "{device} has {size} bytes, but the table needs {needs}: it was cut short, or the \
+                 table belongs to another device"
+            ),
+            Self::Cipher(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Backend(error) => Some(error),
+            Self::Cipher(error) => Some(error),
+            Self::DeviceTooSmall { .. } => None,
+        }
+    }
+}
+
+impl From<BackendError> for OpenError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
+impl From<CipherError> for OpenError {
+    fn from(error: CipherError) -> Self {
+        Self::Cipher(error)
+    }
+}

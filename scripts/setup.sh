@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
+#
+#   scripts/setup.sh build|demo|test|lint
+#
+# Prints nothing and changes nothing where all is there.
+set -euo pipefail
+
+rust_wanted=1.89
+want=${1:?usage: scripts/setup.sh build|demo|test|lint}
+packages=()
+
+# need COMMAND PACKAGE: the package if the command is missing
+need() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null || packages+=("$2")
+}
+
+# Debian 12's own rustc is too old; its security suite keeps a newer one as rustc-web.
+rust_is_new_enough() {
+    local have
+    have=$(rustc --version 2>/dev/null | cut -d' ' -f2) || return 1
+    [ -n "$have" ] && printf '%s\n%s\n' "$rust_wanted" "$have" | sort -VC
+}
+if ! { command -v cargo >/dev/null && rust_is_new_enough; }; then
+    packages+=(rustc-web cargo-web)
+fi
+need cc gcc
+[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+[ -e /etc/ssl/certs/ca-certificates.crt ] || packages+=(ca-certificates)
+
+case $want in
+    build) ;;
+    demo | test)
+        need cryptsetup cryptsetup-bin
+        need mkfs.ext4 e2fsprogs
+        need e2fsck e2fsprogs
+        need nbdinfo libnbd-bin
+        need setpriv util-linux
+        ;;&
+    test)
+        need qemu-img qemu-utils
+        need nbdkit nbdkit
+        need fio fio
+        need argon2 argon2
+        /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
+        ;;
+    demo) ;;
+    lint)
+        cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
+        cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
+        ;;
+    *)
+        echo "scripts/setup.sh: unknown: $want" >&2
+        exit 1
+        ;;
+esac
+
+[ ${#packages[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+    as_root=(sudo)
+fi
+echo "installing: ${packages[*]}" >&2
+if ! command -v apt-get >/dev/null; then
+    echo "scripts/setup.sh: no apt-get here: install the equivalents of these packages, then try again" >&2
+    exit 1
+fi
+if ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1; then
+    # The lists may be missing or old.
+    "${as_root[@]}" apt-get update -q >&2
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >&2
+fi

@@ -1,0 +1,168 @@
+//! What the tests against real programs share: a place of their own, `scrim` in it, and peers that
+//! may be missing outside CI.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A temporary folder with a runtime folder in it; everything that is open there is closed at the
+/// end.
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("run")).unwrap();
+        Self { folder }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// A sparse file.
+    pub fn sparse(&self, name: &str, size: u64) -> PathBuf {
+        let path = self.path(name);
+        std::fs::File::create(&path).unwrap().set_len(size).unwrap();
+        path
+    }
+
+    /// A command with this place as its working and runtime folder.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let old = std::env::var("PATH").unwrap_or_default();
+        command
+            .current_dir(self.dir())
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env(
+                "PATH",
+                format!("{}:{old}:/usr/sbin:/sbin", bin_dir().display()),
+            )
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program and demands success; returns its standard output.
+    pub fn run<S: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = S>) -> String {
+        let output = self.command(program).args(args).output();
+        let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+        succeeded(program, &output)
+    }
+
+    /// Runs `scrim` and demands success; returns its standard output.
+    pub fn scrim<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        self.run(scrim(), args)
+    }
+
+    /// Runs a program, feeding it `input`, whatever its exit code.
+    pub fn run_with_input<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Output {
+        let mut command = self.command(program);
+        command.args(args).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A program that fails early does not read its input.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap()
+    }
+
+    /// Opens a volume and returns the address of its plaintext.
+    pub fn open(&self, image: &str, name: &str, more: &[&str]) -> String {
+        let uri = self.scrim([&["open", image, name], more].concat());
+        uri.trim().to_owned()
+    }
+
+    pub fn close(&self, name: &str) {
+        self.scrim(["close", name]);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Ok(entries) = std::fs::read_dir(self.path("run/scrim")) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let file = entry.file_name();
+            if let Some(name) = file.to_str().and_then(|n| n.strip_suffix(".control")) {
+                let _ = self
+                    .command(scrim())
+                    .args(["close", "--force", name])
+                    .output();
+            }
+        }
+    }
+}
+
+/// The program under test.
+pub fn scrim() -> &'static str {
+    env!("CARGO_BIN_EXE_scrim")
+}
+
+fn bin_dir() -> &'static Path {
+    Path::new(scrim()).parent().unwrap()
+}
+
+/// Demands success; returns standard output.
+pub fn succeeded(what: &str, output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether all of these programs are here. Outside CI a missing one skips the test, with a line
+/// that says so; in CI it fails it.
+pub fn have(programs: &[&str]) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let is_here = |program: &&&str| {
+        path.split(':')
+            .any(|dir| Path::new(dir).join(program).exists())
+    };
+    let missing: Vec<_> = programs.iter().filter(|p| !is_here(p)).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "missing in CI, where nothing is skipped: {missing:?}"
+    );
+    println!("skipped: {missing:?} not installed (`make test` installs them)");
+    false
+}
+
+/// Bytes that look random and are the same for the same seed.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

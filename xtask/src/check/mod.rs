@@ -1,0 +1,63 @@
+//! The rules of the house that neither rustc nor clippy knows. One module a rule; each prints
+//! `path:line: what is wrong, and what to do`.
+
+mod dependencies;
+mod layers;
+mod length;
+mod links;
+mod manifests;
+mod repository;
+mod rust;
+mod secrets;
+mod unsafety;
+mod wording;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::cargo::workspace_root;
+use crate::error::Error;
+use repository::{Repository, Violation};
+
+/// Options of `cargo xtask check`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Check another workspace than this one
+    #[arg(long, value_name = "DIRECTORY")]
+    root: Option<PathBuf>,
+}
+
+type Rule = fn(&Repository) -> Vec<Violation>;
+
+const RULES: [Rule; 8] = [
+    dependencies::check,
+    layers::check,
+    length::check,
+    links::check,
+    manifests::check,
+    secrets::check,
+    unsafety::check,
+    wording::check,
+];
+
+/// Prints every violation; the exit code is 1 when there is one.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+    let root = args.root.clone().unwrap_or_else(workspace_root);
+    let repository = Repository::load(&root)?;
+    let mut violations: Vec<_> = RULES.iter().flat_map(|rule| rule(&repository)).collect();
+    violations.sort();
+    for violation in &violations {
+        println!("{violation}");
+    }
+    eprintln!(
+        "{} rules, {} files: {}",
+        RULES.len(),
+        repository.file_count(),
+        match violations.len() {
+            0 => "all kept".to_owned(),
+            1 => "one violation".to_owned(),
+            count => format!("{count} violations"),
+        }
+    );
+    Ok(ExitCode::from(u8::from(!violations.is_empty())))
+}

@@ -1,0 +1,86 @@
+//! Why a tool of the house could not do its work.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Each says what was tried, where, and what to do where that is not plain.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The system refused.
+    Io { doing: String, source: io::Error },
+    /// A program failed, or said something that is not understood.
+    Program { program: String, said: String },
+    /// Too little room for the images.
+    Room {
+        place: PathBuf,
+        needed: u64,
+        free: u64,
+    },
+    /// A program without which there is nothing to compare.
+    Missing {
+        program: &'static str,
+        package: &'static str,
+    },
+    /// Somebody asked us to stop.
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn program(program: impl Into<String>, said: impl Into<String>) -> Self {
+        Self::Program {
+            program: program.into(),
+            said: said.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, source } => write!(out, "cannot {doing}: {source}"),
+            Self::Program { program, said } => write!(out, "{program}: {said}"),
+            Self::Room {
+                place,
+                needed,
+                free,
+            } => write!(
+                out,
+                "{} has {} MB free and the images need {} MB; pass a smaller --size-mib, or set \
+                 TMPDIR to a larger tmpfs",
+                place.display(),
+                free / 1_000_000,
+                needed.div_ceil(1_000_000)
+            ),
+            Self::Missing { program, package } => write!(
+                out,
+                "{program} is not installed and nothing can be measured without it; install the \
+                 package {package}"
+            ),
+            Self::Interrupted => write!(out, "interrupted; servers and images are cleared away"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Names what was being done when the system refused.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, Error> {
+        self.map_err(|error| Error::Io {
+            doing: what(),
+            source: error.into(),
+        })
+    }
+}

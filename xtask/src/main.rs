@@ -1,0 +1,35 @@
+//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask rivals`
+//! measures Scrim beside its peers.
+
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod check;
+mod error;
+mod rivals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::Error;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The tools of the house")]
+enum Task {
+    /// Hold the tree to the rules that neither rustc nor clippy knows
+    Check(check::Args),
+    /// Measure Scrim and its peers in turn on this machine
+    Rivals(rivals::Args),
+}
+
+fn main() -> ExitCode {
+    let done: Result<ExitCode, Error> = match Task::parse() {
+        Task::Check(args) => check::run(&args),
+        Task::Rivals(args) => rivals::run(&args).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,161 @@
+//! Who serves what in `rivals nbd`, and by which command.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::image::{self, PASSPHRASE};
+use super::room::Room;
+use super::server::Server;
+use super::{NBDKIT, QEMU_NBD};
+use crate::error::Error;
+
+/// Room for a LUKS1 header, which takes 2 MiB.
+const HEADER_ROOM: u64 = 4 << 20;
+
+/// A server on a kind of image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contender {
+    /// As in the names of results.
+    pub(super) name: &'static str,
+    pub(super) software: Software,
+    /// Whether it serves a LUKS image, or a plain one.
+    pub(super) encrypted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Software {
+    Scrim,
+    Qemu,
+    Nbdkit,
+}
+
+const fn contender(name: &'static str, software: Software, encrypted: bool) -> Contender {
+    Contender {
+        name,
+        software,
+        encrypted,
+    }
+}
+
+pub(super) const SCRIM_LUKS: Contender = contender("scrim_luks", Software::Scrim, true);
+pub(super) const SCRIM_PLAIN: Contender = contender("scrim_plain", Software::Scrim, false);
+pub(super) const QEMU_LUKS: Contender = contender("qemu_luks", Software::Qemu, true);
+pub(super) const QEMU_RAW: Contender = contender("qemu_raw", Software::Qemu, false);
+pub(super) const NBDKIT_LUKS: Contender = contender("nbdkit_luks", Software::Nbdkit, true);
+pub(super) const NBDKIT_RAW: Contender = contender("nbdkit_raw", Software::Nbdkit, false);
+
+pub(super) const CONTENDERS: [Contender; 6] = [
+    SCRIM_LUKS,
+    QEMU_LUKS,
+    NBDKIT_LUKS,
+    SCRIM_PLAIN,
+    QEMU_RAW,
+    NBDKIT_RAW,
+];
+
+/// What the servers need: their programs and the images from which each gets its copy.
+pub(super) struct Stage<'a> {
+    room: &'a Room,
+    scrim: PathBuf,
+    luks: PathBuf,
+    plain: PathBuf,
+    key_file: PathBuf,
+    payload: u64,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes one image of each kind with `payload` bytes, and makes sure that `contenders` copies
+    /// have room.
+    pub(super) fn set(
+        room: &'a Room,
+        scrim: PathBuf,
+        payload: u64,
+        contenders: usize,
+    ) -> Result<Self, Error> {
+        // The two originals stay until the end.
+        room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
+        let key_file = room.write("key", PASSPHRASE)?;
+        let plain = image::noise(room, "plain", payload)?;
+        let luks = image::noise(room, "luks", payload + HEADER_ROOM)?;
+        let options = [
+            "--type=luks1",
+            "--cipher=aes-xts-plain64",
+            "--key-size=512",
+            "--hash=sha256",
+            "--pbkdf-force-iterations=1000",
+        ];
+        image::luks_format(room, &luks, &key_file, &options.map(str::to_owned))?;
+        Ok(Self {
+            room,
+            scrim,
+            luks,
+            plain,
+            key_file,
+            payload,
+        })
+    }
+
+    /// Starts a contender's server on its own copy of the image.
+    pub(super) fn start(&self, contender: Contender) -> Result<Server, Error> {
+        let name = contender.name;
+        let original = if contender.encrypted {
+            &self.luks
+        } else {
+            &self.plain
+        };
+        let image = image::copy(self.room, original, &format!("{name}.img"))?;
+        let socket = self.room.path(&format!("{name}.sock"));
+        let mut command = match contender.software {
+            Software::Scrim => self.scrim(contender, &image, &socket)?,
+            Software::Qemu => self.qemu_nbd(contender, &image, &socket),
+            Software::Nbdkit => self.nbdkit(contender, &image, &socket),
+        };
+        Server::start(self.room, name, &socket, &mut command)
+    }
+
+    fn scrim(&self, contender: Contender, image: &Path, socket: &Path) -> Result<Command, Error> {
+        let mut command = self.room.command(&self.scrim);
+        command.args(["open", "--foreground", "--nbd"]);
+        command.arg(format!("unix:{}", socket.display()));
+        if contender.encrypted {
+            command.arg("--key-file").arg(&self.key_file).arg(image);
+        } else {
+            let line = format!("0 {} linear {} 0\n", self.payload / 512, image.display());
+            let table = self.room.write("linear.table", &line)?;
+            command.arg("--table").arg(table);
+        }
+        command.arg(contender.name);
+        Ok(command)
+    }
+
+    /// With its defaults for cache mode and asynchronous I/O.
+    fn qemu_nbd(&self, contender: Contender, image: &Path, socket: &Path) -> Command {
+        let mut command = self.room.command(QEMU_NBD.program);
+        command.args(["--persistent", "--shared=8", "--socket"]);
+        command.arg(socket);
+        if contender.encrypted {
+            let secret = format!("secret,id=sec0,file={}", self.key_file.display());
+            let options = format!(
+                "driver=luks,key-secret=sec0,file.driver=file,file.filename={}",
+                image.display()
+            );
+            command.args(["--object", &secret, "--image-opts", &options]);
+        } else {
+            command.arg("--format=raw").arg(image);
+        }
+        command
+    }
+
+    fn nbdkit(&self, contender: Contender, image: &Path, socket: &Path) -> Command {
+        let mut command = self.room.command(NBDKIT.program);
+        command.args(["--foreground", "--exit-with-parent", "--unix"]);
+        command.arg(socket);
+        if contender.encrypted {
+            command.args(["--filter=luks", "file"]).arg(image);
+            command.arg(format!("passphrase=+{}", self.key_file.display()));
+        } else {
+            command.arg("file").arg(image);
+        }
+        command
+    }
+}

@@ -1,0 +1,153 @@
+//! The loads, and the client that runs them: fio with its `nbd` engine.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::FIO;
+use super::room::Room;
+use crate::error::{Doing, Error};
+
+/// A pattern of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    /// As in the names of ratios.
+    pub(super) name: &'static str,
+    /// fio's `--rw`.
+    pattern: &'static str,
+    /// fio's `--bs`.
+    block: &'static str,
+    /// fio's `--iodepth`.
+    depth: u32,
+}
+
+/// The six loads, those that only read first.
+pub(super) const LOADS: [Load; 6] = [
+    load("randread4k_qd1", "randread", "4k", 1),
+    load("randread4k_qd32", "randread", "4k", 32),
+    load("read1m_qd4", "read", "1m", 4),
+    load("randwrite4k_qd1", "randwrite", "4k", 1),
+    load("randwrite4k_qd32", "randwrite", "4k", 32),
+    load("write1m_qd4", "write", "1m", 4),
+];
+
+const fn load(name: &'static str, pattern: &'static str, block: &'static str, depth: u32) -> Load {
+    Load {
+        name,
+        pattern,
+        block,
+        depth,
+    }
+}
+
+/// What a run moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Moved {
+    /// Bytes read and written.
+    pub(super) bytes: f64,
+    /// The same a second, while the load ran.
+    pub(super) bytes_per_second: f64,
+}
+
+impl Load {
+    /// What fio is told, in words.
+    pub(super) fn workload(&self) -> String {
+        format!(
+            "fio --ioengine=nbd --rw={} --bs={} --iodepth={}",
+            self.pattern, self.block, self.depth
+        )
+    }
+
+    /// Runs it for `time` on the first `size` bytes of what `socket` serves, on `processor` only
+    /// if there is one.
+    pub(super) fn run(
+        &self,
+        room: &Room,
+        socket: &Path,
+        size: u64,
+        time: Duration,
+        processor: Option<usize>,
+    ) -> Result<Moved, Error> {
+        let mut command = room.command(FIO.program);
+        command.args([
+            "--ioengine=nbd".to_owned(),
+            format!("--uri=nbd+unix:///?socket={}", socket.display()),
+            format!("--name={}", self.name),
+            format!("--rw={}", self.pattern),
+            format!("--bs={}", self.block),
+            format!("--iodepth={}", self.depth),
+            format!("--size={size}"),
+            format!("--runtime={}ms", time.as_millis()),
+            "--time_based".to_owned(),
+            // fio's own account of which blocks are done is no part of the load.
+            "--norandommap".to_owned(),
+            "--thread".to_owned(),
+            "--output-format=json".to_owned(),
+        ]);
+        command.args(processor.map(|processor| format!("--cpus_allowed={processor}")));
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .doing(|| "run fio".to_owned())?;
+        room.check()?;
+        let said = || {
+            let text = String::from_utf8_lossy(&output.stderr);
+            text.lines()
+                .last()
+                .unwrap_or("ended without a word")
+                .to_owned()
+        };
+        if !output.status.success() {
+            return Err(Error::program("fio", said()));
+        }
+        parse(&output.stdout).ok_or_else(|| Error::program("fio", said()))
+    }
+}
+
+/// Reads the only job's figures; `None` when they are not there, or tell of an error.
+fn parse(output: &[u8]) -> Option<Moved> {
+    // fio may print notes before the object.
+    let start = output.iter().position(|byte| *byte == b'{')?;
+    let report: Value = serde_json::from_slice(&output[start..]).ok()?;
+    let job = &report["jobs"][0];
+    if job["error"].as_i64()? != 0 {
+        return None;
+    }
+    let both = |key: &str| Some(job["read"][key].as_f64()? + job["write"][key].as_f64()?);
+    let moved = Moved {
+        bytes: both("io_bytes")?,
+        bytes_per_second: both("bw_bytes")?,
+    };
+    (moved.bytes > 0.0).then_some(moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(error: i32, read: (u64, u64), written: (u64, u64)) -> Vec<u8> {
+        let side =
+            |(bytes, rate): (u64, u64)| serde_json::json!({"io_bytes": bytes, "bw_bytes": rate});
+        let job = serde_json::json!({"error": error, "read": side(read), "write": side(written)});
+        format!("fio: a note\n{}", serde_json::json!({"jobs": [job]})).into_bytes()
+    }
+
+    #[test]
+    fn reads_and_writes_are_added() {
+        let moved = Moved {
+            bytes: 30.0,
+            bytes_per_second: 12.0,
+        };
+        assert_eq!(parse(&report(0, (10, 4), (20, 8))), Some(moved));
+    }
+
+    #[test]
+    fn an_error_or_nothing_moved_is_no_measurement() {
+        assert_eq!(parse(&report(5, (10, 4), (20, 8))), None);
+        assert_eq!(parse(&report(0, (0, 0), (0, 0))), None);
+        assert_eq!(parse(b"fio: only notes"), None);
+        assert_eq!(parse(b"{\"jobs\": []}"), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Images made by the real `cryptsetup`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::CRYPTSETUP;
+use super::room::Room;
+use crate::error::{Doing, Error};
+
+/// Protects nothing; it has no line end, which peers treat differently.
+pub(super) const PASSPHRASE: &str = "rivals";
+
+/// Makes the file `name` of `size` bytes that no program can compress or skip as zeros.
+///
+/// Behind a LUKS header they are some ciphertext, in a plain image some data. Every page of the file
+/// is there before anything is measured.
+pub(super) fn noise(room: &Room, name: &str, size: u64) -> Result<PathBuf, Error> {
+    let path = room.path(name);
+    write_noise(&path, size).doing(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+fn write_noise(path: &Path, size: u64) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    // Marsaglia's xorshift64: quick, and random enough for this.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..size / 8 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        file.write_all(&state.to_le_bytes())?;
+    }
+    file.flush()
+}
+
+/// A copy of `image` as the file `name`.
+pub(super) fn copy(room: &Room, image: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = room.path(name);
+    fs::copy(image, &path).doing(|| format!("copy {} to {}", image.display(), path.display()))?;
+    Ok(path)
+}
+
+/// Runs `cryptsetup luksFormat` with these options on `image`.
+pub(super) fn luks_format(
+    room: &Room,
+    image: &Path,
+    key_file: &Path,
+    options: &[String],
+) -> Result<(), Error> {
+    let mut command = room.command(CRYPTSETUP.program);
+    command.args(["luksFormat", "--batch-mode", "--key-file"]);
+    command.arg(key_file).args(options).arg(image);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .doing(|| "run cryptsetup luksFormat".to_owned())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Error::program("cryptsetup luksFormat", said));
+    }
+    Ok(())
+}
+
+/// What the header of a LUKS2 image asks of the key derivation: cryptsetup lowers what it is told
+/// to what the machine has.
+pub(super) fn luks2_kdf(room: &Room, image: &Path) -> Result<Value, Error> {
+    let output = room
+        .command(CRYPTSETUP.program)
+        .args(["luksDump", "--dump-json-metadata"])
+        .arg(image)
+        .output()
+        .doing(|| "run cryptsetup luksDump".to_owned())?;
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Error::program("cryptsetup luksDump", error.to_string()))?;
+    Ok(metadata["keyslots"]["0"]["kdf"].clone())
+}

@@ -1,0 +1,149 @@
+//! Scrim and its peers on this machine, in turn, by the statistic of [`scrim_bench`].
+//!
+//! Peers run as their users run them. What a peer or Scrim cannot do here is a warning in the
+//! report, and its ratios are left out.
+
+mod contender;
+mod fio;
+mod image;
+mod nbd;
+mod room;
+mod scrim;
+mod server;
+mod unlock;
+
+use std::path::PathBuf;
+
+use scrim_bench::{Machine, Peer, Report, Turn};
+
+use crate::error::Error;
+
+const CRYPTSETUP: Peer = Peer {
+    program: "cryptsetup",
+    version_option: "--version",
+    package: "cryptsetup-bin",
+};
+const QEMU_NBD: Peer = Peer {
+    program: "qemu-nbd",
+    version_option: "--version",
+    package: "qemu-utils",
+};
+const NBDKIT: Peer = Peer {
+    program: "nbdkit",
+    version_option: "--version",
+    package: "nbdkit",
+};
+const FIO: Peer = Peer {
+    program: "fio",
+    version_option: "--version",
+    package: "fio",
+};
+const NBDCOPY: Peer = Peer {
+    program: "nbdcopy",
+    version_option: "--version",
+    package: "libnbd-bin",
+};
+
+/// Options of `cargo xtask rivals`.
+#[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// List the comparisons, their targets, and the peers found here
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    rival: Option<Rival>,
+}
+
+#[derive(clap::Subcommand)]
+enum Rival {
+    /// The time to unlock a key slot, beside cryptsetup
+    Unlock(unlock::Args),
+    /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
+    Nbd(nbd::Args),
+}
+
+/// What every comparison takes.
+#[derive(clap::Args)]
+struct Common {
+    /// How many times each contender runs each load
+    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = round_count)]
+    rounds: usize,
+    /// Print JSON on standard output, and the table on standard error
+    #[arg(long)]
+    json: bool,
+    /// Measure this binary instead of building the workspace's
+    #[arg(long, value_name = "FILE")]
+    scrim: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    if args.list {
+        list();
+    }
+    let (report, json) = match &args.rival {
+        Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
+        Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        None => return Ok(()),
+    };
+    print(&report, json);
+    Ok(())
+}
+
+fn print(report: &Report, json: bool) {
+    if json {
+        eprint!("{report}");
+        println!("{}", report.to_json());
+    } else {
+        print!("{report}");
+    }
+}
+
+fn list() {
+    list_promises("unlock", unlock::promises());
+    list_promises("nbd", nbd::promises());
+    for peer in [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY] {
+        let found = peer
+            .version()
+            .unwrap_or_else(|| format!("missing; it is in the Debian package {}", peer.package));
+        println!("{:<12} {found}", peer.program);
+    }
+}
+
+fn list_promises(rival: &str, promises: impl Iterator<Item = (String, Option<f64>)>) {
+    println!("cargo xtask rivals {rival}");
+    for (ratio, target) in promises {
+        let target = target.map_or_else(String::new, |target| format!("≥ {target}"));
+        println!("{}", format!("  {ratio:<44}{target}").trim_end());
+    }
+    println!();
+}
+
+fn round_count(text: &str) -> Result<usize, String> {
+    let rounds = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (1..=1000).contains(&rounds) {
+        Ok(rounds)
+    } else {
+        Err("between 1 and 1000".to_owned())
+    }
+}
+
+/// Says once a round how far we are.
+fn announce(turn: Turn, rounds: usize) {
+    if (turn.load, turn.contender) == (0, 0) {
+        eprintln!("round {} of {rounds}", turn.round + 1);
+    }
+}
+
+/// The machine with these peers, all of which are named in the report's warnings when they are
+/// missing; without `needed` there is nothing to measure.
+fn machine(peers: &[Peer], needed: &[Peer]) -> Result<Machine, Error> {
+    let machine = Machine::describe(peers);
+    match needed.iter().find(|peer| !machine.has(peer.program)) {
+        None => Ok(machine),
+        Some(peer) => Err(Error::Missing {
+            program: peer.program,
+            package: peer.package,
+        }),
+    }
+}

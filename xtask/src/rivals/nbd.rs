@@ -1,0 +1,372 @@
+//! `rivals nbd`: six loads on volumes served over a Unix socket by Scrim, qemu-nbd and nbdkit, from
+//! images in memory.
+//!
+//! All servers stay up, each on its own copy of the same image: two writers of one image would
+//! refuse each other. In each round each server runs each load in turn.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use scrim_bench::{Better, Report, SeriesId, Study, turns};
+
+use super::contender::{
+    CONTENDERS, Contender, NBDKIT_LUKS, NBDKIT_RAW, QEMU_LUKS, QEMU_RAW, SCRIM_LUKS, SCRIM_PLAIN,
+    Software, Stage,
+};
+use super::fio::{LOADS, Load};
+use super::room::Room;
+use super::server::Server;
+use super::{CRYPTSETUP, Common, FIO, NBDCOPY, NBDKIT, QEMU_NBD, announce, machine, scrim};
+use crate::error::{Doing, Error};
+
+/// Options of `cargo xtask rivals nbd`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Only these loads
+    #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
+    loads: Vec<String>,
+    /// How long each load runs, in seconds
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    seconds: f64,
+    /// Size of the payload
+    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=65536))]
+    size_mib: u64,
+    /// Keep server and fio on processors of their own, or on one; by default the kernel chooses
+    #[arg(long)]
+    pin: Option<Pin>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Pin {
+    /// The server on the first processor, fio on the last
+    Apart,
+    /// Both on the first processor
+    Together,
+}
+
+/// How much of each volume is compared before anything is measured.
+const COMPARED: u64 = 64 << 20;
+/// Each server runs each load for this long before the first round.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// What an encrypted volume of Scrim's is compared with: the end of the ratio's name, the peer, and
+/// the target.
+const COMPARISONS: [(&str, Contender, Option<f64>); 5] = [
+    ("vs_qemu_luks", QEMU_LUKS, Some(3.0)),
+    ("vs_nbdkit_luks", NBDKIT_LUKS, Some(1.0)),
+    ("vs_qemu_raw", QEMU_RAW, None),
+    ("vs_nbdkit_raw", NBDKIT_RAW, None),
+    ("encrypted_vs_plain", SCRIM_PLAIN, None),
+];
+
+/// Each ratio with its target.
+pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
+    LOADS.iter().flat_map(|load| {
+        COMPARISONS
+            .iter()
+            .map(|(end, _, target)| (format!("nbd_{}_{end}", load.name), *target))
+    })
+}
+
+pub(super) fn run(args: &Args) -> Result<Report, Error> {
+    let scrim = scrim::binary(args.common.scrim.as_deref())?;
+    let peers = [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY];
+    let machine = machine(&peers, &[CRYPTSETUP, FIO])?;
+    let room = Room::new()?;
+    let loads: Vec<Load> = LOADS
+        .into_iter()
+        .filter(|load| args.loads.is_empty() || args.loads.iter().any(|name| name == load.name))
+        .collect();
+    let contenders: Vec<Contender> = CONTENDERS
+        .into_iter()
+        .filter(|contender| match contender.software {
+            Software::Scrim => true,
+            Software::Qemu => machine.has(QEMU_NBD.program),
+            Software::Nbdkit => machine.has(NBDKIT.program),
+        })
+        .collect();
+
+    let mut study = Study::new(machine, args.common.rounds);
+    eprintln!("making images in {}", room.path("").display());
+    let payload = args.size_mib << 20;
+    let stage = Stage::set(&room, scrim, payload, contenders.len())?;
+    if !room.in_memory {
+        study.warn("no tmpfs: the images are on a disk, and the disk is measured too");
+    }
+    let mut running = Vec::new();
+    for contender in contenders {
+        room.check()?;
+        eprintln!("starting {}", contender.name);
+        let started = stage.start(contender);
+        match started.and_then(|server| server.pinned(args.pin.map(Pin::server))) {
+            Ok(server) => running.push(Running::new(&mut study, contender, server, &loads, args)),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => study.warn(format!("{error}; its ratios are left out")),
+        }
+    }
+    compare_payloads(&room, &mut study, &running, payload)?;
+    measure(&room, &mut study, &mut running, &loads, args)?;
+
+    for (index, load) in loads.iter().enumerate() {
+        for (end, peer, target) in COMPARISONS {
+            let rate = |wanted: Contender| {
+                let side = running.iter().find(|side| side.contender == wanted)?;
+                Some(side.series[index].rate)
+            };
+            if let (Some(ours), Some(peer)) = (rate(SCRIM_LUKS), rate(peer)) {
+                study.ratio(&format!("nbd_{}_{end}", load.name), ours, peer, target);
+            }
+        }
+    }
+    Ok(study.finish())
+}
+
+/// Warms everything up, then runs the rounds. Who fails is left out from then on.
+fn measure(
+    room: &Room,
+    study: &mut Study,
+    running: &mut [Running],
+    loads: &[Load],
+    args: &Args,
+) -> Result<(), Error> {
+    let client = Client {
+        size: args.size_mib << 20,
+        processor: args.pin.map(Pin::client),
+    };
+    eprintln!("warming up");
+    for turn in turns(1, loads.len(), running.len()) {
+        let side = &mut running[turn.contender];
+        side.take_turn(room, study, &client, &loads[turn.load], WARM_UP)?;
+    }
+    let time = Duration::from_secs_f64(args.seconds);
+    for turn in turns(study.rounds(), loads.len(), running.len()) {
+        announce(turn, study.rounds());
+        let side = &mut running[turn.contender];
+        let measured = side.take_turn(room, study, &client, &loads[turn.load], time)?;
+        if let Some((rate, cpu)) = measured {
+            let series = side.series[turn.load];
+            study.record(series.rate, rate);
+            study.record(series.cpu, cpu);
+        }
+    }
+    Ok(())
+}
+
+/// How fio is run.
+struct Client {
+    size: u64,
+    processor: Option<usize>,
+}
+
+/// A contender's server, and where its samples go.
+struct Running {
+    contender: Contender,
+    /// `None` once it has failed.
+    server: Option<Server>,
+    /// By load.
+    series: Vec<LoadSeries>,
+}
+
+#[derive(Clone, Copy)]
+struct LoadSeries {
+    rate: SeriesId,
+    cpu: SeriesId,
+}
+
+impl Running {
+    fn new(
+        study: &mut Study,
+        contender: Contender,
+        server: Server,
+        loads: &[Load],
+        args: &Args,
+    ) -> Self {
+        let placement = match args.pin {
+            None => "unpinned",
+            Some(Pin::Apart) => "server and client on processors of their own",
+            Some(Pin::Together) => "server and client on one processor",
+        };
+        let series = loads.iter().map(|load| {
+            let name = format!("nbd_{}_{}", load.name, contender.name);
+            let workload = format!(
+                "{}, {} MiB, Unix socket, {} s, {placement}",
+                load.workload(),
+                args.size_mib,
+                args.seconds
+            );
+            LoadSeries {
+                rate: study.series(name.clone(), "MB/s", Better::Higher, workload.clone()),
+                cpu: study.series(format!("{name}_cpu"), "CPU s/GB", Better::Lower, workload),
+            }
+        });
+        Self {
+            contender,
+            server: Some(server),
+            series: series.collect(),
+        }
+    }
+
+    /// Runs `load` once: MB/s, and the server's processor seconds per GB. A server that fails is
+    /// stopped, and there is a warning.
+    fn take_turn(
+        &mut self,
+        room: &Room,
+        study: &mut Study,
+        client: &Client,
+        load: &Load,
+        time: Duration,
+    ) -> Result<Option<(f64, f64)>, Error> {
+        room.check()?;
+        let Some(server) = &self.server else {
+            return Ok(None);
+        };
+        let attempt = || {
+            let before = server.cpu_time()?;
+            let moved = load.run(room, server.socket(), client.size, time, client.processor)?;
+            let used = server.cpu_time()?.saturating_sub(before);
+            let per_gb = used.as_secs_f64() / (moved.bytes / 1e9);
+            Ok((moved.bytes_per_second / 1e6, per_gb))
+        };
+        match attempt() {
+            Ok(measured) => Ok(Some(measured)),
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(error) => {
+                let name = self.contender.name;
+                study.warn(format!(
+                    "{name} failed on {} ({error}) and was stopped",
+                    load.name
+                ));
+                self.server = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Makes sure that servers of the same kind of image serve the same bytes: else they do not do the
+/// same work.
+fn compare_payloads(
+    room: &Room,
+    study: &mut Study,
+    running: &[Running],
+    size: u64,
+) -> Result<(), Error> {
+    let length = size.min(COMPARED);
+    for encrypted in [true, false] {
+        let mut first: Option<(&str, Vec<u8>)> = None;
+        for side in running
+            .iter()
+            .filter(|side| side.contender.encrypted == encrypted)
+        {
+            room.check()?;
+            let Some(server) = &side.server else { continue };
+            let name = side.contender.name;
+            let payload = match read_payload(room, server.socket(), length) {
+                Ok(payload) => payload,
+                Err(error) => {
+                    study.warn(format!("not checked what {name} serves: {error}"));
+                    continue;
+                }
+            };
+            let (first_name, first_payload) = first.get_or_insert((name, payload.clone()));
+            if payload != *first_payload {
+                let said = format!("does not serve the same bytes as {first_name}");
+                return Err(Error::program(name, said));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first `length` bytes that `socket` serves.
+fn read_payload(room: &Room, socket: &Path, length: u64) -> Result<Vec<u8>, Error> {
+    let mut copy = room
+        .command(NBDCOPY.program)
+        .arg(format!("nbd+unix:///?socket={}", socket.display()))
+        .arg("-")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .doing(|| "run nbdcopy".to_owned())?;
+    let mut payload = Vec::new();
+    let output = copy.stdout.take();
+    let read = output.map(|output| output.take(length).read_to_end(&mut payload));
+    let _ = copy.kill();
+    let _ = copy.wait();
+    read.transpose()
+        .doing(|| "read what nbdcopy copies".to_owned())?;
+    if (payload.len() as u64) < length {
+        let said = format!("copied {} of {length} bytes", payload.len());
+        return Err(Error::program(NBDCOPY.program, said));
+    }
+    Ok(payload)
+}
+
+impl Pin {
+    fn server(self) -> usize {
+        0
+    }
+
+    fn client(self) -> usize {
+        match self {
+            Self::Apart => std::thread::available_parallelism().map_or(1, usize::from) - 1,
+            Self::Together => 0,
+        }
+    }
+}
+
+fn load_names() -> clap::builder::PossibleValuesParser {
+    LOADS.map(|load| load.name).into()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.1..=600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("between 0.1 and 600".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ratio_has_its_name_and_target() {
+        let promises: Vec<_> = promises().collect();
+        assert_eq!(promises.len(), 30);
+        for load in [
+            "randread4k_qd1",
+            "randread4k_qd32",
+            "randwrite4k_qd1",
+            "randwrite4k_qd32",
+            "read1m_qd4",
+            "write1m_qd4",
+        ] {
+            let target = |end: &str| {
+                let name = format!("nbd_{load}_{end}");
+                promises.iter().find(|(ratio, _)| *ratio == name).unwrap().1
+            };
+            assert_eq!(target("vs_qemu_luks"), Some(3.0));
+            assert_eq!(target("vs_nbdkit_luks"), Some(1.0));
+            for end in ["vs_qemu_raw", "vs_nbdkit_raw", "encrypted_vs_plain"] {
+                assert_eq!(target(end), None);
+            }
+        }
+    }
+
+    #[test]
+    fn seconds_have_bounds() {
+        assert_eq!(seconds("2.5"), Ok(2.5));
+        for text in ["0", "-1", "1e9", "NaN", "x"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

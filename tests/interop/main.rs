@@ -1,1 +1,29 @@
-fn main() {}
+//! Scrim against real programs: cryptsetup, qemu, nbdkit, libnbd's tools, fio, e2fsprogs and an
+//! independent implementation of XTS, both ways, on small volumes that are cheap to unlock; and what
+//! the world does to a volume: damage, full disks, vanished files, signals, other users.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+mod block_device;
+mod clients;
+mod cryptsetup_to_scrim;
+mod damage;
+mod disk_full;
+mod filesystem;
+mod luks1_peers;
+mod no_root;
+mod scrim_to_cryptsetup;
+mod secrets;
+#[allow(
+    dead_code,
+    reason = "shared by several test programs, each using a part"
+)]
+#[path = "../support/mod.rs"]
+mod support;
+mod terminal;
+mod volume;
+mod while_open;

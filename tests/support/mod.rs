@@ -3,45 +3,50 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The Python that Debian's python3-cryptography belongs to.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// A temporary folder with a runtime folder in it; everything that is open there is closed at the
 /// end.
-pub struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("run")).unwrap();
         Self { folder }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
         path
     }
 
     /// A sparse file.
-    pub fn sparse(&self, name: &str, size: u64) -> PathBuf {
+    pub(crate) fn sparse(&self, name: &str, size: u64) -> PathBuf {
         let path = self.path(name);
         std::fs::File::create(&path).unwrap().set_len(size).unwrap();
         path
     }
 
     /// A command with this place as its working and runtime folder.
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let old = std::env::var("PATH").unwrap_or_default();
         command
@@ -57,19 +62,44 @@ impl Place {
     }
 
     /// Runs a program and demands success; returns its standard output.
-    pub fn run<S: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = S>) -> String {
+    pub(crate) fn run<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = S>,
+    ) -> String {
         let output = self.command(program).args(args).output();
         let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
         succeeded(program, &output)
     }
 
+    /// Runs `cryptsetup` with these words and demands success; one that hangs fails.
+    pub(crate) fn cryptsetup(&self, words: &str) -> String {
+        let words = words.split_whitespace();
+        let args = ["60", "cryptsetup", "--batch-mode"].into_iter();
+        self.run("timeout", args.chain(words))
+    }
+
+    /// Runs a script of `tests/support` and demands success; returns its standard output.
+    pub(crate) fn script<S: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        args: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Vec<u8> {
+        let mut words = vec![script(name).into_os_string()];
+        words.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        let output = self.run_with_input(PYTHON, words, input);
+        succeeded(name, &output);
+        output.stdout
+    }
+
     /// Runs `scrim` and demands success; returns its standard output.
-    pub fn scrim<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+    pub(crate) fn scrim<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         self.run(scrim(), args)
     }
 
     /// Runs a program, feeding it `input`, whatever its exit code.
-    pub fn run_with_input<S: AsRef<OsStr>>(
+    pub(crate) fn run_with_input<S: AsRef<OsStr>>(
         &self,
         program: &str,
         args: impl IntoIterator<Item = S>,
@@ -85,12 +115,12 @@ impl Place {
     }
 
     /// Opens a volume and returns the address of its plaintext.
-    pub fn open(&self, image: &str, name: &str, more: &[&str]) -> String {
+    pub(crate) fn open(&self, image: &str, name: &str, more: &[&str]) -> String {
         let uri = self.scrim([&["open", image, name], more].concat());
         uri.trim().to_owned()
     }
 
-    pub fn close(&self, name: &str) {
+    pub(crate) fn close(&self, name: &str) {
         self.scrim(["close", name]);
     }
 }
@@ -112,8 +142,48 @@ impl Drop for Place {
     }
 }
 
+/// A process that ends with the test at the latest.
+pub(crate) struct Background(pub(crate) Child);
+
+impl Background {
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self(
+            command
+                .spawn()
+                .unwrap_or_else(|error| panic!("{command:?}: {error}")),
+        )
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for something that comes by itself.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience_ends = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < patience_ends, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A script of `tests/support`.
+pub(crate) fn script(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support");
+    folder.join(name)
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
+}
+
 /// The program under test.
-pub fn scrim() -> &'static str {
+pub(crate) fn scrim() -> &'static str {
     env!("CARGO_BIN_EXE_scrim")
 }
 
@@ -122,7 +192,7 @@ fn bin_dir() -> &'static Path {
 }
 
 /// Demands success; returns standard output.
-pub fn succeeded(what: &str, output: &Output) -> String {
+pub(crate) fn succeeded(what: &str, output: &Output) -> String {
     assert!(
         output.status.success(),
         "{what}: {}\n{}{}",
@@ -135,7 +205,7 @@ pub fn succeeded(what: &str, output: &Output) -> String {
 
 /// Whether all of these programs are here. Outside CI a missing one skips the test, with a line
 /// that says so; in CI it fails it.
-pub fn have(programs: &[&str]) -> bool {
+pub(crate) fn have(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_here = |program: &&&str| {
         path.split(':')
@@ -154,7 +224,7 @@ pub fn have(programs: &[&str]) -> bool {
 }
 
 /// Bytes that look random and are the same for the same seed.
-pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
@@ -165,4 +235,14 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
+}
+
+/// Demands that two long byte strings are the same, and says where they are not.
+#[track_caller]
+pub(crate) fn assert_same(actual: &[u8], expected: &[u8], what: &str) {
+    assert_eq!(actual.len(), expected.len(), "{what}: lengths");
+    let first = actual.iter().zip(expected).position(|(a, e)| a != e);
+    if let Some(at) = first {
+        panic!("{what}: differs from byte {at} on");
+    }
 }

@@ -46,7 +46,14 @@ fn every_transcript_is_true() {
         .collect();
     files.sort();
     assert!(!files.is_empty());
-    let wrong: Vec<String> = files.iter().filter_map(|file| check(file)).collect();
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let checks: Vec<_> = files
+            .iter()
+            .map(|file| scope.spawn(|| check(file)))
+            .collect();
+        let results = checks.into_iter().map(|check| check.join().unwrap());
+        results.flatten().collect()
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -16,7 +16,8 @@ const LONG_ROUND: Duration = Duration::from_secs(60);
 /// A set of measurements made in one run.
 pub struct Study {
     rounds: usize,
-    started: Instant,
+    /// When the first sample was there: what came before was preparation.
+    started: Option<Instant>,
     series: Vec<Series>,
     ratios: Vec<Ratio>,
     machine: Machine,
@@ -36,7 +37,7 @@ impl Study {
         let interference = Interference::start(&mut warnings);
         Self {
             rounds,
-            started: Instant::now(),
+            started: None,
             series: Vec::new(),
             ratios: Vec::new(),
             machine,
@@ -71,6 +72,7 @@ impl Study {
 
     /// This round's sample.
     pub fn record(&mut self, series: SeriesId, sample: f64) {
+        self.started.get_or_insert_with(Instant::now);
         if let Some(series) = self.series.get_mut(series.0) {
             series.samples.push(sample);
         }
@@ -112,7 +114,10 @@ impl Study {
             );
             return self.warn(warning);
         };
-        let enough = enough_rounds(self.started.elapsed(), self.rounds);
+        let elapsed = self
+            .started
+            .map_or(Duration::ZERO, |started| started.elapsed());
+        let enough = enough_rounds(elapsed, self.rounds);
         if ratios.len() < enough {
             self.warn(format!(
                 "too few rounds: {} of the {enough} that a ratio needs",

@@ -12,7 +12,7 @@ const NAME_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CipherError {
-    /// The specification has not the three parts `cipher-mode-iv`.
+    /// The specification does not have the three parts `cipher-mode-iv`.
     Malformed {
         /// What was given, cut short where it is long.
         spec: String,
@@ -25,7 +25,7 @@ pub enum CipherError {
         part: &'static str,
         /// The part as given, cut short where it is long.
         name: String,
-        /// What may stand there, separated by commas.
+        /// What may stand there: `a, b or c`.
         supported: String,
     },
     /// The volume key has a length that the cipher does not take.
@@ -41,7 +41,7 @@ pub enum CipherError {
         driver: String,
         /// The cipher that was to be driven.
         spec: CipherSpec,
-        /// The drivers that the cipher has, separated by commas.
+        /// The drivers that the cipher has: `a, b or c`.
         known: String,
     },
     /// The driver exists but may not be used in this process.
@@ -94,6 +94,17 @@ fn cut(name: &str) -> String {
     short
 }
 
+/// `a, b or c`.
+pub(crate) fn alternatives(names: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let mut names: Vec<_> = names.into_iter().map(|name| name.to_string()).collect();
+    let last = names.pop().unwrap_or_default();
+    if names.is_empty() {
+        last
+    } else {
+        format!("{} or {last}", names.join(", "))
+    }
+}
+
 impl fmt::Display for CipherError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,22 +120,21 @@ impl fmt::Display for CipherError {
                 supported,
             } => write!(
                 f,
-                "the {part} {name:?} in the cipher specification {spec:?} is not supported; use \
-                 one of {supported}"
+                "the {part} {name:?} in the cipher specification {spec:?} is not supported; \
+                 supported: {supported}"
             ),
             Self::KeySize { spec, bytes } => {
-                let sizes: Vec<_> = spec.key_sizes().iter().map(usize::to_string).collect();
+                let sizes = alternatives(spec.key_sizes());
                 write!(
                     f,
-                    "{spec} takes a volume key of {} bytes, not of {bytes}",
-                    sizes.join(" or ")
+                    "{spec} takes a volume key of {sizes} bytes, not of {bytes}"
                 )
             }
             Self::UnknownDriver {
                 driver,
                 spec,
                 known,
-            } => write!(f, "{spec} has no driver {driver:?}; use one of {known}"),
+            } => write!(f, "{spec} has no driver {driver:?}; use {known}"),
             Self::DriverNotReady { driver, state } => {
                 write!(f, "the driver {driver} cannot be used: {state}")
             }

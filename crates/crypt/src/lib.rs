@@ -1,9 +1,9 @@
 //! Sector ciphers, IV generators and CPU dispatch. No I/O.
 //!
-//! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts and
-//! decrypts *runs* of consecutive sectors, in place or from one buffer to another. Which code does
-//! the work is chosen once, when the key is set up, from the [`implementations`] that this CPU can
-//! run and that passed their self-test; [`SectorCipher::implementation`] tells which it was.
+//! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts
+//! and decrypts *runs* of consecutive sectors, in place or from one buffer to another. Which code
+//! does the work is chosen once, when the key is set up, from the [`implementations`] that this CPU
+//! can run and that passed their self-test; [`SectorCipher::implementation`] tells which it was.
 //!
 //! ```
 //! use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
@@ -29,15 +29,14 @@
 //! [`SectorCipher::new_with_driver`] asks for one driver by name.
 //!
 //! The portable driver is built on the RustCrypto `aes` crate, which looks for AES instructions
-//! itself and is not reached by `SCRIM_DISABLE`. To run, or test, its constant-time software code on
-//! a CPU that has such instructions, build with
-//! `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
+//! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
+//! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
 //! # Rooms
 //!
-//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`. A kernel turns
-//! *data units* (for a volume: sectors) and knows nothing of specifications, drivers or sector
-//! sizes; adding one is a module and a row in `kernels::KERNELS`.
+//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`. A kernel
+//! turns *data units* (for a volume: sectors) and knows nothing of specifications, drivers or
+//! sector sizes; adding one is a module and a row in `kernels::KERNELS`.
 
 #![deny(unsafe_code)]
 

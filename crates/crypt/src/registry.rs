@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::error::alternatives;
 use crate::iv::Ivs;
 use crate::kernels::{KERNELS, Kernel, SectorKernel};
 use crate::run::Run;
@@ -54,7 +55,7 @@ impl fmt::Display for State {
 }
 
 /// Every implementation, usable or not, in order of name and falling priority. The first call in a
-/// process reads `SCRIM_DISABLE` and runs the self-tests (well under a millisecond each).
+/// process, here or to set up a cipher, reads `SCRIM_DISABLE` and runs the self-tests.
 pub fn implementations() -> &'static [Implementation] {
     static ROWS: OnceLock<Vec<Implementation>> = OnceLock::new();
     ROWS.get_or_init(|| {
@@ -74,12 +75,12 @@ pub(crate) fn by_driver(
     driver: &str,
     spec: &CipherSpec,
 ) -> Result<&'static Implementation, CipherError> {
-    let mut rows = implementations()
+    let rows = implementations()
         .iter()
         .filter(|row| row.kernel.algorithm == spec.algorithm);
     let Some(row) = rows.clone().find(|row| row.driver == driver) else {
-        let known: Vec<_> = rows.by_ref().map(|row| row.driver).collect();
-        return Err(CipherError::unknown_driver(driver, spec, known.join(", ")));
+        let known = alternatives(rows.map(|row| row.driver));
+        return Err(CipherError::unknown_driver(driver, spec, known));
     };
     match row.state {
         State::Ready => Ok(row),

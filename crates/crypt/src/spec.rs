@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::CipherError;
+use crate::error::alternatives;
 
 /// A parsed cipher specification, `cipher-mode-iv`, such as `aes-xts-plain64`. `Display` prints it
 /// as dm-crypt spells it.
@@ -72,7 +73,7 @@ impl FromStr for CipherSpec {
             |part, name, supported| CipherError::unsupported(spec, part, name, supported);
         let ciphers = || Algorithm::ALL.iter().map(|a| a.cipher());
         if spec.starts_with("capi:") {
-            return Err(unsupported("cipher", spec, names(ciphers())));
+            return Err(unsupported("cipher", spec, alternatives(ciphers())));
         }
         let mut parts = spec.splitn(3, '-');
         let (Some(cipher), Some(mode), Some(iv)) = (parts.next(), parts.next(), parts.next())
@@ -80,26 +81,19 @@ impl FromStr for CipherSpec {
             return Err(CipherError::malformed(spec));
         };
         if !ciphers().any(|known| known == cipher) {
-            return Err(unsupported("cipher", cipher, names(ciphers())));
+            return Err(unsupported("cipher", cipher, alternatives(ciphers())));
         }
-        let mut of_cipher = Algorithm::ALL.iter().filter(|a| a.cipher() == cipher);
+        let of_cipher = Algorithm::ALL.iter().filter(|a| a.cipher() == cipher);
         let Some(&algorithm) = of_cipher.clone().find(|a| a.mode() == mode) else {
-            return Err(unsupported(
-                "mode",
-                mode,
-                names(of_cipher.by_ref().map(|a| a.mode())),
-            ));
+            let modes = alternatives(of_cipher.map(|a| a.mode()));
+            return Err(unsupported("mode", mode, modes));
         };
         let Some(&iv) = IvMode::ALL.iter().find(|known| known.name() == iv) else {
-            let known = names(IvMode::ALL.iter().map(|known| known.name()));
-            return Err(unsupported("IV", iv, known));
+            let ivs = alternatives(IvMode::ALL.iter().map(|known| known.name()));
+            return Err(unsupported("IV", iv, ivs));
         };
         Ok(Self { algorithm, iv })
     }
-}
-
-fn names(names: impl Iterator<Item = &'static str>) -> String {
-    names.collect::<Vec<_>>().join(", ")
 }
 
 /// A cipher in a mode of operation: what a kernel implements.
@@ -181,31 +175,31 @@ mod tests {
         for (spec, message) in [
             (
                 "aes-xts-plain99",
-                r#"the IV "plain99" in the cipher specification "aes-xts-plain99" is not supported; use one of null, plain, plain64, plain64be"#,
+                r#"the IV "plain99" in the cipher specification "aes-xts-plain99" is not supported; supported: null, plain, plain64 or plain64be"#,
             ),
             (
                 "aes-xts-essiv:sha256",
-                r#"the IV "essiv:sha256" in the cipher specification "aes-xts-essiv:sha256" is not supported; use one of null, plain, plain64, plain64be"#,
+                r#"the IV "essiv:sha256" in the cipher specification "aes-xts-essiv:sha256" is not supported; supported: null, plain, plain64 or plain64be"#,
             ),
             (
                 "aes-cbc-plain64",
-                r#"the mode "cbc" in the cipher specification "aes-cbc-plain64" is not supported; use one of xts"#,
+                r#"the mode "cbc" in the cipher specification "aes-cbc-plain64" is not supported; supported: xts"#,
             ),
             (
                 "serpent-xts-plain64",
-                r#"the cipher "serpent" in the cipher specification "serpent-xts-plain64" is not supported; use one of aes"#,
+                r#"the cipher "serpent" in the cipher specification "serpent-xts-plain64" is not supported; supported: aes"#,
             ),
             (
                 "aes:2-xts-plain64",
-                r#"the cipher "aes:2" in the cipher specification "aes:2-xts-plain64" is not supported; use one of aes"#,
+                r#"the cipher "aes:2" in the cipher specification "aes:2-xts-plain64" is not supported; supported: aes"#,
             ),
             (
                 "capi:xts(aes)-plain64",
-                r#"the cipher "capi:xts(aes)-plain64" in the cipher specification "capi:xts(aes)-plain64" is not supported; use one of aes"#,
+                r#"the cipher "capi:xts(aes)-plain64" in the cipher specification "capi:xts(aes)-plain64" is not supported; supported: aes"#,
             ),
             (
                 "AES-xts-plain64",
-                r#"the cipher "AES" in the cipher specification "AES-xts-plain64" is not supported; use one of aes"#,
+                r#"the cipher "AES" in the cipher specification "AES-xts-plain64" is not supported; supported: aes"#,
             ),
             (
                 "aes",

@@ -14,6 +14,69 @@
 //! To make one, [`luks2::format`] and [`luks1::format`] return the new header and a [`Plan`]: the
 //! writes and syncs, in an order that a crash cannot turn into half a header.
 //!
+//! ```
+//! use scrim_crypt::SectorSize;
+//! use scrim_luks::kdf::{Hash, Kdf};
+//! use scrim_luks::{Header, Layout, NewKeyslot, Placement, Target, VolumeKey, luks2};
+//! use scrim_sys::memory::SecretBytes;
+//!
+//! struct Disk(Vec<u8>);
+//!
+//! impl Target for Disk {
+//!     type Error = std::convert::Infallible;
+//!
+//!     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+//!         let start = offset as usize;
+//!         self.0[start..start + bytes.len()].copy_from_slice(bytes);
+//!         Ok(())
+//!     }
+//!
+//!     fn sync(&mut self) -> Result<(), Self::Error> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut disk = Disk(vec![0; 20 << 20]);
+//! let passphrase = SecretBytes::copied_from(b"correct horse");
+//! let key = VolumeKey::generate(64)?;
+//! let spec = luks2::FormatSpec {
+//!     cipher: "aes-xts-plain64".parse()?,
+//!     sector_size: SectorSize::S4096,
+//!     digest_hash: Hash::Sha256,
+//!     digest_iterations: 1000, // `kdf::calibrate_pbkdf2` finds a better number
+//!     keyslot: NewKeyslot {
+//!         slot: None,
+//!         kdf: Kdf::Pbkdf2 { hash: Hash::Sha256, iterations: 1000 },
+//!         af_hash: Hash::Sha256,
+//!     },
+//!     uuid: None,
+//!     label: "example".to_owned(),
+//!     subsystem: String::new(),
+//!     flags: Vec::new(),
+//!     layout: Layout {
+//!         placement: Placement::Attached,
+//!         device_len: 20 << 20,
+//!         grows: false,
+//!         data_offset: None,
+//!     },
+//!     metadata_size: None,
+//!     keyslots_size: None,
+//! };
+//! luks2::format(&spec, &key, &passphrase)?.plan.apply(&mut disk)?;
+//!
+//! let header = Header::parse(&disk.0, 20 << 20)?.header;
+//! let slot = &header.keyslots()[0];
+//! let range = slot.material();
+//! let material = &disk.0[range.start as usize..range.end as usize];
+//! let unlocked = header.unlock(slot.id, material, &passphrase)?;
+//! assert_eq!(unlocked.expose(), key.expose());
+//! let data = header.data_segment()?.extent(Placement::Attached, 20 << 20)?;
+//! assert_eq!(data, 16 << 20..20 << 20);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Specifications: *LUKS1 On-Disk Format Specification* 1.2.3 and *LUKS2 On-Disk Format
 //! Specification* 1.1.3.
 

@@ -12,13 +12,17 @@ mod common;
 
 use std::fs;
 
-use common::{Bench, OTHER, PASSPHRASE, have_cryptsetup, parse, parse_sound, unlock, unlock_any};
+use common::{
+    Bench, LUKS1_PAIRS, LUKS2_PAIRS, OTHER, PASSPHRASE, have_cryptsetup, parse, parse_sound,
+    unlock, unlock_any,
+};
 use scrim_luks::kdf::Hash;
 use scrim_luks::{Header, KeyslotKind, Placement, Priority, UnlockError, Unsupported, dump};
 use serde_json::Value;
 
 const ARGON2: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1";
 const PBKDF2: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+const LUKS1: &str = "--type luks1 --pbkdf-force-iterations 1000";
 
 /// Formats an image and compares everything: both passphrases, the volume key, the dumps.
 fn check(options: &str, detached: bool) {
@@ -79,31 +83,17 @@ fn check_json(bench: &Bench, header: &Header, name: &str) {
     }
 }
 
-/// Every pair of values of any two columns occurs in some row.
 #[test]
 fn luks2_in_every_pair_of_options() {
     if !have_cryptsetup() {
         return;
     }
-    for (key_bits, sector, detached, kdf, hash) in [
-        (256, 512, false, "argon2id", "sha256"),
-        (512, 4096, true, "argon2id", "sha512"),
-        (512, 512, true, "argon2i", "sha256"),
-        (256, 4096, false, "argon2i", "sha1"),
-        (512, 4096, false, "pbkdf2", "sha256"),
-        (256, 512, true, "pbkdf2", "sha512"),
-        (256, 4096, true, "pbkdf2", "sha1"),
-        (512, 512, false, "argon2id", "sha1"),
-        (256, 512, false, "argon2i", "sha512"),
-        (512, 4096, true, "pbkdf2", "whirlpool"),
-        (256, 512, false, "argon2id", "whirlpool"),
-        (512, 512, true, "argon2i", "ripemd160"),
-        (256, 4096, false, "pbkdf2", "ripemd160"),
-    ] {
+    for (key_size, sector, detached, kdf, hash) in LUKS2_PAIRS {
         let kdf = match kdf {
             "pbkdf2" => PBKDF2.to_owned(),
             argon2 => format!("--pbkdf {argon2} {ARGON2}"),
         };
+        let key_bits = 8 * key_size;
         let options = format!(
             "--type luks2 --key-size {key_bits} --sector-size {sector} {kdf} --hash {hash}"
         );
@@ -116,20 +106,12 @@ fn luks1_in_every_pair_of_options() {
     if !have_cryptsetup() {
         return;
     }
-    for (key_bits, detached, hash) in [
-        (256, false, "sha256"),
-        (512, true, "sha256"),
-        (256, true, "sha1"),
-        (512, false, "sha1"),
-        (256, false, "sha512"),
-        (512, true, "sha512"),
-        (512, false, "ripemd160"),
-        (256, true, "whirlpool"),
-    ] {
-        let options = format!(
-            "--type luks1 --key-size {key_bits} --pbkdf-force-iterations 1000 --hash {hash}"
+    for (key_size, detached, hash) in LUKS1_PAIRS {
+        let key_bits = 8 * key_size;
+        check(
+            &format!("{LUKS1} --key-size {key_bits} --hash {hash}"),
+            detached,
         );
-        check(&options, detached);
     }
 }
 
@@ -141,9 +123,10 @@ fn every_hash_that_both_have() {
     }
     let mut checked = 0;
     for hash in Hash::ALL {
-        let options = format!("--type luks2 {PBKDF2} --hash {hash}");
+        // A small header: most of the time goes into making its key slots area.
+        let options = format!("--type luks2 {PBKDF2} --offset 2048 --hash {hash}");
         let bench = Bench::new();
-        bench.image("data", 17 << 20);
+        bench.image("data", 2 << 20);
         match bench.cryptsetup(&format!("luksFormat {options} --key-file key data")) {
             Err(error) if error.contains("not supported") => println!("not in cryptsetup: {hash}"),
             Err(error) => panic!("{error}"),

@@ -49,281 +49,67 @@ fn every_member_is_checked() {
     let good = small_luks2(&key);
     parse(&good).unwrap();
     let slot = "/keyslots/0";
+    #[rustfmt::skip]
     let table: &[(&str, Value, &str)] = &[
         ("/keyslots", json!([]), "keyslots is not an object"),
         ("/tokens", json!(null), "tokens is not an object"),
         ("/config", json!({}), "config.json_size is missing"),
-        (
-            "/config/json_size",
-            json!("12287"),
-            "config.json_size is 12287, but must be 12288",
-        ),
-        (
-            "/config/json_size",
-            json!(12288),
-            "config.json_size is not a string of decimal digits",
-        ),
-        (
-            "/config/keyslots_size",
-            json!("4095"),
-            "config.keyslots_size is not a multiple of 4096",
-        ),
-        (
-            "/config/keyslots_size",
-            json!("134221824"),
-            "config.keyslots_size is 134221824, outside 0 to 134217728",
-        ),
-        (
-            "/config/keyslots_size",
-            json!("18446744073709551616"),
-            "is not a string of decimal",
-        ),
+        ("/config/json_size", json!("12287"), "config.json_size is 12287, but must be 12288"),
+        ("/config/json_size", json!(12288), "config.json_size is not a string of decimal digits"),
+        ("/config/keyslots_size", json!("4095"), "config.keyslots_size is not a multiple of 4096"),
+        ("/config/keyslots_size", json!("134221824"), "config.keyslots_size is 134221824, outside 0 to 134217728"),
+        ("/config/keyslots_size", json!("18446744073709551616"), "is not a string of decimal"),
         ("/config/flags", json!({}), "config.flags is not an array"),
-        (
-            "/config/flags",
-            json!(["a b"]),
-            "config.flags.0 is not a short word",
-        ),
-        (
-            "/config/requirements",
-            json!([]),
-            "config.requirements is not an object",
-        ),
-        (
-            "/config/requirements",
-            json!({"mandatory": "x"}),
-            "mandatory is not an array",
-        ),
-        (
-            "/keyslots/32",
-            json!({}),
-            "keyslots.32 is not named by a number in its range",
-        ),
-        (
-            "/keyslots/00",
-            json!({}),
-            "keyslots.00 is not named by a number in its range",
-        ),
-        (
-            "/keyslots/x",
-            json!({}),
-            "keyslots.x is not named by a number in its range",
-        ),
-        (
-            "/keyslots/0/type",
-            json!(7),
-            "keyslots.0.type is not a short word",
-        ),
-        (
-            "/keyslots/0/key_size",
-            json!(0),
-            "keyslots.0.key_size is 0, outside 1 to 512",
-        ),
-        (
-            "/keyslots/0/key_size",
-            json!(513),
-            "keyslots.0.key_size is 513",
-        ),
-        (
-            "/keyslots/0/key_size",
-            json!(65),
-            "keyslots.0.area.size is smaller than the 260096",
-        ),
-        (
-            "/keyslots/0/key_size",
-            json!(-1),
-            "keyslots.0.key_size is not a whole number",
-        ),
-        (
-            "/keyslots/0/priority",
-            json!(3),
-            "keyslots.0.priority is 3, outside 0 to 2",
-        ),
-        (
-            "/keyslots/0/area/type",
-            json!("none"),
-            "keyslots.0.area.type is \"none\"",
-        ),
-        (
-            "/keyslots/0/area/offset",
-            json!("32767"),
-            "covers bytes 32767 to 290815, outside 32768",
-        ),
-        (
-            "/keyslots/0/area/offset",
-            json!("40960"),
-            "keyslots.0.area covers bytes 40960 to 299008",
-        ),
-        (
-            "/keyslots/0/area/offset",
-            json!("18446744073709551615"),
-            "keyslots.0.area.size is not a size that a device can have",
-        ),
-        (
-            "/keyslots/0/area/offset",
-            json!(32768),
-            "area.offset is not a string of decimal digits",
-        ),
-        (
-            "/keyslots/0/area/size",
-            json!("1000"),
-            "is smaller than the 256000 bytes",
-        ),
-        (
-            "/keyslots/0/area/encryption",
-            json!(""),
-            "area.encryption is not a short word",
-        ),
-        (
-            "/keyslots/0/area/key_size",
-            json!(0),
-            "keyslots.0.area.key_size is 0",
-        ),
-        (
-            "/keyslots/0/af/type",
-            json!("luks2"),
-            "keyslots.0.af.type is \"luks2\"",
-        ),
-        (
-            "/keyslots/0/af/stripes",
-            json!(1),
-            "keyslots.0.af.stripes is 1, outside 4000 to 4000",
-        ),
-        (
-            "/keyslots/0/af/stripes",
-            json!(4_294_967_296_u64),
-            "af.stripes is 4294967296",
-        ),
-        (
-            "/keyslots/0/kdf/type",
-            json!("scrypt"),
-            "keyslots.0.kdf.type is \"scrypt\"",
-        ),
-        (
-            "/keyslots/0/kdf/iterations",
-            json!(0),
-            "keyslots.0.kdf.iterations is 0",
-        ),
-        (
-            "/keyslots/0/kdf/salt",
-            json!("AAAA"),
-            "kdf.salt is 3, outside 8 to 64",
-        ),
-        (
-            "/keyslots/0/kdf/salt",
-            json!("!"),
-            "keyslots.0.kdf.salt is not a string in Base64",
-        ),
-        (
-            "/keyslots/0/kdf",
-            json!({"type": "argon2id", "time": 4, "memory": 4_294_967_296_u64, "cpus": 1}),
-            "keyslots.0.kdf.memory is 4294967296, outside 1 to 4294967295",
-        ),
-        (
-            "/keyslots/0/kdf",
-            json!({"type": "argon2i", "time": 1, "memory": 32}),
-            "cpus is missing",
-        ),
-        (
-            "/digests/8",
-            json!({}),
-            "digests.8 is not named by a number in its range",
-        ),
-        (
-            "/digests/0/type",
-            json!("argon2id"),
-            "digests.0.type is \"argon2id\"",
-        ),
-        (
-            "/digests/0/iterations",
-            json!(0),
-            "digests.0.iterations is 0",
-        ),
-        (
-            "/digests/0/digest",
-            json!("AAAA"),
-            "digests.0.digest is 3, outside 16 to 64",
-        ),
-        (
-            "/digests/0/keyslots",
-            json!(["1"]),
-            "digests.0.keyslots names keyslots.1, which does not",
-        ),
-        (
-            "/digests/0/keyslots",
-            json!([0]),
-            "digests.0.keyslots.0 is not a short word",
-        ),
-        (
-            "/digests/0/keyslots",
-            json!(["0", "0"]),
-            "keyslots.1 repeats what digests.0.keyslots has",
-        ),
-        (
-            "/digests/0/segments",
-            json!(["1"]),
-            "digests.0.segments names segments.1",
-        ),
-        (
-            "/tokens/0",
-            json!({"type": "x", "keyslots": ["9"]}),
-            "tokens.0.keyslots names keyslots.9",
-        ),
-        (
-            "/tokens/32",
-            json!({}),
-            "tokens.32 is not named by a number in its range",
-        ),
-        (
-            "/tokens/0",
-            json!({"keyslots": []}),
-            "tokens.0.type is missing",
-        ),
-        (
-            "/segments/0/offset",
-            json!("511"),
-            "segments.0.offset is not a multiple of 512",
-        ),
-        (
-            "/segments/0/size",
-            json!("0"),
-            "segments.0.size is not a size that a device can have",
-        ),
-        (
-            "/segments/0/size",
-            json!("dynamite"),
-            "size is not a string of decimal digits",
-        ),
-        (
-            "/segments/0/size",
-            json!("1000"),
-            "segments.0.size is not a multiple of 512",
-        ),
-        (
-            "/segments/0/sector_size",
-            json!(511),
-            "segments.0.sector_size is 511",
-        ),
-        (
-            "/segments/0/sector_size",
-            json!(1536),
-            "sector_size is not 512, 1024, 2048 or 4096",
-        ),
-        (
-            "/segments/0/sector_size",
-            json!(8192),
-            "segments.0.sector_size is 8192",
-        ),
-        (
-            "/segments/0/iv_tweak",
-            json!("-1"),
-            "segments.0.iv_tweak is not a string of decimal",
-        ),
-        (
-            "/segments/0/integrity",
-            json!("aead"),
-            "segments.0.integrity is not an object",
-        ),
+        ("/config/flags", json!(["a b"]), "config.flags.0 is not a short word"),
+        ("/config/requirements", json!([]), "config.requirements is not an object"),
+        ("/config/requirements", json!({"mandatory": "x"}), "mandatory is not an array"),
+        ("/keyslots/32", json!({}), "keyslots.32 is not named by a number in its range"),
+        ("/keyslots/00", json!({}), "keyslots.00 is not named by a number in its range"),
+        ("/keyslots/x", json!({}), "keyslots.x is not named by a number in its range"),
+        ("/keyslots/0/type", json!(7), "keyslots.0.type is not a short word"),
+        ("/keyslots/0/key_size", json!(0), "keyslots.0.key_size is 0, outside 1 to 512"),
+        ("/keyslots/0/key_size", json!(513), "keyslots.0.key_size is 513"),
+        ("/keyslots/0/key_size", json!(65), "keyslots.0.area.size is smaller than the 260096"),
+        ("/keyslots/0/key_size", json!(-1), "keyslots.0.key_size is not a whole number"),
+        ("/keyslots/0/priority", json!(3), "keyslots.0.priority is 3, outside 0 to 2"),
+        ("/keyslots/0/area/type", json!("none"), "keyslots.0.area.type is \"none\""),
+        ("/keyslots/0/area/offset", json!("32767"), "covers bytes 32767 to 290815, outside 32768"),
+        ("/keyslots/0/area/offset", json!("40960"), "keyslots.0.area covers bytes 40960 to 299008"),
+        ("/keyslots/0/area/offset", json!("18446744073709551615"), "keyslots.0.area.size is not a size that a device can have"),
+        ("/keyslots/0/area/offset", json!(32768), "area.offset is not a string of decimal digits"),
+        ("/keyslots/0/area/size", json!("1000"), "is smaller than the 256000 bytes"),
+        ("/keyslots/0/area/encryption", json!(""), "area.encryption is not a short word"),
+        ("/keyslots/0/area/key_size", json!(0), "keyslots.0.area.key_size is 0"),
+        ("/keyslots/0/af/type", json!("luks2"), "keyslots.0.af.type is \"luks2\""),
+        ("/keyslots/0/af/stripes", json!(1), "keyslots.0.af.stripes is 1, outside 4000 to 4000"),
+        ("/keyslots/0/af/stripes", json!(4_294_967_296_u64), "af.stripes is 4294967296"),
+        ("/keyslots/0/kdf/type", json!("scrypt"), "keyslots.0.kdf.type is \"scrypt\""),
+        ("/keyslots/0/kdf/iterations", json!(0), "keyslots.0.kdf.iterations is 0"),
+        ("/keyslots/0/kdf/salt", json!("AAAA"), "kdf.salt has 3 bytes, outside 8 to 64"),
+        ("/keyslots/0/kdf/salt", json!("!"), "keyslots.0.kdf.salt is not a string in Base64"),
+        ("/keyslots/0/kdf", json!({"type": "argon2id", "time": 4, "memory": 4_294_967_296_u64, "cpus": 1}), "keyslots.0.kdf.memory is 4294967296, outside 1 to 4294967295"),
+        ("/keyslots/0/kdf", json!({"type": "argon2i", "time": 1, "memory": 32}), "cpus is missing"),
+        ("/digests/8", json!({}), "digests.8 is not named by a number in its range"),
+        ("/digests/0/type", json!("argon2id"), "digests.0.type is \"argon2id\""),
+        ("/digests/0/iterations", json!(0), "digests.0.iterations is 0"),
+        ("/digests/0/digest", json!("AAAA"), "digests.0.digest has 3 bytes, outside 16 to 64"),
+        ("/digests/0/keyslots", json!(["1"]), "digests.0.keyslots names keyslots.1, which does not"),
+        ("/digests/0/keyslots", json!([0]), "digests.0.keyslots.0 is not a short word"),
+        ("/digests/0/keyslots", json!(["0", "0"]), "keyslots.1 repeats what digests.0.keyslots has"),
+        ("/digests/0/segments", json!(["1"]), "digests.0.segments names segments.1"),
+        ("/tokens/0", json!({"type": "x", "keyslots": ["9"]}), "tokens.0.keyslots names keyslots.9"),
+        ("/tokens/32", json!({}), "tokens.32 is not named by a number in its range"),
+        ("/tokens/0", json!({"keyslots": []}), "tokens.0.type is missing"),
+        ("/segments", json!({}), "digests.0.segments names segments.0"),
+        ("/segments/0/offset", json!("511"), "segments.0.offset is not a multiple of 512"),
+        ("/segments/0/size", json!("0"), "segments.0.size is not a size that a device can have"),
+        ("/segments/0/size", json!("dynamite"), "size is not a string of decimal digits"),
+        ("/segments/0/size", json!("1000"), "segments.0.size is not a multiple of 512"),
+        ("/segments/0/sector_size", json!(511), "segments.0.sector_size is 511"),
+        ("/segments/0/sector_size", json!(1536), "sector_size is not 512, 1024, 2048 or 4096"),
+        ("/segments/0/sector_size", json!(8192), "segments.0.sector_size is 8192"),
+        ("/segments/0/iv_tweak", json!("-1"), "segments.0.iv_tweak is not a string of decimal"),
+        ("/segments/0/integrity", json!("aead"), "segments.0.integrity is not an object"),
     ];
     for (pointer, value, complaint) in table {
         let mut bad = good.clone();
@@ -407,6 +193,8 @@ fn areas_and_segments_may_not_overlap() {
     backup.data_segment().unwrap();
 }
 
+const SALT: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
+
 /// Sound headers that ask for what there is not.
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
@@ -423,115 +211,28 @@ fn what_is_not_supported_is_refused_by_name() {
         };
         error.to_string()
     };
-    for (pointer, value, complaint) in [
-        (
-            "/config/requirements",
-            json!({"mandatory": ["new-thing"]}),
-            "the header requires new-thing",
-        ),
-        (
-            "/segments/0/type",
-            json!("linear"),
-            "the data segment is of type linear",
-        ),
-        (
-            "/segments/0/type",
-            json!("hw-opal"),
-            "the data segment is of type hw-opal",
-        ),
-        (
-            "/segments/0/integrity",
-            json!({"type": "hmac(sha256)"}),
-            "(hmac(sha256))",
-        ),
-        (
-            "/segments/0/encryption",
-            json!("serpent-xts-plain64"),
-            "\"serpent\"",
-        ),
-        (
-            "/segments/0/encryption",
-            json!("capi:xts(aes)-plain64"),
-            "\"capi:xts(aes)-plain64\"",
-        ),
-        ("/segments", json!({}), "names segments.0"),
+    #[rustfmt::skip]
+    let table = [
+        ("/config/requirements", json!({"mandatory": ["new-thing"]}), "the header requires new-thing"),
+        ("/segments/0/type", json!("linear"), "the data segment is of type linear"),
+        ("/segments/0/type", json!("hw-opal"), "the data segment is of type hw-opal"),
+        ("/segments/0/integrity", json!({"type": "hmac(sha256)"}), "(hmac(sha256))"),
+        ("/segments/0/encryption", json!("rot13-xts-plain64"), "\"rot13\""),
         ("/digests/0/segments", json!([]), "segment 0 has no digest"),
-        (
-            "/digests/0/keyslots",
-            json!([]),
-            "key slot 0 does not hold the volume key",
-        ),
-        (
-            "/digests/0/hash",
-            json!("crc32"),
-            "hash crc32 is not supported",
-        ),
-        (
-            "/keyslots/0/key_size",
-            json!(48),
-            "a key of 48 bytes does not fit cipher aes-xts-plain64",
-        ),
-        (
-            "/keyslots/0/area/key_size",
-            json!(33),
-            "a key of 33 bytes does not fit",
-        ),
-        (
-            "/keyslots/0/area/encryption",
-            json!("capi:xts(aes)-plain64"),
-            "may not protect a key slot",
-        ),
-        (
-            "/keyslots/0/area/encryption",
-            json!("cipher_null-ecb"),
-            "key slot 0 has no cipher",
-        ),
-        (
-            "/keyslots/0/area/encryption",
-            json!("null"),
-            "key slot 0 has no cipher",
-        ),
-        (
-            "/keyslots/0/af/hash",
-            json!("md4"),
-            "hash md4 is not supported",
-        ),
-        (
-            "/keyslots/0/type",
-            json!("reencrypt"),
-            "key slot 0 is of type reencrypt",
-        ),
-        (
-            "/keyslots/0/kdf",
-            json!({
-                "type": "argon2id", "time": 4, "memory": u32::MAX, "cpus": 1,
-                "salt": "AAAAAAAAAAAAAAAAAAAAAA==",
-            }),
-            "key slot 0: ",
-        ),
-        (
-            "/keyslots/0/kdf",
-            json!({
-                "type": "argon2i", "time": u32::MAX, "memory": 32, "cpus": 1,
-                "salt": "AAAAAAAAAAAAAAAAAAAAAA==",
-            }),
-            "key slot 0: ",
-        ),
-        (
-            "/keyslots/0/kdf",
-            json!({
-                "type": "pbkdf2", "hash": "sha256", "iterations": u32::MAX,
-                "salt": "AAAAAAAAAAAAAAAAAAAAAA==",
-            }),
-            "key slot 0: ",
-        ),
-    ] {
-        if complaint == "names segments.0" {
-            let mut image = good.clone();
-            edit(&mut image, |document| set(document, pointer, value));
-            assert!(json_fault(&image).to_string().contains(complaint));
-            continue;
-        }
+        ("/digests/0/keyslots", json!([]), "key slot 0 does not hold the volume key"),
+        ("/digests/0/hash", json!("crc32"), "hash crc32 is not supported"),
+        ("/keyslots/0/key_size", json!(48), "a key of 48 bytes does not fit cipher aes-xts-plain64"),
+        ("/keyslots/0/area/key_size", json!(33), "a key of 33 bytes does not fit"),
+        ("/keyslots/0/area/encryption", json!("capi:xts(aes)-plain64"), "may not protect a key slot"),
+        ("/keyslots/0/area/encryption", json!("cipher_null-ecb"), "key slot 0 has no cipher"),
+        ("/keyslots/0/area/encryption", json!("null"), "key slot 0 has no cipher"),
+        ("/keyslots/0/af/hash", json!("md4"), "hash md4 is not supported"),
+        ("/keyslots/0/type", json!("reencrypt"), "key slot 0 is of type reencrypt"),
+        ("/keyslots/0/kdf", json!({"type": "argon2id", "time": 4, "memory": u32::MAX, "cpus": 1, "salt": SALT}), "of memory"),
+        ("/keyslots/0/kdf", json!({"type": "argon2i", "time": u32::MAX, "memory": 32, "cpus": 1, "salt": SALT}), "passes"),
+        ("/keyslots/0/kdf", json!({"type": "pbkdf2", "hash": "sha256", "iterations": u32::MAX, "salt": SALT}), "iterations"),
+    ];
+    for (pointer, value, complaint) in table {
         let error = refusal(pointer, value);
         assert!(error.contains(complaint), "{pointer}: {error}");
     }

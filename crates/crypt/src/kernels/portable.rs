@@ -5,7 +5,7 @@
 //! | for | every CPU; also the one to fall back on when the others are disabled |
 //! | width | 4 KiB at a time: as many blocks as the crate's widest backend takes in one call |
 //! | state | the tweaks of those blocks, on the stack, which is wiped after each call |
-//! | constant time | yes: the crate's software backend is bitsliced ("fixsliced"), tweaks are arithmetic |
+//! | constant time | yes: the crate's software backend is bitsliced, the tweaks are arithmetic |
 //! | why | correct where nothing else runs, and the second opinion on every other kernel |
 //!
 //! The crate uses AES instructions where it finds them. `RUSTFLAGS='--cfg aes_backend="soft"'`
@@ -87,8 +87,8 @@ where
     }
 }
 
-/// XTS with `cipher` as the block cipher's direction. A frame of its own, tweaks and the `aes` crate's
-/// copies of round keys within, that the caller wipes.
+/// XTS with `cipher` as the block cipher's direction. In a frame of its own, which the caller
+/// wipes: it holds tweaks, and what the `aes` crate keeps of round keys.
 #[inline(never)]
 fn transform<T>(tweak: &T, mut ivs: Ivs, run: Run<'_>, cipher: impl Fn(&mut [Array<u8, U16>]))
 where

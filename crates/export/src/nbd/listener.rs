@@ -139,7 +139,8 @@ fn bind_unix(path: &Path) -> Result<Listener, BindErrorKind> {
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &name)?;
     let listener = Listener {
-        address: Address::Unix(path.to_owned()),
+        // As clients elsewhere must name it, and as it is found after a change of directory.
+        address: Address::Unix(std::path::absolute(path)?),
         identity: Some(identity(path)?),
         socket,
     };

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
@@ -25,6 +25,8 @@ pub(crate) struct Counting {
     pub(crate) flushes: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) discards: AtomicU64,
+    /// Called before each read.
+    pub(crate) on_read: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Counting {
@@ -34,6 +36,7 @@ impl Counting {
             flushes: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             discards: AtomicU64::new(0),
+            on_read: OnceLock::new(),
         })
     }
 
@@ -49,6 +52,9 @@ impl Backend for Counting {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
+        if let Some(on_read) = self.on_read.get() {
+            on_read();
+        }
         self.memory.read_at(offset, buffer)
     }
 

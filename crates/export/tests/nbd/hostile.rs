@@ -255,3 +255,23 @@ fn a_crowd_is_bounded() {
     assert!(served.simple().read(0, 4096).is_ok());
     assert!(served.server.status().events.len() <= limits::EVENTS);
 }
+
+/// A fault in this program, met by one client, is that client's loss only.
+#[test]
+fn a_panic_ends_one_connection() {
+    let (volume, backend) = crypt_volume(MIB);
+    let served = Served::new(volume);
+    let mut good = served.simple();
+    let mut unlucky = served.simple();
+    let hook = || panic!("expected by this test");
+    assert!(backend.on_read.set(Box::new(hook)).is_ok());
+    unlucky.request(0, READ, 1, 0, 512);
+    assert!(unlucky.is_closed());
+    assert_eq!(good.write(0, &pattern(1, 4096)), 0);
+    while served.server.clients() > 1 {
+        std::thread::yield_now();
+    }
+    let events = served.server.status().events;
+    assert!(matches!(events[0].incident, Incident::Panicked));
+    assert_eq!(served.simple().write(0, &pattern(2, 4096)), 0);
+}

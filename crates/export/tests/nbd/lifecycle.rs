@@ -221,3 +221,40 @@ fn clients_that_do_not_finish_are_cut_off() {
     assert_eq!(stopped.stuck, 0);
     assert_eq!(stopped.cut_off, 2);
 }
+
+/// Storage that never answers cannot keep a server from stopping either; it is told.
+#[test]
+fn threads_that_wait_for_the_storage_are_counted() {
+    let (volume, backend) = crypt_volume(MIB);
+    let served = Served::new(volume);
+    let mut raw = served.simple();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let hook = move || assert!(released.lock().unwrap().recv().is_err());
+    assert!(backend.on_read.set(Box::new(hook)).is_ok());
+    raw.request(0, READ, 1, 0, 512);
+    while served.server.status().traffic.receives < 3 {
+        std::thread::yield_now();
+    }
+    let stopped = served.server.stop(Duration::ZERO);
+    assert_eq!((stopped.cut_off, stopped.stuck), (1, 1));
+    drop(release);
+    assert!(raw.is_closed());
+}
+
+/// The path is told, and removed in the end, as an absolute one.
+#[test]
+fn relative_paths_become_absolute() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let name = directory.path().file_name().unwrap();
+    let relative = std::path::Path::new(name).join("s");
+    let listener = Listener::bind(&Address::Unix(relative.clone())).unwrap();
+    let Address::Unix(path) = listener.address() else {
+        panic!("not a unix socket");
+    };
+    assert!(path.is_absolute());
+    assert!(path.exists());
+    assert!(relative.exists());
+    drop(listener);
+    assert!(!relative.exists());
+}

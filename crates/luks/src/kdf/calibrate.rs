@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::argon2::{self, Argon2Cost, Argon2Kind};
+use super::argon2::{self, Argon2Cost, Argon2Kind, MAX_WORK_KIB};
 use super::pbkdf2::MAX_ITERATIONS;
 use super::{Hash, KdfError, MachineLimits};
 
@@ -44,10 +44,15 @@ pub fn calibrate_argon2(
     target: Duration,
     limits: &MachineLimits,
 ) -> Result<Argon2Cost, KdfError> {
-    let least = Argon2Cost {
+    let most = Argon2Cost {
         time: MIN_TIME,
-        memory_kib: MIN_MEMORY_KIB.min(max_memory_kib),
+        memory_kib: max_memory_kib,
         lanes,
+    };
+    most.check(limits)?;
+    let least = Argon2Cost {
+        memory_kib: MIN_MEMORY_KIB.min(max_memory_kib),
+        ..most
     };
     search_argon2(least, max_memory_kib, target, |cost| {
         fastest_of_two(|| argon2::derive(kind, cost, limits, SAMPLE, SAMPLE, &mut [0; 64]))
@@ -92,6 +97,7 @@ fn search_argon2(
         let work = u64::from(cost.time) * u64::from(cost.memory_kib);
         let shape = |work: u64| {
             let memory_kib = clamp(work / u64::from(MIN_TIME), least.memory_kib, max_memory_kib);
+            let work = work.min(MAX_WORK_KIB);
             let time = clamp(work / u64::from(memory_kib), MIN_TIME, u32::MAX);
             Argon2Cost {
                 time,

@@ -207,7 +207,7 @@ fn a_header_that_wants_4_tib_is_refused() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "key derivation with 4294967295 KiB of memory for its lanes is refused, 32 to 4194304 are \
+        "key derivation with 4294967295 KiB of memory is refused, 32 to 4194304 are \
          possible: choose others, or use another key slot if a header asks for them"
     );
     let limits = MachineLimits {

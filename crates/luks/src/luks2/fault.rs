@@ -53,7 +53,14 @@ pub enum Problem {
     Missing,
     /// The member has another type or spelling.
     Expected(&'static str),
-    /// The number, or the length of the decoded bytes, is out of range.
+    /// The number of decoded bytes is out of range.
+    Length {
+        /// How many there are.
+        len: usize,
+        /// How many are allowed.
+        allowed: RangeInclusive<usize>,
+    },
+    /// The number is out of range.
     OutOfRange {
         /// What the header says.
         value: u64,
@@ -127,6 +134,12 @@ impl fmt::Display for Problem {
             }
             Self::Missing => f.write_str("is missing"),
             Self::Expected(what) => write!(f, "is not {what}"),
+            Self::Length { len, allowed } => write!(
+                f,
+                "has {len} bytes, outside {} to {}",
+                allowed.start(),
+                allowed.end()
+            ),
             Self::OutOfRange { value, allowed } => write!(
                 f,
                 "is {value}, outside {} to {}",

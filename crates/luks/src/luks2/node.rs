@@ -156,18 +156,16 @@ impl<'a> Node<'a> {
     pub(super) fn bytes(&self, allowed: RangeInclusive<usize>) -> Result<Vec<u8>, JsonFault> {
         let wrong = || self.fault(Problem::Expected("a string in Base64"));
         let text = self.value.as_str().ok_or_else(wrong)?;
-        let out_of_range = |len: usize| {
-            self.fault(Problem::OutOfRange {
-                value: len as u64,
-                allowed: *allowed.start() as u64..=*allowed.end() as u64,
-            })
+        let length = |len| {
+            let allowed = allowed.clone();
+            self.fault(Problem::Length { len, allowed })
         };
         if text.len() > allowed.end().div_ceil(3).saturating_mul(4) {
-            return Err(out_of_range(text.len() / 4 * 3));
+            return Err(length(text.len() / 4 * 3));
         }
         let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
         if !allowed.contains(&bytes.len()) {
-            return Err(out_of_range(bytes.len()));
+            return Err(length(bytes.len()));
         }
         Ok(bytes)
     }

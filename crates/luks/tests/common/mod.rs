@@ -20,6 +20,31 @@ use tempfile::TempDir;
 pub(crate) const PASSPHRASE: &str = "correct horse";
 pub(crate) const OTHER: &str = "battery staple";
 
+/// Bytes of the volume key, encryption sector, detached or not, key derivation, hash: every pair of
+/// values of any two columns occurs in some row.
+#[rustfmt::skip]
+pub(crate) const LUKS2_PAIRS: [(usize, u32, bool, &str, &str); 9] = [
+    (64, 4096, false, "pbkdf2", "sha1"),
+    (32, 512, true, "argon2id", "sha1"),
+    (32, 4096, true, "argon2i", "sha512"),
+    (64, 512, false, "argon2i", "sha256"),
+    (32, 512, true, "pbkdf2", "sha256"),
+    (64, 4096, false, "argon2id", "sha512"),
+    (64, 4096, true, "argon2id", "sha256"),
+    (32, 512, false, "pbkdf2", "sha512"),
+    (32, 512, false, "argon2i", "sha1"),
+];
+
+/// Bytes of the volume key, detached or not, hash: likewise.
+pub(crate) const LUKS1_PAIRS: [(usize, bool, &str); 6] = [
+    (64, false, "sha512"),
+    (32, true, "sha256"),
+    (64, true, "sha1"),
+    (32, false, "sha1"),
+    (32, true, "sha512"),
+    (64, false, "sha256"),
+];
+
 /// Whether `cryptsetup` is there. Without it a test says so and passes, except in CI.
 pub(crate) fn have_cryptsetup() -> bool {
     let version = Command::new("cryptsetup")

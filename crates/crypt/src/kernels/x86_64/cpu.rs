@@ -1,6 +1,6 @@
 //! Proof tokens: a value of one of these types can only be had where the CPU has the features that
-//! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on the
-//! strength of it.
+//! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on
+//! the strength of it.
 
 /// This CPU has AES-NI and PCLMULQDQ (SSE2 is in every x86-64).
 #[derive(Clone, Copy)]

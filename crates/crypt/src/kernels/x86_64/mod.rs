@@ -11,8 +11,9 @@ use crate::run::{Data, Run};
 
 /// A [`Run`] as pointers, for kernels that treat both its forms alike.
 ///
-/// `source` is readable and `destination` writable for `units * unit` bytes, for as long as the
-/// [`Run`] it was made from was borrowed; they are the same address or do not overlap. No alignment is promised.
+/// `source` can be read and `destination` written for `units * unit` bytes, as long as what the
+/// [`Run`] was made of is borrowed. They are the same address or do not overlap. No alignment is
+/// promised.
 struct RawRun {
     source: *const u8,
     destination: *mut u8,

@@ -1,8 +1,8 @@
 //! References of which the compiler no longer knows what is behind them.
 //!
-//! Kernels read round keys again for every group of blocks. A compiler that knows them unchanged loads
-//! all of them once, before the loop, and, short of registers, copies them to the stack: key material
-//! where nobody wipes it, and no faster.
+//! Kernels read the round keys again for every group of blocks. A compiler that knows them
+//! unchanged loads them all before the loop and, short of registers, copies them to the stack: key
+//! material where nobody wipes it, and no gain.
 
 use core::arch::asm;
 

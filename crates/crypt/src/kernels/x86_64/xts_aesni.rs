@@ -14,8 +14,8 @@
 //! - *The tweak of a data unit* is an encryption of its own, whose rounds depend on each other and
 //!   overlap with nothing when it stands alone. Those of 8 units are encrypted together, one unit
 //!   ahead of the data.
-//! - *The tweaks of blocks* follow from it by multiplication in GF(2¹²⁸). Vector arithmetic competes
-//!   with AESENC for ports, the more so in a lump between two groups of blocks. So the
+//! - *The tweaks of blocks* follow from it by multiplication in GF(2¹²⁸). Vector arithmetic
+//!   competes with AESENC for ports, the more so in a lump between two groups of blocks. So the
 //!   multiplication is by α⁸, a byte shift and a carry-less product, which work on another port,
 //!   and each of the first 8 rounds of a group makes one of the 8 tweaks of the next.
 
@@ -103,6 +103,15 @@ impl Keys {
         expand::<ROUNDS>(tweak, &mut self.tweak);
         self.reduction = _mm_set_epi64x(0, REDUCTION);
     }
+
+    #[inline]
+    fn rounds<const ENCRYPT: bool>(&self) -> &RoundKeys {
+        if ENCRYPT {
+            &self.encrypt
+        } else {
+            &self.decrypt
+        }
+    }
 }
 
 impl<const ROUNDS: usize> SectorKernel for Xts<ROUNDS> {
@@ -125,8 +134,7 @@ impl<const ROUNDS: usize> SectorKernel for Xts<ROUNDS> {
 #[target_feature(enable = "aes,pclmulqdq")]
 unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(keys: &Keys, ivs: Ivs, run: &RawRun) {
     let blocks = run.unit / 16;
-    // Groups before the one that ends a data unit, and blocks after the last group; a unit has
-    // either its last group or such blocks at its end.
+    // A data unit is some groups and then, at its end, 1 to 8 blocks; in a sector always 8.
     let (groups, rest) = ((blocks - 1) / GROUP, (blocks - 1) % GROUP + 1);
     let mut units = UnitTweaks::<ROUNDS>::new(&keys.tweak, ivs, run.units);
     // Of the blocks in flight and, made meanwhile, of those that follow.
@@ -183,11 +191,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
     destination: *mut u8,
 ) {
     let (keys, tweaks, next) = (opaque(keys), opaque_mut(tweaks), opaque_mut(next));
-    let rounds = if ENCRYPT {
-        &keys.encrypt
-    } else {
-        &keys.decrypt
-    };
+    let rounds = keys.rounds::<ENCRYPT>();
     let mut data = [zero(); GROUP];
     for (index, block) in data.iter_mut().enumerate() {
         // SAFETY: the caller promises 8 blocks.
@@ -232,11 +236,7 @@ unsafe fn block<const ROUNDS: usize, const ENCRYPT: bool>(
     source: *const u8,
     destination: *mut u8,
 ) {
-    let rounds = if ENCRYPT {
-        &keys.encrypt
-    } else {
-        &keys.decrypt
-    };
+    let rounds = keys.rounds::<ENCRYPT>();
     // SAFETY: the caller promises a block.
     let input = unsafe { _mm_loadu_si128(source.cast()) };
     let mut data = _mm_xor_si128(_mm_xor_si128(input, rounds[0]), tweak);

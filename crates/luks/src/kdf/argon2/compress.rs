@@ -1,6 +1,6 @@
 //! Argon2's compression function G (RFC 9106, section 3.5), in portable code.
 
-use zeroize::Zeroize;
+use zeroize::optimization_barrier;
 
 /// A block: 1024 bytes, as 64-bit little-endian words.
 pub(super) type Block = [u64; 128];
@@ -49,12 +49,19 @@ impl Compressor {
             };
         }
         early(into[0]);
-        z.zeroize();
     }
 }
 
 /// Portable code has no way to ask for a block in advance.
 pub(super) fn prefetch(_block: &Block) {}
+
+/// Overwrites what [`Compressor::compress`] left behind on the stack of this thread: the key can be
+/// told from the last block of each lane.
+#[inline(never)]
+pub(super) fn wipe_stack() {
+    let room = [0u8; 8 << 10];
+    optimization_barrier(&room);
+}
 
 /// The permutation P (section 3.6) of the 16 words that `at` places in the block.
 #[inline(always)]

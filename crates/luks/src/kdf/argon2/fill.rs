@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::compress::{Block, Compressor, Write, prefetch};
+use super::compress::{Block, Compressor, Write, prefetch, wipe_stack};
 use super::{Argon2Cost, Argon2Kind};
 use crate::kdf::parallel;
 
@@ -131,6 +131,7 @@ impl Step<'_> {
                     self.fill_block(lane, index);
                 }
             }
+            wipe_stack();
         });
     }
 

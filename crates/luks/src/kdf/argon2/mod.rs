@@ -25,10 +25,10 @@ const MAX_MEMORY_KIB: u32 = 4 << 20;
 
 /// Most passes, times KiB of memory: a thousand times the usual four passes over 1 GiB, which takes
 /// half an hour.
-const MAX_WORK_KIB: u64 = 1 << 32;
+pub(super) const MAX_WORK_KIB: u64 = 1 << 32;
 
-/// Most lanes (RFC 9106, section 3.1).
-const MAX_LANES: u32 = 0x00ff_ffff;
+/// Most lanes. Cryptsetup never asks for more than 4; each takes some memory of its own here.
+const MAX_LANES: u32 = 256;
 
 /// Bytes of salt that the reference implementation takes at least.
 const MIN_SALT: u64 = 8;
@@ -102,15 +102,11 @@ fn tag(matrix: &Matrix, seed: &[u8; 64], cpus: usize, out: &mut [u8]) -> Result<
 
 impl Argon2Cost {
     /// Refuses what is not Argon2, what would not end, and what this machine has no memory for.
-    fn check(self, limits: &MachineLimits) -> Result<(), KdfError> {
+    pub(super) fn check(self, limits: &MachineLimits) -> Result<(), KdfError> {
         let memory_kib = u64::from(self.memory_kib);
         check("lanes", self.lanes.into(), 1, MAX_LANES.into())?;
-        check(
-            "KiB of memory for its lanes",
-            memory_kib,
-            8 * u64::from(self.lanes),
-            MAX_MEMORY_KIB.into(),
-        )?;
+        let least = 8 * u64::from(self.lanes);
+        check("KiB of memory", memory_kib, least, MAX_MEMORY_KIB.into())?;
         check("passes", self.time.into(), 1, MAX_WORK_KIB / memory_kib)?;
         if memory_kib > limits.available_kib {
             return Err(KdfError::Memory {

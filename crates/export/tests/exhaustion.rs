@@ -1,0 +1,52 @@
+//! A process without descriptors to spare. It is a program of its own because the limit holds for
+//! all of it.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use scrim_export::nbd::{Address, Export, Incident, Limits, Listener, Server};
+use scrim_volume::{CryptTable, Volume};
+
+/// A client that cannot be accepted for want of a descriptor waits, and is served later.
+#[test]
+fn clients_wait_while_descriptors_are_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let listener = Listener::bind(&Address::Unix(path.clone())).unwrap();
+    let table = CryptTable::parse("0 8 zero").unwrap();
+    let volume = Volume::start(table, |_| unreachable!()).unwrap();
+    let export = Export {
+        name: "zero".to_owned(),
+        description: String::new(),
+        volume: Arc::new(volume),
+    };
+    let server = Server::start(vec![export], vec![listener], Limits::default()).unwrap();
+
+    let before = getrlimit(Resource::Nofile);
+    let in_use = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let limit = Rlimit {
+        current: Some(in_use + 1),
+        ..before
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    let refused = |server: &Server| {
+        let events = server.status().events;
+        let accept = |incident: &Incident| matches!(incident, Incident::Accept { .. });
+        events.iter().any(|event| accept(&event.incident))
+    };
+    while !refused(&server) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(server.clients(), 0);
+
+    setrlimit(Resource::Nofile, before).unwrap();
+    let mut greeting = [0; 8];
+    client.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"NBDMAGIC");
+}

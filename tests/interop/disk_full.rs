@@ -1,0 +1,212 @@
+//! Disks that are full, and files that go away under an open volume.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Background, Place, assert_same, have, is_root, noise};
+use crate::volume::{Image, LUKS1, PAYLOAD, USUAL};
+
+const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "nbdcopy", "qemu-io"];
+
+/// A tmpfs of 20 MiB in a mount namespace of its own, at `small` in a place.
+struct SmallDisk {
+    place: Place,
+    /// Keeps the namespace.
+    holder: Background,
+}
+
+impl SmallDisk {
+    fn new() -> Self {
+        let place = Place::new();
+        fs::create_dir(place.path("small")).unwrap();
+        place.write("key", crate::volume::PASSPHRASE);
+        let mut command = place.command("unshare");
+        let user: &[&str] = if is_root() {
+            &[]
+        } else {
+            &["--user", "--map-root-user"]
+        };
+        let script = "mount -t tmpfs -o size=20m,mode=0700 none small && echo ready && exec cat";
+        command.args(user).args(["--mount", "sh", "-c", script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = Background::start(command);
+        let mut line = String::new();
+        let stdout = holder.0.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "a small file system could not be mounted");
+        Self { place, holder }
+    }
+
+    /// A command that sees the small disk.
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.place.command("nsenter");
+        let namespace = |kind| format!("/proc/{}/ns/{kind}", self.holder.0.id());
+        if !is_root() {
+            let mut user = OsString::from("--user=");
+            user.push(namespace("user"));
+            command.arg(user).arg("--preserve-credentials");
+        }
+        command.arg(format!("--mount={}", namespace("mnt")));
+        // Entering a mount namespace leads to its root.
+        command.arg(format!("--wdns={}", self.place.dir().display()));
+        command.args(["--", program]);
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut words = line.split_whitespace();
+        let mut command = self.command(words.next().unwrap());
+        command.args(words).output().unwrap()
+    }
+
+    /// Demands success.
+    fn done(&self, line: &str) -> String {
+        crate::support::succeeded(line, &self.run(line))
+    }
+
+    /// Leaves only so much room.
+    fn fill_up_to(&self, rest: &str) {
+        self.done("dd if=/dev/zero of=small/filler bs=64k status=none conv=fsync count=240");
+        let script = format!(
+            "dd if=/dev/zero of=small/rest bs=4k status=none; truncate -s -{rest} small/rest"
+        );
+        let mut command = self.command("sh");
+        assert!(command.args(["-c", &script]).status().unwrap().success());
+    }
+
+    /// A file on it, from outside.
+    fn path(&self, name: &str) -> PathBuf {
+        let dir = self.place.path("small");
+        let inside = dir.strip_prefix("/").unwrap();
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.0.id()));
+        root.join(inside).join(name)
+    }
+}
+
+fn refused(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("free some space"), "{said}");
+    said
+}
+
+#[test]
+fn formatting_on_a_full_disk_leaves_nothing_behind() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let disk = SmallDisk::new();
+    disk.done("truncate -s 64M small/sparse.img small/data.img");
+    disk.fill_up_to("128k");
+    let cost = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
+
+    refused(&disk.run(&format!(
+        "scrim format small/new.img --size 64M -d key {cost}"
+    )));
+    assert!(!disk.path("new.img").exists());
+
+    refused(&disk.run(&format!("scrim format small/sparse.img -d key {cost}")));
+    let sparse = fs::read(disk.path("sparse.img")).unwrap();
+    assert!(sparse.len() == 64 << 20 && sparse.iter().all(|&byte| byte == 0));
+    let blocks = disk.done("stat -c %b small/sparse.img");
+    assert_eq!(blocks, "0\n", "no space is kept");
+
+    let header = format!("scrim format small/data.img --header small/head.img -d key {cost}");
+    refused(&disk.run(&header));
+    assert!(!disk.path("head.img").exists());
+
+    let both = "scrim format small/more.img --size 64M --header small/head.img -d key";
+    refused(&disk.run(&format!("{both} {cost}")));
+    assert!(!disk.path("head.img").exists() && !disk.path("more.img").exists());
+}
+
+#[test]
+fn a_write_that_finds_no_space_says_so_and_harms_nothing_else() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let disk = SmallDisk::new();
+    let place = &disk.place;
+    let cost = "--pbkdf-force-iterations 1000";
+    disk.done(&format!(
+        "scrim format small/disk.img --size 64M --type luks1 -d key {cost}"
+    ));
+    let uri = disk.done("scrim open small/disk.img secret -d key");
+    let uri = uri.trim();
+    let bytes = noise(1 << 20, 1);
+    place.copy_in(&bytes, uri);
+    disk.fill_up_to("256k");
+
+    let (done, said) = place.qemu_io(uri, "write -P 7 16M 4M");
+    assert!(!done && said.contains("No space left on device"), "{said}");
+    let status = place.scrim(["status", "secret"]);
+    assert!(status.contains("error:"), "{status}");
+    assert!(status.contains("free some space"), "{status}");
+    let (done, said) = place.qemu_io(uri, "write -P 8 4096 64k");
+    assert!(done, "what has its place can be overwritten: {said}");
+
+    disk.done("rm small/filler small/rest");
+    let (done, said) = place.qemu_io(uri, "write -P 7 16M 4M");
+    assert!(done, "{said}");
+    place.close("secret");
+    let uri = disk.done("scrim open small/disk.img secret -d key --readonly");
+    let back = place.copy_out(uri.trim());
+    let mut expected = bytes;
+    expected[4096..4096 + (64 << 10)].fill(8);
+    assert_same(&back[..1 << 20], &expected, "after a full disk");
+    assert_same(
+        &back[16 << 20..20 << 20],
+        &vec![7; 4 << 20],
+        "after a full disk",
+    );
+    place.close("secret");
+}
+
+/// A file that somebody cuts short: what is left is served, the rest is an error and never zeros.
+#[test]
+fn an_image_that_shrinks_under_an_open_volume_gives_errors_only_where_it_is_gone() {
+    if !have(&["nbdcopy", "qemu-io", "cryptsetup"]) {
+        return;
+    }
+    for case in [LUKS1[1], USUAL] {
+        let image = Image::made_by_scrim(case);
+        let place = &image.place;
+        let payload = image.fill_with_noise(1);
+        let uri = image.open_with("key", "secret", &[]);
+        let file = fs::File::options().write(true).open(place.path("disk.img"));
+        let file = file.unwrap();
+        let cut = PAYLOAD / 2;
+        file.set_len((case.default_offset() + cut) as u64).unwrap();
+
+        let (done, said) = place.qemu_io(&uri, &format!("read {cut} 4096"));
+        assert!(!done && said.contains("Input/output error"), "{said}");
+        let (done, said) = place.qemu_io(&uri, &format!("read 0 {cut}"));
+        assert!(done, "{said}");
+        let (done, said) = place.qemu_io(&uri, "write -P 9 0 4096");
+        assert!(done, "{said}");
+        let status = place.scrim(["status", "secret"]);
+        assert!(status.contains("error:"), "{status}");
+        place.close("secret");
+        let served = image.read();
+        assert_same(&served[..4096], &[9; 4096], "what was written");
+        assert_same(&served[4096..], &payload[4096..cut], "what was left");
+    }
+}
+
+/// A file without a name is still a file.
+#[test]
+fn an_image_that_is_deleted_under_an_open_volume_is_served_to_the_end() {
+    if !have(&["nbdcopy"]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let uri = image.open_with("key", "secret", &[]);
+    fs::remove_file(image.place.path("disk.img")).unwrap();
+    let bytes = noise(PAYLOAD, 2);
+    image.place.copy_in(&bytes, &uri);
+    assert_same(&image.place.copy_out(&uri), &bytes, "a deleted image");
+    image.place.close("secret");
+}

@@ -1,0 +1,214 @@
+//! Where keys, passphrases and plaintext are not: in `/proc`, in another process's reach, in memory
+//! that may be swapped or dumped.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+
+use crate::support::{have, is_root, noise};
+use crate::volume::{Image, LUKS1, PASSPHRASE, PAYLOAD, USUAL};
+
+/// A text that stands for what is in the volume.
+const MARKER: &[u8] = b"a sentence that nobody else may read";
+
+impl Image {
+    /// The process that serves `secret`.
+    fn server(&self) -> String {
+        let status = self.place.scrim(["status", "secret", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        status["pid"].to_string()
+    }
+
+    /// Opened as `secret`, with the marker in it.
+    fn opened_with_marker(&self) -> String {
+        let uri = self.open_with("key", "secret", &[]);
+        let mut bytes = noise(PAYLOAD, 1);
+        bytes[5000..5000 + MARKER.len()].copy_from_slice(MARKER);
+        self.place.copy_in(&bytes, &uri);
+        uri
+    }
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack
+        .windows(needle.len())
+        .any(|window| window == needle)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn proc_and_the_disk_show_no_secret() {
+    if !have(&["cryptsetup", "nbdcopy"]) {
+        return;
+    }
+    let image = Image::made_by_cryptsetup(USUAL);
+    let key = image.dump_volume_key();
+    image.opened_with_marker();
+    let pid = image.server();
+    let mut shown = Vec::new();
+    for name in ["cmdline", "environ", "comm", "status", "maps", "mountinfo"] {
+        // Some are closed even to their owner.
+        shown.extend(fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default());
+    }
+    for words in [&["status", "secret"][..], &["table", "secret"], &["list"]] {
+        shown.extend(image.place.scrim(words).into_bytes());
+    }
+    let hex_key = hex(&key);
+    for secret in [PASSPHRASE.as_bytes(), &key, hex_key.as_bytes(), MARKER] {
+        assert!(!contains(&shown, secret));
+    }
+    let table = image.place.scrim(["table", "secret", "--showkeys"]);
+    assert!(table.contains(&hex_key), "only where it is asked for");
+    image.place.close("secret");
+    let disk = fs::read(image.place.path("disk.img")).unwrap();
+    for secret in [PASSPHRASE.as_bytes(), &key, MARKER] {
+        assert!(!contains(&disk, secret));
+    }
+}
+
+/// A mapping of a process.
+struct Mapping {
+    name: String,
+    start: u64,
+    len: usize,
+    flags: Vec<String>,
+}
+
+impl Mapping {
+    /// Locked, and left out of core dumps.
+    fn is_for_secrets(&self) -> bool {
+        let has = |flag: &str| self.flags.iter().any(|f| f == flag);
+        has("lo") && has("dd")
+    }
+}
+
+/// `/proc/PID/smaps`, as far as it can be read and written.
+fn mappings(pid: &str) -> Vec<Mapping> {
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let mut found: Vec<Mapping> = Vec::new();
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags: ") {
+            let last = found.last_mut().unwrap();
+            last.flags = flags.split_whitespace().map(str::to_owned).collect();
+            continue;
+        }
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let numbers = range.map(|(start, end)| {
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            (number(start), number(end))
+        });
+        if let Some((Some(start), Some(end))) = numbers {
+            found.push(Mapping {
+                name: line.to_owned(),
+                start,
+                len: usize::try_from(end - start).unwrap(),
+                flags: Vec::new(),
+            });
+        }
+    }
+    found.retain(|mapping| mapping.flags.iter().any(|flag| flag == "wr"));
+    found
+}
+
+/// Where in a process's writable memory `needle` lies outside of what is locked and left out of
+/// dumps; and whether it was found at all.
+fn strays(pid: &str, needle: &[u8]) -> (Vec<String>, bool) {
+    let mut memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let (mut strays, mut found) = (Vec::new(), false);
+    for mapping in mappings(pid) {
+        let mut bytes = vec![0; mapping.len];
+        memory.seek(SeekFrom::Start(mapping.start)).unwrap();
+        if memory.read_exact(&mut bytes).is_err() || !contains(&bytes, needle) {
+            continue;
+        }
+        found = true;
+        if !mapping.is_for_secrets() {
+            strays.push(mapping.name);
+        }
+    }
+    (strays, found)
+}
+
+/// Root may look: the volume key lies only in memory that is locked and never dumped, and the
+/// passphrase nowhere at all once the volume is open.
+#[test]
+fn keys_lie_only_in_locked_memory() {
+    if !is_root() || !have(&["cryptsetup", "nbdcopy"]) {
+        println!("skipped: only root can look into the process");
+        return;
+    }
+    for case in [LUKS1[1], USUAL] {
+        let image = Image::made_by_cryptsetup(case);
+        let key = image.dump_volume_key();
+        image.opened_with_marker();
+        let pid = image.server();
+        assert!(mappings(&pid).iter().any(Mapping::is_for_secrets));
+        image.place.scrim(["table", "secret"]);
+        image.place.scrim(["table", "secret", "--showkeys"]);
+        // XTS has two keys; each of them, and the start of each as an expanded key has it.
+        let (first, second) = key.split_at(key.len() / 2);
+        let hex_first = hex(first);
+        for half in [first, second, hex_first.as_bytes()] {
+            for part in [&half[..16], &half[16..32]] {
+                let (strays, _) = strays(&pid, part);
+                assert!(strays.is_empty(), "{case:?}: in {strays:?}");
+            }
+        }
+        let (_, found) = strays(&pid, &first[..16]);
+        assert!(
+            found,
+            "the key was looked for in vain, so the test proves nothing"
+        );
+        let (_, found) = strays(&pid, PASSPHRASE.as_bytes());
+        assert!(!found, "{case:?}: the passphrase is still there");
+        image.place.close("secret");
+    }
+}
+
+/// The process that holds the key belongs to its user, and yet he cannot read its memory or trace
+/// it, and it leaves no core.
+#[test]
+fn the_process_is_closed_even_to_its_own_user() {
+    if !have(&["cryptsetup", "setpriv"]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let place = &image.place;
+    let mut before = Vec::new();
+    let mut program = "scrim";
+    if is_root() {
+        fs::copy(crate::support::scrim(), place.path("scrim")).unwrap();
+        place.run(
+            "chown",
+            ["-R", "65534:65534", place.dir().to_str().unwrap()],
+        );
+        let nobody = "--reuid=65534 --regid=65534 --clear-groups --bounding-set=-all";
+        before = nobody.split(' ').collect();
+        program = "./scrim";
+    }
+    let as_user = |words: &[&str]| {
+        let mut command = place.command("setpriv");
+        command.args(&before).args(words).output().unwrap()
+    };
+    let opened = as_user(&[program, "open", "disk.img", "secret", "-d", "key"]);
+    assert!(opened.status.success(), "{opened:?}");
+    let pid = image.server();
+    for name in ["mem", "environ", "maps", "auxv", "syscall"] {
+        let file = format!("/proc/{pid}/{name}");
+        let output = as_user(&["head", "-c", "1", &file]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("Permission denied"), "{name}: {said}");
+    }
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"));
+    let core: Vec<_> = core.unwrap().split_whitespace().collect();
+    assert_eq!(core[4..6], ["0", "0"]);
+    place.close("secret");
+}

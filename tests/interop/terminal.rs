@@ -1,0 +1,198 @@
+//! What is asked at a terminal, and what an answer does.
+
+use crate::support::{PYTHON, Place, assert_same, have, noise};
+use crate::volume::{Image, PASSPHRASE, USUAL};
+
+const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
+
+/// What the terminal showed, the exit code, and whether it echoes again.
+struct Session {
+    shown: String,
+    code: i32,
+    echo: bool,
+}
+
+/// Runs `scrim` at a terminal, by the steps that `terminal.py` describes.
+fn at_a_terminal(place: &Place, line: &str, steps: &str) -> Session {
+    let words = ["scrim"].into_iter().chain(line.split_whitespace());
+    let output = place.script("terminal.py", words, steps.as_bytes());
+    let output = String::from_utf8(output).unwrap();
+    let (shown, end) = output.trim_end().rsplit_once('\n').unwrap();
+    let end: Vec<_> = end.split(' ').collect();
+    Session {
+        shown: shown.to_owned(),
+        code: end[1].parse().unwrap(),
+        echo: end[3] == "on",
+    }
+}
+
+fn steps(steps: &[(&str, &str)]) -> String {
+    let lines = steps.iter().map(|(verb, text)| format!("{verb} {text}\n"));
+    lines.collect()
+}
+
+#[test]
+fn formatting_and_opening_ask_for_what_they_need() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let place = Place::new();
+    let format = format!("format disk.img --size 18M {COST}");
+    let session = at_a_terminal(
+        &place,
+        &format,
+        &steps(&[
+            ("wait", "capital letters): "),
+            ("type", "YES\\r"),
+            ("wait", "Enter passphrase for disk.img: "),
+            ("secret", "opem\\x7fn sesame\\r"),
+            ("wait", "Verify passphrase: "),
+            ("secret", "open sesame\\r"),
+        ]),
+    );
+    assert_eq!((session.code, session.echo), (0, true), "{}", session.shown);
+    assert!(session.shown.contains("This creates disk.img, 18.0 MiB"));
+    assert!(!session.shown.contains("sesame"), "{}", session.shown);
+
+    let open = at_a_terminal(
+        &place,
+        "open disk.img secret",
+        &steps(&[
+            ("wait", "Enter passphrase for disk.img: "),
+            ("secret", "open sesame\\r"),
+        ]),
+    );
+    assert_eq!((open.code, open.echo), (0, true), "{}", open.shown);
+    assert!(open.shown.contains("nbd+unix:///"), "{}", open.shown);
+    // The terminal has gone and the volume has not.
+    assert!(
+        place
+            .scrim(["status", "secret"])
+            .contains("secret is active")
+    );
+    place.close("secret");
+}
+
+#[test]
+fn anything_but_an_uppercase_yes_leaves_the_image_alone() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let place = Place::new();
+    let before = noise(18 << 20, 1);
+    place.write("disk.img", &before);
+    for answer in ["yes\\r", "Y\\r", "\\r", "\\x04", "YES please\\r"] {
+        let session = at_a_terminal(
+            &place,
+            &format!("format disk.img {COST}"),
+            &steps(&[("wait", "capital letters): "), ("type", answer)]),
+        );
+        assert_eq!(session.code, 1, "{answer}: {}", session.shown);
+        let shown = &session.shown;
+        assert!(
+            shown.contains("This will overwrite disk.img irrevocably"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("not confirmed; nothing was changed"),
+            "{shown}"
+        );
+        assert_same(
+            &std::fs::read(place.path("disk.img")).unwrap(),
+            &before,
+            answer,
+        );
+    }
+    let session = at_a_terminal(
+        &place,
+        &format!("format new.img --size 18M {COST}"),
+        &steps(&[("wait", "capital letters): "), ("type", "no\\r")]),
+    );
+    assert_eq!(session.code, 1);
+    assert!(!place.path("new.img").exists());
+}
+
+#[test]
+fn two_passphrases_that_differ_leave_the_image_alone() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let place = Place::new();
+    let before = noise(18 << 20, 1);
+    place.write("disk.img", &before);
+    for (first, second, said) in [
+        ("one", "two", "the two passphrases differ"),
+        ("", "", "the passphrase is empty"),
+    ] {
+        let session = at_a_terminal(
+            &place,
+            &format!("format -q disk.img {COST}"),
+            &steps(&[
+                ("wait", "Enter passphrase"),
+                ("secret", &format!("{first}\\r")),
+                ("wait", "Verify passphrase"),
+                ("secret", &format!("{second}\\r")),
+            ]),
+        );
+        assert_eq!((session.code, session.echo), (2, true), "{}", session.shown);
+        assert!(session.shown.contains(said), "{}", session.shown);
+        assert_same(
+            &std::fs::read(place.path("disk.img")).unwrap(),
+            &before,
+            said,
+        );
+    }
+}
+
+#[test]
+fn a_wrong_passphrase_may_be_tried_three_times() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let wrong = [("wait", "Enter passphrase"), ("secret", "wrong\\r")];
+    let right = [
+        ("wait", "Enter passphrase"),
+        ("secret", &format!("{PASSPHRASE}\\r")),
+    ];
+    let session = at_a_terminal(
+        &image.place,
+        "open disk.img secret",
+        &steps(&wrong.repeat(3)),
+    );
+    assert_eq!((session.code, session.echo), (2, true), "{}", session.shown);
+    let refusals = session
+        .shown
+        .matches("no key available with this passphrase");
+    assert_eq!(refusals.count(), 3, "{}", session.shown);
+    assert_eq!(image.place.scrim(["list"]), "");
+
+    let third = [wrong, wrong, right].concat();
+    let session = at_a_terminal(&image.place, "test-passphrase disk.img", &steps(&third));
+    assert_eq!((session.code, session.echo), (0, true), "{}", session.shown);
+    let once = "test-passphrase --tries 1 disk.img";
+    let session = at_a_terminal(&image.place, once, &steps(&wrong));
+    assert_eq!(session.code, 2, "{}", session.shown);
+}
+
+#[test]
+fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    for line in [
+        "open disk.img secret",
+        "test-passphrase disk.img",
+        "format -q disk.img",
+    ] {
+        for keys in ["half\\x03", "\\x04"] {
+            let asked = [("wait", "Enter passphrase"), ("secret", keys)];
+            let session = at_a_terminal(&image.place, line, &steps(&asked));
+            assert_eq!((session.code, session.echo), (2, true), "{}", session.shown);
+            assert!(!session.shown.contains("half"), "{}", session.shown);
+        }
+    }
+    assert_eq!(image.place.scrim(["list"]), "");
+    assert!(image.scrim_accepts("key"), "the volume is as it was");
+}

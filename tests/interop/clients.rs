@@ -23,7 +23,7 @@ fn in_the_foreground(place: &Place) -> (Background, String) {
     let mut command = place.command("scrim");
     command.args(["open", "--foreground", "disk.img", "secret", "-d", "key"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut scrim = Background::start(command);
+    let mut scrim = Background::start(&mut command);
     let mut uri = String::new();
     let stdout = scrim.0.stdout.take().unwrap();
     BufReader::new(stdout).read_line(&mut uri).unwrap();
@@ -55,14 +55,15 @@ fn many_clients_do_not_disturb_each_other() {
         roomy(&image);
         let place = &image.place;
         let uri = image.open_with("key", "secret", &[]);
+        let sector = case.sector;
         let line = format!(
             "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite --numjobs=8 --size=2M \
-             --offset_increment=2M --bsrange=512-64k --blockalign=512 --iodepth=8 \
+             --offset_increment=2M --bsrange={sector}-64k --blockalign={sector} --iodepth=8 \
              --verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1 --loops=2"
         );
         let mut fio = place.command("fio");
         fio.args(line.split_whitespace()).stdout(Stdio::piped());
-        let mut fio = Background::start(fio);
+        let mut fio = Background::start(&mut fio);
         while fio.0.try_wait().unwrap().is_none() {
             place.run("nbdcopy", ["--connections=4", &uri, "null:"]);
         }
@@ -87,7 +88,7 @@ fn a_volume_in_use_is_closed_only_by_force() {
         .args(["-f", "raw", &uri])
         .stdin(Stdio::piped())
         .stdout(Stdio::null());
-    let _client = Background::start(client);
+    let _client = Background::start(&mut client);
     let clients = |expected| {
         let status = place.scrim(["status", "secret", "--json"]);
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
@@ -121,7 +122,7 @@ fn a_signal_ends_it_without_losing_an_acknowledged_write() {
         let mut client = place.command("qemu-io");
         client.args(["-f", "raw", &uri]).stdin(Stdio::piped());
         client.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut client = Background::start(client);
+        let mut client = Background::start(&mut client);
         let mut commands = client.0.stdin.take().unwrap();
         for block in 0..PAYLOAD / 512 {
             let pattern = block % 251 + 1;

@@ -1,6 +1,6 @@
 //! What `cryptsetup` made and changed, opened by Scrim.
 
-use crate::support::{PYTHON, assert_same, have, noise};
+use crate::support::{PYTHON, assert_same, have, is_root, noise};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};
 
 const TOOLS: [&str; 3] = ["cryptsetup", "nbdcopy", PYTHON];
@@ -210,7 +210,7 @@ fn a_backup_serves_as_a_detached_header() {
 }
 
 #[test]
-fn converted_and_reencrypted_volumes_keep_their_payload() {
+fn converted_volumes_keep_their_payload() {
     if !have(&TOOLS) {
         return;
     }
@@ -230,7 +230,14 @@ fn converted_and_reencrypted_volumes_keep_their_payload() {
         &payload,
         "converted to LUKS2",
     );
+}
 
+#[test]
+fn reencrypted_volumes_keep_their_payload() {
+    if !is_root() || !have(&TOOLS) {
+        println!("skipped: cryptsetup reencrypts for root only");
+        return;
+    }
     let image = Image::made_by_cryptsetup(USUAL);
     let payload = image.fill_with_noise(9);
     let old_key = image.dump_volume_key();
@@ -240,6 +247,67 @@ fn converted_and_reencrypted_volumes_keep_their_payload() {
     assert_ne!(image.dump_volume_key(), old_key);
     assert_same(&image.read(), &payload, "reencrypted");
     assert_same(&image.decrypt_independently(), &payload, "reencrypted");
+}
+
+/// A header may ask for what Scrim has not: it is shown, and named when the volume is refused.
+#[test]
+fn other_ciphers_are_refused_by_name() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let image = Image::made_by_cryptsetup(USUAL);
+    let place = &image.place;
+    for (options, name) in [
+        ("--cipher aes-cbc-essiv:sha256 --key-size 256", "cbc"),
+        ("--cipher aes-ctr-plain64 --key-size 256", "ctr"),
+        (
+            "--type luks1 --cipher aes-cbc-plain64 --key-size 128",
+            "cbc",
+        ),
+    ] {
+        place.cryptsetup(&format!(
+            "luksFormat {options} {CHEAP} --key-file key disk.img"
+        ));
+        let shown = place.scrim(["dump", "disk.img"]);
+        assert_eq!(shown, place.cryptsetup("luksDump disk.img"), "{options}");
+        let args = ["open", "disk.img", "secret", "--key-file", "key"];
+        let output = place.run_with_input("scrim", args, b"");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(
+            said.contains(name) && said.contains("not supported"),
+            "{said}"
+        );
+    }
+}
+
+/// A device of no whole number of sectors: what is left over is left alone.
+#[test]
+fn odd_sizes_are_rounded_down_alike() {
+    if !have(&TOOLS) {
+        return;
+    }
+    for extra in [512, 100, 4095] {
+        for maker in ["cryptsetup luksFormat", "scrim format"] {
+            let image = Image::made_by_cryptsetup(USUAL);
+            let place = &image.place;
+            let size = (16 << 20) + PAYLOAD + extra;
+            place.sparse("disk.img", size as u64);
+            place.run(
+                "bash",
+                ["-c", &format!("{maker} -q {CHEAP} -d key disk.img")],
+            );
+            assert!(image.dump().contains("sector: 512 [bytes]"), "{maker}");
+            assert!(image.cryptsetup_accepts("key"), "{maker}");
+            let payload = noise(PAYLOAD + extra / 512 * 512, 1);
+            image.fill(&payload);
+            assert_same(&image.read(), &payload, "an odd size");
+            assert_eq!(
+                std::fs::metadata(place.path("disk.img")).unwrap().len(),
+                size as u64
+            );
+        }
+    }
 }
 
 /// While a volume is between two keys, nobody but `cryptsetup` knows which sector has which.

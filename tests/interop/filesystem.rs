@@ -1,7 +1,7 @@
 //! The main job on real input: a file system with files in it goes in and comes out.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use crate::support::{Place, assert_same, have, noise};
@@ -90,8 +90,8 @@ fn an_ext4_file_system_goes_in_and_comes_out() {
     }
 }
 
-/// Random writes of any multiple of 512 bytes, also within encryption sectors of 4096, each block
-/// checked, then again after the volume has been opened anew.
+/// Random writes of all sizes from one encryption sector on, each block checked, then again after the
+/// volume has been opened anew.
 #[test]
 fn fio_finds_what_it_wrote() {
     if !have(&["cryptsetup", "fio"]) {
@@ -100,10 +100,11 @@ fn fio_finds_what_it_wrote() {
     for case in [LUKS1[1], USUAL] {
         let image = roomy(case);
         let place = &image.place;
+        let sector = case.sector;
         let fio = |uri: &str, more: &str| {
             let line = format!(
                 "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite --size=16M \
-                 --bsrange=512-64k --blockalign=512 --iodepth=16 --randseed=7 --verify=crc32c \
+                 --bsrange={sector}-64k --blockalign={sector} --iodepth=16 --randseed=7 --verify=crc32c \
                  --verify_fatal=1 --verify_state_save=0 {more}"
             );
             place.run("fio", line.split_whitespace());
@@ -146,4 +147,49 @@ fn qemu_img_converts_in_and_compares() {
     );
     place.close("secret");
     place.run("e2fsck", ["-f", "-n", "back.img"]);
+}
+
+/// Discards make holes only where the user allowed them; zeros are always written as ciphertext.
+#[test]
+fn discards_reach_the_disk_only_where_allowed() {
+    if !have(&["cryptsetup", "qemu-io", "nbdcopy"]) {
+        return;
+    }
+    let image = roomy(USUAL);
+    let place = &image.place;
+    let blocks = || fs::metadata(place.path("disk.img")).unwrap().blocks();
+    let payload = noise(usize::try_from(SIZE).unwrap(), 1);
+    image.fill(&payload);
+    let full = blocks();
+
+    let uri = image.open_with("key", "secret", &[]);
+    let (_, said) = place.qemu_io(&uri, "discard 4M 8M");
+    assert_same(
+        &place.copy_out(&uri),
+        &payload,
+        &format!("not discarded: {said}"),
+    );
+    let (done, said) = place.qemu_io(&uri, "write -z 1M 2M");
+    assert!(done, "{said}");
+    place.close("secret");
+    assert_eq!(blocks(), full, "nothing has become a hole");
+    assert_same(&image.read()[1 << 20..3 << 20], &vec![0; 2 << 20], "zeros");
+    let disk = fs::read(place.path("disk.img")).unwrap();
+    let zeros = [0; 4096];
+    assert!(
+        disk[(17 << 20)..(19 << 20)]
+            .chunks(4096)
+            .all(|sector| sector != zeros)
+    );
+
+    let uri = image.open_with("key", "secret", &["--allow-discards"]);
+    let (done, said) = place.qemu_io(&uri, "discard 4M 8M");
+    assert!(done, "{said}");
+    place.close("secret");
+    assert!(blocks() < full, "{} of {full} blocks", blocks());
+    assert_same(
+        &image.read()[12 << 20..],
+        &payload[12 << 20..],
+        "what was not discarded",
+    );
 }

@@ -12,12 +12,12 @@ mod block_device;
 mod clients;
 mod cryptsetup_to_scrim;
 mod damage;
-mod disk_full;
 mod filesystem;
 mod luks1_peers;
 mod no_root;
 mod scrim_to_cryptsetup;
 mod secrets;
+mod shortage;
 #[allow(
     dead_code,
     reason = "shared by several test programs, each using a part"

@@ -1,8 +1,11 @@
 //! Nothing needs root, a capability, io_uring, or permission to lock memory.
 
 use std::fs;
+use std::process::Output;
 
 use crate::support::{PYTHON, Place, assert_same, have, is_root, noise, scrim, script, succeeded};
+
+const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
 
 /// What root becomes before it runs anything here.
 const NOBODY: &str =
@@ -37,12 +40,16 @@ impl Home {
         Self { place, before }
     }
 
+    fn output(&self, line: &str) -> Output {
+        let before = self.before.iter().map(String::as_str);
+        let mut words: Vec<&str> = before.chain(line.split_whitespace()).collect();
+        let program = words.remove(0);
+        self.place.command(program).args(words).output().unwrap()
+    }
+
     /// Runs a command as that user; returns what it wrote to standard output and standard error.
     fn run(&self, line: &str) -> (String, String) {
-        let mut words = self.before.iter().map(String::as_str);
-        let mut words: Vec<&str> = words.by_ref().chain(line.split_whitespace()).collect();
-        let program = words.remove(0);
-        let output = self.place.command(program).args(words).output().unwrap();
+        let output = self.output(line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (succeeded(line, &output), said)
     }
@@ -50,8 +57,7 @@ impl Home {
     /// Formats, opens, copies in; looks at the process that serves; opens again, copies out.
     /// Returns the process's `/proc/PID/status` and what `scrim status` said.
     fn whole_cycle(&self) -> (String, String) {
-        let cost = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
-        self.run(&format!("./scrim format disk.img --size 18M -d key {cost}"));
+        self.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
         self.run("cryptsetup open --test-passphrase -d key disk.img");
         let (uri, _) = self.run("./scrim open disk.img secret -d key");
         self.run(&format!("nbdcopy --flush plain {uri}"));
@@ -113,6 +119,27 @@ fn memory_that_cannot_be_locked_is_worth_a_warning() {
     assert!(said.contains("not every key is locked"), "{said}");
 }
 
+#[test]
+fn a_file_that_may_not_be_written_is_for_reading() {
+    if !have(&["setpriv", "chown", "nbdcopy"]) {
+        return;
+    }
+    let home = Home::new("");
+    home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
+    home.run("chmod 0444 disk.img");
+    for line in [
+        "./scrim open disk.img secret -d key",
+        "./scrim format -q disk.img -d key",
+    ] {
+        let output = home.output(line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("--readonly"), "{said}");
+    }
+    home.run("./scrim open disk.img secret -d key --readonly");
+    home.run("./scrim close secret");
+}
+
 /// Another user can neither reach the plaintext nor ask about the volume.
 #[test]
 fn other_users_are_kept_out() {
@@ -121,7 +148,7 @@ fn other_users_are_kept_out() {
         return;
     }
     let home = Home::new("");
-    home.run("./scrim format disk.img --size 18M -d key --pbkdf-force-iterations 4");
+    home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
     let (uri, _) = home.run("./scrim open disk.img secret -d key");
     // Even where the folders above let them through.
     home.place.run("chmod", ["0711", ".", "run"]);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::support::{have, is_root, noise};
+use crate::support::{PYTHON, have, is_root, noise, scrim, succeeded};
 use crate::volume::{Image, LUKS1, PASSPHRASE, PAYLOAD, USUAL};
 
 /// A text that stands for what is in the volume.
@@ -170,6 +170,57 @@ fn keys_lie_only_in_locked_memory() {
     }
 }
 
+/// However a passphrase or a key comes in, it does not stay.
+#[test]
+fn what_was_read_from_standard_input_or_typed_is_forgotten() {
+    if !is_root() || !have(&["cryptsetup", "nbdcopy", PYTHON]) {
+        println!("skipped: only root can look into the process");
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let place = &image.place;
+    let open = ["open", "disk.img", "secret"];
+    let typed = format!("wait Enter passphrase\ntype {PASSPHRASE}\\r\n");
+    for way in ["a line", "all of standard input", "typed"] {
+        match way {
+            "a line" => {
+                let opened = place.run_with_input(scrim(), open, PASSPHRASE.as_bytes());
+                succeeded(way, &opened);
+            }
+            "typed" => {
+                place.script(
+                    "terminal.py",
+                    [scrim()].iter().chain(&open),
+                    typed.as_bytes(),
+                );
+            }
+            _ => {
+                let args = [&open[..], &["--key-file", "-"]].concat();
+                succeeded(
+                    way,
+                    &place.run_with_input(scrim(), args, PASSPHRASE.as_bytes()),
+                );
+            }
+        }
+        let (_, found) = strays(&image.server(), PASSPHRASE.as_bytes());
+        assert!(!found, "{way}: the passphrase is still there");
+        place.close("secret");
+    }
+
+    place.sparse("plain.img", 1 << 20);
+    let key = hex(&noise(64, 5));
+    let file = place.path("plain.img").display().to_string();
+    let table = format!("0 2048 crypt aes-xts-plain64 {key} 0 {file} 0\n");
+    let args = ["open", "--table", "-", "secret"];
+    succeeded(
+        "a table",
+        &place.run_with_input(scrim(), args, table.as_bytes()),
+    );
+    let (strays, _) = strays(&image.server(), &key.as_bytes()[..32]);
+    assert!(strays.is_empty(), "the table's key lies in {strays:?}");
+    place.close("secret");
+}
+
 /// The process that holds the key belongs to its user, and yet he cannot read its memory or trace
 /// it, and it leaves no core.
 #[test]
@@ -182,7 +233,7 @@ fn the_process_is_closed_even_to_its_own_user() {
     let mut before = Vec::new();
     let mut program = "scrim";
     if is_root() {
-        fs::copy(crate::support::scrim(), place.path("scrim")).unwrap();
+        fs::copy(scrim(), place.path("scrim")).unwrap();
         place.run(
             "chown",
             ["-R", "65534:65534", place.dir().to_str().unwrap()],

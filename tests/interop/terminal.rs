@@ -45,9 +45,9 @@ fn formatting_and_opening_ask_for_what_they_need() {
             ("wait", "capital letters): "),
             ("type", "YES\\r"),
             ("wait", "Enter passphrase for disk.img: "),
-            ("secret", "opem\\x7fn sesame\\r"),
+            ("type", "opem\\x7fn sesame\\r"),
             ("wait", "Verify passphrase: "),
-            ("secret", "open sesame\\r"),
+            ("type", "open sesame\\r"),
         ]),
     );
     assert_eq!((session.code, session.echo), (0, true), "{}", session.shown);
@@ -59,7 +59,7 @@ fn formatting_and_opening_ask_for_what_they_need() {
         "open disk.img secret",
         &steps(&[
             ("wait", "Enter passphrase for disk.img: "),
-            ("secret", "open sesame\\r"),
+            ("type", "open sesame\\r"),
         ]),
     );
     assert_eq!((open.code, open.echo), (0, true), "{}", open.shown);
@@ -129,9 +129,9 @@ fn two_passphrases_that_differ_leave_the_image_alone() {
             &format!("format -q disk.img {COST}"),
             &steps(&[
                 ("wait", "Enter passphrase"),
-                ("secret", &format!("{first}\\r")),
+                ("type", &format!("{first}\\r")),
                 ("wait", "Verify passphrase"),
-                ("secret", &format!("{second}\\r")),
+                ("type", &format!("{second}\\r")),
             ]),
         );
         assert_eq!((session.code, session.echo), (2, true), "{}", session.shown);
@@ -150,10 +150,10 @@ fn a_wrong_passphrase_may_be_tried_three_times() {
         return;
     }
     let image = Image::made_by_scrim(USUAL);
-    let wrong = [("wait", "Enter passphrase"), ("secret", "wrong\\r")];
+    let wrong = [("wait", "Enter passphrase"), ("type", "wrong\\r")];
     let right = [
         ("wait", "Enter passphrase"),
-        ("secret", &format!("{PASSPHRASE}\\r")),
+        ("type", &format!("{PASSPHRASE}\\r")),
     ];
     let session = at_a_terminal(
         &image.place,
@@ -187,7 +187,7 @@ fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
         "format -q disk.img",
     ] {
         for keys in ["half\\x03", "\\x04"] {
-            let asked = [("wait", "Enter passphrase"), ("secret", keys)];
+            let asked = [("wait", "Enter passphrase"), ("type", keys)];
             let session = at_a_terminal(&image.place, line, &steps(&asked));
             assert_eq!((session.code, session.echo), (2, true), "{}", session.shown);
             assert!(!session.shown.contains("half"), "{}", session.shown);

@@ -1,15 +1,14 @@
 //! While Scrim has a volume open: `cryptsetup` goes on working on its header, a second writer does
 //! not get in.
 
-use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Background, assert_same, have, wait_until};
+use crate::support::{Background, Place, assert_same, have, noise, scrim, wait_until};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};
 
 /// What was written before can still be read, and what is written now too.
 fn still_serves(image: &Image, uri: &str, seed: u64) {
-    let bytes = crate::support::noise(PAYLOAD, seed);
+    let bytes = noise(PAYLOAD, seed);
     image.place.copy_in(&bytes, uri);
     assert_same(&image.place.copy_out(uri), &bytes, "while it is open");
 }
@@ -20,6 +19,14 @@ fn check_cryptsetup(case: Case) {
     let header = image.header();
     let uri = image.open_with("key", "secret", &[]);
     still_serves(&image, &uri, 1);
+    // Somebody writes all the while, and looks whether it stays as it was written.
+    let line = format!(
+        "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite --size=1M --bs=4k --iodepth=4 \
+         --loops=20 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1"
+    );
+    let mut fio = place.command("fio");
+    fio.args(line.split_whitespace()).stdout(Stdio::null());
+    let mut fio = Background::start(&mut fio);
     let mut steps = vec![
         format!("luksDump {header}"),
         format!("isLuks {header}"),
@@ -38,16 +45,17 @@ fn check_cryptsetup(case: Case) {
         place.cryptsetup(&step);
     }
     assert!(image.cryptsetup_accepts("key") && image.cryptsetup_accepts("other"));
+    assert!(fio.0.wait().unwrap().success());
     still_serves(&image, &uri, 2);
     place.close("secret");
     assert!(image.scrim_accepts("key") && image.scrim_accepts("other"));
-    let expected = crate::support::noise(PAYLOAD, 2);
+    let expected = noise(PAYLOAD, 2);
     assert_same(&image.read_with("other"), &expected, "after all that");
 }
 
 #[test]
 fn cryptsetup_works_on_the_header() {
-    if have(&["cryptsetup", "nbdcopy"]) {
+    if have(&["cryptsetup", "nbdcopy", "fio"]) {
         for case in [LUKS1[1], LUKS1[3], LUKS2[1], USUAL] {
             check_cryptsetup(case);
         }
@@ -68,14 +76,12 @@ fn scrim_s_own_commands_work_on_the_header() {
     image.place.close("secret");
 }
 
-/// The exit code and the message of a second `scrim open`, by a user with another runtime folder.
-fn second_open(image: &Image, more: &[&str]) -> (Option<i32>, String) {
-    let place = &image.place;
-    let mut command = place.command("scrim");
-    let args = ["open", "disk.img", "secret", "-d", "key"];
-    command.args(args).args(more);
-    command.env("XDG_RUNTIME_DIR", place.path("elsewhere"));
-    let output = command.output().unwrap();
+/// The exit code and the message of `scrim open` in another runtime folder, by absolute paths.
+fn second_open(elsewhere: &Place, image: &Image, more: &[&str]) -> (Option<i32>, String) {
+    let path = |name| image.place.path(name).display().to_string();
+    let (disk, key) = (path("disk.img"), path("key"));
+    let args = [&["open", &disk, "secret", "-d", &key], more].concat();
+    let output = elsewhere.run_with_input(scrim(), args, b"");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), said)
 }
@@ -83,55 +89,56 @@ fn second_open(image: &Image, more: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_second_scrim_is_refused() {
     let image = Image::made_by_scrim(USUAL);
-    std::fs::create_dir(image.place.path("elsewhere")).unwrap();
+    let elsewhere = Place::new();
     image.open_with("key", "secret", &[]);
     for more in [&[][..], &["--readonly"]] {
-        let (code, said) = second_open(&image, more);
+        let (code, said) = second_open(&elsewhere, &image, more);
         assert_eq!(code, Some(5), "{said}");
         assert!(said.contains("another program has it open"), "{said}");
     }
     image.place.close("secret");
     image.open_with("key", "reading", &["--readonly"]);
-    assert_eq!(second_open(&image, &[]).0, Some(5));
+    assert_eq!(second_open(&elsewhere, &image, &[]).0, Some(5));
     image.place.close("reading");
 }
 
+/// qemu's writers stay out, and so do those of its readers that want nobody to write meanwhile.
 #[test]
-fn qemu_is_refused_as_a_writer_and_as_a_reader_beside_a_writer() {
+fn qemu_is_refused_by_its_own_locks() {
     if !have(&["qemu-io", "qemu-nbd", "qemu-img"]) {
         return;
     }
     let image = Image::made_by_scrim(LUKS1[1]);
     let place = &image.place;
-    let refused = |program: &str, args: &[&str]| {
-        let output = place
-            .command("timeout")
-            .arg("60")
-            .arg(program)
-            .args(args)
-            .output();
-        let output = output.unwrap();
+    let refused = |line: &str| {
+        let words = ["60"].into_iter().chain(line.split(' '));
+        let output = place.command("timeout").args(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        !output.status.success() && said.contains("Failed to get")
+        assert!(!output.status.success(), "{line}");
+        assert!(said.contains("Failed to get"), "{line}: {said}");
     };
-    let write = ["-f", "raw", "-c", "write -P 1 0 512", "disk.img"];
-    let read = ["-r", "-f", "raw", "-c", "read 0 512", "disk.img"];
-    let socket = place.path("qemu.sock");
-    let serve = ["-f", "raw", "-k", socket.to_str().unwrap(), "disk.img"];
-
+    let read = "qemu-img convert -f raw -O raw disk.img copy";
+    let luks = "--object secret,id=sec0,file=key --image-opts \
+                driver=luks,key-secret=sec0,file.driver=file,file.filename=disk.img";
+    let writes = [
+        "qemu-io -f raw -c quit disk.img".to_owned(),
+        format!("qemu-io -c quit {luks}"),
+        format!(
+            "qemu-nbd -f raw -k {} disk.img",
+            place.path("socket").display()
+        ),
+    ];
     image.open_with("key", "secret", &[]);
-    assert!(refused("qemu-io", &write));
-    assert!(refused("qemu-io", &read));
-    assert!(refused("qemu-nbd", &serve));
-    assert!(refused(
-        "qemu-img",
-        &["convert", "-f", "raw", "disk.img", "copy"]
-    ));
+    for line in writes.iter().map(String::as_str).chain([read]) {
+        refused(line);
+    }
     place.close("secret");
 
     image.open_with("key", "reading", &["--readonly"]);
-    assert!(refused("qemu-io", &write));
-    place.run("qemu-io", read);
+    for line in &writes {
+        refused(line);
+    }
+    place.run("qemu-img", read.split(' ').skip(1));
     place.close("reading");
 }
 
@@ -142,25 +149,23 @@ fn an_image_that_qemu_has_open_is_refused() {
     }
     let image = Image::made_by_scrim(USUAL);
     let place = &image.place;
-    std::fs::create_dir(place.path("elsewhere")).unwrap();
-    for (mode, readers) in [(&[][..], Some(5)), (&["--read-only"], Some(0))] {
+    let elsewhere = Place::new();
+    let serve = |mode: &[&str]| {
         let socket = place.path("qemu.sock");
+        let _ = std::fs::remove_file(&socket);
         let mut command = place.command("qemu-nbd");
         command.args(["-f", "raw", "-t", "-k"]).arg(&socket);
-        command.args(mode).arg("disk.img").stderr(Stdio::null());
-        let qemu = Background::start(command);
-        wait_until("qemu-nbd listens", || Path::new(&socket).exists());
-        let (code, said) = second_open(&image, &[]);
+        let qemu = Background::start(command.args(mode).arg("disk.img"));
+        wait_until("qemu-nbd listens", || socket.exists());
+        qemu
+    };
+    let writer = serve(&[]);
+    for more in [&[][..], &["--readonly"]] {
+        let (code, said) = second_open(&elsewhere, &image, more);
         assert_eq!(code, Some(5), "{said}");
-        let (code, said) = second_open(&image, &["--readonly"]);
-        assert_eq!(code, readers, "{said}");
-        if readers == Some(0) {
-            let mut close = place.command("scrim");
-            close.env("XDG_RUNTIME_DIR", place.path("elsewhere"));
-            assert!(close.args(["close", "secret"]).status().unwrap().success());
-        }
-        drop(qemu);
-        let _ = std::fs::remove_file(&socket);
+        assert!(said.contains("another program has it open"), "{said}");
     }
+    drop(writer);
+    let _reader = serve(&["--read-only"]);
     assert_eq!(image.read().len(), PAYLOAD);
 }

@@ -146,7 +146,7 @@ impl Drop for Place {
 pub(crate) struct Background(pub(crate) Child);
 
 impl Background {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         Self(
             command
                 .spawn()

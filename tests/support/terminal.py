@@ -2,9 +2,8 @@
 
     terminal.py PROGRAM ARGUMENT... < steps
 
-A step is a line: `wait TEXT` until TEXT is shown; `type TEXT` (with Python's escapes, such as \\r
-and \\x03); `secret TEXT`, typed once the terminal has ceased to echo. Prints what the terminal
-showed, then a last line `exit CODE echo on` or `off`.
+A step is a line: `wait TEXT` until TEXT is shown, or `type TEXT` (with Python's escapes, such as
+\\r and \\x03). Prints what the terminal showed, then a last line `exit CODE echo on` or `off`.
 """
 
 import fcntl
@@ -27,7 +26,6 @@ if child == 0:
     fcntl.ioctl(far, termios.TIOCSCTTY, 0)
     for standard in 0, 1, 2:
         os.dup2(far, standard)
-    os.closerange(3, 64)
     os.execvp(sys.argv[1], sys.argv[1:])
 
 shown = b""
@@ -48,28 +46,19 @@ def look():
         status = waited if pid else None
 
 
-def echoes():
-    return termios.tcgetattr(far)[3] & termios.ECHO
-
-
-def wait(until, what):
-    while not until():
-        if status is not None:
-            sys.exit(f"ended instead of {what}; shown: {shown!r}")
-        look()
-
-
 seen = 0
 for verb, text in steps:
-    if verb == "wait":
-        wait(lambda: text.encode() in shown[seen:], text)
-        seen = shown.index(text.encode(), seen) + len(text)
+    if verb == "type":
+        os.write(near, text.encode().decode("unicode_escape").encode("latin-1"))
         continue
-    if verb == "secret":
-        wait(lambda: not echoes(), "silence")
-    os.write(near, text.encode().decode("unicode_escape").encode("latin-1"))
+    while text.encode() not in shown[seen:]:
+        if status is not None:
+            sys.exit(f"ended before {text!r}; shown: {shown!r}")
+        look()
+    seen = shown.index(text.encode(), seen) + len(text)
 
 while status is None:
     look()
+echo = "on" if termios.tcgetattr(far)[3] & termios.ECHO else "off"
 sys.stdout.buffer.write(shown.replace(b"\r\n", b"\n"))
-print(f"\nexit {os.waitstatus_to_exitcode(status)} echo {'on' if echoes() else 'off'}")
+print(f"\nexit {os.waitstatus_to_exitcode(status)} echo {echo}")

@@ -10,9 +10,9 @@ use scrim_export::nbd::Address;
 
 use crate::runtime::VolumeName;
 
-/// Opens LUKS volumes without root and serves them as block devices.
+/// Opens LUKS volumes without root and serves their plaintext as block devices over NBD.
 #[derive(Parser)]
-#[command(name = "scrim", version, about, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "scrim", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -78,7 +78,7 @@ impl KeyArgs {
 /// Which LUKS version.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LuksType {
-    /// The newest, LUKS2
+    /// Either version; a new volume is LUKS2
     Luks,
     /// LUKS1
     Luks1,

@@ -407,7 +407,7 @@ mod tests {
         );
         assert_eq!(
             all.map(|piece| u64::from(piece.len)).sum::<u64>(),
-            u32::MAX.into()
+            u64::from(u32::MAX)
         );
     }
 

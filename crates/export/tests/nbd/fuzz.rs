@@ -126,7 +126,7 @@ fn random_requests_agree_with_a_model() {
                 }
                 1 => assert_eq!(raw.command(0, CACHE, offset, len), 0),
                 2 => assert_eq!(raw.command(0, FLUSH, 0, 0), 0),
-                3 | 4 | 5 => {
+                3..=5 => {
                     let data = pattern(turn, len as usize);
                     raw.write_request(flags, turn, offset, &data);
                     assert_eq!(raw.status(turn), 0);

@@ -229,13 +229,15 @@ fn threads_that_wait_for_the_storage_are_counted() {
     let served = Served::new(volume);
     let mut raw = served.simple();
     let (release, released) = std::sync::mpsc::channel::<()>();
+    let (enter, entered) = std::sync::mpsc::channel();
     let released = std::sync::Mutex::new(released);
-    let hook = move || assert!(released.lock().unwrap().recv().is_err());
+    let hook = move || {
+        enter.send(()).unwrap();
+        assert!(released.lock().unwrap().recv().is_err());
+    };
     assert!(backend.on_read.set(Box::new(hook)).is_ok());
     raw.request(0, READ, 1, 0, 512);
-    while served.server.status().traffic.receives < 3 {
-        std::thread::yield_now();
-    }
+    entered.recv().unwrap();
     let stopped = served.server.stop(Duration::ZERO);
     assert_eq!((stopped.cut_off, stopped.stuck), (1, 1));
     drop(release);

@@ -32,11 +32,12 @@ const ENOUGH: u32 = 4;
 const ROUNDS: u32 = 8;
 
 /// The cost at which deriving a key takes about as long as `target` on this machine: as much of
-/// `max_memory_kib` as the time allows, but at least 64 MiB of it, then more than 4 passes if there is
-/// time left.
+/// `max_memory_kib` as the time allows, but at least 64 MiB of it, then more than 4 passes if there
+/// is time left.
 ///
 /// # Errors
-/// [`KdfError`], where `lanes` or `max_memory_kib` are out of range or there is not that much memory.
+/// [`KdfError`], where `lanes` or `max_memory_kib` are out of range or there is not that much
+/// memory.
 pub fn calibrate_argon2(
     kind: Argon2Kind,
     lanes: u32,
@@ -59,8 +60,8 @@ pub fn calibrate_argon2(
     })
 }
 
-/// The iterations with which deriving a key of `key_len` bytes takes about as long as `target` on one
-/// thread of this machine, and at least 1000.
+/// The iterations with which deriving a key of `key_len` bytes takes about as long as `target` on
+/// one thread of this machine, and at least 1000.
 ///
 /// Scrim, unlike cryptsetup, derives the parts of a key that is longer than the digest of `hash` on
 /// several threads. That is not counted, so that other programs do not take longer than `target`.

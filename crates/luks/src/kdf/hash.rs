@@ -133,7 +133,7 @@ impl FromStr for Hash {
     }
 }
 
-/// There is no [`Hash`] of this name.
+/// There is no [`enum@Hash`] of this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownHash;
 

@@ -14,7 +14,8 @@ pub struct MachineLimits {
     /// group says so. [`u64::MAX`] where that is not known.
     pub memory_kib: u64,
     /// What of it can be had at the moment, in KiB: what is free, what caches would give back, and
-    /// swap (but no swap inside a control group with a limit). [`u64::MAX`] where that is not known.
+    /// swap (but no swap inside a control group with a limit). [`u64::MAX`] where that is not
+    /// known.
     pub available_kib: u64,
     /// Processors that this process may run on.
     pub cpus: usize,

@@ -1,8 +1,8 @@
 //! Key derivation: from a passphrase to a key, at a cost that an attacker pays for every guess.
 //!
 //! [`Kdf::derive`] runs a function with the parameters that a header names, after checking them
-//! against what is sensible and what this machine has; [`calibrate_argon2`] and [`calibrate_pbkdf2`]
-//! measure the parameters for a new header.
+//! against what is sensible and what this machine has; [`calibrate_argon2`] and
+//! [`calibrate_pbkdf2`] measure the parameters for a new header.
 //!
 //! Argon2 is this crate's own, for speed; PBKDF2 and the hashes stand on the RustCrypto crates.
 

@@ -24,8 +24,8 @@ impl Compressor {
         Self(())
     }
 
-    /// Writes G(`x`, `y`) to `into`. `early` is called once, with the first word of what `into` will
-    /// hold.
+    /// Writes G(`x`, `y`) to `into`. `early` is called once, with the first word of what `into`
+    /// will hold.
     pub(super) fn compress(
         self,
         x: &Block,

@@ -18,9 +18,9 @@ const TOO_SMALL_FOR_THREADS: usize = 128;
 /// The matrix: [`SLICES`] slices of a segment for each lane.
 ///
 /// The RFC numbers blocks lane by lane. Here *slices* follow one another in memory, and within each
-/// the segments of the lanes. So a slice can be borrowed to be written, split among the threads that
-/// each write a part of it, while all of them may read the other three. The blocks that a lane may not
-/// read, those of other lanes in the same slice, are the ones that it cannot name.
+/// the segments of the lanes. So a slice can be borrowed to be written, split among the threads
+/// that each write a part of it, while all of them may read the other three. The blocks that a lane
+/// may not read, those of other lanes in the same slice, are the ones that it cannot name.
 pub(super) struct Matrix {
     kind: Argon2Kind,
     passes: u32,

@@ -43,8 +43,8 @@ pub struct Argon2Cost {
     pub time: u32,
     /// Memory in KiB: at least 8 for each lane, at most 4 GiB.
     pub memory_kib: u32,
-    /// Lanes, of which each can have a thread. They are part of what is computed: the result depends
-    /// on how many they are, not on the number of threads.
+    /// Lanes, of which each can have a thread. They are part of what is computed: the result
+    /// depends on how many they are, not on the number of threads.
     pub lanes: u32,
 }
 
@@ -148,7 +148,7 @@ fn seed(
     Ok(seed)
 }
 
-/// A length as the hashes take it; [`derive`] has checked that it fits.
+/// A length as the hashes take it; [`derive()`] has checked that it fits.
 fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }

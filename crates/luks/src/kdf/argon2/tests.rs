@@ -24,7 +24,8 @@ fn derived(kind: Argon2Kind, cost: Argon2Cost, salt: &[u8], len: usize) -> Vec<u
     out
 }
 
-/// RFC 9106, sections 5.2 and 5.3. They use a secret value and associated data, which LUKS2 has not.
+/// RFC 9106, sections 5.2 and 5.3. They use a secret value and associated data, which LUKS2 has
+/// not.
 #[test]
 fn the_vectors_of_the_rfc() {
     let vectors = [

@@ -1,4 +1,4 @@
-//! Disks that are full, and files that go away under an open volume.
+//! No space, no memory, no leave to write, and files that go away under an open volume.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,7 +32,7 @@ impl SmallDisk {
         let script = "mount -t tmpfs -o size=20m,mode=0700 none small && echo ready && exec cat";
         command.args(user).args(["--mount", "sh", "-c", script]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut holder = Background::start(command);
+        let mut holder = Background::start(&mut command);
         let mut line = String::new();
         let stdout = holder.0.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
@@ -71,7 +71,7 @@ impl SmallDisk {
     fn fill_up_to(&self, rest: &str) {
         self.done("dd if=/dev/zero of=small/filler bs=64k status=none conv=fsync count=240");
         let script = format!(
-            "dd if=/dev/zero of=small/rest bs=4k status=none; truncate -s -{rest} small/rest"
+            "dd if=/dev/zero of=small/rest bs=4k 2>/dev/null; truncate -s -{rest} small/rest"
         );
         let mut command = self.command("sh");
         assert!(command.args(["-c", &script]).status().unwrap().success());
@@ -163,6 +163,74 @@ fn a_write_that_finds_no_space_says_so_and_harms_nothing_else() {
         "after a full disk",
     );
     place.close("secret");
+}
+
+#[test]
+fn a_file_system_mounted_read_only_is_for_reading() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let disk = SmallDisk::new();
+    let cost = "--pbkdf-force-iterations 1000";
+    disk.done(&format!(
+        "scrim format small/disk.img --size 8M --type luks1 -d key {cost}"
+    ));
+    disk.done("mount -o remount,bind,ro small");
+    let output = disk.run("scrim open small/disk.img secret -d key");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("--readonly"), "{said}");
+    for format in ["small/disk.img -q", "small/new.img --size 8M"] {
+        let output = disk.run(&format!("scrim format {format} --type luks1 -d key {cost}"));
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
+    let uri = disk.done("scrim open small/disk.img secret -d key --readonly");
+    assert!(!disk.place.copy_out(uri.trim()).is_empty());
+    disk.place.close("secret");
+}
+
+/// A key derivation that does not fit is refused with its own exit code, and nobody is killed.
+#[test]
+fn too_little_memory_for_argon2_is_said() {
+    if !have(&["cryptsetup", "prlimit"]) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", crate::volume::PASSPHRASE);
+    place.sparse("disk.img", 18 << 20);
+    place.cryptsetup(
+        "luksFormat --pbkdf argon2id --pbkdf-force-iterations 4 --pbkdf-memory 262144 \
+         --pbkdf-parallel 1 --key-file key disk.img",
+    );
+    for line in [
+        "scrim test-passphrase disk.img -d key",
+        "scrim open disk.img secret -d key",
+        "scrim format new.img --size 18M -d key --pbkdf-memory 262144 --pbkdf-force-iterations 4",
+    ] {
+        let limited = ["--as=200000000"].into_iter().chain(line.split(' '));
+        let output = place.command("prlimit").args(limited).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{line}: {said}");
+        assert!(said.contains("256 MiB"), "{line}: {said}");
+    }
+    assert!(!place.path("new.img").exists());
+}
+
+/// What cannot be made whole is not begun: the header that was there is still there.
+#[test]
+fn a_header_is_not_overwritten_for_data_that_cannot_be_made() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let image = Image::made_by_cryptsetup(crate::volume::LUKS2[1]);
+    let place = &image.place;
+    let before = fs::read(place.path("head.img")).unwrap();
+    let cost = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
+    let line = format!("format nowhere/new.img --size 4M --header head.img -q -d other {cost}");
+    let output = place.run_with_input("scrim", line.split(' '), b"");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let after = fs::read(place.path("head.img")).unwrap();
+    assert_same(&after, &before, "the header");
 }
 
 /// A file that somebody cuts short: what is left is served, the rest is an error and never zeros.

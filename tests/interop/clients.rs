@@ -112,7 +112,7 @@ fn a_volume_in_use_is_closed_only_by_force() {
 /// with 0: every write that a client saw acknowledged is there afterwards.
 #[test]
 fn a_signal_ends_it_without_losing_an_acknowledged_write() {
-    if !have(&["qemu-io", "kill"]) {
+    if !have(&["qemu-io", "nbdcopy", "kill"]) {
         return;
     }
     for signal in ["-TERM", "-INT", "-HUP"] {

@@ -225,7 +225,7 @@ fn what_was_read_from_standard_input_or_typed_is_forgotten() {
 /// it, and it leaves no core.
 #[test]
 fn the_process_is_closed_even_to_its_own_user() {
-    if !have(&["cryptsetup", "setpriv"]) {
+    if !have(&["setpriv", "chown"]) {
         return;
     }
     let image = Image::made_by_scrim(USUAL);

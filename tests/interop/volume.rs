@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Output;
 
-use crate::support::{Place, noise, scrim, succeeded};
+use crate::support::{Place, is_root, noise, scrim, succeeded};
 
 /// Bytes of each test volume's payload.
 pub(crate) const PAYLOAD: usize = 2 << 20;
@@ -205,6 +205,19 @@ impl Image {
             "luksDump --dump-volume-key --key-file key --volume-key-file volume-key {header}"
         ));
         std::fs::read(file).unwrap()
+    }
+
+    /// Has `cryptsetup` give a LUKS2 volume a new key and encrypt the payload with it; `false` where
+    /// it would not, because only root has the lock files that it wants for this.
+    pub(crate) fn reencrypt(&self) -> bool {
+        if !is_root() {
+            println!("skipped: cryptsetup reencrypts for root only");
+            return false;
+        }
+        let options = format!("--force-offline-reencrypt {CHEAP} --key-file key");
+        self.place
+            .cryptsetup(&format!("reencrypt {options} disk.img"));
+        true
     }
 
     /// Where the payload starts, as `cryptsetup` understands the header.

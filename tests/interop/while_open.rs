@@ -144,7 +144,7 @@ fn qemu_is_refused_by_its_own_locks() {
 
 #[test]
 fn an_image_that_qemu_has_open_is_refused() {
-    if !have(&["qemu-nbd"]) {
+    if !have(&["qemu-nbd", "nbdcopy"]) {
         return;
     }
     let image = Image::made_by_scrim(USUAL);

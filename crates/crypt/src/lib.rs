@@ -32,6 +32,8 @@
 //! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
 //! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
+//! Beside ciphers there is the part of [`argon2`] that is worth a kernel.
+//!
 //! # Rooms
 //!
 //! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`. A kernel
@@ -40,6 +42,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod argon2;
 mod cipher;
 mod error;
 mod iv;

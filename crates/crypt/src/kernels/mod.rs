@@ -1,5 +1,6 @@
 //! The code that turns data units, one module a way of doing it.
 
+pub(crate) mod argon2;
 pub(crate) mod portable;
 #[cfg(test)]
 mod tests;

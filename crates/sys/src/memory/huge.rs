@@ -21,21 +21,32 @@ unsafe impl<T: Send> Send for HugeSlice<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for HugeSlice<T> {}
 
-impl<T: Copy> HugeSlice<T> {
-    /// `len` copies of `value`, or `None` where their size overflows.
+/// Plain values that may be all zero bytes.
+///
+/// # Safety
+/// A value of which every byte is zero must be valid, and dropping it must do nothing.
+pub unsafe trait Zeroable: Copy {}
+
+// SAFETY: every pattern of bits is a number.
+unsafe impl Zeroable for u64 {}
+// SAFETY: an array of valid values is valid, and has no padding of its own.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
+
+impl<T: Zeroable> HugeSlice<T> {
+    /// `len` zeros, or `None` where the kernel has not that much memory to give, or their size
+    /// overflows.
+    ///
+    /// No page is touched: each comes to be, zeroed, when it is first written, by the thread that
+    /// writes it. So the threads that share the slice share that work too.
     #[must_use]
-    pub fn filled(len: usize, value: T) -> Option<Self> {
+    pub fn zeroed(len: usize) -> Option<Self> {
         const { assert!(align_of::<T>() <= PAGE) };
         let bytes = size_of::<T>().checked_mul(len)?;
-        let pages = Pages::map(bytes, Lock::No);
+        let pages = Pages::try_map(bytes, Lock::No)?;
         pages.advise(Advice::LinuxHugepage);
-        let values = pages.start().cast::<T>();
-        for index in 0..len {
-            // SAFETY: `index < len`, the mapping holds `len` values, is aligned and ours alone.
-            unsafe { values.add(index).write(value) };
-        }
         Some(Self {
-            values,
+            // A new mapping is all zeros, page-aligned and ours alone.
+            values: pages.start().cast(),
             len,
             _pages: pages,
         })
@@ -46,7 +57,7 @@ impl<T> Deref for HugeSlice<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `filled` wrote `len` valid values; they live as long as `self`.
+        // SAFETY: `zeroed` mapped `len` values, which are valid as zeros; they live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.values.as_ptr(), self.len) }
     }
 }
@@ -63,10 +74,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_there() {
-        let mut slice = HugeSlice::filled(100_000, 7u64).unwrap();
-        slice[99_999] = 8;
-        assert_eq!(slice.iter().sum::<u64>(), 7 * 99_999 + 8);
-        assert!(HugeSlice::filled(usize::MAX, 0u64).is_none());
+    fn zeros_that_can_be_written() {
+        let mut slice = HugeSlice::<[u64; 2]>::zeroed(100_000).unwrap();
+        assert!(slice.iter().flatten().all(|word| *word == 0));
+        slice[99_999] = [7, 8];
+        assert_eq!(slice.iter().flatten().sum::<u64>(), 15);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_none() {
+        assert!(HugeSlice::<u64>::zeroed(usize::MAX).is_none());
+        assert!(HugeSlice::<u64>::zeroed(usize::MAX / 16).is_none());
+        assert!(HugeSlice::<u64>::zeroed(0).unwrap().is_empty());
     }
 }

@@ -11,6 +11,6 @@ mod huge;
 mod locked;
 mod pages;
 
-pub use huge::HugeSlice;
+pub use huge::{HugeSlice, Zeroable};
 pub use locked::{DataBuffer, Locked, SecretBytes};
 pub use pages::{Locking, locking};

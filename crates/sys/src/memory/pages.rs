@@ -63,7 +63,12 @@ impl Pages {
     /// Maps at least `len` bytes. Running out of address space ends the process, as it does for
     /// any allocation: callers check sizes that a user or a disk can choose beforehand.
     pub(super) fn map(len: usize, lock: Lock) -> Self {
-        let bytes = len.max(1).next_multiple_of(PAGE);
+        Self::try_map(len, lock).unwrap_or_else(|| out_of_memory(len))
+    }
+
+    /// As [`map`](Self::map), but `None` where there is no memory.
+    pub(super) fn try_map(len: usize, lock: Lock) -> Option<Self> {
+        let bytes = len.max(1).checked_next_multiple_of(PAGE)?;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases
         // nothing.
         let mapped = unsafe {
@@ -74,11 +79,8 @@ impl Pages {
                 MapFlags::PRIVATE,
             )
         };
-        let Some(start) = mapped.ok().and_then(|p| NonNull::new(p.cast::<u8>())) else {
-            out_of_memory(bytes)
-        };
         let mut pages = Self {
-            start,
+            start: NonNull::new(mapped.ok()?.cast())?,
             bytes,
             locked: false,
         };
@@ -86,7 +88,7 @@ impl Pages {
         // advice, that remains.
         pages.advise(Advice::LinuxDontDump);
         pages.lock(lock);
-        pages
+        Some(pages)
     }
 
     fn lock(&mut self, lock: Lock) {

@@ -1,5 +1,6 @@
 //! Kernels for x86-64, on `core::arch`.
 
+pub(crate) mod argon2;
 mod cpu;
 mod key;
 mod opaque;

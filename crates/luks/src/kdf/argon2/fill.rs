@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use super::compress::{Block, Compressor, Write, prefetch, wipe_stack};
+use scrim_crypt::argon2::{Block, Compressor, Write, prefetch, wipe_stack};
+
 use super::{Argon2Cost, Argon2Kind};
 use crate::kdf::parallel;
 

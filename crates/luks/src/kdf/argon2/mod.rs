@@ -5,14 +5,13 @@
 //! several lanes in turn on one thread, so that one computes while another waits.
 
 mod blake2b;
-mod compress;
 mod fill;
 
+use scrim_crypt::argon2::Block;
 use scrim_sys::memory::HugeSlice;
 use zeroize::Zeroizing;
 
 use self::blake2b::{blake2b, long_hash};
-use self::compress::Block;
 use self::fill::{Matrix, SLICES};
 use super::MachineLimits;
 use super::error::{KdfError, check};
@@ -94,7 +93,7 @@ pub(super) fn derive(
 fn tag(matrix: &Matrix, seed: &[u8; 64], cpus: usize, out: &mut [u8]) -> Result<(), KdfError> {
     let need_kib = matrix.blocks() as u64;
     let mut memory =
-        HugeSlice::filled(matrix.blocks(), [0; _]).ok_or(KdfError::MemoryRefused { need_kib })?;
+        HugeSlice::zeroed(matrix.blocks()).ok_or(KdfError::MemoryRefused { need_kib })?;
     start_lanes(matrix, &mut memory, seed)?;
     matrix.fill(&mut memory, cpus);
     finish(matrix, &memory, out)

@@ -44,7 +44,7 @@ fn expected_in_dump(case: Case) -> Vec<String> {
         key_bits, sector, ..
     } = case;
     let offset = case.default_offset();
-    let lines = if case.version == 1 {
+    if case.version == 1 {
         vec![
             "Version: 1 Cipher name: aes Cipher mode: xts-plain64 Hash spec: sha256".to_owned(),
             format!("Payload offset: {} MK bits: {key_bits}", offset / 512),
@@ -64,8 +64,7 @@ fn expected_in_dump(case: Case) -> Vec<String> {
             format!("0: luks2 Key: {key_bits} bits Priority: normal"),
             cost,
         ]
-    };
-    lines
+    }
 }
 
 #[test]

@@ -3,21 +3,21 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::io::Errno;
 
 use crate::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, Operation, guard};
 
 /// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
 
-/// Where cryptsetup keeps the lock files that stand for block devices.
-const DEVICE_LOCKS: &str = "/run/cryptsetup";
+/// What to do about a file that somebody else uses.
+const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub enum Access {
     ReadOnly,
     /// Reading and writing, alone.
     ReadWrite,
+}
+
+/// Whether others are kept away while a file is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Exclusive,
+    Shared,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,23 +48,29 @@ pub struct FileBackend {
     path: PathBuf,
     kind: Kind,
     info: Info,
-    /// Set once a flush has failed; see [`Backend::flush`].
-    flush_failed: AtomicBool,
+    /// Whether a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
+    /// of a failed write-back once, and of two syncs at a time the other would seem to succeed.
+    sync_failed: Mutex<bool>,
 }
 
 impl FileBackend {
-    /// Opens an existing file or block device and keeps others from using it in a way that
-    /// conflicts with `access`, until it is dropped.
+    /// Opens an existing file or block device, and keeps others from using it in a way that
+    /// conflicts with `access` until it is dropped: other programs that take QEMU's locks on a file
+    /// (two readers do not conflict), or that open or mount a device exclusively.
     ///
     /// # Errors
     /// When it cannot be opened, is neither file nor block device, or is in use.
     pub fn open(path: &Path, access: Access) -> Result<Self, BackendError> {
-        let backend = Self::open_shared(path, access)?;
+        let backend = Self::open_as(path, access, Sharing::Exclusive)?;
         if backend.kind == Kind::Regular {
             guard::take(backend.file.as_fd(), access).map_err(|error| {
-                backend.error(Operation::Lock, error).with_hint(
-                    "another program has it open: close that one, or open both with --readonly",
-                )
+                let in_use = error.kind() == io::ErrorKind::WouldBlock;
+                let error = backend.error(Operation::Lock, error);
+                if in_use {
+                    error.with_hint(IN_USE)
+                } else {
+                    error
+                }
             })?;
         }
         Ok(backend)
@@ -69,14 +82,15 @@ impl FileBackend {
     /// # Errors
     /// When it cannot be opened, or is neither file nor block device.
     pub fn open_shared(path: &Path, access: Access) -> Result<Self, BackendError> {
+        Self::open_as(path, access, Sharing::Shared)
+    }
+
+    fn open_as(path: &Path, access: Access, sharing: Sharing) -> Result<Self, BackendError> {
         let fail = |error| BackendError::new(Operation::Open, &path.to_string_lossy(), error);
         let kind = kind_of(path).map_err(fail)?;
-        let writing = access == Access::ReadWrite;
         let mut options = File::options();
-        options.read(true).write(writing);
-        // O_EXCL on a block device: nobody else has it open so, nor mounted. A reader of a header
-        // asks only for what it needs.
-        if writing && matches!(kind, Kind::Block(_)) {
+        options.read(true).write(access == Access::ReadWrite);
+        if sharing == Sharing::Exclusive && matches!(kind, Kind::Block(_)) {
             options.custom_flags(i32::try_from(rustix::fs::OFlags::EXCL.bits()).unwrap_or(0));
         }
         let file = options.open(path).map_err(fail)?;
@@ -92,17 +106,20 @@ impl FileBackend {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(path).map_err(fail)?;
-        file.set_len(size).map_err(fail)?;
-        Self::from_file(file, path, Kind::Regular, Access::ReadWrite).map_err(fail)
+        let made = file
+            .set_len(size)
+            .and_then(|()| sync_parent(path))
+            .and_then(|()| Self::from_file(file, path, Kind::Regular, Access::ReadWrite));
+        made.map_err(|error| {
+            let _ = std::fs::remove_file(path);
+            fail(error)
+        })
     }
 
     fn from_file(file: File, path: &Path, kind: Kind, access: Access) -> io::Result<Self> {
-        let (size, logical_block) = match kind {
-            Kind::Regular => (file.metadata()?.len(), 512),
-            Kind::Block(_) => (
-                rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?,
-                rustix::fs::ioctl_blksszget(&file)?,
-            ),
+        let size = match kind {
+            Kind::Regular => file.metadata()?.len(),
+            Kind::Block(_) => rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?,
         };
         Ok(Self {
             file,
@@ -111,9 +128,8 @@ impl FileBackend {
             info: Info {
                 size,
                 read_only: access == Access::ReadOnly,
-                logical_block,
             },
-            flush_failed: AtomicBool::new(false),
+            sync_failed: Mutex::new(false),
         })
     }
 
@@ -151,20 +167,6 @@ impl FileBackend {
         }
     }
 
-    fn write_durably(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let slices = [io::IoSlice::new(data)];
-        match pwritev2(&self.file, &slices, offset, ReadWriteFlags::DSYNC) {
-            Ok(written) if written == data.len() => Ok(()),
-            // Interrupted by a signal or by the end of space, or a file system without the flag:
-            // the long way says which.
-            Ok(_) | Err(Errno::INTR | Errno::NOTSUP | Errno::NOSYS) => {
-                self.file.write_all_at(data, offset)?;
-                self.file.sync_data()
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn write_zeroes_by_hand(&self, range: Range<u64>) -> io::Result<()> {
         let zeros = [0u8; ZERO_PIECE];
         let mut offset = range.start;
@@ -175,22 +177,15 @@ impl FileBackend {
         }
         Ok(())
     }
+}
 
-    /// The file whose lock protects the header on this storage; `None` where it cannot be had, as
-    /// when an ordinary user reads a device and `/run/cryptsetup` is root's.
-    fn lock_file(&self) -> Option<OwnedFd> {
-        match self.kind {
-            Kind::Regular => self.file.as_fd().try_clone_to_owned().ok(),
-            Kind::Block(number) => {
-                let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-                let path = Path::new(DEVICE_LOCKS).join(format!("L_{major}:{minor}"));
-                let _ = std::fs::create_dir(DEVICE_LOCKS);
-                let mut options = File::options();
-                options.read(true).write(true).create(true).truncate(false);
-                options.mode(0o600).open(path).ok().map(OwnedFd::from)
-            }
-        }
-    }
+/// Makes the name of a new file durable.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent)?.sync_all()
 }
 
 fn kind_of(path: &Path) -> io::Result<Kind> {
@@ -229,25 +224,27 @@ impl Backend for FileBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|error| self.error(operation, error))?;
+        // Not as one call with RWF_DSYNC, whose error does not tell whether this data was refused
+        // or earlier data is lost.
         match durability {
-            Durability::Cached => self.file.write_all_at(data, offset),
-            // What an earlier flush lost cannot be told from what this write depends on.
-            Durability::Durable if self.flush_failed.load(Ordering::Acquire) => {
-                return Err(self.error(Operation::Flush, Errno::IO));
-            }
-            Durability::Durable => self.write_durably(offset, data).inspect_err(|_| {
-                self.flush_failed.store(true, Ordering::Release);
-            }),
+            Durability::Cached => Ok(()),
+            Durability::Durable => self.flush(),
         }
-        .map_err(|error| self.error(operation, error))
     }
 
     fn flush(&self) -> Result<(), BackendError> {
-        if self.flush_failed.load(Ordering::Acquire) {
+        let mut failed = self
+            .sync_failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *failed {
             return Err(self.error(Operation::Flush, Errno::IO));
         }
         self.file.sync_data().map_err(|error| {
-            self.flush_failed.store(true, Ordering::Release);
+            *failed = true;
             self.error(Operation::Flush, error)
         })
     }
@@ -290,9 +287,10 @@ impl Backend for FileBackend {
     }
 
     fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
-        match self.lock_file() {
-            Some(file) => HeaderLock::take(file, kind, &self.path.to_string_lossy()),
-            None => Ok(HeaderLock::unneeded()),
+        let place = self.path.to_string_lossy();
+        match self.kind {
+            Kind::Regular => HeaderLock::of_file(self.file.as_fd(), kind, &place),
+            Kind::Block(number) => HeaderLock::of_device(number, kind, &place),
         }
     }
 }
@@ -360,6 +358,64 @@ mod tests {
         let error = backend.read_at(4096, &mut [0; 512]).unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::UnexpectedEof);
         assert!(error.to_string().contains("offset 4096"), "{error}");
+    }
+
+    /// The kernel reports a failed write-back to the first sync only. Eight at once must all hear
+    /// of it, and every later one too. The full disk is a loop device on a small tmpfs.
+    #[test]
+    fn a_failed_flush_fails_for_everybody_and_for_good() {
+        let Some(disk) = FullDisk::make() else {
+            assert!(std::env::var_os("CI").is_none(), "no loop device in CI");
+            println!("skipped: needs root and a loop device");
+            return;
+        };
+        let backend = FileBackend::open(&disk.device, Access::ReadWrite).unwrap();
+        backend
+            .write_at(0, &vec![1; 8 << 20], Durability::Cached)
+            .unwrap();
+        std::thread::scope(|scope| {
+            let flushes: Vec<_> = (0..8).map(|_| scope.spawn(|| backend.flush())).collect();
+            for flush in flushes {
+                assert!(flush.join().unwrap().is_err());
+            }
+        });
+        assert!(backend.flush().is_err());
+        assert!(backend.write_at(0, &[1; 512], Durability::Durable).is_err());
+    }
+
+    struct FullDisk {
+        folder: tempfile::TempDir,
+        device: PathBuf,
+    }
+
+    impl FullDisk {
+        fn make() -> Option<Self> {
+            let folder = tempfile::tempdir().unwrap();
+            let at = folder.path().to_str()?;
+            let run = |command: &str| {
+                let output = std::process::Command::new("sh")
+                    .args(["-c", command])
+                    .output();
+                let output = output.ok().filter(|output| output.status.success())?;
+                Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+            };
+            run(&format!("mount -t tmpfs -o size=2m scrim-test {at}"))?;
+            run(&format!("truncate -s 16M {at}/image"))?;
+            let device = run(&format!("losetup --find --show {at}/image"));
+            let device = PathBuf::from(device.unwrap_or_default());
+            let disk = Self { folder, device };
+            (!disk.device.as_os_str().is_empty()).then_some(disk)
+        }
+    }
+
+    impl Drop for FullDisk {
+        fn drop(&mut self) {
+            let (device, at) = (self.device.display(), self.folder.path().display());
+            let command = format!("losetup -d {device}; umount -l {at}");
+            let _ = std::process::Command::new("sh")
+                .args(["-c", &command])
+                .output();
+        }
     }
 
     #[test]

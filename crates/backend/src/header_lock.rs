@@ -2,13 +2,20 @@
 //! `docs/LUKS2-locking.txt`: a `flock` on an image file itself, or on a file in `/run/cryptsetup`
 //! that stands for a block device.
 
-use std::os::fd::OwnedFd;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::{BackendError, Operation};
+
+/// Where cryptsetup keeps the lock files that stand for block devices.
+const DEVICE_LOCKS: &str = "/run/cryptsetup";
 
 /// How long to wait for another program to finish with a header.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,26 +41,87 @@ impl HeaderLock {
         Self(None)
     }
 
-    /// Locks `file`, whose lock other programs take too.
-    pub(crate) fn take(file: OwnedFd, kind: LockKind, place: &str) -> Result<Self, BackendError> {
-        let operation = match kind {
-            LockKind::Read => FlockOperation::NonBlockingLockShared,
-            LockKind::Write => FlockOperation::NonBlockingLockExclusive,
-        };
+    /// Locks an image file itself.
+    pub(crate) fn of_file(
+        file: BorrowedFd<'_>,
+        kind: LockKind,
+        place: &str,
+    ) -> Result<Self, BackendError> {
+        let fail = |error: io::Error| BackendError::new(Operation::Lock, place, error);
+        let file = file.try_clone_to_owned().map_err(fail)?;
+        match wait_for(file.as_fd(), kind, Instant::now() + PATIENCE) {
+            Ok(()) => Ok(Self(Some(file))),
+            // A filesystem without locks: cryptsetup goes on as well.
+            Err(Errno::NOLCK | Errno::NOTSUP) => Ok(Self::unneeded()),
+            Err(error) => Err(fail(error.into()).with_hint(BUSY)),
+        }
+    }
+
+    /// Locks the file that stands for the block device of this number. Where it cannot be had, as
+    /// when an ordinary user reads a device and the folder is root's, a header is read without.
+    pub(crate) fn of_device(
+        number: u64,
+        kind: LockKind,
+        place: &str,
+    ) -> Result<Self, BackendError> {
+        let fail = |error: io::Error| BackendError::new(Operation::Lock, place, error);
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let path = Path::new(DEVICE_LOCKS).join(format!("L_{major}:{minor}"));
         let patience_ends = Instant::now() + PATIENCE;
         loop {
-            match flock(&file, operation) {
-                Ok(()) => return Ok(Self(Some(file))),
-                // A filesystem without locks: cryptsetup goes on as well.
-                Err(Errno::NOLCK | Errno::NOTSUP) => return Ok(Self::unneeded()),
-                Err(Errno::AGAIN) if Instant::now() < patience_ends => std::thread::sleep(PAUSE),
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    return Err(BackendError::new(Operation::Lock, place, error).with_hint(
-                        "another program is busy with its LUKS header: let it finish, then try again",
-                    ));
-                }
+            let file = match open_lock_file(&path) {
+                Ok(file) => OwnedFd::from(file),
+                Err(_) if kind == LockKind::Read => return Ok(Self::unneeded()),
+                Err(error) => return Err(fail(error).with_hint(NO_LOCK_FILE)),
+            };
+            wait_for(file.as_fd(), kind, patience_ends)
+                .map_err(|error| fail(error.into()).with_hint(BUSY))?;
+            // Whoever held it before may have removed the file: then the lock is on nothing.
+            if is_at(file.as_fd(), &path) {
+                return Ok(Self(Some(file)));
             }
+        }
+    }
+}
+
+/// What to do about a header lock that is not let go.
+const BUSY: &str = "another program is busy with its LUKS header: let it finish, then try again";
+/// What to do about a device whose lock file cannot be opened.
+const NO_LOCK_FILE: &str =
+    "its header is only written under a lock in /run/cryptsetup: try as root";
+
+fn open_lock_file(path: &Path) -> io::Result<File> {
+    let made = DirBuilder::new().mode(0o700).create(DEVICE_LOCKS);
+    if let Err(error) = made
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(error);
+    }
+    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    options.mode(0o600).custom_flags(no_follow).open(path)
+}
+
+/// Whether `path` still names the open file.
+fn is_at(file: BorrowedFd<'_>, path: &Path) -> bool {
+    match (rustix::fs::fstat(file), rustix::fs::stat(path)) {
+        (Ok(open), Ok(there)) => (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino),
+        _ => false,
+    }
+}
+
+/// Locks a file, looking again and again until the patience ends.
+fn wait_for(file: BorrowedFd<'_>, kind: LockKind, patience_ends: Instant) -> Result<(), Errno> {
+    let operation = match kind {
+        LockKind::Read => FlockOperation::NonBlockingLockShared,
+        LockKind::Write => FlockOperation::NonBlockingLockExclusive,
+    };
+    loop {
+        match flock(file, operation) {
+            Err(Errno::AGAIN) if Instant::now() < patience_ends => std::thread::sleep(PAUSE),
+            Err(Errno::INTR) => {}
+            done => return done,
         }
     }
 }

@@ -34,8 +34,6 @@ pub struct Info {
     pub size: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// The smallest unit the storage itself writes, in bytes.
-    pub logical_block: u32,
 }
 
 /// A store of bytes, addressed in bytes, shared between threads.

@@ -62,7 +62,6 @@ impl Backend for MemoryBackend {
         Info {
             size: bytes.len() as u64,
             read_only: false,
-            logical_block: 512,
         }
     }
 

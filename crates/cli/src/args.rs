@@ -162,6 +162,24 @@ pub(crate) struct FormatArgs {
     pub(crate) key: KeyArgs,
 }
 
+/// What a table says by itself, or has not.
+const TABLE_EXCLUDES: [&str; 14] = [
+    "name",
+    "type",
+    "header",
+    "key_slot",
+    "allow_discards",
+    "test_passphrase",
+    "key_file",
+    "keyfile_offset",
+    "keyfile_size",
+    "same_cpu_crypt",
+    "submit_from_crypt_cpus",
+    "no_read_workqueue",
+    "no_write_workqueue",
+    "high_priority",
+];
+
 #[derive(Args)]
 pub(crate) struct OpenArgs {
     /// File or block device with the volume; with --table the NAME
@@ -188,14 +206,14 @@ pub(crate) struct OpenArgs {
     /// Serve on unix:PATH or on a loopback address like 127.0.0.1:10809 (default: a private socket)
     #[arg(long, value_name = "ADDR")]
     pub(crate) nbd: Option<Address>,
-    /// Stay in the foreground and log to standard error
+    /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
     /// Only check the passphrase
     #[arg(long)]
     pub(crate) test_passphrase: bool,
     /// Run a table from FILE ("-": standard input) instead of a LUKS header: `open --table FILE NAME`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "header", "key_slot", "test_passphrase"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = TABLE_EXCLUDES)]
     pub(crate) table: Option<PathBuf>,
     /// How often to ask for a passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]

@@ -6,15 +6,17 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::exit;
+use std::sync::Arc;
 
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
-use scrim_sys::process::{Side, fork};
+use scrim_sys::process::{Inherited, Side, fork};
 
 use crate::error::{CliError, Exit};
 
 /// The process that will serve, and its way to say that it does.
 pub(crate) struct Daemon {
     ready: OwnedFd,
+    inherited: Inherited,
 }
 
 impl Daemon {
@@ -23,10 +25,11 @@ impl Daemon {
     /// terminal: it asks and reports like any command.
     pub(crate) fn start() -> Result<Self, CliError> {
         let fail = |error: io::Error| CliError::io("start a process in the background", &error);
+        let inherited = Inherited::look();
         let (wait, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|e| fail(e.into()))?;
         match fork().map_err(fail)? {
-            Side::Child => Ok(Self { ready }),
+            Side::Child => Ok(Self { ready, inherited }),
             Side::Parent(child) => {
                 drop(ready);
                 match child.wait_until_ready(wait).map_err(fail)? {
@@ -47,26 +50,41 @@ impl Daemon {
             dup2_stdin(&null)?;
             dup2_stdout(&null)?;
             dup2_stderr(&null)?;
+            // A lock or a pipe of whoever started us must not live on in the background.
+            self.inherited.close();
             File::from(self.ready).write_all(&[1])
         };
         detach().map_err(|error| CliError::io("go into the background", &error))
     }
 }
 
+/// The signals that ask a process to end.
+const ENDING: [i32; 3] = [
+    signal_hook::consts::SIGTERM,
+    signal_hook::consts::SIGINT,
+    signal_hook::consts::SIGHUP,
+];
+
 /// A descriptor that becomes readable when the process is asked to end (SIGTERM, SIGINT, SIGHUP).
 pub(crate) fn termination() -> Result<UnixStream, CliError> {
     let register = || -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
-        for signal in [
-            signal_hook::consts::SIGTERM,
-            signal_hook::consts::SIGINT,
-            signal_hook::consts::SIGHUP,
-        ] {
+        for signal in ENDING {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
         }
         Ok(read)
     };
     register().map_err(|error| CliError::io("listen for signals", &error))
+}
+
+/// From now on to the end of the command, the signals that would end it do nothing.
+pub(crate) fn defer_signals() -> Result<(), CliError> {
+    let ignored = Arc::default();
+    for signal in ENDING {
+        signal_hook::flag::register(signal, Arc::clone(&ignored))
+            .map_err(|error| CliError::io("defer signals", &error))?;
+    }
+    Ok(())
 }
 
 /// Keeps core dumps and other processes away from what this process will know.

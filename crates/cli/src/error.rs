@@ -101,6 +101,8 @@ impl From<LuksError> for CliError {
     fn from(error: LuksError) -> Self {
         match error {
             LuksError::Backend(error) => error.into(),
+            // As cryptsetup: a device that is no LUKS device is a wrong parameter.
+            LuksError::Header(_) => Self::usage(error.to_string()),
             LuksError::NoKey { .. } => Self::new(Exit::NoKey, error.to_string()),
             LuksError::Unlock(UnlockError::UnusedKeyslot { .. }) => Self::usage(error.to_string()),
             LuksError::Unlock(UnlockError::Kdf {

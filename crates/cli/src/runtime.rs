@@ -1,6 +1,7 @@
 //! Where an open volume can be found: its sockets, in a folder that only its owner can enter.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
@@ -57,6 +58,15 @@ impl RuntimeDir {
             .create(path);
         made.map_err(|error| CliError::io(format_args!("create {}", path.display()), &error))?;
         self.check()
+    }
+
+    /// Refuses a folder that others can enter: what they put there must not be believed. One that
+    /// does not exist holds nothing.
+    pub(crate) fn check_if_there(&self) -> Result<(), CliError> {
+        match self.0.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ => self.check(),
+        }
     }
 
     fn check(&self) -> Result<(), CliError> {

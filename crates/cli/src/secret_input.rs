@@ -80,7 +80,7 @@ pub(crate) fn new_passphrase(key: &KeyArgs, what: &str) -> Result<Passphrase, Cl
 pub(crate) fn existing_passphrase(key: &KeyArgs, question: &str) -> Result<Passphrase, CliError> {
     match key.file() {
         Some(path) if path == Path::new("-") => Ok(Passphrase {
-            secret: read_key(io::stdin().lock(), key, "standard input")?,
+            secret: read_key(standard_input()?, key, "standard input")?,
             source: Source::KeyFile,
         }),
         Some(path) => Ok(Passphrase {
@@ -92,18 +92,31 @@ pub(crate) fn existing_passphrase(key: &KeyArgs, question: &str) -> Result<Passp
             source: Source::Terminal,
         }),
         None => Ok(Passphrase {
-            secret: read_line(&mut io::stdin().lock())
+            secret: read_line(&mut standard_input()?)
                 .map_err(|error| CliError::io("read a passphrase from standard input", &error))?,
             source: Source::StandardInput,
         }),
     }
 }
 
+/// Standard input without the buffer of the standard library, which would keep what passes through
+/// it on the heap, and would take more than the line that is wanted.
+pub(crate) fn standard_input() -> Result<File, CliError> {
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    input
+        .map(File::from)
+        .map_err(|error| CliError::io("read standard input", &error))
+}
+
 fn read_key_file(path: &Path, key: &KeyArgs) -> Result<SecretBytes, CliError> {
-    let mut file = File::open(path)
-        .map_err(|error| CliError::io(format_args!("open key file {}", path.display()), &error))?;
+    let mut file = File::open(path).map_err(|error| {
+        CliError::usage(format!("cannot open key file {}: {error}", path.display()))
+    })?;
     let place = path.display().to_string();
-    if key.keyfile_offset > 0 && file.seek(SeekFrom::Start(key.keyfile_offset)).is_ok() {
+    // A large regular file is not read up to the offset.
+    let size = file.metadata().map_or(0, |found| found.len());
+    let can_skip = (1..=size).contains(&key.keyfile_offset);
+    if can_skip && file.seek(SeekFrom::Start(key.keyfile_offset)).is_ok() {
         let rest = KeyArgs {
             keyfile_offset: 0,
             ..key.clone()
@@ -264,7 +277,7 @@ pub(crate) fn confirmed_in_capitals(question: &str) -> io::Result<bool> {
 }
 
 /// A terminal that shows nothing of what is typed, until this is dropped. Keys come one by one and
-/// Ctrl-C is one of them, so that no signal leaves the terminal silent.
+/// Ctrl-C is one of them, so that it does not leave the terminal silent.
 struct Silence<'a> {
     terminal: &'a File,
     before: Termios,

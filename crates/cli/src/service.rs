@@ -1,5 +1,6 @@
 //! An open volume at work: its NBD server, its control socket, its end.
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,17 +80,39 @@ impl Service {
         let Self { control, open } = self;
         let stop = termination()?;
         let caller = control.serve(&stop, |request| open.answer(request));
+        let closed = while_answering(&control, &open.name.clone(), || open.finish())?;
         // The name is free and the storage unlocked before anybody hears that it is closed.
         drop(control);
-        let closed = open.finish();
         match caller {
             None => closed,
             Some(caller) => {
-                caller.answer(&closed.map(|()| SecretBytes::zeroed(0)));
-                Ok(())
+                let answer = closed.map(|()| SecretBytes::zeroed(0));
+                caller.answer(&answer);
+                answer.map(drop)
             }
         }
     }
+}
+
+/// Does the last of the work while everybody who asks is told of it.
+fn while_answering<T>(
+    control: &ControlSocket,
+    name: &VolumeName,
+    work: impl FnOnce() -> T,
+) -> Result<T, CliError> {
+    let (done, finished) =
+        UnixStream::pair().map_err(|error| CliError::io("close the volume in order", &error))?;
+    Ok(std::thread::scope(|scope| {
+        scope.spawn(move || {
+            control.serve(&finished, |_| {
+                let message = format!("{} is being closed; wait for it to end", name.as_str());
+                Some(Err(CliError::new(Exit::Busy, message)))
+            })
+        });
+        let result = work();
+        drop(done);
+        result
+    }))
 }
 
 impl OpenVolume {
@@ -119,10 +142,10 @@ impl OpenVolume {
     /// Lets requests in flight end, then makes everything durable and lets go of it.
     fn finish(self) -> Result<(), CliError> {
         let stopped = self.server.stop(DRAIN);
-        if stopped.cut_off + stopped.stuck > 0 {
+        if stopped.cut_off > 0 {
             note(format_args!(
                 "scrim: warning: {} connections were cut off after {} s",
-                stopped.cut_off + stopped.stuck,
+                stopped.cut_off,
                 DRAIN.as_secs()
             ));
         }

@@ -36,6 +36,22 @@ pub(crate) fn is_of_type(header: &Header, wanted: LuksType) -> bool {
     }
 }
 
+/// Refuses a header of another version than was asked for.
+pub(crate) fn check_type(
+    luks: &LuksDevice,
+    wanted: LuksType,
+    header: &FileBackend,
+) -> Result<(), CliError> {
+    if is_of_type(luks.header(), wanted) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{} has a LUKS{} header, not the type that --type asks for",
+        header.path().display(),
+        luks.header().version()
+    )))
+}
+
 /// Asks for the passphrase as often as is allowed, and unlocks.
 pub(crate) fn unlock(
     luks: &LuksDevice,

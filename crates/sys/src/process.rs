@@ -76,3 +76,28 @@ pub fn fork() -> io::Result<Side> {
             .ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
 }
+
+/// Descriptors beside standard input, output and error that a process was started with.
+pub struct Inherited(Vec<libc::c_int>);
+
+impl Inherited {
+    /// How far to look: shells and `make` hand on low numbers.
+    const END: libc::c_int = 1024;
+
+    /// Looks which there are. To be called before this process opens anything of its own that it
+    /// wants to keep.
+    #[must_use]
+    pub fn look() -> Self {
+        // SAFETY: F_GETFD only asks, and fails on a number that is not open.
+        let is_open = |&number: &libc::c_int| unsafe { libc::fcntl(number, libc::F_GETFD) } != -1;
+        Self((3..Self::END).filter(is_open).collect())
+    }
+
+    /// Closes them.
+    pub fn close(self) {
+        for number in self.0 {
+            // SAFETY: it was open before this process opened anything, so nothing here owns it.
+            unsafe { libc::close(number) };
+        }
+    }
+}

@@ -16,6 +16,7 @@ use scrim_volume::LuksDevice;
 
 use super::note;
 use crate::args::{FormatArgs, KeyArgs, LuksType, PbkdfType};
+use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
 use crate::secret_input::{confirmed_in_capitals, new_passphrase};
 use crate::signature::Contents;
@@ -94,6 +95,9 @@ impl Request {
         }
         if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
             return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
+        }
+        if !args.key_size.is_multiple_of(8) {
+            return Err(CliError::usage("--key-size must be a multiple of 8 bits"));
         }
         let data_offset = match args.offset {
             None => None,
@@ -286,7 +290,10 @@ fn confirm(
     let device = header.unwrap_or(image);
     let path = device.path.display();
     let contents = device.contents();
-    let question = if device.created() {
+    let question = if device.created() && header.is_some() {
+        let image = image.path.display();
+        format!("This creates {path} as the detached {version} header of {image}.")
+    } else if device.created() {
         format!(
             "This creates {path}, {}, as a {version} volume.",
             human(device.size)
@@ -319,7 +326,9 @@ fn confirm(
     ))
 }
 
+/// Writes the header, whole: signals wait until it is done.
 fn write(formatted: &Formatted, image: &Place, header: Option<&Place>) -> Result<(), CliError> {
+    defer_signals()?;
     let device = header.unwrap_or(image);
     let size = device.size.max(formatted.plan.end());
     let created;

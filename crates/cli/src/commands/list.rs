@@ -8,10 +8,11 @@ use crate::runtime::RuntimeDir;
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
+    runtime.check_if_there()?;
     let mut open: Vec<Status> = Vec::new();
     for name in runtime.names() {
         // One that closes while we ask is not open any more.
-        if let Some(client) = find(&runtime, &name)?
+        if let Ok(Some(client)) = find(&runtime, &name)
             && let Ok(status) = status::ask(client)
         {
             open.push(status);

@@ -12,14 +12,17 @@ pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod test_passphrase;
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use crate::error::CliError;
 
-/// Writes to standard output; a reader that has gone away is not an error.
+/// Writes to standard output, past the standard library's buffer, which would keep a key that is
+/// printed on the heap. A reader that has gone away is not an error.
 fn print(text: &[u8]) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
+    let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    match out.and_then(|mut out| out.write_all(text)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::io("write to standard output", &error))
         }

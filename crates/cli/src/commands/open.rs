@@ -17,19 +17,16 @@ use crate::control::find;
 use crate::daemon::Daemon;
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
-use crate::secret_input::read_up_to;
+use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
-use crate::unlock::{is_of_type, read_luks, unlock};
+use crate::unlock::{check_type, read_luks, unlock};
 
 pub(crate) const NOT_LOCKED: &str = "not every key is locked in memory and may reach swap; raise \
                                      the limit (ulimit -l), or encrypt the swap space";
 
-/// Largest table that is read, in bytes.
-const TABLE_MAX: usize = 1 << 20;
-
 pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
-        return super::test_passphrase::run(&as_test(args));
+        return super::test_passphrase::check(&as_test(args), args.r#type);
     }
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
@@ -100,7 +97,10 @@ fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
     // The lock comes first: who will be refused is not asked for a passphrase.
     let data = Arc::new(FileBackend::open(&image, access)?);
     let detached = match &args.header {
-        Some(path) => Some(FileBackend::open_shared(path, Access::ReadOnly)?),
+        Some(path) => {
+            let path = absolute(path)?;
+            Some(FileBackend::open_shared(&path, Access::ReadOnly)?)
+        }
         None => None,
     };
     let placement = match detached {
@@ -109,7 +109,7 @@ fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
     };
     let header = detached.as_ref().unwrap_or(&data);
     let luks = read_luks(header)?;
-    check_type(&luks, args, header)?;
+    check_type(&luks, args.r#type, header)?;
     let shown = args.image.display().to_string();
     let key = &args.key;
     let unlocked = unlock(&luks, header, &shown, args.key_slot, key, args.tries)?;
@@ -153,20 +153,6 @@ fn repair(header: &FileBackend) {
     }
 }
 
-fn check_type(luks: &LuksDevice, args: &OpenArgs, header: &FileBackend) -> Result<(), CliError> {
-    if is_of_type(luks.header(), args.r#type) {
-        return Ok(());
-    }
-    Err(CliError::new(
-        Exit::WrongDevice,
-        format!(
-            "{} has a LUKS{} header, not the type that --type asks for",
-            header.path().display(),
-            luks.header().version()
-        ),
-    ))
-}
-
 fn from_table(file: &Path, readonly: bool) -> Result<(Volume, Origin), CliError> {
     let text = read_table(file)?;
     let text = std::str::from_utf8(text.expose())
@@ -191,12 +177,12 @@ fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
         )
     };
     let mut from: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(io::stdin())
+        Box::new(standard_input()?)
     } else {
         Box::new(File::open(file).map_err(fail)?)
     };
     // One byte more, so that a longer one is refused and not cut.
-    read_up_to(&mut from, TABLE_MAX + 1).map_err(fail)
+    read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)
 }
 
 fn access(readonly: bool) -> Access {

@@ -1,12 +1,18 @@
 //! `scrim test-passphrase IMAGE`.
 
 use super::note;
-use crate::args::TestArgs;
+use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
-use crate::unlock::{read_header, unlock};
+use crate::unlock::{check_type, read_header, unlock};
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
+    check(args, LuksType::Luks)
+}
+
+/// Checks the passphrase of a header of the `wanted` version.
+pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     let (backend, luks) = read_header(&args.on)?;
+    check_type(&luks, wanted, &backend)?;
     let image = args.on.header_path().display().to_string();
     let unlocked = unlock(
         &luks,

@@ -1,17 +1,21 @@
 //! The asking side.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use scrim_sys::memory::SecretBytes;
 
-use super::{ANSWER_MAX, REQUEST_MAX, Request, read_line};
+use super::{ANSWER_MAX, Request};
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
 
-/// Longest wait for an answer: closing flushes to the disk first.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest wait for an answer, but to a request to close: that flushes to the disk first, which
+/// takes what it takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest first line of an answer, in bytes.
+const HEAD_MAX: u64 = 64;
 
 /// A connection to the process that serves a volume.
 pub(crate) struct Client {
@@ -21,6 +25,7 @@ pub(crate) struct Client {
 
 /// Connects to an open volume; `None` when no volume of this name is open.
 pub(crate) fn find(runtime: &RuntimeDir, name: &VolumeName) -> Result<Option<Client>, CliError> {
+    runtime.check_if_there()?;
     match UnixStream::connect(runtime.control_socket(name)) {
         Ok(stream) => Ok(Some(Client {
             name: name.clone(),
@@ -65,12 +70,18 @@ impl Client {
             )
         };
         let mut stream = self.stream;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+        let patience = match request {
+            Request::Close | Request::CloseForced => None,
+            _ => Some(PATIENCE),
+        };
+        stream.set_read_timeout(patience).map_err(fail)?;
         stream
             .write_all(request.to_line().as_bytes())
             .map_err(fail)?;
         let mut stream = BufReader::with_capacity(1, stream);
-        let head = read_line(&mut stream, REQUEST_MAX).map_err(fail)?;
+        let mut head = String::new();
+        let mut start = (&mut stream).take(HEAD_MAX);
+        start.read_line(&mut head).map_err(fail)?;
         let (exit, len) = parse_head(&head).ok_or_else(|| {
             CliError::new(
                 Exit::WrongDevice,

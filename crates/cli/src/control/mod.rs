@@ -7,15 +7,13 @@
 mod client;
 mod server;
 
-use std::io::{self, BufRead, Read};
-
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{Client, find};
 pub(crate) use server::{Answer, ControlSocket};
 
 /// Longest request line, in bytes.
-const REQUEST_MAX: u64 = 64;
+const REQUEST_MAX: usize = 64;
 /// Longest answer, in bytes: a table of the largest size that is read.
 const ANSWER_MAX: usize = 2 << 20;
 
@@ -48,13 +46,6 @@ impl Request {
         let found = REQUESTS.iter().find(|(_, name)| *name == word);
         found.map(|(request, _)| *request)
     }
-}
-
-/// One line of at most `max` bytes.
-fn read_line(from: &mut impl BufRead, max: u64) -> io::Result<String> {
-    let mut line = String::new();
-    from.take(max).read_line(&mut line)?;
-    Ok(line)
 }
 
 /// What `status` tells.
@@ -120,7 +111,7 @@ mod tests {
     fn requests_are_read_as_they_are_written() {
         for (request, _) in REQUESTS {
             assert_eq!(Request::from_line(&request.to_line()), Some(request));
-            assert!(request.to_line().len() as u64 <= REQUEST_MAX);
+            assert!(request.to_line().len() <= REQUEST_MAX);
         }
         for line in ["", "\n", "scrim 1 status", "scrim 2 status\n", "scrim 1 \n"] {
             assert_eq!(Request::from_line(line), None);

@@ -1,6 +1,6 @@
 //! The answering side: one request at a time, between waits for signals.
 
-use std::io::{BufReader, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -11,11 +11,13 @@ use rustix::net::{SocketFlags, accept_with};
 use scrim_export::nbd::{Address, Listener};
 use scrim_sys::memory::SecretBytes;
 
-use super::{REQUEST_MAX, Request, read_line};
+use super::{REQUEST_MAX, Request};
 use crate::error::CliError;
 
-/// How long a client may take for its one line or to take its answer.
+/// How long a client may take to send its one line, and to take each part of its answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait after a client could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What to send back.
 pub(crate) type Answer = Result<SecretBytes, CliError>;
@@ -49,6 +51,8 @@ impl ControlSocket {
                 return None;
             }
             let Ok(stream) = accept_with(&self.0, SocketFlags::CLOEXEC) else {
+                // Out of descriptors, perhaps: they come back when a client goes.
+                std::thread::sleep(PAUSE);
                 continue;
             };
             // A client that does not keep to the rules is left; it harms nobody else.
@@ -73,8 +77,10 @@ impl Caller {
         if !is_ours(&stream) {
             return None;
         }
-        let line = read_line(&mut BufReader::new(&stream), REQUEST_MAX).ok()?;
-        let request = Request::from_line(&line)?;
+        // A request comes in one piece or not at all, so that nobody holds up the others.
+        let mut line = [0; REQUEST_MAX];
+        let len = (&stream).read(&mut line).ok()?;
+        let request = Request::from_line(std::str::from_utf8(&line[..len]).ok()?)?;
         Some((Self(stream), request))
     }
 

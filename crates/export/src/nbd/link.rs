@@ -16,7 +16,7 @@ use super::limits;
 use super::meter::Meter;
 use super::status::ProtocolError;
 use super::stop::Stop;
-use super::wait::{Seats, Window};
+use super::wait::{self, Seats, Window};
 
 /// Why a connection ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,11 +156,11 @@ impl Link {
         let Some(_seat) = seats.take() else {
             return Ok(false);
         };
-        let mut now = start;
         loop {
-            let offered = now;
+            wait::pause();
+            let offered = Instant::now();
             std::thread::yield_now();
-            now = Instant::now();
+            let now = Instant::now();
             let go_on = self.window.offered(offered, now);
             if self.try_receive()? {
                 return Ok(true);

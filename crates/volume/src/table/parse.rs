@@ -9,9 +9,6 @@ use scrim_sys::memory::SecretBytes;
 
 use super::{CryptOptions, CryptTable, CryptTarget, Line, LinearTarget, Target};
 
-/// Most bytes that a table may have.
-const TABLE_MAX: usize = 1 << 20;
-
 /// The largest mapping, in 512-byte units: its size in bytes fits an `i64`, as file offsets must.
 const SECTORS_MAX: u64 = (i64::MAX as u64) / 512;
 
@@ -19,12 +16,15 @@ const SECTORS_MAX: u64 = (i64::MAX as u64) / 512;
 const KEY_MAX: usize = 128;
 
 impl CryptTable {
+    /// Most bytes that a table's text may have.
+    pub const TEXT_MAX: usize = 1 << 20;
+
     /// Reads a table, one line per target.
     ///
     /// # Errors
     /// What is wrong with which line; never a part of a key.
     pub fn parse(text: &str) -> Result<Self, TableError> {
-        if text.len() > TABLE_MAX {
+        if text.len() > Self::TEXT_MAX {
             return Err(TableError::new(0, Problem::TooLong));
         }
         let mut lines = Vec::new();
@@ -288,7 +288,11 @@ impl fmt::Display for TableError {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong => write!(f, "it is longer than {TABLE_MAX} bytes; give a table only"),
+            Self::TooLong => write!(
+                f,
+                "it is longer than {} bytes; give a table only",
+                CryptTable::TEXT_MAX
+            ),
             Self::Empty => write!(
                 f,
                 "it has no line; write one as `dmsetup table --showkeys` prints it"

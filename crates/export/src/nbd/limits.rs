@@ -45,6 +45,10 @@ pub const SEND_AT: usize = 64 << 10;
 /// Piece, in bytes, in which data larger than this moves between socket and volume.
 pub const PIECE: usize = 128 << 10;
 
+/// Memory, in bytes, for all long reads together of clients without structured replies, which need
+/// memory of their own. A read for which none is left is answered with `NBD_ENOMEM`.
+pub const READS_APART: usize = 256 << 20;
+
 /// Socket send buffer asked of the kernel, bytes (it may give less): lets the client read one piece
 /// while the next is decrypted.
 pub const SOCKET_BUFFER: usize = 1 << 20;

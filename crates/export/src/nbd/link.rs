@@ -12,11 +12,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use scrim_sys::memory::DataBuffer;
 
+use super::budget::Budget;
 use super::limits;
 use super::meter::Meter;
 use super::status::ProtocolError;
 use super::stop::Stop;
-use super::wait::{self, Seats, Window};
+use super::wait::{self, Window};
 
 /// Why a connection ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(super) enum Wait {
 pub(super) struct Link {
     socket: Arc<OwnedFd>,
     stop: Arc<Stop>,
-    seats: Arc<Seats>,
+    seats: Arc<Budget>,
     meter: Arc<Meter>,
     window: Window,
     pub(super) inbox: Inbox,
@@ -63,7 +64,7 @@ impl Link {
     pub(super) fn new(
         socket: Arc<OwnedFd>,
         stop: Arc<Stop>,
-        seats: Arc<Seats>,
+        seats: Arc<Budget>,
         meter: Arc<Meter>,
     ) -> Self {
         Self {
@@ -153,7 +154,7 @@ impl Link {
             return Ok(false);
         }
         let seats = Arc::clone(&self.seats);
-        let Some(_seat) = seats.take() else {
+        let Some(_seat) = seats.take(1) else {
             return Ok(false);
         };
         loop {

@@ -11,6 +11,7 @@
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
 mod address;
+mod budget;
 mod export;
 pub mod limits;
 mod link;

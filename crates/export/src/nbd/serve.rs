@@ -16,6 +16,7 @@
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
+use super::budget::Budget;
 use super::limits;
 use super::link::{End, Link, Wait};
 use super::meter::Kind;
@@ -34,6 +35,8 @@ pub(super) struct Transmission<'a> {
     pub(super) volume: &'a Volume,
     pub(super) terms: Terms,
     pub(super) entry: &'a Entry,
+    /// Memory for long reads, of all connections.
+    pub(super) reads_apart: &'a Budget,
 }
 
 /// Why a request failed: what the client is told, and what the journal.
@@ -165,7 +168,16 @@ impl Transmission<'_> {
 
     /// A long read for a client without structured replies.
     fn read_apart(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
-        let mut data = DataBuffer::zeroed(range.len as usize);
+        let len = range.len as usize;
+        let allowance = self.reads_apart.take(len);
+        let buffer = allowance.as_ref().and_then(|_| DataBuffer::try_zeroed(len));
+        let Some(mut data) = buffer else {
+            let failure = Failure {
+                error: WireError::NoMem,
+                reason: format!("no memory is left for a read of {len} bytes"),
+            };
+            return self.fail(cookie, Kind::Read, failure, None);
+        };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
             return self.fail(cookie, Kind::Read, error.into(), None);
         }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::Address;
+use super::budget::Budget;
 use super::export::Export;
 use super::limits;
 use super::link::{End, Link};
@@ -21,7 +22,7 @@ use super::registry::{Entry, Registry};
 use super::serve::Transmission;
 use super::status::{Incident, Peer, Status};
 use super::stop::Stop;
-use super::wait::Seats;
+use super::wait::seats;
 
 /// What a server limits, for those who want less than [`limits`] allows.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,8 @@ struct Shared {
     limits: Limits,
     registry: Arc<Registry>,
     stop: Arc<Stop>,
-    seats: Arc<Seats>,
+    seats: Arc<Budget>,
+    reads_apart: Budget,
 }
 
 /// How a server ended.
@@ -84,7 +86,8 @@ impl Server {
             limits,
             registry: Arc::new(Registry::default()),
             stop: Arc::new(Stop::new().map_err(StartError::System)?),
-            seats: Arc::new(Seats::for_this_machine()),
+            seats: Arc::new(seats()),
+            reads_apart: Budget::new(limits::READS_APART),
         });
         let addresses = listeners.iter().map(|l| l.address().clone()).collect();
         let acceptor = {
@@ -289,6 +292,7 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, entry: &Entry) -> End {
         volume: &export.volume,
         terms,
         entry,
+        reads_apart: &shared.reads_apart,
     };
     transmission.run()
 }

@@ -13,9 +13,9 @@
 //!   given the processor as soon as it is woken, and one that waits for its turn is not.
 //! - At most half of the processors poll at a time for one server.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::budget::Budget;
 use super::limits;
 
 /// The shortest window above zero.
@@ -96,35 +96,10 @@ pub(super) fn pause() {
 
 const PAUSES: u32 = 64;
 
-/// The right to poll, for as many connections at a time as there are seats.
-#[derive(Debug)]
-pub(super) struct Seats(AtomicUsize);
-
-impl Seats {
-    /// Seats for half of the processors this process may use, at least one.
-    pub(super) fn for_this_machine() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(AtomicUsize::new((processors / 2).max(1)))
-    }
-
-    /// A seat, if one is free.
-    pub(super) fn take(&self) -> Option<Seat<'_>> {
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
-                free.checked_sub(1)
-            })
-            .ok()
-            .map(|_| Seat(self))
-    }
-}
-
-/// A taken seat; free again when dropped.
-pub(super) struct Seat<'a>(&'a Seats);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
-    }
+/// Connections that may poll at a time: half of the processors this process may use, at least one.
+pub(super) fn seats() -> Budget {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Budget::new((processors / 2).max(1))
 }
 
 #[cfg(test)]
@@ -174,16 +149,5 @@ mod tests {
             window.closed_for, CLOSED.0,
             "after a quiet time, from the beginning"
         );
-    }
-
-    #[test]
-    fn seats_are_limited_and_come_back() {
-        let seats = Seats(AtomicUsize::new(2));
-        let first = seats.take();
-        let second = seats.take();
-        assert!(first.is_some() && second.is_some());
-        assert!(seats.take().is_none());
-        drop(first);
-        assert!(seats.take().is_some());
     }
 }

@@ -132,6 +132,8 @@ pub(crate) enum WireError {
     Perm = 1,
     /// `NBD_EIO`
     Io = 5,
+    /// `NBD_ENOMEM`
+    NoMem = 12,
     /// `NBD_EINVAL`
     Inval = 22,
     /// `NBD_ENOSPC`

@@ -139,6 +139,14 @@ impl DataBuffer {
             len,
         }
     }
+
+    /// As [`DataBuffer::zeroed`], or `None` where there is no memory: for lengths that others
+    /// choose.
+    #[must_use]
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let pages = Pages::try_map(len, Lock::IfRoom)?;
+        Some(Self { pages, len })
+    }
 }
 
 impl Deref for DataBuffer {

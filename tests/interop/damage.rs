@@ -243,7 +243,7 @@ fn an_image_cut_anywhere_is_refused_or_serves_what_is_left() {
             let whole = left > 0 && left.is_multiple_of(case.sector);
             match patient.after(|file| file.set_len(length as u64).unwrap()) {
                 Outcome::Refused(code, said) => {
-                    assert_eq!(code, 4, "{length}: {said}");
+                    assert!([1, 4].contains(&code), "{length}: {said}");
                     assert!(!whole, "{length}: {said}");
                 }
                 Outcome::Opened(served, _) => {

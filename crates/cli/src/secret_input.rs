@@ -214,8 +214,9 @@ fn prompt(question: &str) -> Result<SecretBytes, CliError> {
         .write(true)
         .open("/dev/tty")
         .map_err(fail)?;
-    terminal.write_all(question.as_bytes()).map_err(fail)?;
+    // Silence first: whoever sees the question may type at once.
     let silence = Silence::start(&terminal).map_err(fail)?;
+    (&terminal).write_all(question.as_bytes()).map_err(fail)?;
     let line = read_typed(&mut &terminal);
     drop(silence);
     terminal.write_all(b"\n").map_err(fail)?;

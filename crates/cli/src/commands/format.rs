@@ -1,5 +1,6 @@
 //! `scrim format IMAGE`.
 
+use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_crypt::{CipherSpec, SectorSize};
 use scrim_luks::kdf::{
-    Argon2Cost, Argon2Kind, DIGEST_TIME, Hash, Kdf, MachineLimits, calibrate_argon2,
+    Argon2Cost, Argon2Kind, DIGEST_TIME, Hash, Kdf, KdfError, MachineLimits, calibrate_argon2,
     calibrate_pbkdf2,
 };
 use scrim_luks::{Formatted, Layout, NewKeyslot, Placement, VolumeKey, luks1, luks2};
@@ -179,7 +180,13 @@ impl Request {
             };
             luks2::format(&spec, key, passphrase)
         };
-        formatted.map_err(|error| CliError::usage(format!("{}: {error}", device.path.display())))
+        formatted.map_err(|error| {
+            let message = format!("{}: {error}", device.path.display());
+            match memory_refused(&error) {
+                true => CliError::new(Exit::OutOfMemory, message),
+                false => CliError::usage(message),
+            }
+        })
     }
 
     /// The key derivation: as asked, or measured on this machine.
@@ -326,34 +333,60 @@ fn confirm(
     ))
 }
 
-/// Writes the header, whole: signals wait until it is done.
+/// Writes the header, whole: signals wait until it is done. What was made for it goes again when it
+/// cannot be finished: half a volume is of no use to anybody.
 fn write(formatted: &Formatted, image: &Place, header: Option<&Place>) -> Result<(), CliError> {
     defer_signals()?;
-    let device = header.unwrap_or(image);
-    let size = device.size.max(formatted.plan.end());
-    let created;
-    let backend = match &device.backend {
-        Some(backend) => backend,
-        None => {
-            created = FileBackend::create(&device.path, size)?;
-            &created
-        }
+    let end = formatted.plan.end();
+    let mut made = Vec::new();
+    let written = match header {
+        // The data's file comes first: without it no header is touched.
+        Some(header) => image
+            .create(image.size, &mut made)
+            .and_then(|_| header.write(formatted, end, &mut made)),
+        None => image.write(formatted, image.size.max(end), &mut made),
     };
-    let written = backend
-        .reserve(formatted.plan.end())
-        .map_err(CliError::from)
-        .and_then(|()| Ok(LuksDevice::write(&formatted.plan, backend)?))
-        .and_then(|()| match (header, &image.backend) {
-            (Some(_), None) => FileBackend::create(&image.path, image.size)
-                .map(drop)
-                .map_err(CliError::from),
-            _ => Ok(()),
-        });
-    if written.is_err() && device.created() {
-        // Half a volume is of no use to anybody.
-        let _ = std::fs::remove_file(&device.path);
+    if written.is_err() {
+        for path in made {
+            let _ = std::fs::remove_file(path);
+        }
     }
     written
+}
+
+impl Place {
+    /// Makes the file if it does not exist; notes that it did.
+    fn create(&self, size: u64, made: &mut Vec<PathBuf>) -> Result<Option<FileBackend>, CliError> {
+        if self.backend.is_some() {
+            return Ok(None);
+        }
+        let backend = FileBackend::create(&self.path, size)?;
+        made.push(self.path.clone());
+        Ok(Some(backend))
+    }
+
+    fn write(
+        &self,
+        formatted: &Formatted,
+        size: u64,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<(), CliError> {
+        let created = self.create(size, made)?;
+        if let Some(backend) = created.as_ref().or(self.backend.as_ref()) {
+            backend.reserve(formatted.plan.end())?;
+            LuksDevice::write(&formatted.plan, backend)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error comes of too little memory for the key derivation.
+fn memory_refused(error: &(dyn Error + 'static)) -> bool {
+    let refused = matches!(
+        error.downcast_ref(),
+        Some(KdfError::Memory { .. } | KdfError::MemoryRefused { .. })
+    );
+    refused || error.source().is_some_and(memory_refused)
 }
 
 /// A size for people, in binary units.

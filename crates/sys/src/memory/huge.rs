@@ -9,7 +9,7 @@ use super::pages::{Lock, PAGE, Pages};
 
 /// A slice of plain values on memory that the kernel is asked to back with huge pages: page faults
 /// and TLB misses are most of what Argon2 with 1 GiB costs otherwise. Unlocked (it would not fit any
-/// limit), undumpable, wiped at the end by returning it to the kernel.
+/// limit), undumpable, and returned to the kernel, which clears it, at the end.
 pub struct HugeSlice<T> {
     values: NonNull<T>,
     len: usize,

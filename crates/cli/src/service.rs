@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scrim_export::nbd::{Address, BindError, Export, Limits, Listener, Server, StartError};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
@@ -17,6 +17,9 @@ use crate::runtime::VolumeName;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// How long a client that has gone may take to be seen to have gone, on a busy machine.
+const DEPARTURE: Duration = Duration::from_secs(1);
 
 /// Where a volume came from.
 pub(crate) struct Origin {
@@ -119,13 +122,26 @@ impl OpenVolume {
     /// The answer to a request; `None` to one that closes the volume.
     fn answer(&self, request: Request) -> Option<Answer> {
         let table = |keys| Ok(self.volume.table().to_text(keys));
-        match (request, self.server.clients()) {
-            (Request::Status, _) => Some(self.status()),
-            (Request::Table, _) => Some(table(Keys::Masked)),
-            (Request::TableWithKeys, _) => Some(table(Keys::Shown)),
-            (Request::Close, 0) | (Request::CloseForced, _) => None,
-            (Request::Close, clients) => Some(Err(self.in_use(clients))),
+        match request {
+            Request::Status => Some(self.status()),
+            Request::Table => Some(table(Keys::Masked)),
+            Request::TableWithKeys => Some(table(Keys::Shown)),
+            Request::CloseForced => None,
+            Request::Close => match self.clients_after_a_moment() {
+                0 => None,
+                clients => Some(Err(self.in_use(clients))),
+            },
         }
+    }
+
+    /// The clients that are connected, and stay so: one that has just ended, as the command before
+    /// in a script, may not have been seen to go.
+    fn clients_after_a_moment(&self) -> usize {
+        let moment_ends = Instant::now() + DEPARTURE;
+        while self.server.clients() > 0 && Instant::now() < moment_ends {
+            std::thread::sleep(DEPARTURE / 200);
+        }
+        self.server.clients()
     }
 
     fn in_use(&self, clients: usize) -> CliError {

@@ -22,6 +22,8 @@ use crate::error::{CliError, Exit};
 use crate::secret_input::{confirmed_in_capitals, new_passphrase};
 use crate::signature::Contents;
 
+/// Fewest iterations of a digest, as in cryptsetup.
+const LEAST_ITERATIONS: u32 = 1000;
 /// Bytes of the volume key's digest.
 const DIGEST_LEN: usize = 32;
 
@@ -144,7 +146,11 @@ impl Request {
         };
         let limits = MachineLimits::read();
         let kdf = self.kdf(args, &limits)?;
-        let digest_iterations = calibrate_pbkdf2(self.hash, DIGEST_LEN, DIGEST_TIME)?;
+        // As cryptsetup: whoever forces the cost wants nothing measured.
+        let digest_iterations = match args.pbkdf_force_iterations {
+            Some(_) => LEAST_ITERATIONS,
+            None => calibrate_pbkdf2(self.hash, DIGEST_LEN, DIGEST_TIME)?,
+        };
         let formatted = if self.luks1 {
             let Kdf::Pbkdf2 { iterations, .. } = kdf else {
                 return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));

@@ -9,8 +9,9 @@
 //!   later: the rule by which KVM polls for a halted guest. An idle client costs nothing.
 //! - Between looks the processor is offered to other threads, so that a client on the same
 //!   processor can go on. Where another program takes the offer, for a whole slice of time, the
-//!   machine is busy: then the window stays closed for a while, because a thread that sleeps is
-//!   given the processor as soon as it is woken, and one that waits for its turn is not.
+//!   machine is busy: then the window stays closed for a multiple of that time, because a thread
+//!   that sleeps is given the processor as soon as it is woken, and one that waits for its turn is
+//!   not.
 //! - At most half of the processors poll at a time for one server.
 
 use std::time::{Duration, Instant};
@@ -24,8 +25,12 @@ const FIRST: Duration = Duration::from_micros(10);
 /// A yielded processor that comes back later than this was used by somebody else than the client.
 const SLICE: Duration = Duration::from_micros(40);
 
-/// How long the window stays closed on a busy machine: the first time, and at most.
-const CLOSED: (Duration, Duration) = (Duration::from_millis(4), Duration::from_secs(1));
+/// How many times as long as the processor was lost the window stays closed: so polling loses at
+/// most this part of the time to others.
+const CLOSED_FACTOR: u32 = 32;
+
+/// The longest time that the window stays closed.
+const CLOSED_MAX: Duration = Duration::from_secs(1);
 
 /// The window of one connection.
 #[derive(Debug)]
@@ -33,8 +38,6 @@ pub(super) struct Window {
     length: Duration,
     /// Not to be opened before.
     closed_until: Instant,
-    /// For how long it was closed last.
-    closed_for: Duration,
 }
 
 impl Window {
@@ -42,7 +45,6 @@ impl Window {
         Self {
             length: Duration::ZERO,
             closed_until: now,
-            closed_for: Duration::ZERO,
         }
     }
 
@@ -72,17 +74,11 @@ impl Window {
     /// Learns that the processor, offered at `offered`, came back at `now`; whether it is still
     /// right to poll.
     pub(super) fn offered(&mut self, offered: Instant, now: Instant) -> bool {
-        if now.saturating_duration_since(offered) <= SLICE {
-            return true;
+        let lost = now.saturating_duration_since(offered);
+        if lost > SLICE {
+            self.closed_until = now + lost.saturating_mul(CLOSED_FACTOR).min(CLOSED_MAX);
         }
-        let quiet = now.saturating_duration_since(self.closed_until);
-        self.closed_for = if quiet < self.closed_for {
-            (self.closed_for * 2).min(CLOSED.1)
-        } else {
-            CLOSED.0
-        };
-        self.closed_until = now + self.closed_for;
-        false
+        lost <= SLICE
     }
 }
 
@@ -126,28 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_closes_the_window_longer_and_longer() {
-        let mut now = Instant::now();
+    fn a_busy_machine_closes_the_window_for_a_while() {
+        let now = Instant::now();
         let mut window = Window::new(now);
         window.learn(limits::POLL);
         assert!(window.offered(now, now + SLICE));
         assert_eq!(window.length(now), FIRST);
-        let mut lengths = Vec::new();
-        for _ in 0..12 {
-            let back = now + SLICE * 2;
-            assert!(!window.offered(now, back));
-            assert_eq!(window.length(back), Duration::ZERO);
-            lengths.push(window.closed_until - back);
-            now = window.closed_until;
-            assert_eq!(window.length(now), FIRST, "tried again");
-        }
-        assert_eq!(lengths[..3], [CLOSED.0, CLOSED.0 * 2, CLOSED.0 * 4]);
-        assert_eq!(lengths.last(), Some(&CLOSED.1));
-        now += CLOSED.1 * 2;
-        assert!(!window.offered(now, now + SLICE * 2));
-        assert_eq!(
-            window.closed_for, CLOSED.0,
-            "after a quiet time, from the beginning"
-        );
+        let back = now + SLICE * 2;
+        assert!(!window.offered(now, back));
+        assert_eq!(window.length(back), Duration::ZERO);
+        let open = back + SLICE * 2 * CLOSED_FACTOR;
+        assert_eq!(window.length(open), FIRST, "tried again");
+        let back = open + Duration::from_secs(60);
+        assert!(!window.offered(open, back));
+        assert_eq!(window.length(back + CLOSED_MAX), FIRST, "not for ever");
     }
 }

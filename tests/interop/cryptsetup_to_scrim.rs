@@ -55,8 +55,8 @@ fn ivs_hold_beyond_two_tib() {
         assert!(done, "{said}");
         place.close("large");
         image.dump_volume_key();
-        let args = format!("decrypt disk.img 16777216 {AT} 4096 512 {iv} volume-key");
-        let plaintext = place.script("xts.py", args.split(' '), b"");
+        let args = format!("decrypt disk.img 16777216 {AT} 4096 512 aes-xts-{iv} volume-key");
+        let plaintext = place.script("sectors.py", args.split(' '), b"");
         assert_same(&plaintext, &[0x5a; 4096], iv);
     }
 }
@@ -256,11 +256,12 @@ fn other_ciphers_are_refused_by_name() {
     let image = Image::made_by_cryptsetup(USUAL);
     let place = &image.place;
     for (options, name) in [
-        ("--cipher aes-cbc-essiv:sha256 --key-size 256", "cbc"),
-        ("--cipher aes-ctr-plain64 --key-size 256", "ctr"),
+        ("--cipher aes-cbc-essiv:md5 --key-size 256", "md5"),
+        ("--cipher aes-ctr-eboiv --key-size 256", "eboiv"),
+        ("--cipher aes-xts-eboiv --key-size 256", "aes-xts-eboiv"),
         (
-            "--type luks1 --cipher aes-cbc-plain64 --key-size 128",
-            "cbc",
+            "--type luks1 --cipher aes-ctr-benbi --key-size 128",
+            "aes-ctr-benbi",
         ),
     ] {
         place.cryptsetup(&format!(
@@ -272,10 +273,7 @@ fn other_ciphers_are_refused_by_name() {
         let output = place.run_with_input("scrim", args, b"");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(
-            said.contains(name) && said.contains("not supported"),
-            "{said}"
-        );
+        assert!(said.contains(name), "{said}");
     }
 }
 

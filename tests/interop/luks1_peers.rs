@@ -1,7 +1,7 @@
 //! LUKS1 has other users: qemu's block driver and nbdkit's filter read and write the same payload.
 
 use crate::support::{Place, assert_same, have, noise};
-use crate::volume::{Image, LUKS1, PAYLOAD};
+use crate::volume::{Case, Image, LUKS1, PAYLOAD};
 
 const QEMU: [&str; 4] = ["cryptsetup", "nbdcopy", "qemu-img", "qemu-io"];
 const NBDKIT: [&str; 3] = ["cryptsetup", "nbdcopy", "nbdkit"];
@@ -35,9 +35,20 @@ fn with_nbdkit(place: &Place, command: &str) {
     place.run("nbdkit", args.concat());
 }
 
-/// All of [`LUKS1`] whose header is where the peers look for it, from either maker.
-fn images() -> Vec<Image> {
-    let cases = || LUKS1.into_iter().filter(|case| !case.detached);
+/// All of [`LUKS1`] whose header is where the peers look for it, and the older ciphers that they
+/// know too, from either maker.
+fn images(ciphers: &[(&'static str, u32)]) -> Vec<Image> {
+    let older = ciphers.iter().map(|&(cipher, key_bits)| Case {
+        cipher,
+        key_bits,
+        ..LUKS1[0]
+    });
+    let cases: Vec<_> = LUKS1
+        .into_iter()
+        .filter(|case| !case.detached)
+        .chain(older)
+        .collect();
+    let cases = || cases.iter().copied();
     let ours = cases().map(Image::made_by_scrim);
     let theirs = cases().map(Image::made_by_cryptsetup);
     ours.chain(theirs).collect()
@@ -48,7 +59,13 @@ fn qemu_reads_and_writes_the_same_payload() {
     if !have(&QEMU) {
         return;
     }
-    for (seed, image) in (1..).zip(images()) {
+    let ciphers = [
+        ("aes-cbc-essiv:sha256", 256),
+        ("aes-cbc-plain64", 256),
+        ("aes-cbc-plain", 128),
+        ("aes-ctr-plain64", 256),
+    ];
+    for (seed, image) in (1..).zip(images(&ciphers)) {
         let what = format!("{:?}", image.case);
         let written = image.fill_with_noise(seed);
         assert_same(&qemu_reads(&image.place), &written, &what);
@@ -82,7 +99,7 @@ fn nbdkit_reads_and_writes_the_same_payload() {
     if !have(&NBDKIT) {
         return;
     }
-    for (seed, image) in (1..).zip(images()) {
+    for (seed, image) in (1..).zip(images(&[("aes-cbc-plain64", 128)])) {
         let what = format!("{:?}", image.case);
         let place = &image.place;
         let written = image.fill_with_noise(seed);

@@ -1,5 +1,5 @@
 //! Scrim against real programs: cryptsetup, qemu, nbdkit, libnbd's tools, fio, e2fsprogs and an
-//! independent implementation of XTS, both ways, on small volumes that are cheap to unlock; and what
+//! independent implementation of the ciphers, both ways, on small volumes that are cheap to unlock; and what
 //! the world does to a volume: damage, full disks, vanished files, signals, other users.
 
 #![allow(
@@ -9,6 +9,7 @@
 )]
 
 mod block_device;
+mod ciphers;
 mod clients;
 mod cryptsetup_to_scrim;
 mod damage;

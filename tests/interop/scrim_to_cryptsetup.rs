@@ -125,8 +125,8 @@ fn rarer_options_are_understood_alike() {
         assert!(image.cryptsetup_accepts("key"), "{options}");
         let payload = image.fill_with_noise(4);
         image.dump_volume_key();
-        let args = format!("decrypt disk.img {start} 0 {PAYLOAD} {sector} {iv} volume-key");
-        let decrypted = place.script("xts.py", args.split(' '), b"");
+        let args = format!("decrypt disk.img {start} 0 {PAYLOAD} {sector} aes-xts-{iv} volume-key");
+        let decrypted = place.script("sectors.py", args.split(' '), b"");
         assert_same(&decrypted, &payload, options);
         let shown = place.cryptsetup("luksDump disk.img");
         assert_eq!(place.scrim(["dump", "disk.img"]), shown, "{options}");

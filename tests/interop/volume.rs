@@ -19,6 +19,7 @@ pub(crate) const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) version: u8,
+    pub(crate) cipher: &'static str,
     pub(crate) key_bits: u32,
     pub(crate) sector: usize,
     pub(crate) detached: bool,
@@ -34,6 +35,7 @@ const fn case(
 ) -> Case {
     Case {
         version,
+        cipher: "aes-xts-plain64",
         key_bits,
         sector,
         detached,
@@ -67,12 +69,14 @@ impl Case {
     pub(crate) fn options(&self) -> String {
         let Self {
             version,
+            cipher,
             key_bits,
             sector,
             pbkdf,
             ..
         } = self;
-        let mut options = format!("--type luks{version} --key-size {key_bits} --pbkdf {pbkdf}");
+        let mut options =
+            format!("--type luks{version} --cipher {cipher} --key-size {key_bits} --pbkdf {pbkdf}");
         if *version == 2 {
             options += &format!(" --sector-size {sector}");
         }
@@ -90,6 +94,8 @@ impl Case {
     pub(crate) fn default_offset(&self) -> usize {
         match (self.detached, self.version) {
             (true, _) => 0,
+            // Eight areas of 4000 keys fit 1 MiB up to this size.
+            (false, 1) if self.key_bits <= 192 => 1 << 20,
             (false, 1) => 2 << 20,
             (false, _) => 16 << 20,
         }
@@ -180,20 +186,20 @@ impl Image {
 
     /// The payload decrypted without Scrim, with the volume key that `cryptsetup` dumps.
     pub(crate) fn decrypt_independently(&self) -> Vec<u8> {
-        self.xts("decrypt", b"")
+        self.turn("decrypt", b"")
     }
 
     /// Overwrites the payload without Scrim.
     pub(crate) fn encrypt_independently(&self, bytes: &[u8]) {
-        self.xts("encrypt", bytes);
+        self.turn("encrypt", bytes);
     }
 
-    fn xts(&self, what: &str, input: &[u8]) -> Vec<u8> {
+    fn turn(&self, what: &str, input: &[u8]) -> Vec<u8> {
         self.dump_volume_key();
         let (start, length) = (self.payload_offset(), PAYLOAD);
-        let sector = self.case.sector;
-        let args = format!("{what} disk.img {start} 0 {length} {sector} plain64 volume-key");
-        self.place.script("xts.py", args.split(' '), input)
+        let Case { sector, cipher, .. } = self.case;
+        let args = format!("{what} disk.img {start} 0 {length} {sector} {cipher} volume-key");
+        self.place.script("sectors.py", args.split(' '), input)
     }
 
     /// Has `cryptsetup` write the volume key to `volume-key`; returns it.

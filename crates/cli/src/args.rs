@@ -113,9 +113,9 @@ pub(crate) struct FormatArgs {
     /// Cipher, mode and IV of the data
     #[arg(long, short, default_value = "aes-xts-plain64")]
     pub(crate) cipher: String,
-    /// Size of the volume key in bits (XTS splits it in two)
-    #[arg(long, short = 's', default_value_t = 512, value_name = "BITS")]
-    pub(crate) key_size: u32,
+    /// Size of the volume key in bits (default: 512 for XTS, which splits it in two, or else 256)
+    #[arg(long, short = 's', value_name = "BITS")]
+    pub(crate) key_size: Option<u32>,
     /// Hash of the key slots' anti-forensic splitter, of PBKDF2 and of the key digest
     #[arg(long, default_value = "sha256")]
     pub(crate) hash: String,

@@ -1,9 +1,10 @@
 //! The cipher of a mapping.
 
-use crate::iv::Ivs;
+use crate::iv::{Ivs, Seal};
 use crate::kernels::SectorKernel;
 use crate::registry::{self, Implementation};
 use crate::run::Run;
+use crate::spec::IvMode;
 use crate::{CipherError, CipherSpec, Geometry, IvSector, wipe};
 
 /// An expanded key, with the implementation chosen for it: encrypts and decrypts runs of
@@ -25,13 +26,15 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, wipe};
 pub struct SectorCipher {
     implementation: &'static Implementation,
     kernel: Box<dyn SectorKernel>,
+    /// What encrypts the IVs of ESSIV.
+    essiv: Option<Box<dyn SectorKernel>>,
     spec: CipherSpec,
     geometry: Geometry,
 }
 
 impl SectorCipher {
-    /// Sets up `key`, the whole volume key, with the best implementation that can be used here.
-    /// The caller keeps `key`, and wipes it.
+    /// Sets up `key`, the whole volume key, with the implementation that the specification names,
+    /// or else the best that can be used here. The caller keeps `key`, and wipes it.
     ///
     /// An XTS key is the data key followed by the tweak key. Two equal halves, which weaken XTS,
     /// are accepted, as dm-crypt does outside FIPS mode: the choice belongs to whoever made the
@@ -39,9 +42,14 @@ impl SectorCipher {
     /// LUKS volume has, never comes out so.
     ///
     /// # Errors
-    /// [`CipherError::KeySize`], or [`CipherError::NoDriver`] when all are disabled.
+    /// [`CipherError::KeySize`]; [`CipherError::NoDriver`] when all are disabled, or
+    /// [`CipherError::DriverNotReady`] when the one that is named cannot be used.
     pub fn new(spec: &CipherSpec, key: &[u8], geometry: Geometry) -> Result<Self, CipherError> {
-        Self::set_up(registry::best(spec)?, spec, key, geometry)
+        let implementation = match spec.driver {
+            Some(driver) => registry::by_driver(driver, spec)?,
+            None => registry::best(spec)?,
+        };
+        Self::set_up(implementation, spec, key, geometry)
     }
 
     /// As [`SectorCipher::new`], with the implementation whose driver has this name.
@@ -69,12 +77,24 @@ impl SectorCipher {
                 bytes: key.len(),
             });
         }
-        let kernel = implementation.set_up(key);
-        wipe::stack();
-        let kernel = kernel.ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })?;
+        let expand = |implementation: &Implementation, key: &[u8]| {
+            let kernel = implementation.set_up(key);
+            wipe::stack();
+            kernel.ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })
+        };
+        let kernel = expand(implementation, key)?;
+        let essiv = match spec.essiv {
+            None => None,
+            Some(hash) => {
+                let ecb = registry::ecb_beside(implementation)
+                    .ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })?;
+                Some(expand(ecb, hash.salt(key).expose())?)
+            }
+        };
         Ok(Self {
             implementation,
             kernel,
+            essiv,
             spec: spec.clone(),
             geometry,
         })
@@ -122,8 +142,13 @@ impl SectorCipher {
         self.geometry
     }
 
-    fn ivs(&self, first: IvSector) -> Ivs {
-        Ivs::new(self.spec.iv, first, self.geometry)
+    fn ivs(&self, first: IvSector) -> Ivs<'_> {
+        let ivs = Ivs::new(self.spec.iv, first, self.geometry);
+        match &self.essiv {
+            Some(ecb) => ivs.sealed(Seal::Essiv(&**ecb)),
+            None if self.spec.iv == IvMode::Eboiv => ivs.sealed(Seal::Eboiv(&*self.kernel)),
+            None => ivs,
+        }
     }
 
     fn unit(&self) -> usize {
@@ -172,7 +197,7 @@ mod tests {
 
     #[test]
     fn keys_of_the_wrong_length_are_refused() {
-        for bytes in (0..=129).filter(|bytes| ![32, 64].contains(bytes)) {
+        for bytes in (0..=129).filter(|bytes| ![32, 48, 64].contains(bytes)) {
             let error = SectorCipher::new(&spec(), &vec![0; bytes], geometry()).err();
             let expected = CipherError::KeySize {
                 spec: spec(),
@@ -180,13 +205,27 @@ mod tests {
             };
             assert_eq!(error, Some(expected));
         }
-        let error = SectorCipher::new(&spec(), &[0; 48], geometry())
-            .err()
-            .unwrap();
-        assert_eq!(
-            error.to_string(),
-            "aes-xts-plain64 takes a volume key of 32 or 64 bytes, not of 48"
-        );
+        for (spec, bytes, message) in [
+            (
+                "aes-xts-plain64",
+                16,
+                "aes-xts-plain64 takes a volume key of 32, 48 or 64 bytes, not of 16",
+            ),
+            (
+                "aes-cbc-essiv:sha256",
+                12,
+                "aes-cbc-essiv:sha256 takes a volume key of 16, 24 or 32 bytes, not of 12",
+            ),
+            (
+                "cipher_null-ecb",
+                16,
+                "cipher_null-ecb takes no volume key, not one of 16 bytes",
+            ),
+        ] {
+            let spec = spec.parse().unwrap();
+            let error = SectorCipher::new(&spec, &vec![0; bytes], geometry()).err();
+            assert_eq!(error.unwrap().to_string(), message);
+        }
     }
 
     #[test]
@@ -198,6 +237,35 @@ mod tests {
             "{message}"
         );
         assert!(message.ends_with("xts-aes-portable"), "{message}");
+    }
+
+    #[test]
+    fn a_driver_in_the_specification_is_taken() {
+        for driver in ["xts-aes-portable", "ecb-aes-portable", "ecb-cipher_null"] {
+            let spec: CipherSpec = format!("capi:{driver}-plain64").parse().unwrap();
+            let key = &KEY[..*spec.key_sizes().last().unwrap()];
+            let cipher = SectorCipher::new(&spec, key, geometry()).unwrap();
+            assert_eq!(cipher.implementation().driver, driver);
+            let other = if spec.is_null() {
+                "xts-aes-portable"
+            } else {
+                "ecb-cipher_null"
+            };
+            assert!(SectorCipher::new_with_driver(other, &spec, key, geometry()).is_err());
+        }
+    }
+
+    #[test]
+    fn the_null_cipher_changes_nothing() {
+        let spec: CipherSpec = "cipher_null-ecb".parse().unwrap();
+        let cipher = SectorCipher::new(&spec, &[], geometry()).unwrap();
+        let plain: Vec<u8> = (0..=255).cycle().take(8192).collect();
+        let mut data = vec![0; 8192];
+        cipher.encrypt(IvSector(3), &plain, &mut data);
+        assert_eq!(data, plain);
+        cipher.encrypt_in_place(IvSector(3), &mut data);
+        cipher.decrypt_in_place(IvSector(9), &mut data);
+        assert_eq!(data, plain);
     }
 
     #[test]

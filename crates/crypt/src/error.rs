@@ -12,19 +12,35 @@ const NAME_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CipherError {
-    /// The specification does not have the three parts `cipher-mode-iv`.
+    /// The specification has none of the forms that [`CipherSpec`] lists.
     Malformed {
         /// What was given, cut short where it is long.
         spec: String,
+    },
+    /// The specification names no IV, and its mode needs one.
+    MissingIv {
+        /// What was given, cut short where it is long.
+        spec: String,
+        /// The mode, such as `cbc`.
+        mode: &'static str,
     },
     /// One part of the specification is unknown.
     Unsupported {
         /// What was given, cut short where it is long.
         spec: String,
-        /// `cipher`, `mode` or `IV`.
+        /// `cipher`, `mode`, `IV` or `driver`.
         part: &'static str,
         /// The part as given, cut short where it is long.
         name: String,
+        /// What may stand there: `a, b or c`.
+        supported: String,
+    },
+    /// The hash of `essiv:hash` is unknown, or its digest is no key of the cipher.
+    EssivHash {
+        /// What was given, cut short where it is long.
+        spec: String,
+        /// The hash as given, cut short where it is long.
+        hash: String,
         /// What may stand there: `a, b or c`.
         supported: String,
     },
@@ -61,6 +77,21 @@ pub enum CipherError {
 impl CipherError {
     pub(crate) fn malformed(spec: &str) -> Self {
         Self::Malformed { spec: cut(spec) }
+    }
+
+    pub(crate) fn missing_iv(spec: &str, mode: &'static str) -> Self {
+        Self::MissingIv {
+            spec: cut(spec),
+            mode,
+        }
+    }
+
+    pub(crate) fn essiv_hash(spec: &str, hash: &str, supported: String) -> Self {
+        Self::EssivHash {
+            spec: cut(spec),
+            hash: cut(hash),
+            supported,
+        }
     }
 
     pub(crate) fn unsupported(
@@ -110,8 +141,22 @@ impl fmt::Display for CipherError {
         match self {
             Self::Malformed { spec } => write!(
                 f,
-                "the cipher specification {spec:?} is not of the form cipher-mode-iv; write it \
-                 like aes-xts-plain64"
+                "the cipher specification {spec:?} is neither of the form cipher-mode-iv nor \
+                 capi:mode(cipher)-iv; write it like aes-xts-plain64"
+            ),
+            Self::MissingIv { spec, mode } => write!(
+                f,
+                "the cipher specification {spec:?} names no IV, which {mode} needs; add one, such \
+                 as -plain64 or -essiv:sha256"
+            ),
+            Self::EssivHash {
+                spec,
+                hash,
+                supported,
+            } => write!(
+                f,
+                "the hash {hash:?} in the cipher specification {spec:?} cannot be used for ESSIV; \
+                 supported, since their digests are AES keys: {supported}"
             ),
             Self::Unsupported {
                 spec,
@@ -123,6 +168,9 @@ impl fmt::Display for CipherError {
                 "the {part} {name:?} in the cipher specification {spec:?} is not supported; \
                  supported: {supported}"
             ),
+            Self::KeySize { spec, bytes } if spec.is_null() => {
+                write!(f, "{spec} takes no volume key, not one of {bytes} bytes")
+            }
             Self::KeySize { spec, bytes } => {
                 let sizes = alternatives(spec.key_sizes());
                 write!(

@@ -1,6 +1,8 @@
 //! From the number of a sector to its IV: 16 bytes, for XTS the tweak before encryption. The names
 //! and layouts are dm-crypt's (kernel documentation, admin-guide/device-mapper/dm-crypt).
 
+use crate::kernels::SectorKernel;
+use crate::run::Run;
 use crate::sector::{Geometry, IvSector};
 use crate::spec::IvMode;
 
@@ -9,10 +11,21 @@ pub(crate) type Block = [u8; 16];
 
 /// The IVs of consecutive data units, in order and without end.
 #[derive(Clone)]
-pub(crate) struct Ivs {
+pub(crate) struct Ivs<'a> {
     rule: Rule,
     next: u64,
     step: u64,
+    seal: Option<Seal<'a>>,
+}
+
+/// How IVs that are not to be predicted are encrypted.
+#[derive(Clone, Copy)]
+pub(crate) enum Seal<'a> {
+    /// Each by this kernel, which is the cipher in ECB with a key of its own.
+    Essiv(&'a dyn SectorKernel),
+    /// Each is a block of zeros that this kernel, the data's own, encrypted with the IV that it
+    /// was to replace.
+    Eboiv(&'a dyn SectorKernel),
 }
 
 #[derive(Clone, Copy)]
@@ -25,9 +38,13 @@ enum Rule {
     Plain64,
     /// The number, big endian, in the last 8 bytes.
     Plain64be,
+    /// The number shifted by so many bits, plus 1, big endian, in the last 8 bytes.
+    Benbi(u32),
+    /// The number times so many bytes, little endian.
+    ByteOffset(u64),
 }
 
-impl Ivs {
+impl Ivs<'static> {
     /// For a run that starts at `first`. The numbers wrap after 2⁶⁴ - 1, as dm-crypt's do.
     pub(crate) fn new(mode: IvMode, first: IvSector, geometry: Geometry) -> Self {
         Self {
@@ -36,28 +53,71 @@ impl Ivs {
                 IvMode::Plain => Rule::Plain,
                 IvMode::Plain64 => Rule::Plain64,
                 IvMode::Plain64be => Rule::Plain64be,
+                IvMode::Benbi => Rule::Benbi(512_u32.ilog2() - 16_u32.ilog2()),
+                IvMode::BenbiOfBytes => Rule::Benbi(512_u32.ilog2()),
+                IvMode::Eboiv => Rule::ByteOffset(geometry.sector_size.bytes() as u64),
             },
             next: first.0,
             step: geometry.iv_step(),
+            seal: None,
         }
     }
 
-    /// The same IV for every data unit, for test vectors that give it as it is.
-    #[cfg(test)]
+    /// The same IV for every data unit.
     pub(crate) fn constant(iv: Block) -> Self {
         Self {
             rule: Rule::Constant(iv),
             next: 0,
             step: 0,
+            seal: None,
+        }
+    }
+}
+
+impl<'a> Ivs<'a> {
+    /// The same IVs, encrypted.
+    pub(crate) fn sealed(self, seal: Seal<'a>) -> Self {
+        Self {
+            seal: Some(seal),
+            ..self
         }
     }
 
     /// The next `ivs.len()` IVs.
     #[inline]
     pub(crate) fn fill(&mut self, ivs: &mut [Block]) {
+        match self.seal {
+            None => self.fill_open(ivs),
+            Some(seal) => self.fill_sealed(seal, ivs),
+        }
+    }
+
+    #[inline]
+    fn fill_open(&mut self, ivs: &mut [Block]) {
         for iv in ivs {
             *iv = self.rule.iv(self.next);
             self.next = self.next.wrapping_add(self.step);
+        }
+    }
+
+    #[inline(never)]
+    fn fill_sealed(&mut self, seal: Seal<'_>, ivs: &mut [Block]) {
+        match seal {
+            Seal::Essiv(cipher) => {
+                self.fill_open(ivs);
+                let run = Run::in_place(16, ivs.as_flattened_mut());
+                cipher.encrypt(Ivs::constant([0; 16]), run);
+            }
+            Seal::Eboiv(cipher) => {
+                let open = Self {
+                    seal: None,
+                    ..self.clone()
+                };
+                let steps = self.step.wrapping_mul(ivs.len() as u64);
+                self.next = self.next.wrapping_add(steps);
+                ivs.fill([0; 16]);
+                cipher.encrypt(open, Run::in_place(16, ivs.as_flattened_mut()));
+            }
         }
     }
 }
@@ -70,7 +130,50 @@ impl Rule {
             Self::Plain => u128::from(number & 0xffff_ffff).to_le_bytes(),
             Self::Plain64 => u128::from(number).to_le_bytes(),
             Self::Plain64be => u128::from(number).to_be_bytes(),
+            Self::Benbi(shift) => {
+                let blocks = (number << shift).wrapping_add(1);
+                u128::from(blocks).to_be_bytes()
+            }
+            Self::ByteOffset(unit) => u128::from(number.wrapping_mul(unit)).to_le_bytes(),
         }
+    }
+}
+
+/// The IVs of a run one by one, made in batches: those that are encrypted cost less so.
+pub(crate) struct OneByOne<'a> {
+    ivs: Ivs<'a>,
+    /// How many are not yet made.
+    left: usize,
+    batch: [Block; BATCH],
+    /// How many of `batch` were given out.
+    taken: usize,
+}
+
+const BATCH: usize = 8;
+
+impl<'a> OneByOne<'a> {
+    #[inline]
+    pub(crate) fn new(ivs: Ivs<'a>, units: usize) -> Self {
+        Self {
+            ivs,
+            left: units,
+            batch: [[0; 16]; BATCH],
+            taken: BATCH,
+        }
+    }
+
+    /// The IV of the next data unit; after the last one, a value of no use.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Block {
+        if self.taken == BATCH {
+            let count = self.left.min(BATCH);
+            self.left -= count;
+            self.ivs.fill(&mut self.batch[..count]);
+            self.taken = 0;
+        }
+        let iv = self.batch[self.taken];
+        self.taken += 1;
+        iv
     }
 }
 
@@ -121,6 +224,27 @@ mod tests {
     }
 
     #[test]
+    fn benbi_counts_blocks_from_one_and_wraps() {
+        let ivs = three(IvMode::Benbi, 1, 512);
+        assert_eq!((&ivs[0][..15], ivs[0][15]), (&[0; 15][..], 33));
+        assert_eq!(ivs[1][15], 65);
+        let ivs = three(IvMode::Benbi, 1 << 59, 512);
+        assert_eq!(ivs[0][7..], [0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let ivs = three(IvMode::BenbiOfBytes, 1, 512);
+        assert_eq!(ivs[0][14..], [2, 1]);
+    }
+
+    #[test]
+    fn eboiv_counts_bytes_before_it_is_encrypted() {
+        let ivs = three(IvMode::Eboiv, 3, 512);
+        assert_eq!(ivs[0][..3], [0, 6, 0]);
+        assert_eq!(ivs[1][..3], [0, 8, 0]);
+        let ivs = three(IvMode::Eboiv, 8, 4096);
+        assert_eq!(ivs[0][..3], [0, 0x80, 0]);
+        assert_eq!(three(IvMode::Eboiv, 1 << 55, 512)[0], [0; 16]);
+    }
+
+    #[test]
     fn large_sectors_step_by_one() {
         let geometry = Geometry {
             sector_size: SectorSize::S4096,
@@ -130,5 +254,17 @@ mod tests {
         let mut out = [[0; 16]; 2];
         ivs.fill(&mut out);
         assert_eq!((out[0][0], out[1][0]), (9, 10));
+    }
+
+    #[test]
+    fn one_by_one_they_are_the_same() {
+        let geometry = Geometry::new(SectorSize::S512);
+        for units in [1, 7, 8, 9, 17] {
+            let ivs = || Ivs::new(IvMode::Plain64, IvSector(3), geometry);
+            let mut together = vec![[0; 16]; units];
+            ivs().fill(&mut together);
+            let mut single = OneByOne::new(ivs(), units);
+            assert!(together.iter().all(|iv| *iv == single.next()));
+        }
     }
 }

@@ -26,9 +26,10 @@
 //! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what is not to be used:
 //! drivers (`xts-aes-aesni`), families (`aesni`, `portable`) or CPU features (`aes`). A name that
 //! matches nothing here disables nothing, so that one list serves different machines and versions.
-//! [`SectorCipher::new_with_driver`] asks for one driver by name.
+//! [`SectorCipher::new_with_driver`] asks for one driver by name, and so does a specification
+//! `capi:xts-aes-aesni-plain64`. The IVs of ESSIV are encrypted by a driver of the same family.
 //!
-//! The portable driver is built on the RustCrypto `aes` crate, which looks for AES instructions
+//! The portable drivers are built on the RustCrypto `aes` crate, which looks for AES instructions
 //! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
 //! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
@@ -45,6 +46,7 @@
 pub mod argon2;
 mod cipher;
 mod error;
+mod essiv;
 mod iv;
 mod kernels;
 mod registry;

@@ -91,6 +91,18 @@ pub(crate) fn by_driver(
     }
 }
 
+/// The implementation of ECB that goes with `row`, to encrypt IVs: of the same family where that
+/// has one, or else the best.
+pub(crate) fn ecb_beside(row: &Implementation) -> Option<&'static Implementation> {
+    let rows = implementations();
+    let sibling = rows.iter().find(|other| {
+        other.kernel.algorithm == Algorithm::AesEcb
+            && other.kernel.family == row.kernel.family
+            && other.state == State::Ready
+    });
+    sibling.or_else(|| best_of(rows, Algorithm::AesEcb))
+}
+
 impl Implementation {
     /// `None` for a key of a length that is not the cipher's, or on another CPU than the one
     /// examined.
@@ -145,7 +157,28 @@ const SELF_TEST_SECTORS: usize = 17;
 /// `tests/vectors/make.py`.
 fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
     match algorithm {
-        Algorithm::AesXts => &[(32, 0xef4c_dc84_6848_bbf9), (64, 0x4da6_5bab_6e24_6c67)],
+        Algorithm::AesXts => &[
+            (32, 0xef4c_dc84_6848_bbf9),
+            (48, 0x4bc7_aaa7_ef81_cbbc),
+            (64, 0x4da6_5bab_6e24_6c67),
+        ],
+        Algorithm::AesCbc => &[
+            (16, 0xeb69_7b23_0e3a_3a69),
+            (24, 0xbbe8_efa4_5be1_2c4a),
+            (32, 0x538a_d08f_74c8_2e1d),
+        ],
+        Algorithm::AesCtr => &[
+            (16, 0x8abc_9d97_e289_bb23),
+            (24, 0x5749_1ce2_9308_b967),
+            (32, 0x6b55_cfca_8bc3_4461),
+        ],
+        Algorithm::AesEcb => &[
+            (16, 0x9d8d_b238_01a5_65f3),
+            (24, 0x2455_9cd8_b8aa_0415),
+            (32, 0x0a65_c285_4391_6cbe),
+        ],
+        // Of the plaintext.
+        Algorithm::NullEcb => &[(0, 0x147c_f7fe_f600_1818)],
     }
 }
 
@@ -191,8 +224,8 @@ mod tests {
     struct Broken;
 
     impl SectorKernel for Broken {
-        fn encrypt(&self, _: Ivs, _: Run<'_>) {}
-        fn decrypt(&self, _: Ivs, _: Run<'_>) {}
+        fn encrypt(&self, _: Ivs<'_>, _: Run<'_>) {}
+        fn decrypt(&self, _: Ivs<'_>, _: Run<'_>) {}
     }
 
     static SOME: &[Kernel] = &[

@@ -52,6 +52,15 @@ impl<'a> Run<'a> {
         self.unit
     }
 
+    /// How many data units there are.
+    pub(crate) fn units(&self) -> usize {
+        let len = match &self.data {
+            Data::InPlace(data) => data.len(),
+            Data::Copy { source, .. } => source.len(),
+        };
+        len / self.unit
+    }
+
     pub(crate) fn into_data(self) -> Data<'a> {
         self.data
     }

@@ -22,6 +22,9 @@ fn choice() {
     }
     for row in implementations() {
         println!("<{}: {}>", row.driver, row.state);
+        if row.name != "xts(aes)" {
+            continue;
+        }
         if let Err(error) = SectorCipher::new_with_driver(row.driver, &spec, &[1; 64], geometry) {
             println!("<{error}>");
         }
@@ -80,7 +83,7 @@ fn aes_instructions_are_used_where_the_cpu_has_them() {
 
 #[test]
 fn each_driver_can_be_had_by_name() {
-    for driver in common::drivers() {
+    for driver in common::drivers("aes-xts-plain") {
         let cipher = cipher(
             driver,
             "aes-xts-plain",

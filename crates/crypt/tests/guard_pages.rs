@@ -4,38 +4,51 @@
 
 mod common;
 
-use common::{cipher, drivers, plaintext, sector_size};
+use common::{cipher, drivers, key_sizes, plaintext, sector_size};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-use scrim_crypt::{Geometry, IvSector};
+use scrim_crypt::{Geometry, IvSector, SectorCipher};
 
 const FIRST: IvSector = IvSector(77);
 
 #[test]
 fn nothing_outside_a_run_is_touched() {
-    for driver in drivers() {
-        for (key_size, sector) in [(32, 512), (64, 512), (32, 4096), (64, 4096)] {
-            let geometry = Geometry::new(sector_size(sector));
-            let cipher = cipher(driver, "aes-xts-plain64", key_size, geometry);
-            for sectors in 1..=18 {
-                let plain = plaintext(sectors * sector);
-                let mut expected = plain.clone();
-                cipher.encrypt_in_place(FIRST, &mut expected);
-                let mut one = Guarded::new(plain.len());
-                let mut other = Guarded::new(plain.len());
-                for at_end in [true, false] {
-                    let one = one.bytes(at_end, plain.len());
-                    let other = other.bytes(!at_end, plain.len());
-                    one.copy_from_slice(&plain);
-                    cipher.encrypt(FIRST, one, other);
-                    assert!(*other == expected);
-                    cipher.encrypt_in_place(FIRST, one);
-                    assert!(*one == expected);
-                    cipher.decrypt(FIRST, one, other);
-                    assert!(*other == plain);
-                    cipher.decrypt_in_place(FIRST, one);
-                    assert!(*one == plain);
+    for spec in [
+        "aes-xts-plain64",
+        "aes-cbc-essiv:sha256",
+        "aes-cbc-eboiv",
+        "aes-ctr-plain64",
+        "aes-ecb",
+    ] {
+        for driver in drivers(spec) {
+            for key_size in key_sizes(spec) {
+                for sector in [512, 4096] {
+                    let geometry = Geometry::new(sector_size(sector));
+                    check(&cipher(driver, spec, key_size, geometry));
                 }
             }
+        }
+    }
+}
+
+fn check(cipher: &SectorCipher) {
+    for sectors in 1..=18 {
+        let plain = plaintext(sectors * cipher.geometry().sector_size.bytes());
+        let mut expected = plain.clone();
+        cipher.encrypt_in_place(FIRST, &mut expected);
+        let mut one = Guarded::new(plain.len());
+        let mut other = Guarded::new(plain.len());
+        for at_end in [true, false] {
+            let one = one.bytes(at_end, plain.len());
+            let other = other.bytes(!at_end, plain.len());
+            one.copy_from_slice(&plain);
+            cipher.encrypt(FIRST, one, other);
+            assert!(*other == expected);
+            cipher.encrypt_in_place(FIRST, one);
+            assert!(*one == expected);
+            cipher.decrypt(FIRST, one, other);
+            assert!(*other == plain);
+            cipher.decrypt_in_place(FIRST, one);
+            assert!(*one == plain);
         }
     }
 }

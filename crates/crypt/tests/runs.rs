@@ -1,43 +1,44 @@
 //! Runs of every length, at every alignment, against independent implementations: digests made by
-//! OpenSSL (`vectors/make.py`), and a reference that follows IEEE Std 1619 block by block.
+//! OpenSSL (`vectors/make.py`), and a reference that follows the standards block by block.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 mod common;
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-use common::{cipher, drivers, key, plaintext, sector_size};
-use scrim_crypt::{Geometry, IvSector, SectorCipher};
+use common::{cipher, drivers, key, key_sizes, plaintext, sector_size};
+use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorIndex};
 use sha2::{Digest, Sha256};
 
 /// Sectors in the longest run.
 const SECTORS: usize = 40;
 
-/// One line of `vectors/runs.txt`.
+/// Where the runs of `vectors/runs.txt` start.
+const FIRSTS: [u64; 3] = [0, (1 << 32) - 16, u64::MAX - 15];
+
+/// One line of `vectors/runs.txt` or `vectors/dm-crypt.txt`.
 struct Case<'a> {
+    spec: &'a str,
     key_size: u8,
     sector: usize,
-    iv: &'a str,
     /// IV sectors from one sector to the next.
     step: u64,
-    first: u64,
-    /// SHA-256 of the ciphertext.
+    /// SHA-256 of what comes out.
     digest: &'a str,
 }
 
-fn cases() -> impl Iterator<Item = Case<'static>> {
-    let lines = include_str!("vectors/runs.txt").lines();
+fn lines(file: &str) -> impl Iterator<Item = Case<'_>> {
+    let lines = file.lines();
     lines.filter(|line| !line.starts_with('#')).map(|line| {
         let fields: Vec<_> = line.split(' ').collect();
-        let [key_size, sector, iv, step, first, digest] = fields[..] else {
+        let [spec, key_size, sector, step, digest] = fields[..] else {
             panic!("{line}")
         };
         Case {
+            spec,
             key_size: key_size.parse().unwrap(),
             sector: sector.parse().unwrap(),
-            iv,
             step: step.parse().unwrap(),
-            first: first.parse().unwrap(),
             digest,
         }
     })
@@ -53,58 +54,138 @@ impl Case<'_> {
 
     fn name(&self) -> String {
         format!(
-            "aes-xts-{} with {} key bytes, sectors of {}, IV sectors from {} by {}",
-            self.iv, self.key_size, self.sector, self.first, self.step
+            "{} with {} key bytes, sectors of {}, IV sectors {} apart",
+            self.spec, self.key_size, self.sector, self.step
         )
+    }
+
+    /// By each driver.
+    fn check(&self) {
+        let plain = plaintext(SECTORS * self.sector);
+        for driver in drivers(self.spec) {
+            let name = format!("{} by {driver}", self.name());
+            let cipher = cipher(driver, self.spec, self.key_size, self.geometry());
+            let mut hash = Sha256::new();
+            for first in FIRSTS.map(IvSector) {
+                let mut data = plain.clone();
+                cipher.encrypt_in_place(first, &mut data);
+                hash.update(&data);
+                cipher.decrypt_in_place(first, &mut data);
+                assert!(data == plain, "{name}");
+            }
+            assert_eq!(hex(&hash.finalize()), self.digest, "{name}");
+        }
     }
 }
 
-fn digest(data: &[u8]) -> String {
-    Sha256::digest(data)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn ciphertexts_are_those_of_openssl() {
-    let mut checked = 0;
-    for case in cases() {
-        let plain = plaintext(SECTORS * case.sector);
-        let first = IvSector(case.first);
-        for driver in drivers() {
-            let name = format!("{} by {driver}", case.name());
-            let spec = format!("aes-xts-{}", case.iv);
-            let cipher = cipher(driver, &spec, case.key_size, case.geometry());
-            let mut data = plain.clone();
-            cipher.encrypt_in_place(first, &mut data);
-            assert_eq!(digest(&data), case.digest, "{name}");
-            cipher.decrypt_in_place(first, &mut data);
-            assert!(data == plain, "{name}");
-        }
-        checked += 1;
+    let cases = lines(include_str!("vectors/runs.txt"));
+    assert_eq!(cases.inspect(Case::check).count(), 446);
+}
+
+/// The kernel's dm-crypt understands every specification in the same way, words and arithmetic.
+#[test]
+fn plaintexts_are_those_of_the_kernel() {
+    let cases: Vec<_> = lines(include_str!("vectors/dm-crypt.txt")).collect();
+    assert_eq!(cases.len(), 138);
+    let mut data = Vec::new();
+    for case in cases {
+        let spec: CipherSpec = case.spec.parse().unwrap();
+        let geometry = case.geometry();
+        let first = geometry.iv_sector(SectorIndex(0), 4_294_966_272);
+        let cipher = SectorCipher::new(&spec, &key(case.key_size), geometry).unwrap();
+        data.clear();
+        data.resize(1 << 20, 0);
+        cipher.decrypt_in_place(first, &mut data);
+        assert_eq!(
+            hex(&Sha256::digest(&data)[..16]),
+            case.digest,
+            "{}",
+            case.name()
+        );
     }
-    assert_eq!(checked, 168);
+}
+
+/// Shorter and longer words for the same things.
+#[test]
+fn other_words_for_a_cipher_do_not_change_it() {
+    let geometry = Geometry::new(sector_size(512));
+    for (spec, words) in [
+        ("aes-cbc-essiv:sha256", "capi:cbc(aes)-essiv:sha256"),
+        (
+            "aes-cbc-essiv:sha256",
+            "capi:essiv(cbc(aes),sha256)-plain64",
+        ),
+        ("aes-xts-plain64be", "capi:xts(aes)-plain64be"),
+        ("aes-xts-plain64be", "capi:xts-aes-portable-plain64be"),
+        ("aes-cbc-essiv:sm3", "capi:cbc-aes-portable-essiv:sm3"),
+        ("aes-cbc-plain", "aes"),
+        ("aes-cbc-plain", "aes-plain"),
+        ("aes-ecb", "aes-ecb-plain64"),
+        ("aes-ecb", "capi:ecb(aes)"),
+    ] {
+        let turned = |spec: &str| {
+            let spec: CipherSpec = spec.parse().unwrap();
+            let cipher = SectorCipher::new(&spec, &key(32), geometry).unwrap();
+            let mut data = plaintext(SECTORS * 512);
+            cipher.encrypt_in_place(FIRST, &mut data);
+            data
+        };
+        assert!(turned(spec) == turned(words), "{words}");
+    }
 }
 
 /// Every run length at every alignment of source and destination for the smallest sectors, where
 /// runs have most turns to take; for larger ones every run length, and every alignment some time.
 #[test]
 fn every_run_length_and_alignment() {
-    for driver in drivers() {
-        for key_size in [32, 64] {
-            for sector in [512, 1024, 2048, 4096] {
-                let geometry = Geometry::new(sector_size(sector));
-                let cipher = cipher(driver, "aes-xts-plain64", key_size, geometry);
-                let mut bench = Bench::new(&cipher, key_size);
-                for sectors in 1..=SECTORS {
-                    if sector == 512 {
-                        (0..64).for_each(|offset| bench.check(sectors, offset));
-                    } else {
-                        (0..4)
-                            .for_each(|turn| bench.check(sectors, (sectors * 4 + turn * 17) % 64));
-                    }
-                }
+    for spec in [
+        "aes-xts-plain64",
+        "aes-cbc-plain64",
+        "aes-ctr-plain64",
+        "aes-ecb",
+    ] {
+        for driver in drivers(spec) {
+            for key_size in key_sizes(spec) {
+                check_lengths(driver, spec, key_size);
+            }
+        }
+    }
+}
+
+/// IVs that are encrypted are made in batches of their own.
+#[test]
+fn every_run_length_with_encrypted_ivs() {
+    for spec in [
+        "aes-cbc-essiv:sha256",
+        "aes-ctr-essiv:sha256",
+        "aes-xts-eboiv",
+        "aes-cbc-eboiv",
+    ] {
+        for driver in drivers(spec) {
+            let geometry = Geometry::new(sector_size(512));
+            let cipher = cipher(driver, spec, 32, geometry);
+            let mut bench = Bench::new(&cipher, spec, 32);
+            (1..=SECTORS).for_each(|sectors| bench.check(sectors, sectors % 64));
+        }
+    }
+}
+
+fn check_lengths(driver: &str, spec: &str, key_size: u8) {
+    for sector in [512, 1024, 2048, 4096] {
+        let geometry = Geometry::new(sector_size(sector));
+        let cipher = cipher(driver, spec, key_size, geometry);
+        let mut bench = Bench::new(&cipher, spec, key_size);
+        for sectors in 1..=SECTORS {
+            if sector == 512 {
+                (0..64).for_each(|offset| bench.check(sectors, offset));
+            } else {
+                (0..4).for_each(|turn| bench.check(sectors, (sectors * 4 + turn * 17) % 64));
             }
         }
     }
@@ -125,11 +206,11 @@ const MARGIN: usize = 128;
 const FIRST: IvSector = IvSector(0xffff_fff0);
 
 impl<'a> Bench<'a> {
-    fn new(cipher: &'a SectorCipher, key_size: u8) -> Self {
+    fn new(cipher: &'a SectorCipher, spec: &str, key_size: u8) -> Self {
         let plain = plaintext(SECTORS * cipher.geometry().sector_size.bytes());
         let room = vec![CANARY; plain.len() + 2 * MARGIN];
         Self {
-            encrypted: reference(cipher.geometry(), &key(key_size), &plain),
+            encrypted: reference(spec, cipher.geometry(), &key(key_size), &plain),
             cipher,
             plain,
             source: room.clone(),
@@ -198,47 +279,125 @@ fn align(room: &[u8]) -> usize {
     room.as_ptr().align_offset(64)
 }
 
-/// aes-xts-plain64 as IEEE Std 1619 5.3.2 and 5.2 write it: one sector, one block, one byte at a
+/// The modes as IEEE Std 1619 and NIST SP 800-38A write them: one sector, one block, one byte at a
 /// time.
-fn reference(geometry: Geometry, key: &[u8], plain: &[u8]) -> Vec<u8> {
-    if key.len() == 32 {
-        reference_with::<aes::Aes128>(geometry, key, plain)
-    } else {
-        reference_with::<aes::Aes256>(geometry, key, plain)
+fn reference(spec: &str, geometry: Geometry, key: &[u8], plain: &[u8]) -> Vec<u8> {
+    let halves = if spec.starts_with("aes-xts") { 2 } else { 1 };
+    match key.len() / halves {
+        16 => Reference::<aes::Aes128>::new(spec, key).encrypt(geometry, plain),
+        24 => Reference::<aes::Aes192>::new(spec, key).encrypt(geometry, plain),
+        _ => Reference::<aes::Aes256>::new(spec, key).encrypt(geometry, plain),
     }
 }
 
-fn reference_with<C>(geometry: Geometry, key: &[u8], plain: &[u8]) -> Vec<u8>
+struct Reference<C> {
+    mode: String,
+    iv: String,
+    data: C,
+    /// Of XTS; in other modes of no use.
+    tweak: C,
+    essiv: aes::Aes256,
+}
+
+type Block = [u8; 16];
+
+impl<C> Reference<C>
 where
     C: KeyInit + BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
 {
-    let (data_key, tweak_key) = key.split_at(key.len() / 2);
-    let data_cipher = C::new_from_slice(data_key).unwrap();
-    let tweak_cipher = C::new_from_slice(tweak_key).unwrap();
-    let mut encrypted = plain.to_vec();
-    let mut number = FIRST.0;
-    for sector in encrypted.chunks_exact_mut(geometry.sector_size.bytes()) {
-        let mut tweak = [0u8; 16];
-        tweak[..8].copy_from_slice(&number.to_le_bytes());
-        tweak_cipher.encrypt_block(Array::cast_from_core_mut(&mut tweak));
-        for block in sector.as_chunks_mut::<16>().0 {
-            xor(block, &tweak);
-            data_cipher.encrypt_block(Array::cast_from_core_mut(block));
-            xor(block, &tweak);
-            let mut carry = 0;
-            for byte in &mut tweak {
-                (*byte, carry) = (*byte << 1 | carry, *byte >> 7);
-            }
-            tweak[0] ^= if carry == 1 { 135 } else { 0 };
+    fn new(spec: &str, key: &[u8]) -> Self {
+        let mut words = spec.split('-').skip(1).map(str::to_owned);
+        let mode = words.next().unwrap();
+        let (data, tweak) = match mode.as_str() {
+            "xts" => key.split_at(key.len() / 2),
+            _ => (key, key),
+        };
+        Self {
+            mode,
+            iv: words.next().unwrap_or_default(),
+            data: C::new_from_slice(data).unwrap(),
+            tweak: C::new_from_slice(tweak).unwrap(),
+            essiv: aes::Aes256::new(&Sha256::digest(key)),
         }
-        number += geometry.sector_size.units();
     }
-    encrypted
+
+    fn encrypt(&self, geometry: Geometry, plain: &[u8]) -> Vec<u8> {
+        let mut encrypted = plain.to_vec();
+        let mut number = FIRST.0;
+        for sector in encrypted.chunks_exact_mut(geometry.sector_size.bytes()) {
+            let iv = self.iv(geometry, number);
+            self.sector(iv, sector.as_chunks_mut().0);
+            number += geometry.sector_size.units();
+        }
+        encrypted
+    }
+
+    fn iv(&self, geometry: Geometry, number: u64) -> Block {
+        let little = |number: u64| u128::from(number).to_le_bytes();
+        match self.iv.as_str() {
+            "essiv:sha256" => block(&self.essiv, little(number)),
+            "eboiv" => {
+                let mut zeros = [[0; 16]];
+                let offset = number * geometry.sector_size.bytes() as u64;
+                self.sector(little(offset), &mut zeros);
+                zeros[0]
+            }
+            _ => little(number),
+        }
+    }
+
+    fn sector(&self, iv: Block, blocks: &mut [Block]) {
+        let mut state = match self.mode.as_str() {
+            "xts" => block(&self.tweak, iv),
+            _ => iv,
+        };
+        for bytes in blocks {
+            match self.mode.as_str() {
+                "xts" => {
+                    *bytes = xor(block(&self.data, xor(*bytes, state)), state);
+                    double(&mut state);
+                }
+                "cbc" => {
+                    *bytes = block(&self.data, xor(*bytes, state));
+                    state = *bytes;
+                }
+                "ctr" => {
+                    *bytes = xor(block(&self.data, state), *bytes);
+                    count_on(&mut state);
+                }
+                _ => *bytes = block(&self.data, *bytes),
+            }
+        }
+    }
 }
 
-fn xor(block: &mut [u8; 16], tweak: &[u8; 16]) {
+fn block<C>(cipher: &C, mut block: Block) -> Block
+where
+    C: BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
+{
+    cipher.encrypt_block(Array::cast_from_core_mut(&mut block));
     block
-        .iter_mut()
-        .zip(tweak)
-        .for_each(|(byte, tweak)| *byte ^= tweak);
+}
+
+/// IEEE Std 1619, 5.2.
+fn double(tweak: &mut Block) {
+    let mut carry = 0;
+    for byte in &mut *tweak {
+        (*byte, carry) = (*byte << 1 | carry, *byte >> 7);
+    }
+    tweak[0] ^= if carry == 1 { 135 } else { 0 };
+}
+
+/// NIST SP 800-38A, B.1, with all bits of the counter.
+fn count_on(counter: &mut Block) {
+    for byte in counter.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            break;
+        }
+    }
+}
+
+fn xor(one: Block, other: Block) -> Block {
+    std::array::from_fn(|i| one[i] ^ other[i])
 }

@@ -12,18 +12,26 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use blake2::{Blake2b256, Digest};
 use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 use scrim_sys::memory::{DataBuffer, Locking, SecretBytes, locking};
+use sha2::Sha256;
 
 #[test]
 fn keys_are_on_locked_pages_while_used_and_nowhere_afterwards() {
     let mut memory = Memory::new();
-    for driver in common::drivers() {
-        for key_size in [32, 64] {
-            let pieces = masked_key(driver, key_size);
+    let drivers = |spec| {
+        common::drivers(spec)
+            .into_iter()
+            .map(move |driver| (spec, driver))
+    };
+    for (spec, driver) in SPECS.into_iter().flat_map(drivers) {
+        for key_size in common::key_sizes(spec) {
+            let key = masked_key(driver, usize::from(key_size));
+            let pieces = pieces(&key);
             assert_eq!(memory.holders(&pieces), [""; 0], "{driver}: before");
 
-            let cipher = cipher(driver, &pieces);
+            let cipher = cipher(spec, driver, &key);
             let holders = memory.holders(&pieces);
             if driver.ends_with("-aesni") {
                 assert!(!holders.is_empty(), "{driver}: the search finds nothing");
@@ -55,26 +63,58 @@ fn check(flags: &str, driver: &str) {
     );
 }
 
-fn cipher(driver: &str, masked: &[[u8; 16]]) -> SectorCipher {
-    let spec: CipherSpec = "aes-xts-plain64".parse().unwrap();
-    let mut key = SecretBytes::zeroed(masked.len() * 16);
+/// Every mode, and of every way to make IVs one that holds a key.
+const SPECS: [&str; 5] = [
+    "aes-xts-plain64",
+    "aes-cbc-essiv:sha256",
+    "aes-ctr-essiv:blake2b-256",
+    "aes-cbc-eboiv",
+    "aes-ecb",
+];
+
+fn cipher(spec: &str, driver: &str, masked: &[u8]) -> SectorCipher {
+    let spec: CipherSpec = spec.parse().unwrap();
+    let mut key = SecretBytes::zeroed(masked.len());
     let bytes = key.expose_mut().iter_mut();
     bytes
-        .zip(masked.as_flattened())
+        .zip(masked)
         .for_each(|(byte, masked)| *byte = masked ^ MASK);
     let geometry = Geometry::new(SectorSize::S512);
     SectorCipher::new_with_driver(driver, &spec, key.expose(), geometry)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A key of its own for each case, in pieces of a block, masked so that they are not found
-/// themselves.
-fn masked_key(driver: &str, size: usize) -> Vec<[u8; 16]> {
+/// A key of its own for each case, masked so that it is not found itself.
+fn masked_key(driver: &str, size: usize) -> Vec<u8> {
     let seed = driver.len() * 256 + size;
-    let byte = |i: usize| ((seed + i) * 2_654_435_761).to_le_bytes()[2];
-    (0..size / 16)
-        .map(|piece| std::array::from_fn(|i| byte(piece * 16 + i)))
+    (0..size)
+        .map(|i| ((seed + i) * 2_654_435_761).to_le_bytes()[2])
         .collect()
+}
+
+/// What to look for: each block of the masked key, the last one too where it starts in the middle
+/// of another, and, masked too, both blocks of the digests that are keys of ESSIV.
+fn pieces(masked: &[u8]) -> Vec<[u8; 16]> {
+    let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
+    pieces.extend(masked.last_chunk::<16>());
+    let mut digests = [[0; 32]; 2];
+    masked_digests(masked, &mut digests);
+    // What they left on the stack.
+    std::hint::black_box([0u8; 64 << 10]);
+    pieces.extend(digests.as_flattened().as_chunks::<16>().0);
+    pieces
+}
+
+#[inline(never)]
+fn masked_digests(masked: &[u8], digests: &mut [[u8; 32]; 2]) {
+    let mut key = SecretBytes::copied_from(masked);
+    key.expose_mut().iter_mut().for_each(|byte| *byte ^= MASK);
+    *digests = [
+        Sha256::digest(key.expose()).into(),
+        Blake2b256::digest(key.expose()).into(),
+    ];
+    let bytes = digests.as_flattened_mut().iter_mut();
+    bytes.for_each(|byte| *byte ^= MASK);
 }
 
 const MASK: u8 = 0xc3;

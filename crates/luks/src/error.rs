@@ -176,12 +176,7 @@ pub enum Unsupported {
     /// A cipher that Scrim does not have, or cannot set up.
     Cipher(CipherError),
     /// A key that is too long or too short for its cipher.
-    KeySize {
-        /// The cipher specification.
-        cipher: String,
-        /// Length of the key in bytes.
-        key_size: usize,
-    },
+    KeySize(CipherError),
     /// A cipher that no key slot may have.
     KeyslotCipher {
         /// The specification as stored.
@@ -244,15 +239,14 @@ impl fmt::Display for Unsupported {
                  from a backup"
             ),
             Self::Cipher(error) => error.fmt(f),
-            Self::KeySize { cipher, key_size } => write!(
+            Self::KeySize(error) => write!(
                 f,
-                "a key of {key_size} bytes does not fit cipher {cipher}: choose another size, or \
-                 restore a damaged header from a backup"
+                "{error}: choose another size, or restore a damaged header from a backup"
             ),
             Self::KeyslotCipher { name } => write!(
                 f,
-                "cipher {name} may not protect a key slot: use another key slot or choose \
-                 another cipher"
+                "cipher {name} may not protect a key slot: use another key slot, choose \
+                 another cipher, or make a LUKS2 volume, whose key slots can have one of their own"
             ),
             Self::KeyslotType { slot, kind } => write!(
                 f,
@@ -270,7 +264,7 @@ impl fmt::Display for Unsupported {
 impl Error for Unsupported {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Cipher(error) => Some(error),
+            Self::Cipher(error) | Self::KeySize(error) => Some(error),
             _ => None,
         }
     }

@@ -34,7 +34,10 @@ impl VolumeKey {
 
     /// Length in bytes.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no cipher has an empty key")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "only the null cipher has an empty key"
+    )]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
+use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 use scrim_sys::memory::SecretBytes;
 
 use crate::af;
@@ -210,9 +210,25 @@ pub(crate) fn seal(
     })
 }
 
-/// The cipher of a key slot area, which must be one that dm-crypt names in its own words.
+/// What a new LUKS2 key slot is sealed with: the data's cipher and a key of the same length, or, as
+/// in cryptsetup, the default where that cipher may not protect a key slot.
+pub(crate) fn cipher_for_new(data: &str, key_size: usize) -> (&str, usize) {
+    match keyslot_cipher(data) {
+        Err(Unsupported::KeyslotCipher { .. }) => (DEFAULT_CIPHER, DEFAULT_CIPHER_KEY_SIZE),
+        _ => (data, key_size),
+    }
+}
+
+const DEFAULT_CIPHER: &str = "aes-xts-plain64";
+const DEFAULT_CIPHER_KEY_SIZE: usize = 64;
+
+/// Ciphers of which cryptsetup, which turns key slots without the kernel, makes other IVs than
+/// dm-crypt does: such a slot would be read by some and not by others.
+const DISPUTED: [&str; 2] = ["aes-xts-eboiv", "aes-ctr-benbi"];
+
+/// The cipher of a key slot area, which must be one that everybody reads alike.
 pub(crate) fn keyslot_cipher(name: &str) -> Result<CipherSpec, Unsupported> {
-    if name.starts_with("capi:") || is_null_cipher(name) {
+    if name.starts_with("capi:") || is_null_cipher(name) || DISPUTED.contains(&name) {
         return Err(Unsupported::KeyslotCipher {
             name: name.to_owned(),
         });
@@ -225,15 +241,16 @@ pub(crate) fn parse_cipher(name: &str) -> Result<CipherSpec, Unsupported> {
     name.parse().map_err(Unsupported::Cipher)
 }
 
-/// Refuses a key that is too short or too long for its cipher, which no digest would notice.
+/// Refuses a key that is too short or too long for its cipher, which no digest would notice. A
+/// volume with the null cipher has a key too, of any length, which encrypts nothing.
 pub(crate) fn check_key_size(cipher: &CipherSpec, key_size: usize) -> Result<(), Unsupported> {
-    if cipher.key_sizes().contains(&key_size) {
+    if cipher.is_null() || cipher.key_sizes().contains(&key_size) {
         return Ok(());
     }
-    Err(Unsupported::KeySize {
-        cipher: cipher.to_string(),
-        key_size,
-    })
+    Err(Unsupported::KeySize(CipherError::KeySize {
+        spec: cipher.clone(),
+        bytes: key_size,
+    }))
 }
 
 fn is_null_cipher(name: &str) -> bool {

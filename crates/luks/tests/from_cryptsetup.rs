@@ -142,16 +142,28 @@ fn every_hash_that_both_have() {
 }
 
 #[test]
-fn every_iv_that_both_have() {
+fn every_cipher_that_both_have() {
     if !have_cryptsetup() {
         return;
     }
-    for cipher in ["aes-xts-plain", "aes-xts-plain64be"] {
+    for (cipher, bits) in [
+        ("aes-xts-plain", 256),
+        ("aes-xts-plain64be", 512),
+        ("aes-xts-essiv:sha256", 256),
+        ("aes-cbc-null", 128),
+        ("aes-cbc-benbi", 192),
+        ("aes-cbc-eboiv", 256),
+        ("aes-cbc-essiv:sha256", 192),
+        ("aes-ctr-plain64", 192),
+        ("aes-ecb", 192),
+        ("aes-plain", 256),
+    ] {
+        let options = format!("--cipher {cipher} --key-size {bits}");
         check(
-            &format!("--type luks1 --pbkdf-force-iterations 1000 --cipher {cipher}"),
+            &format!("--type luks1 --pbkdf-force-iterations 1000 {options}"),
             false,
         );
-        check(&format!("--type luks2 {ARGON2} --cipher {cipher}"), false);
+        check(&format!("--type luks2 {PBKDF2} {options}"), false);
     }
 }
 

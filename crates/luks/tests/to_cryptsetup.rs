@@ -182,6 +182,30 @@ fn luks1_in_every_pair_of_options() {
     });
 }
 
+#[test]
+fn every_cipher_that_both_have() {
+    if !have_cryptsetup() {
+        return;
+    }
+    for (cipher, bytes) in [
+        ("aes-cbc-essiv:sha256", 24),
+        ("aes-ctr-plain64", 16),
+        ("aes-ecb", 32),
+        ("aes", 32),
+    ] {
+        check_luks1(3 << 20, bytes, |spec| spec.cipher = cipher.parse().unwrap());
+        check_luks2(20 << 20, bytes, |spec| {
+            spec.cipher = cipher.parse().unwrap();
+        });
+    }
+    // With key slots of another cipher, the added ones too.
+    for (cipher, bytes) in [("cipher_null-ecb", 32), ("capi:ctr(aes)-plain64", 16)] {
+        check_luks2(20 << 20, bytes, |spec| {
+            spec.cipher = cipher.parse().unwrap();
+        });
+    }
+}
+
 /// The same sizes, offsets and JSON members as `cryptsetup` chooses by itself.
 #[test]
 fn the_defaults_are_those_of_cryptsetup() {

@@ -166,8 +166,13 @@ impl LuksDevice {
         let extent = segment.extent(placement, device_len)?;
         let target = CryptTarget {
             options: options(header, &segment, flags),
+            // The header's key is of no use to the null cipher, whose own is empty.
+            key: if segment.cipher.is_null() {
+                VolumeKey::new(SecretBytes::zeroed(0))
+            } else {
+                key
+            },
             cipher: segment.cipher,
-            key,
             iv_offset: segment.iv_offset.0,
             device: device.to_owned(),
             offset: extent.start / SECTOR,

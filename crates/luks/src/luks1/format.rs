@@ -113,6 +113,7 @@ fn empty_phdr(
     let sectors = |bytes: u64| {
         u32::try_from(bytes / SECTOR).map_err(|_| FormatError::DataOffsetLuks1 { offset: bytes })
     };
+    let (cipher_name, cipher_mode) = spec.cipher.to_luks();
     let salt: [u8; 32] = random::bytes()?;
     let digest = digest::compute(key, spec.hash, spec.digest_iterations, &salt, 20)
         .map_err(FormatError::Digest)?;
@@ -125,8 +126,8 @@ fn empty_phdr(
         slot.offset = sectors(FIRST_AREA + number * area_len)?;
     }
     Ok(Phdr {
-        cipher_name: spec.cipher.cipher().to_owned(),
-        cipher_mode: format!("{}-{}", spec.cipher.mode(), spec.cipher.iv()),
+        cipher_name: cipher_name.to_owned(),
+        cipher_mode: cipher_mode.to_owned(),
         hash_spec: spec.hash.to_string(),
         payload_offset: sectors(data_offset)?,
         key_bytes,

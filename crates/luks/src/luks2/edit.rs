@@ -35,7 +35,7 @@ impl Header {
         Ok(Plan::new(steps))
     }
 
-    /// Puts the key slot into the document and returns its key material.
+    /// Puts the key slot into the document and returns its key material. `cipher` is the data's.
     pub(super) fn insert_keyslot(
         &mut self,
         key: &VolumeKey,
@@ -46,9 +46,10 @@ impl Header {
     ) -> Result<Step, KeyslotError> {
         let slot = self.free_slot(new.slot)?;
         let area = self.free_area(area_len(key.len()))?;
+        let (cipher, cipher_key_size) = keyslot::cipher_for_new(cipher, key.len());
         let spec = SealSpec {
             cipher,
-            cipher_key_size: key.len(),
+            cipher_key_size,
             kdf: &new.kdf,
             af_hash: new.af_hash,
         };
@@ -68,7 +69,7 @@ impl Header {
                 "offset": area.start.to_string(),
                 "size": (area.end - area.start).to_string(),
                 "encryption": cipher,
-                "key_size": key.len(),
+                "key_size": cipher_key_size,
             },
             "kdf": kdf_json(&new.kdf, &sealed.salt),
         });

@@ -29,7 +29,7 @@ const DEFAULT_METADATA_SIZE: u64 = 16 << 10;
 /// What a new LUKS2 header is to say.
 #[derive(Debug)]
 pub struct FormatSpec {
-    /// Cipher of the data, and of the key slot.
+    /// Cipher of the data, and of the key slot where it may protect one.
     pub cipher: CipherSpec,
     /// Encryption sector of the data.
     pub sector_size: SectorSize,
@@ -73,7 +73,7 @@ pub fn format(
     keyslot::check_key_size(&spec.cipher, key.len())?;
     let (areas, data_offset) = areas(spec, area_len(key.len()))?;
     let mut header = empty_header(spec, key, areas, data_offset)?;
-    let cipher = spec.cipher.to_string();
+    let cipher = stored(&spec.cipher);
     let material = header.insert_keyslot(key, passphrase, &spec.keyslot, 0, &cipher)?;
 
     let header_end = areas.keyslots().end;
@@ -91,6 +91,14 @@ pub fn format(
         header: header::Header::Luks2(header),
         plan: Plan::new(steps),
     })
+}
+
+/// A cipher as the header names it.
+fn stored(cipher: &CipherSpec) -> String {
+    match cipher.to_luks() {
+        (cipher, "") => cipher.to_owned(),
+        (cipher, mode) => format!("{cipher}-{mode}"),
+    }
 }
 
 /// The sizes of the header, and where the data starts.
@@ -179,7 +187,7 @@ fn document(
                 "offset": data_offset.to_string(),
                 "size": "dynamic",
                 "iv_tweak": "0",
-                "encryption": spec.cipher.to_string(),
+                "encryption": stored(&spec.cipher),
                 "sector_size": spec.sector_size.bytes(),
             },
         },

@@ -74,10 +74,10 @@ fn check_target(line: &Line) -> Result<(), Problem> {
             return Err(Problem::Unaligned { unit });
         }
         if !crypt.cipher.key_sizes().contains(&crypt.key.len()) {
-            return Err(Problem::KeySize {
-                cipher: crypt.cipher.to_string(),
+            return Err(Problem::Cipher(CipherError::KeySize {
+                spec: crypt.cipher.clone(),
                 bytes: crypt.key.len(),
-            });
+            }));
         }
     }
     Ok(())
@@ -270,7 +270,6 @@ enum Problem {
     Unaligned { unit: u64 },
     Cipher(CipherError),
     Key,
-    KeySize { cipher: String, bytes: usize },
     KeyMisplaced,
     KeyringKey,
     SectorSize,
@@ -334,9 +333,6 @@ impl fmt::Display for Problem {
                 "the key is not an even number of hexadecimal digits, at most {}",
                 2 * KEY_MAX
             ),
-            Self::KeySize { cipher, bytes } => {
-                write!(f, "a key of {bytes} bytes does not fit {cipher}")
-            }
             Self::KeyMisplaced => write!(
                 f,
                 "what looks like a key stands in another place than the key's; a crypt line reads: \
@@ -392,6 +388,28 @@ mod tests {
     }
 
     #[test]
+    fn ciphers_are_printed_as_they_were_given() {
+        for (cipher, key) in [
+            ("aes", 16),
+            ("aes-cbc-essiv:sha256", 24),
+            ("aes-ecb", 32),
+            ("aes-xts-plain64", 48),
+            ("capi:essiv(cbc(aes),sha256)-plain64", 16),
+            ("capi:xts-aes-portable-plain64", 32),
+            ("cipher_null-ecb", 0),
+            ("capi:ecb(cipher_null)-null", 0),
+        ] {
+            let key = match key {
+                0 => "-".to_owned(),
+                bytes => key_hex()[..2 * bytes].to_owned(),
+            };
+            let line = format!("0 8 crypt {cipher} {key} 0 /x 0\n");
+            let table = CryptTable::parse(&line).unwrap();
+            assert_eq!(text(&table, Keys::Shown), line);
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named_without_the_key() {
         let key = key_hex();
         let crypt = |rest: &str| format!("0 8 crypt aes-xts-plain64 {key} {rest}");
@@ -414,7 +432,16 @@ mod tests {
             ),
             (
                 "0 8 crypt aes-xts-plain64 abcd 0 /x 0".to_owned(),
-                "2 bytes",
+                "32, 48 or 64 bytes, not of 2",
+            ),
+            (
+                format!("0 8 crypt cipher_null-ecb {key} 0 /x 0"),
+                "no volume key",
+            ),
+            ("0 8 crypt aes-xts-plain99 - 0 /x 0".to_owned(), "plain64be"),
+            (
+                "0 8 crypt capi:xts-aes-ce-plain64 - 0 /x 0".to_owned(),
+                "xts-aes-portable",
             ),
             (format!("0 8 crypt {key} 0 /x 0"), "another place"),
             (

@@ -2,18 +2,20 @@
 //! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on
 //! the strength of it.
 
-/// This CPU has AES-NI and PCLMULQDQ (SSE2 is in every x86-64).
+/// This CPU has AES-NI, PCLMULQDQ and SSSE3 (SSE2 is in every x86-64).
 #[derive(Clone, Copy)]
 pub(super) struct AesNi(());
 
 impl AesNi {
     /// As [`Kernel::features`](crate::kernels::Kernel::features) lists them.
-    pub(super) const FEATURES: &[&str] = &["aes", "pclmulqdq"];
+    pub(super) const FEATURES: &[&str] = &["aes", "pclmulqdq", "ssse3"];
 
     /// The proof, on a CPU that has them.
     pub(super) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq"))
-            .then_some(Self(()))
+        (is_x86_feature_detected!("aes")
+            && is_x86_feature_detected!("pclmulqdq")
+            && is_x86_feature_detected!("ssse3"))
+        .then_some(Self(()))
     }
 }
 

@@ -6,9 +6,21 @@ use core::arch::x86_64::*;
 /// Room for the round keys of any AES; a shorter key leaves the last ones zero.
 pub(super) type RoundKeys = [__m128i; 15];
 
-/// Round keys for encryption. `ROUNDS` is 10 for a `key` of 16 bytes, 14 for one of 32.
+/// Round keys for encryption. `ROUNDS` is 10 for a `key` of 16 bytes, 12 for one of 24, 14 for one
+/// of 32.
 #[target_feature(enable = "aes")]
 pub(super) fn expand<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
+    match key.first_chunk() {
+        Some(key) if ROUNDS == 12 => expand_192(key, keys),
+        _ => expand_by_blocks::<ROUNDS>(key, keys),
+    }
+}
+
+/// A key of whole blocks: each round key follows from the one before and the one that is a whole
+/// key before.
+#[inline]
+#[target_feature(enable = "aes")]
+fn expand_by_blocks<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
     let (given, _) = key.as_chunks::<16>();
     for (round_key, block) in keys.iter_mut().zip(given) {
         // SAFETY: a block is 16 readable bytes.
@@ -21,19 +33,65 @@ pub(super) fn expand<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
         let word = if given.len() == 2 && round % 2 == 1 {
             _mm_aesenclast_si128(word, _mm_setzero_si128())
         } else {
-            let rotated = _mm_or_si128(_mm_srli_epi32::<8>(word), _mm_slli_epi32::<24>(word));
-            let word = _mm_aesenclast_si128(rotated, _mm_set1_epi32(constant));
-            constant = if constant == 0x80 {
-                0x1b
-            } else {
-                constant << 1
-            };
+            let word = substituted(word, constant);
+            constant = next_constant(constant);
             word
         };
-        let mut next = keys[round - given.len()];
-        next = _mm_xor_si128(next, _mm_slli_si128::<4>(next));
-        next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
-        keys[round] = _mm_xor_si128(next, word);
+        keys[round] = _mm_xor_si128(running_xor(keys[round - given.len()]), word);
+    }
+}
+
+/// A key of a block and a half. So are its steps: each makes the next 24 bytes of round keys.
+#[inline]
+#[target_feature(enable = "aes")]
+fn expand_192(key: &[u8; 24], keys: &mut RoundKeys) {
+    // SAFETY: 16 readable bytes at the start of the key, 8 behind them.
+    let (mut block, mut half) = unsafe {
+        (
+            _mm_loadu_si128(key.as_ptr().cast()),
+            _mm_loadl_epi64(key.as_ptr().add(16).cast()),
+        )
+    };
+    let to: *mut u8 = keys.as_mut_ptr().cast();
+    let mut constant = 1;
+    for step in 0..=8 {
+        // SAFETY: step 8 writes up to byte 208 of the 240 of `keys`, those before it less.
+        unsafe {
+            _mm_storeu_si128(to.add(24 * step).cast(), block);
+            if step == 8 {
+                break;
+            }
+            _mm_storel_epi64(to.add(24 * step + 16).cast(), half);
+        }
+        let word = substituted(_mm_shuffle_epi32::<0x55>(half), constant);
+        constant = next_constant(constant);
+        block = _mm_xor_si128(running_xor(block), word);
+        half = _mm_xor_si128(half, _mm_slli_si128::<4>(half));
+        half = _mm_xor_si128(half, _mm_shuffle_epi32::<0xff>(block));
+    }
+}
+
+/// SubWord(RotWord(`word`)) with a round constant, in every column as `word` is.
+#[inline]
+#[target_feature(enable = "aes")]
+fn substituted(word: __m128i, constant: i32) -> __m128i {
+    let rotated = _mm_or_si128(_mm_srli_epi32::<8>(word), _mm_slli_epi32::<24>(word));
+    _mm_aesenclast_si128(rotated, _mm_set1_epi32(constant))
+}
+
+/// Each word with all words before it.
+#[inline]
+#[target_feature(enable = "sse2")]
+fn running_xor(words: __m128i) -> __m128i {
+    let pairs = _mm_xor_si128(words, _mm_slli_si128::<4>(words));
+    _mm_xor_si128(pairs, _mm_slli_si128::<8>(pairs))
+}
+
+fn next_constant(constant: i32) -> i32 {
+    if constant == 0x80 {
+        0x1b
+    } else {
+        constant << 1
     }
 }
 

@@ -1,11 +1,19 @@
 //! Kernels for x86-64, on `core::arch`.
 
+mod aesni;
 pub(crate) mod argon2;
+mod cbc_aesni;
 mod cpu;
+mod ctr_aesni;
+mod ecb_aesni;
 mod key;
+mod lanes;
 mod opaque;
 mod xts_aesni;
 
+pub(crate) use cbc_aesni::CBC_AESNI;
+pub(crate) use ctr_aesni::CTR_AESNI;
+pub(crate) use ecb_aesni::ECB_AESNI;
 pub(crate) use xts_aesni::XTS_AESNI;
 
 use crate::run::{Data, Run};

@@ -19,7 +19,6 @@
 //!   multiplication is by α⁸, a byte shift and a carry-less product, which work on another port,
 //!   and each of the first 8 rounds of a group makes one of the 8 tweaks of the next.
 
-use core::arch::asm;
 use core::arch::x86_64::*;
 
 use scrim_sys::memory::Locked;
@@ -28,6 +27,7 @@ use zeroize::Zeroize;
 use super::RawRun;
 use super::cpu::AesNi;
 use super::key::{RoundKeys, expand, invert};
+use super::lanes::{GROUP, Group, in_step, last_round, one_round, round, zero};
 use super::opaque::{opaque, opaque_mut};
 use crate::iv::Ivs;
 use crate::kernels::{Kernel, SectorKernel};
@@ -46,17 +46,12 @@ pub(crate) const XTS_AESNI: Kernel = Kernel {
         let proof = AesNi::detect()?;
         match key.len() {
             32 => Some(Box::new(Xts::<10>::new(proof, key))),
+            48 => Some(Box::new(Xts::<12>::new(proof, key))),
             64 => Some(Box::new(Xts::<14>::new(proof, key))),
             _ => None,
         }
     },
 };
-
-/// Blocks in flight, and data units whose tweaks are encrypted together.
-const GROUP: usize = 8;
-
-/// One value for each block of a group.
-type Group = [__m128i; GROUP];
 
 struct Xts<const ROUNDS: usize> {
     keys: Locked<Keys>,
@@ -115,13 +110,13 @@ impl Keys {
 }
 
 impl<const ROUNDS: usize> SectorKernel for Xts<ROUNDS> {
-    fn encrypt(&self, ivs: Ivs, run: Run<'_>) {
-        // SAFETY: `_proof` shows that the CPU has both features; `run`, and with it the memory that
+    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
+        // SAFETY: `_proof` shows that the CPU has these features; `run`, and with it the memory that
         // the pointers point to, is borrowed until this returns.
         unsafe { transform::<ROUNDS, true>(&self.keys, ivs, &run.into()) }
     }
 
-    fn decrypt(&self, ivs: Ivs, run: Run<'_>) {
+    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         // SAFETY: as for `encrypt`.
         unsafe { transform::<ROUNDS, false>(&self.keys, ivs, &run.into()) }
     }
@@ -132,7 +127,11 @@ impl<const ROUNDS: usize> SectorKernel for Xts<ROUNDS> {
 /// # Safety
 /// `run` keeps the promises of [`RawRun`].
 #[target_feature(enable = "aes,pclmulqdq")]
-unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(keys: &Keys, ivs: Ivs, run: &RawRun) {
+unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Keys,
+    ivs: Ivs<'_>,
+    run: &RawRun,
+) {
     let blocks = run.unit / 16;
     // A data unit is some groups and then, at its end, 1 to 8 blocks; in a sector always 8.
     let (groups, rest) = ((blocks - 1) / GROUP, (blocks - 1) % GROUP + 1);
@@ -202,7 +201,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
     macro_rules! round_and_tweak {
         ($($index:literal)*) => {
             $(
-                round::<ENCRYPT>(&mut data, rounds[1 + $index]);
+                round::<ENCRYPT, GROUP>(&mut data, rounds[1 + $index]);
                 if END {
                     next[$index] = unit;
                     unit = times_alpha(unit);
@@ -214,7 +213,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
     }
     round_and_tweak!(0 1 2 3 4 5 6 7);
     for key in &rounds[1 + GROUP..ROUNDS] {
-        round::<ENCRYPT>(&mut data, *key);
+        round::<ENCRYPT, GROUP>(&mut data, *key);
     }
     in_step(&mut data);
     for (index, block) in data.iter().enumerate() {
@@ -251,7 +250,7 @@ unsafe fn block<const ROUNDS: usize, const ENCRYPT: bool>(
 /// The tweaks of the data units, in order: their IVs, encrypted.
 struct UnitTweaks<'a, const ROUNDS: usize> {
     keys: &'a RoundKeys,
-    ivs: Ivs,
+    ivs: Ivs<'a>,
     /// Units whose IVs are not yet encrypted.
     left: usize,
     batch: Group,
@@ -261,7 +260,7 @@ struct UnitTweaks<'a, const ROUNDS: usize> {
 
 impl<'a, const ROUNDS: usize> UnitTweaks<'a, ROUNDS> {
     #[inline]
-    fn new(keys: &'a RoundKeys, ivs: Ivs, left: usize) -> Self {
+    fn new(keys: &'a RoundKeys, ivs: Ivs<'a>, left: usize) -> Self {
         Self {
             keys,
             ivs,
@@ -299,7 +298,7 @@ impl<'a, const ROUNDS: usize> UnitTweaks<'a, ROUNDS> {
         }
         if count > 1 {
             for key in &self.keys[1..ROUNDS] {
-                round::<true>(&mut batch, *key);
+                round::<true, GROUP>(&mut batch, *key);
             }
         } else {
             for key in &self.keys[1..ROUNDS] {
@@ -309,58 +308,6 @@ impl<'a, const ROUNDS: usize> UnitTweaks<'a, ROUNDS> {
         for (tweak, last) in batch.iter().zip(&mut self.batch) {
             *last = last_round::<true>(*tweak, self.keys[ROUNDS]);
         }
-    }
-}
-
-/// One round of 8 blocks.
-#[inline]
-#[target_feature(enable = "aes")]
-fn round<const ENCRYPT: bool>(data: &mut Group, key: __m128i) {
-    in_step(data);
-    for block in data {
-        *block = one_round::<ENCRYPT>(*block, key);
-    }
-}
-
-/// Holds 8 blocks in registers at this point. Otherwise the compiler, to save registers, takes
-/// them through their rounds one or two at a time, and waits for each.
-#[inline(always)]
-fn in_step(data: &mut Group) {
-    let [a, b, c, d, e, f, g, h] = data;
-    // SAFETY: no instruction, so that all remain what they are.
-    unsafe {
-        asm!(
-            "/* {0} {1} {2} {3} {4} {5} {6} {7} */",
-            inout(xmm_reg) * a,
-            inout(xmm_reg) * b,
-            inout(xmm_reg) * c,
-            inout(xmm_reg) * d,
-            inout(xmm_reg) * e,
-            inout(xmm_reg) * f,
-            inout(xmm_reg) * g,
-            inout(xmm_reg) * h,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
-
-#[inline]
-#[target_feature(enable = "aes")]
-fn one_round<const ENCRYPT: bool>(block: __m128i, key: __m128i) -> __m128i {
-    if ENCRYPT {
-        _mm_aesenc_si128(block, key)
-    } else {
-        _mm_aesdec_si128(block, key)
-    }
-}
-
-#[inline]
-#[target_feature(enable = "aes")]
-fn last_round<const ENCRYPT: bool>(block: __m128i, key: __m128i) -> __m128i {
-    if ENCRYPT {
-        _mm_aesenclast_si128(block, key)
-    } else {
-        _mm_aesdeclast_si128(block, key)
     }
 }
 
@@ -392,10 +339,4 @@ fn times_alpha(tweak: __m128i) -> __m128i {
 fn times_alpha_8(tweak: __m128i, reduction: __m128i) -> __m128i {
     let carries = _mm_clmulepi64_si128::<0>(_mm_srli_si128::<15>(tweak), reduction);
     _mm_xor_si128(_mm_slli_si128::<1>(tweak), carries)
-}
-
-#[inline]
-fn zero() -> __m128i {
-    // SAFETY: SSE2 is in every x86-64.
-    unsafe { _mm_setzero_si128() }
 }

@@ -1,0 +1,90 @@
+//! CBC (NIST SP 800-38A, 6.2). Within a data unit encryption is one block after another, so many
+//! units are encrypted side by side; decryption needs no such thing.
+
+use scrim_sys::memory::Locked;
+
+use super::{Aes, BLOCKS, piecewise, xor};
+use crate::iv::{Ivs, OneByOne};
+use crate::kernels::{Kernel, SectorKernel};
+use crate::run::Run;
+use crate::spec::Algorithm;
+use crate::wipe;
+
+pub(crate) const CBC: Kernel = Kernel {
+    algorithm: Algorithm::AesCbc,
+    driver: "cbc-aes-portable",
+    family: "portable",
+    priority: 100,
+    constant_time: true,
+    features: &[],
+    runs_here: || true,
+    set_up: |key| match key.len() {
+        16 => Cbc::<aes::Aes128>::boxed(key),
+        24 => Cbc::<aes::Aes192>::boxed(key),
+        32 => Cbc::<aes::Aes256>::boxed(key),
+        _ => None,
+    },
+};
+
+/// Data units that are encrypted side by side.
+const LANES: usize = 8;
+
+struct Cbc<A>(Locked<A>);
+
+impl<A: Aes> Cbc<A> {
+    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+        Some(Box::new(Self(A::locked(key)?)))
+    }
+}
+
+impl<A: Aes> SectorKernel for Cbc<A> {
+    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
+        encrypt(&*self.0, ivs, run);
+        wipe::stack();
+    }
+
+    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
+        decrypt(&*self.0, ivs, run);
+        wipe::stack();
+    }
+}
+
+/// In a frame of its own, which the caller wipes.
+#[inline(never)]
+fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
+    let unit = run.unit();
+    // The last ciphertext block of each lane.
+    let mut chain = [[0; 16]; LANES];
+    piecewise(run, LANES, |data| {
+        let chain = &mut chain[..data.len() / unit];
+        ivs.fill(chain);
+        let (blocks, _) = data.as_chunks_mut::<16>();
+        for position in 0..unit / 16 {
+            for (last, lane) in chain.iter_mut().zip(blocks.chunks(unit / 16)) {
+                xor(std::slice::from_mut(last), &lane[position..]);
+            }
+            cipher.encrypt_all(chain);
+            for (last, lane) in chain.iter().zip(blocks.chunks_mut(unit / 16)) {
+                lane[position] = *last;
+            }
+        }
+    });
+}
+
+/// In a frame of its own, which the caller wipes.
+#[inline(never)]
+fn decrypt(cipher: &impl Aes, ivs: Ivs<'_>, run: Run<'_>) {
+    let unit = run.unit();
+    let mut ivs = OneByOne::new(ivs, run.units());
+    // What each block was combined with: the IV, and the ciphertext but for its last block.
+    let mut before = [[0; 16]; BLOCKS];
+    piecewise(run, 1, |data| {
+        let (blocks, _) = data.as_chunks_mut::<16>();
+        before[0] = ivs.next();
+        for (before, block) in before[1..].iter_mut().zip(&blocks[..unit / 16 - 1]) {
+            *before = *block;
+        }
+        cipher.decrypt_all(blocks);
+        xor(blocks, &before);
+    });
+}

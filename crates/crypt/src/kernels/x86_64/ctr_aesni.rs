@@ -1,0 +1,133 @@
+//! AES-CTR with AES-NI.
+//!
+//! | | |
+//! |---|---|
+//! | for | every x86-64 with AES-NI; no AVX needed |
+//! | width | 8 blocks of 128 bits in flight, for a latency of up to 4 cycles at 2 AESENC a cycle |
+//! | registers | 8 of key stream, 1 round key |
+//! | bound | at 2 AESENC a cycle 0.4375 cycles a byte for AES-256, 0.3125 for AES-128 |
+//! | constant time | yes |
+//! | why | the kernel for CPUs with AES-NI but without VAES |
+//!
+//! The counter has 128 bits and any start. In vector registers its halves count by themselves, so
+//! that a group whose lower half would carry, which hardly ever comes, is counted in general ones.
+//! That is a branch on a number that is no secret.
+
+use core::arch::x86_64::*;
+
+use super::RawRun;
+use super::aesni::{Keyed, Keys, load, store};
+use super::cpu::AesNi;
+use super::lanes::{GROUP, Group, in_groups, turn, zero};
+use super::opaque::opaque;
+use crate::iv::{Ivs, OneByOne};
+use crate::kernels::{Kernel, SectorKernel};
+use crate::run::Run;
+use crate::spec::Algorithm;
+
+pub(crate) const CTR_AESNI: Kernel = Kernel {
+    algorithm: Algorithm::AesCtr,
+    driver: "ctr-aes-aesni",
+    family: "aesni",
+    priority: 400,
+    constant_time: true,
+    features: AesNi::FEATURES,
+    runs_here: || AesNi::detect().is_some(),
+    set_up: |key| {
+        let proof = AesNi::detect()?;
+        match key.len() {
+            16 => Some(Box::new(Ctr::<10>(Keyed::new::<10>(proof, key)))),
+            24 => Some(Box::new(Ctr::<12>(Keyed::new::<12>(proof, key)))),
+            32 => Some(Box::new(Ctr::<14>(Keyed::new::<14>(proof, key)))),
+            _ => None,
+        }
+    },
+};
+
+struct Ctr<const ROUNDS: usize>(Keyed);
+
+impl<const ROUNDS: usize> SectorKernel for Ctr<ROUNDS> {
+    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
+        // SAFETY: `Keyed` has the proof that the CPU has both features; `run`, and with it the
+        // memory that the pointers point to, is borrowed until this returns.
+        unsafe { transform::<ROUNDS>(&self.0.keys, ivs, &run.into()) }
+    }
+
+    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
+        self.encrypt(ivs, run);
+    }
+}
+
+/// # Safety
+/// `run` keeps the promises of [`RawRun`].
+#[target_feature(enable = "aes,ssse3")]
+unsafe fn transform<const ROUNDS: usize>(keys: &Keys, ivs: Ivs<'_>, run: &RawRun) {
+    let mut ivs = OneByOne::new(ivs, run.units);
+    for unit in 0..run.units {
+        let mut counter = u128::from_be_bytes(ivs.next());
+        in_groups!(run.unit / 16, at, LANES => {
+            let at = unit * run.unit + 16 * at;
+            // SAFETY: `LANES` blocks from byte `at` on are in this data unit of the run.
+            unsafe {
+                let (source, destination) = (run.source.add(at), run.destination.add(at));
+                counter = group::<ROUNDS, LANES>(keys, counter, source, destination);
+            }
+        });
+    }
+}
+
+/// Combines `LANES` blocks with the key stream from `counter` on; returns the next counter.
+///
+/// # Safety
+/// So many can be read at `source` and written at `destination`, the same or others.
+#[inline]
+#[target_feature(enable = "aes,ssse3")]
+unsafe fn group<const ROUNDS: usize, const LANES: usize>(
+    keys: &Keys,
+    counter: u128,
+    source: *const u8,
+    destination: *mut u8,
+) -> u128 {
+    let rounds = opaque(keys).rounds::<true>();
+    let mut data = counters::<LANES>(counter);
+    turn::<ROUNDS, true, LANES>(rounds, &mut data);
+    for (index, block) in data[..LANES].iter().enumerate() {
+        // SAFETY: the caller promises these blocks.
+        unsafe {
+            let data = _mm_xor_si128(*block, load(source, index));
+            store(destination, index, data);
+        }
+    }
+    counter.wrapping_add(LANES as u128)
+}
+
+/// `counter` and those that follow it, big endian.
+#[inline]
+#[target_feature(enable = "ssse3")]
+fn counters<const LANES: usize>(counter: u128) -> Group {
+    const LOWER_HALF: u128 = u64::MAX as u128;
+    let mut blocks = [zero(); GROUP];
+    if LOWER_HALF - (counter & LOWER_HALF) < LANES as u128 {
+        carrying_counters(counter, &mut blocks);
+        return blocks;
+    }
+    // SAFETY: a counter is 16 readable bytes.
+    let mut next = unsafe { load(counter.to_le_bytes().as_ptr(), 0) };
+    let one = _mm_set_epi64x(0, 1);
+    let reversed = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for block in &mut blocks[..LANES] {
+        *block = _mm_shuffle_epi8(next, reversed);
+        next = _mm_add_epi64(next, one);
+    }
+    blocks
+}
+
+#[cold]
+#[target_feature(enable = "sse2")]
+fn carrying_counters(mut counter: u128, blocks: &mut Group) {
+    for block in blocks {
+        // SAFETY: a counter is 16 readable bytes.
+        *block = unsafe { load(counter.to_be_bytes().as_ptr(), 0) };
+        counter = counter.wrapping_add(1);
+    }
+}

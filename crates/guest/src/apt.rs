@@ -51,9 +51,9 @@ impl Suite {
     }
 
     /// Fetches these packages and all that they depend on; returns the files.
-    pub(crate) fn download_with_dependencies(
+    pub(crate) fn download_with_dependencies<'a>(
         &self,
-        packages: &[&str],
+        packages: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<PathBuf>, Error> {
         let mut command = self.command("apt-get")?;
         command.args(["install", "--yes", "--no-install-recommends"]);

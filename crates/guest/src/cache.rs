@@ -71,6 +71,7 @@ impl Cache {
     /// # Errors
     /// All but those of a running guest.
     pub fn parts(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<Parts, Error> {
+        host::check_tools()?;
         let _alone = self.lock()?;
         let userland = self.userland(progress)?;
         let folder = self.kernel(kernel, progress)?;
@@ -154,7 +155,6 @@ impl Cache {
     fn kernel(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
         let link = self.link(kernel);
         if !link.exists() {
-            host::need(&["apt-get", "dpkg-deb", "depmod", "cpio", "xz"])?;
             progress(&format!("fetching the kernel {kernel}"));
             let suite = self.suite(kernel.suite())?;
             let folder = kernel::fetch(kernel, &suite, &self.root.join("kernels"))?;
@@ -167,7 +167,6 @@ impl Cache {
     fn userland(&self, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
         let folder = self.userland_folder();
         if !folder.exists() {
-            host::need(&["apt-get", "dpkg-deb", "mkfs.erofs"])?;
             progress("fetching the user land");
             userland::make(&self.suite(userland::SUITE)?, &folder)?;
         }
@@ -183,7 +182,7 @@ impl Cache {
     }
 
     fn userland_folder(&self) -> PathBuf {
-        let recipe = recipe(&[&userland::PACKAGES.join(" ")]);
+        let recipe = recipe(&[userland::PACKAGES]);
         let name = format!("{}-{recipe}", userland::SUITE);
         self.root.join("userland").join(name)
     }

@@ -22,9 +22,23 @@ pub(crate) fn program(name: &'static str) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// Whether all of these are there.
-pub(crate) fn need(programs: &[&'static str]) -> Result<(), Error> {
-    programs.iter().try_for_each(|name| program(name).map(drop))
+/// Whether the host has the programs that guests need, whatever is cached already.
+///
+/// # Errors
+/// [`Error::Missing`] names the first that is not there.
+pub fn check_tools() -> Result<(), Error> {
+    let needed = [
+        "qemu-system-x86_64",
+        "apt-get",
+        "dpkg-deb",
+        "depmod",
+        "cpio",
+        "xz",
+        "mkfs.erofs",
+    ];
+    needed
+        .into_iter()
+        .try_for_each(|name| program(name).map(drop))
 }
 
 /// Runs a command to its end and demands success; returns what it wrote.

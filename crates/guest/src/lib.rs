@@ -43,5 +43,6 @@ mod userland;
 pub use cache::{Cache, Cached, Parts};
 pub use error::Error;
 pub use guest::{Guest, Stream};
+pub use host::check_tools;
 pub use kernel::Kernel;
 pub use machine::{Console, Machine};

@@ -11,31 +11,11 @@ use crate::host;
 pub(crate) const SUITE: &str = "trixie";
 
 /// The packages that tests and users find in a guest, and with them all that they depend on.
-pub(crate) const PACKAGES: &[&str] = &[
-    "base-files",
-    "bash",
-    "busybox-static",
-    "coreutils",
-    "cryptsetup-bin",
-    "dash",
-    "diffutils",
-    "dmsetup",
-    "e2fsprogs",
-    "fio",
-    "findutils",
-    "gawk",
-    "grep",
-    "kmod",
-    "mount",
-    "nbd-client",
-    "openssl",
-    "procps",
-    "python3-minimal",
-    "sed",
-    "strace",
-    "util-linux",
-    "xfsprogs",
-];
+pub(crate) const PACKAGES: &str = "
+    base-files bash busybox-static coreutils cryptsetup-bin dash diffutils dmsetup e2fsprogs fio findutils
+    gawk grep kmod libnbd-bin mount nbd-client openssl procps python3-minimal sed strace util-linux
+    xfsprogs
+";
 
 /// The image's name in its folder.
 pub(crate) const IMAGE: &str = "root.erofs";
@@ -50,7 +30,7 @@ pub(crate) fn make(suite: &Suite, folder: &Path) -> Result<(), Error> {
     let making = temporary(parent)?;
     let root = making.path().join("root");
     std::fs::create_dir(&root).doing("make", &root)?;
-    let packages = suite.download_with_dependencies(PACKAGES)?;
+    let packages = suite.download_with_dependencies(PACKAGES.split_whitespace())?;
     for package in &packages {
         apt::unpack(package, &root)?;
     }

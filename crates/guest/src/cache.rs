@@ -55,7 +55,7 @@ impl Cache {
                 .map(PathBuf::from)
                 .filter(|p| p.is_absolute())
         };
-        let home = || absolute("HOME").unwrap_or_else(|| PathBuf::from("/root"));
+        let home = || absolute("HOME").unwrap_or_else(std::env::temp_dir);
         let cache = absolute("XDG_CACHE_HOME").unwrap_or_else(|| home().join(".cache"));
         let root = cache.join("scrim/guest");
         for inner in ["kernels", "userland", "apt"] {

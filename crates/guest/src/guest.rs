@@ -15,6 +15,8 @@ pub use crate::channel::Stream;
 
 /// How long a guest may take to boot; a slow machine takes some 10 s.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// How long it may take to show what it does.
+const REPORT_LIMIT: Duration = Duration::from_secs(5);
 /// How long it may take to power off.
 const OFF_LIMIT: Duration = Duration::from_secs(20);
 /// As much of the console as an error shows.
@@ -81,8 +83,17 @@ impl Guest {
         let path = self.qemu.folder.path().join("jobs").join(job.to_string());
         std::fs::write(&path, script).doing("write", &path)?;
         self.channel.say(&format!("run {job}"))?;
-        let code = self.wait_for(&format!("done {job} "), "end its job", limit, print)?;
-        Ok(code.parse().unwrap_or(u8::MAX))
+        let done = format!("done {job} ");
+        match self.wait_for(&done, "end its job", limit, print) {
+            Ok(code) => Ok(code.parse().unwrap_or(u8::MAX)),
+            Err(Error::Hung { doing, limit, .. }) => {
+                // It shows what it does, if it still can.
+                self.channel.say("report")?;
+                let reported = self.wait_for("reported", doing, REPORT_LIMIT, &mut |_, _| {});
+                reported.and(Err(self.qemu.hung(doing, limit)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives the terminal to a shell in the guest, until the user leaves it. Needs

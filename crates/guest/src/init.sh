@@ -3,6 +3,7 @@
 # told on the port "control":
 #
 #   run N    runs /host/jobs/N, answers "done N CODE"
+#   report   shows on the console what is running, answers "reported"
 #   shell    runs a shell on the console, answers "done shell CODE"
 #   off      ends the guest
 #
@@ -24,21 +25,22 @@ mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 host /host
 mount -t erofs -o ro /dev/vda /ro
 mount -t tmpfs rw /rw
 mkdir /rw/upper /rw/work
-mount -t overlay -o lowerdir=/ro,upperdir=/rw/upper,workdir=/rw/work root /root
+mount -t overlay -o lowerdir=/ro,upperdir=/rw/upper,workdir=/rw/work root /new
 for folder in proc sys dev host lib/modules; do
-    mkdir -p /root/$folder
-    mount --bind /$folder /root/$folder
+    mkdir -p /new/$folder
+    mount --bind /$folder /new/$folder
 done
-mount -t devpts devpts /root/dev/pts
-mount -t tmpfs shm /root/dev/shm
-mount -t tmpfs run /root/run
-mount -t tmpfs tmp /root/tmp
-chmod 1777 /root/tmp /root/dev/shm
+mount -t devpts devpts /new/dev/pts
+mount -t tmpfs shm /new/dev/shm
+mount -t tmpfs run /new/run
+mount -t tmpfs tmp /new/tmp
+chmod 1777 /new/tmp /new/dev/shm
 case " $(cat /proc/cmdline) " in
-    *" scrim.share "*) mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /root/share ;;
+    *" scrim.share "*) mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /new/share ;;
 esac
-[ -e /host/scrim ] && cp /host/scrim /root/usr/local/bin/scrim
+[ -e /host/scrim ] && cp /host/scrim /new/usr/local/bin/scrim
 ifconfig lo 127.0.0.1 up
+hostname guest
 
 # The device of the port with this name, which may take a moment to appear.
 port() {
@@ -57,15 +59,23 @@ exec 3<>"$(port control)" 4>"$(port stdout)" 5>"$(port stderr)"
 # Without udev in the guest, libdevmapper makes its nodes itself.
 within() {
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        HOME=/root TERM="${TERM:-linux}" LC_ALL=C.UTF-8 DM_DISABLE_UDEV=1 chroot /root "$@"
+        HOME=/ TERM="${TERM:-linux}" LC_ALL=C.UTF-8 DM_DISABLE_UDEV=1 chroot /new "$@"
+}
+
+job() {
+    within /bin/sh -c "cd /share && exec /bin/sh /host/jobs/$1" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+    echo "done $1 $?" >&3
 }
 
 echo ready >&3
 while read -r word job <&3; do
     case $word in
-        run)
-            within /bin/sh -c "cd /share && exec /bin/sh /host/jobs/$job" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
-            echo "done $job $?" >&3
+        run) job "$job" & ;;
+        report)
+            ps -o pid,stat,args | grep -v '\[' >/dev/console
+            dmesg -n 7
+            echo w >/proc/sysrq-trigger
+            echo reported >&3
             ;;
         shell)
             within /bin/setsid -c /bin/bash -l </dev/console >/dev/console 2>&1 3>&- 4>&- 5>&-
@@ -74,5 +84,5 @@ while read -r word job <&3; do
         off) break ;;
     esac
 done
-umount /root/share /root/host /host 2>/dev/null
+umount /new/share /new/host /host 2>/dev/null
 poweroff -f

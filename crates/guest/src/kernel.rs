@@ -134,7 +134,7 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
 
     let tree = making.path().join("tree");
     for inner in [
-        "bin", "sbin", "proc", "sys", "dev", "host", "root", "ro", "rw", "tmp",
+        "bin", "sbin", "proc", "sys", "dev", "host", "new", "ro", "rw", "tmp",
     ] {
         let inner = tree.join(inner);
         std::fs::create_dir_all(&inner).doing("make", &inner)?;

@@ -5,8 +5,8 @@
 # limit: 240 s
 
 modprobe -a loop dm-crypt nbd ext4 xfs
-mkdir files mount
-cp -r /usr/share/doc/coreutils /usr/sbin/b* files/programs
+mkdir -p files/programs mount
+cp -r /usr/share/doc/coreutils /usr/sbin/[bcd]* files/programs
 cp -r /etc files/settings
 ln -s programs files/link
 noise files/noise 2000000

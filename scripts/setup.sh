@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
 #
-#   scripts/setup.sh build|demo|test|lint
+#   scripts/setup.sh build|demo|test|lint|guest
 #
 # Prints nothing and changes nothing where all is there.
 set -euo pipefail
 
 rust_wanted=1.89
-want=${1:?usage: scripts/setup.sh build|demo|test|lint}
+want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest}
 packages=()
 
 # need COMMAND PACKAGE: the package if the command is missing
@@ -30,6 +30,14 @@ need cc gcc
 
 case $want in
     build) ;;
+    guest | test)
+        need qemu-system-x86_64 qemu-system-x86
+        need mkfs.erofs erofs-utils
+        need depmod kmod
+        need cpio cpio
+        need xz xz-utils
+        [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || packages+=(debian-archive-keyring)
+        ;;&
     demo | test)
         need cryptsetup cryptsetup-bin
         need mkfs.ext4 e2fsprogs
@@ -44,7 +52,7 @@ case $want in
         need argon2 argon2
         /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
         ;;
-    demo) ;;
+    demo | guest) ;;
     lint)
         cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
         cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)

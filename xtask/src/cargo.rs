@@ -18,6 +18,31 @@ pub(crate) fn command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// The workspace's `scrim`, built now: for development, or as users build it.
+pub(crate) fn build_scrim(release: bool) -> Result<PathBuf, Error> {
+    let root = workspace_root();
+    let (profile, folder): (&[&str], _) = if release {
+        (&["--release"], "release")
+    } else {
+        (&[], "debug")
+    };
+    let status = command()
+        .args(["build", "--quiet", "--package", "scrim-cli"])
+        .args(profile)
+        .current_dir(&root)
+        .status()
+        .doing(|| "run cargo build".to_owned())?;
+    if !status.success() {
+        return Err(Error::program(
+            "cargo build --package scrim-cli",
+            "failed; see above",
+        ));
+    }
+    let metadata = metadata(&root)?;
+    let target = metadata["target_directory"].as_str().unwrap_or("target");
+    Ok(root.join(target).join(folder).join("scrim"))
+}
+
 /// `cargo metadata` of the workspace at `root`: its members, not what they depend on in turn.
 pub(crate) fn metadata(root: &Path) -> Result<Value, Error> {
     let output = command()

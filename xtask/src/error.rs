@@ -22,6 +22,8 @@ pub(crate) enum Error {
         program: &'static str,
         package: &'static str,
     },
+    /// No guest, or no answer from it.
+    Guest(scrim_guest::Error),
     /// Somebody asked us to stop.
     Interrupted,
 }
@@ -57,6 +59,7 @@ impl fmt::Display for Error {
                 "{program} is not installed and nothing can be measured without it; install the \
                  package {package}"
             ),
+            Self::Guest(error) => error.fmt(out),
             Self::Interrupted => write!(out, "interrupted; servers and images are cleared away"),
         }
     }
@@ -66,8 +69,15 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
+            Self::Guest(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<scrim_guest::Error> for Error {
+    fn from(error: scrim_guest::Error) -> Self {
+        Self::Guest(error)
     }
 }
 

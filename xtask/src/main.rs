@@ -1,11 +1,12 @@
-//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask rivals`
-//! measures Scrim beside its peers.
+//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask guest`
+//! runs commands in a real kernel, `cargo xtask rivals` measures Scrim beside its peers.
 
 #![forbid(unsafe_code)]
 
 mod cargo;
 mod check;
 mod error;
+mod guest;
 mod rivals;
 
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ use crate::error::Error;
 enum Task {
     /// Hold the tree to the rules that neither rustc nor clippy knows
     Check(check::Args),
+    /// Run a command in a real kernel under emulation, with the workspace's `scrim` on its PATH
+    Guest(guest::Args),
     /// Measure Scrim and its peers in turn on this machine
     Rivals(rivals::Args),
 }
@@ -26,6 +29,7 @@ enum Task {
 fn main() -> ExitCode {
     let done: Result<ExitCode, Error> = match Task::parse() {
         Task::Check(args) => check::run(&args),
+        Task::Guest(args) => guest::run(&args),
         Task::Rivals(args) => rivals::run(&args).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

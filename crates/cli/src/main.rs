@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod control;
 mod daemon;
+mod device;
 mod error;
 mod runtime;
 mod secret_input;

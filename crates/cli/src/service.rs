@@ -12,6 +12,7 @@ use scrim_volume::{CryptTarget, Keys, Line, Target, Volume};
 use crate::commands::note;
 use crate::control::{Answer, ControlSocket, Request, Served, Status};
 use crate::daemon::termination;
+use crate::device::path_of;
 use crate::error::{CliError, Exit};
 use crate::runtime::VolumeName;
 
@@ -183,6 +184,7 @@ impl OpenVolume {
         let lines = self.volume.table().lines();
         let crypt = lines.iter().find_map(crypt_target);
         let device = lines.iter().find_map(|line| line.target.device());
+        let device = device.map(|name| path_of(name).display().to_string());
         let server = self.server.status();
         let traffic = &server.traffic;
         Status {
@@ -193,7 +195,7 @@ impl OpenVolume {
             key_bits: crypt.map_or(0, |c| c.key.len() * 8),
             driver: self.volume.driver().unwrap_or_default().to_owned(),
             data_path: "inline".to_owned(),
-            device: device.unwrap_or_default().to_owned(),
+            device: device.unwrap_or_default(),
             header: self.origin.header.clone(),
             sector_size: self.volume.block_size(),
             offset_sectors: crypt.map_or(0, |c| c.offset),

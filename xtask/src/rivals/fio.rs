@@ -107,7 +107,7 @@ impl Load {
 }
 
 /// Reads the only job's figures; `None` when they are not there, or tell of an error.
-fn parse(output: &[u8]) -> Option<Moved> {
+pub(super) fn parse(output: &[u8]) -> Option<Moved> {
     // fio may print notes before the object.
     let start = output.iter().position(|byte| *byte == b'{')?;
     let report: Value = serde_json::from_slice(&output[start..]).ok()?;

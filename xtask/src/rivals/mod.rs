@@ -4,6 +4,7 @@
 //! report, and its ratios are left out.
 
 mod contender;
+mod dm_crypt;
 mod fio;
 mod image;
 mod nbd;
@@ -61,6 +62,8 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// The real dm-crypt with its queues and without, beside the plain RAM disk, in an emulated guest
+    DmCrypt(dm_crypt::Args),
 }
 
 /// What every comparison takes.
@@ -84,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::DmCrypt(args)) => (dm_crypt::run(args)?, args.common.json),
         None => return Ok(()),
     };
     print(&report, json);
@@ -102,6 +106,7 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("dm-crypt", dm_crypt::promises());
     for peer in [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY] {
         let found = peer
             .version()

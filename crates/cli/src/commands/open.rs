@@ -15,6 +15,7 @@ use super::{note, print};
 use crate::args::{HeaderOnlyArgs, OpenArgs, PerfArgs, TestArgs};
 use crate::control::find;
 use crate::daemon::Daemon;
+use crate::device;
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::{read_up_to, standard_input};
@@ -116,7 +117,7 @@ fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
     if access == Access::ReadWrite && luks.needs_repair() {
         repair(header);
     }
-    let device = image.display().to_string();
+    let device = device::name_in_table(&image);
     let size = data.info().size;
     let table = luks
         .table(unlocked.key, &device, size, placement, flags(args))
@@ -158,7 +159,7 @@ fn from_table(file: &Path, readonly: bool) -> Result<(Volume, Origin), CliError>
     let text = std::str::from_utf8(text.expose())
         .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
     let volume = Volume::start(CryptTable::parse(text)?, |device| {
-        let backend = FileBackend::open(Path::new(device), access(readonly))?;
+        let backend = FileBackend::open(&device::path_of(device), access(readonly))?;
         Ok::<Arc<dyn Backend>, BackendError>(Arc::new(backend))
     })?;
     let origin = Origin {

@@ -1,0 +1,220 @@
+//! What guests are made of, kept under the user's cache folder.
+//!
+//! ```text
+//! ~/.cache/scrim/guest/
+//!   kernels/6.12 → 6.12.107+deb13-amd64/    the packages, vmlinuz, initrd-RECIPE
+//!   userland/trixie-RECIPE/                 root.erofs, busybox, packages
+//!   apt/trixie/                             the archive's index
+//! ```
+//!
+//! A recipe is a digest of what Scrim puts into it, so that another version of Scrim makes its own.
+//! Everything is made beside its place and then moved there: what is there is whole.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::apt::Suite;
+use crate::error::{Doing, Error};
+use crate::kernel::{self, Kernel};
+use crate::{host, userland};
+
+/// The folder in which guests' parts are kept.
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// What a guest boots from.
+pub struct Parts {
+    /// The kernel's whole version, as `uname -r` prints it.
+    pub version: String,
+    pub(crate) vmlinuz: PathBuf,
+    pub(crate) initrd: PathBuf,
+    pub(crate) userland: PathBuf,
+}
+
+/// Something in the cache.
+pub struct Cached {
+    /// A kernel with its version, or the user land.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// On the disk, in bytes.
+    pub bytes: u64,
+}
+
+impl Cache {
+    /// The user's: `$XDG_CACHE_HOME/scrim/guest`, or `~/.cache/scrim/guest`. Made where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be made.
+    pub fn open() -> Result<Self, Error> {
+        let absolute = |name| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|p| p.is_absolute())
+        };
+        let home = || absolute("HOME").unwrap_or_else(std::env::temp_dir);
+        let cache = absolute("XDG_CACHE_HOME").unwrap_or_else(|| home().join(".cache"));
+        let root = cache.join("scrim/guest");
+        for inner in ["kernels", "userland", "apt"] {
+            let inner = root.join(inner);
+            std::fs::create_dir_all(&inner).doing("make", &inner)?;
+        }
+        Ok(Self { root })
+    }
+
+    /// What `kernel` boots from, fetched and made where it is missing. `progress` is told of steps
+    /// that take their time.
+    ///
+    /// # Errors
+    /// All but those of a running guest.
+    pub fn parts(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<Parts, Error> {
+        host::check_tools()?;
+        let _alone = self.lock()?;
+        let userland = self.userland(progress)?;
+        let folder = self.kernel(kernel, progress)?;
+        let recipe = recipe(&[kernel::MODULES, kernel::INIT]);
+        let initrd = folder.join(format!("initrd-{recipe}"));
+        if !initrd.exists() {
+            progress(&format!("unpacking the kernel {}", name(&folder)));
+            kernel::assemble(&folder, &initrd, &userland.join(userland::BUSYBOX))?;
+        }
+        Ok(Parts {
+            version: name(&folder),
+            vmlinuz: folder.join("vmlinuz"),
+            initrd,
+            userland: userland.join(userland::IMAGE),
+        })
+    }
+
+    /// Whether `kernel` boots without fetching anything.
+    #[must_use]
+    pub fn has(&self, kernel: Kernel) -> bool {
+        self.link(kernel).exists() && self.userland_folder().exists()
+    }
+
+    /// All that is kept.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn list(&self) -> Result<Vec<Cached>, Error> {
+        let mut found = Vec::new();
+        for (folder, what) in [("kernels", "kernel "), ("userland", "user land ")] {
+            let folder = self.root.join(folder);
+            let entries = std::fs::read_dir(&folder).doing("list", &folder)?;
+            for path in entries.flatten().map(|entry| entry.path()) {
+                if path.is_dir() && !path.is_symlink() {
+                    let name = format!("{what}{}", name(&path));
+                    let bytes = size(&path)?;
+                    found.push(Cached { name, path, bytes });
+                }
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Removes all of it; returns how many bytes that were.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn clean(self) -> Result<u64, Error> {
+        let _alone = self.lock()?;
+        let bytes = size(&self.root)?;
+        std::fs::remove_dir_all(&self.root).doing("remove", &self.root)?;
+        Ok(bytes)
+    }
+
+    /// Forgets which versions are the newest, so that the archive is asked again.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn expire(&self, kernel: Kernel) -> Result<(), Error> {
+        let _alone = self.lock()?;
+        let link = self.link(kernel);
+        if link.is_symlink() {
+            std::fs::remove_file(&link).doing("remove", &link)?;
+        }
+        let userland = self.userland_folder();
+        if userland.exists() {
+            std::fs::remove_dir_all(&userland).doing("remove", &userland)?;
+        }
+        Ok(())
+    }
+
+    /// Against another process that makes the same; until the value is dropped.
+    fn lock(&self) -> Result<File, Error> {
+        let path = self.root.join("lock");
+        let file = File::create(&path).doing("make", &path)?;
+        file.lock().doing("lock", &path)?;
+        Ok(file)
+    }
+
+    fn kernel(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+        let link = self.link(kernel);
+        if !link.exists() {
+            progress(&format!("fetching the kernel {kernel}"));
+            let suite = self.suite(kernel.suite())?;
+            let folder = kernel::fetch(kernel, &suite, &self.root.join("kernels"))?;
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(name(&folder), &link).doing("make", &link)?;
+        }
+        std::fs::canonicalize(&link).doing("find", &link)
+    }
+
+    fn userland(&self, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+        let folder = self.userland_folder();
+        if !folder.exists() {
+            progress("fetching the user land");
+            userland::make(&self.suite(userland::SUITE)?, &folder)?;
+        }
+        Ok(folder)
+    }
+
+    fn suite(&self, name: &str) -> Result<Suite, Error> {
+        Suite::update(self.root.join("apt").join(name), name)
+    }
+
+    fn link(&self, kernel: Kernel) -> PathBuf {
+        self.root.join("kernels").join(kernel.tag())
+    }
+
+    fn userland_folder(&self) -> PathBuf {
+        let recipe = recipe(&[userland::PACKAGES]);
+        let name = format!("{}-{recipe}", userland::SUITE);
+        self.root.join("userland").join(name)
+    }
+}
+
+/// A short digest of what goes into something.
+fn recipe(ingredients: &[&str]) -> String {
+    let digest = Sha256::digest(ingredients.join("\0"));
+    digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// What a folder and all in it takes on the disk.
+fn size(folder: &Path) -> Result<u64, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).doing("list", folder)?.flatten() {
+        let kind = entry.metadata().doing("look at", &entry.path())?;
+        bytes += kind.blocks() * 512;
+        if kind.is_dir() {
+            bytes += size(&entry.path())?;
+        }
+    }
+    Ok(bytes)
+}

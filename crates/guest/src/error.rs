@@ -1,0 +1,146 @@
+//! Why there is no guest, or no answer from it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Each says what was tried, and what to do where that is not plain.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    Io {
+        /// What was being done, to what.
+        doing: String,
+        /// How it refused.
+        source: io::Error,
+    },
+    /// A program of the host that a guest needs is not there.
+    Missing {
+        /// The program.
+        program: &'static str,
+    },
+    /// A program of the host failed.
+    Program {
+        /// With its first words.
+        program: String,
+        /// The last it said.
+        said: String,
+    },
+    /// Nothing in `/etc/apt` names a Debian archive.
+    NoMirror,
+    /// The archive no longer has this kernel.
+    KernelGone {
+        /// As it was asked for.
+        wanted: &'static str,
+        /// The archive's suite.
+        suite: &'static str,
+        /// What is there instead.
+        offered: String,
+    },
+    /// The guest ended by itself: a panic, or QEMU refused its command line.
+    Ended {
+        /// What QEMU said, and the last of the guest's console.
+        console: String,
+    },
+    /// The guest did not answer within this time, and was ended.
+    Hung {
+        /// What it was to do.
+        doing: &'static str,
+        /// How long it had for it.
+        limit: Duration,
+        /// The last of its console.
+        console: String,
+    },
+    /// Somebody asked us to stop.
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn program(program: impl Into<String>, said: &[u8]) -> Self {
+        let said = String::from_utf8_lossy(said);
+        Self::Program {
+            program: program.into(),
+            said: last_lines(&said, 20),
+        }
+    }
+}
+
+/// At most so many lines from the end of a text.
+pub(crate) fn last_lines(text: &str, most: usize) -> String {
+    let lines: Vec<_> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(most)..].join("\n")
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, source } => write!(out, "cannot {doing}: {source}"),
+            Self::Missing { program } => write!(
+                out,
+                "{program} is not installed and a guest needs it; `scripts/setup.sh guest` \
+                 installs what is missing, as root or through sudo"
+            ),
+            Self::Program { program, said } => write!(out, "{program} failed:\n{said}"),
+            Self::NoMirror => write!(
+                out,
+                "no Debian archive is named in /etc/apt, so there is nowhere to fetch a kernel \
+                 from; set SCRIM_GUEST_MIRROR to the address of one"
+            ),
+            Self::KernelGone {
+                wanted,
+                suite,
+                offered,
+            } => write!(
+                out,
+                "{suite} no longer has a kernel {wanted} but {offered}; a newer Scrim may know it"
+            ),
+            Self::Ended { console } => {
+                write!(out, "the guest ended by itself; its console:\n{console}")
+            }
+            Self::Hung {
+                doing,
+                limit,
+                console,
+            } => write!(
+                out,
+                "the guest did not {doing} within {} s and was ended; its console:\n{console}",
+                limit.as_secs()
+            ),
+            Self::Interrupted => write!(out, "interrupted; the guest is ended"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Names what was being done when the system refused.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: &str, path: &Path) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: &str, path: &Path) -> Result<T, Error> {
+        self.map_err(|error| Error::Io {
+            doing: format!("{what} {}", path.display()),
+            source: error.into(),
+        })
+    }
+}
+
+/// The folder of a temporary directory, as [`PathBuf`], for messages.
+pub(crate) fn temporary(parent: &Path) -> Result<tempfile::TempDir, Error> {
+    let folder: PathBuf = parent.into();
+    tempfile::Builder::new()
+        .prefix("making-")
+        .tempdir_in(&folder)
+        .doing("make a folder in", &folder)
+}

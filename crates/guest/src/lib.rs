@@ -1,0 +1,48 @@
+//! Real Linux kernels under QEMU's emulation, as judges for what a user-space program cannot be
+//! judged by alone: dm-crypt, the kernel's NBD client, its TLS.
+//!
+//! A [`Cache`] fetches what a guest is made of with Debian's own package client: a stock kernel and
+//! a few dozen packages of user land. [`Guest::boot`] starts them, [`Guest::run`] runs a script in
+//! there and streams what it prints. No root is needed, and nothing of the host is changed but the
+//! cache.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use scrim_guest::{Cache, Guest, Kernel, Machine};
+//!
+//! # fn main() -> Result<(), scrim_guest::Error> {
+//! let parts = Cache::open()?.parts(Kernel::V6_12, &mut |step| eprintln!("{step}"))?;
+//! let mut guest = Guest::boot(&parts, &Machine::default())?;
+//! let code = guest.run("uname -r", Duration::from_secs(60), &mut |_, bytes| {
+//!     print!("{}", String::from_utf8_lossy(bytes));
+//! })?;
+//! assert_eq!(code, 0);
+//! guest.power_off()
+//! # }
+//! ```
+//!
+//! # Rooms
+//!
+//! `mirror` knows where this system's packages come from, `apt` fetches them, `kernel` and
+//! `userland` make of them what boots, `cache` keeps that; `machine` says what is booted, `guest`
+//! talks to `init.sh`, the guest's first process.
+
+#![forbid(unsafe_code)]
+
+mod apt;
+mod cache;
+mod channel;
+mod error;
+mod guest;
+mod host;
+mod kernel;
+mod machine;
+mod mirror;
+mod userland;
+
+pub use cache::{Cache, Cached, Parts};
+pub use error::Error;
+pub use guest::{Guest, Stream};
+pub use host::check_tools;
+pub use kernel::Kernel;
+pub use machine::{Console, Machine};

@@ -1,0 +1,59 @@
+# File systems made through Scrim, on the kernel's NBD client, are sound on dm-crypt, and those made
+# on dm-crypt are sound through Scrim: by fsck, and by the files in them.
+#
+# kernels: 6.1 6.12 7.3
+# limit: 240 s
+
+modprobe -a loop dm-crypt nbd ext4 xfs
+mkdir -p files/programs mount
+cp -r /usr/share/doc/coreutils /usr/sbin/[bcd]* files/programs
+cp -r /etc files/settings
+ln -s programs files/link
+noise files/noise 2000000
+
+make() { # FILESYSTEM DEVICE
+    case $1 in
+        ext4) mkfs.ext4 -q -F "$2" ;;
+        xfs) mkfs.xfs -q -f "$2" ;;
+    esac
+    mount "$2" mount
+    cp -a files/. mount
+    umount mount
+}
+
+check() { # FILESYSTEM DEVICE
+    case $1 in
+        ext4) e2fsck -fn "$2" ;;
+        xfs) xfs_repair -n "$2" ;;
+    esac > fsck.log 2>&1 || { cat fsck.log; fail "$1: not sound"; }
+    mount -o ro "$2" mount
+    diff -r --no-dereference files mount -x lost+found || fail "$1: payload differs"
+    umount mount
+}
+
+through_scrim() { # FUNCTION FILESYSTEM
+    scrim open disk ours --key-file key > /dev/null
+    nbd-client -unix /run/scrim/ours.nbd -b $sector /dev/nbd0 > /dev/null
+    "$1" "$2" /dev/nbd0
+    nbd-client -d /dev/nbd0 > /dev/null
+    scrim close ours
+}
+
+through_dm_crypt() { # FUNCTION FILESYSTEM
+    cryptsetup open --key-file key disk theirs
+    "$1" "$2" /dev/mapper/theirs
+    cryptsetup close theirs
+}
+
+for filesystem in ext4 xfs; do
+    for sector in 512 4096; do
+        echo "== $filesystem, sectors of $sector"
+        rm -f disk
+        scrim format -q disk --size 340M --sector-size $sector $(pbkdf argon2id) --key-file key
+        through_scrim make $filesystem
+        through_dm_crypt check $filesystem
+        [ $sector = 4096 ] || continue
+        through_dm_crypt make $filesystem
+        through_scrim check $filesystem
+    done
+done

@@ -1,0 +1,93 @@
+//! Running guests, one a kernel.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use scrim_guest::{Cache, Error, Guest, Kernel, Machine};
+
+use crate::case::{self, Case};
+
+/// A guest for each kernel, booted when a test first asks for it, and again when it was lost.
+#[derive(Default)]
+pub(crate) struct Pool {
+    guests: [Mutex<Option<Guest>>; Kernel::ALL.len()],
+}
+
+/// How a script ended.
+pub(crate) struct Outcome {
+    pub(crate) code: u8,
+    pub(crate) printed: String,
+}
+
+/// Run after each case: it stops what the case left behind, and fails if there was anything.
+const TIDY: &str = ". /share/lib.sh && tidy";
+const TIDY_LIMIT: Duration = Duration::from_secs(60);
+
+impl Pool {
+    /// Runs a case, with the shell's `settings` before it.
+    pub(crate) fn run(
+        &self,
+        kernel: Kernel,
+        case: &Case,
+        settings: &str,
+    ) -> Result<Outcome, Error> {
+        let mut slot = self.slot(kernel);
+        let mut guest = match slot.take() {
+            Some(guest) => guest,
+            None => boot(kernel)?,
+        };
+        let mut printed = Vec::new();
+        let script = format!(
+            "{settings}\n. /share/lib.sh\n. /share/cases/{}.sh\n",
+            case.name
+        );
+        let ended = run_and_tidy(&mut guest, &script, case.limit, &mut printed);
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let code = ended.inspect_err(|_| print!("{printed}"))?;
+        // Only a guest that answered is used again.
+        *slot = Some(guest);
+        Ok(Outcome { code, printed })
+    }
+
+    /// Ends all guests.
+    pub(crate) fn power_off(&self) {
+        for kernel in Kernel::ALL {
+            if let Some(Err(error)) = self.slot(kernel).take().map(Guest::power_off) {
+                println!("warning: {error}");
+            }
+        }
+    }
+
+    /// Waits until no other test uses this kernel's guest.
+    fn slot(&self, kernel: Kernel) -> MutexGuard<'_, Option<Guest>> {
+        let guest = &self.guests[kernel as usize];
+        guest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run_and_tidy(
+    guest: &mut Guest,
+    script: &str,
+    limit: Duration,
+    printed: &mut Vec<u8>,
+) -> Result<u8, Error> {
+    let mut keep = |_, bytes: &[u8]| printed.extend_from_slice(bytes);
+    let code = guest.run(script, limit, &mut keep)?;
+    if code == 0 {
+        return guest.run(TIDY, TIDY_LIMIT, &mut keep);
+    }
+    // What a failed case left is no news.
+    guest.run(TIDY, TIDY_LIMIT, &mut |_, _| {})?;
+    Ok(code)
+}
+
+fn boot(kernel: Kernel) -> Result<Guest, Error> {
+    let parts = Cache::open()?.parts(kernel, &mut |step| println!("guest: {step}"))?;
+    let machine = Machine {
+        program: Some(PathBuf::from(env!("CARGO_BIN_EXE_scrim"))),
+        share: Some(case::folder()),
+        ..Machine::default()
+    };
+    Guest::boot(&parts, &machine)
+}

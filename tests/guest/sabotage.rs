@@ -1,0 +1,49 @@
+//! The tests' own test: a volume that is broken between its maker and its judge makes a case fail,
+//! and for the right reason.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use scrim_guest::Kernel;
+
+use crate::case::Case;
+use crate::pool::Pool;
+
+/// The kernel to do it on: the suite's own code is the same on all.
+const KERNEL: Kernel = Kernel::V6_12;
+
+/// The cases that hand volumes over, by the function `hand_over` of `lib.sh`.
+const CASES: [&str; 2] = ["cryptsetup_to_scrim", "scrim_to_cryptsetup"];
+
+/// What `hand_over` can do to a volume.
+const DEEDS: [&str; 4] = ["none", "flipped_bit", "shifted_iv", "swapped_sectors"];
+
+/// How a case says that a payload is not what it was.
+const COMPLAINT: &str = "payload differs";
+
+pub(crate) fn trials(pool: &Arc<Pool>, cases: &[Case]) -> Vec<Trial> {
+    let cases = cases
+        .iter()
+        .filter(|case| CASES.contains(&case.name.as_str()));
+    cases
+        .flat_map(|case| DEEDS.map(|deed| trial(pool, case, deed)))
+        .collect()
+}
+
+fn trial(pool: &Arc<Pool>, case: &Case, deed: &'static str) -> Trial {
+    let (pool, case) = (Arc::clone(pool), case.clone());
+    Trial::test(format!("sabotage::{}::{deed}", case.name), move || {
+        let settings = format!("SABOTAGE={deed} ONLY_FIRST=yes");
+        let outcome = pool.run(KERNEL, &case, &settings)?;
+        let is_well = outcome.code == 0;
+        let complains = outcome.printed.contains(COMPLAINT);
+        if (is_well, complains) == (deed == "none", deed != "none") {
+            return Ok(());
+        }
+        Err(format!(
+            "exit code {}; it printed:\n{}",
+            outcome.code, outcome.printed
+        )
+        .into())
+    })
+}

@@ -35,7 +35,7 @@ fn parse_plain(text: &str) -> Result<CipherSpec, CipherError> {
         driver: None,
         essiv: None,
     };
-    base.with_iv(text, Some(iv).filter(|iv| !iv.is_empty()), options)
+    base.with_iv(text, Some(iv), options)
 }
 
 /// What follows `capi:`, that is `api-iv:options`; the last hyphen and the last colon count.
@@ -111,6 +111,8 @@ impl Base {
         iv: Option<&str>,
         options: Option<&str>,
     ) -> Result<CipherSpec, CipherError> {
+        // A hyphen with nothing after it names no IV.
+        let iv = iv.filter(|iv| !iv.is_empty());
         let names = self.ivs();
         let unsupported = |name: &str| {
             let names = alternatives(names.iter().map(|(name, _)| *name));
@@ -235,6 +237,7 @@ mod tests {
             "capi:essiv(cbc(aes),sha256)-plain64",
             "capi:essiv(xts-aes-portable,sha3-256)-plain",
             "capi:ecb(aes)",
+            "capi:ecb(cipher_null)-",
             "capi:ecb(cipher_null)-null",
             "capi:ecb-cipher_null-plain64",
             "capi:cbc-aes-portable-essiv:streebog256",

@@ -104,7 +104,9 @@ for_each_volume() {
 tidy() {
     cd /
     left=
-    for name in $(scrim list --json | tr -d '[]"," '); do
+    for name in /run/scrim/*.control; do
+        [ -e "$name" ] || continue
+        name=$(basename "$name" .control)
         left="$left open:$name"
         scrim close --force "$name" || true
     done

@@ -80,19 +80,23 @@ hand_over() {
     esac
 }
 
-# for_each_volume FUNCTION: calls it with the words of the lines of standard input, but for comments.
-# The rows are chosen pairwise, and the kernel is one more column: each row is left out on one of three.
-for_each_volume() {
+# Which of the three kernels this is, from 0.
+this_kernel() {
     case $(uname -r) in
-        6.1.*) left_out=0 ;;
-        6.12.*) left_out=1 ;;
-        *) left_out=2 ;;
+        6.1.*) echo 0 ;;
+        6.12.*) echo 1 ;;
+        *) echo 2 ;;
     esac
+}
+
+# for_each_volume FUNCTION: calls it with the words of the lines of standard input, but for comments.
+# The rows are chosen pairwise, and the kernel is one more column: a third of them belongs to each.
+for_each_volume() {
     row=0
     while read -r line; do
         case $line in '' | '#'*) continue ;; esac
         row=$((row + 1))
-        [ $((row % 3)) != $left_out ] || continue
+        [ $((row % 3)) = "$(this_kernel)" ] || continue
         echo "== $line"
         # shellcheck disable=SC2086
         "$1" $line < /dev/null

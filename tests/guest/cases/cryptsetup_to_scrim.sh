@@ -2,14 +2,14 @@
 # reads.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 240 s
+# limit: 180 s
 
 modprobe -a loop dm-crypt
 noise first 3145728
 noise second 1048576
 
 check() { # TYPE CIPHER KEY_BITS SECTOR_SIZE PBKDF HEADER
-    truncate -s 24M disk
+    truncate -s 20M disk
     header= sector=
     if [ "$6" = detached ]; then
         truncate -s 16M header

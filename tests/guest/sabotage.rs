@@ -9,14 +9,15 @@ use scrim_guest::Kernel;
 use crate::case::Case;
 use crate::pool::Pool;
 
-/// The kernel to do it on: the suite's own code is the same on all.
-const KERNEL: Kernel = Kernel::V6_12;
-
 /// The cases that hand volumes over, by the function `hand_over` of `lib.sh`.
 const CASES: [&str; 2] = ["cryptsetup_to_scrim", "scrim_to_cryptsetup"];
 
-/// What `hand_over` can do to a volume.
-const DEEDS: [&str; 3] = ["flipped_bit", "shifted_iv", "swapped_sectors"];
+/// What `hand_over` can do to a volume, each on another kernel: the suite's own code is the same on all.
+const DEEDS: [(&str, Kernel); 3] = [
+    ("flipped_bit", Kernel::V6_1),
+    ("shifted_iv", Kernel::V6_12),
+    ("swapped_sectors", Kernel::V7_3),
+];
 
 /// How a case says that a payload is not what it was.
 const COMPLAINT: &str = "payload differs";
@@ -26,15 +27,15 @@ pub(crate) fn trials(pool: &Arc<Pool>, cases: &[Case]) -> Vec<Trial> {
         .iter()
         .filter(|case| CASES.contains(&case.name.as_str()));
     cases
-        .flat_map(|case| DEEDS.map(|deed| trial(pool, case, deed)))
+        .flat_map(|case| DEEDS.map(|(deed, kernel)| trial(pool, case, deed, kernel)))
         .collect()
 }
 
-fn trial(pool: &Arc<Pool>, case: &Case, deed: &'static str) -> Trial {
+fn trial(pool: &Arc<Pool>, case: &Case, deed: &'static str, kernel: Kernel) -> Trial {
     let (pool, case) = (Arc::clone(pool), case.clone());
     Trial::test(format!("sabotage::{}::{deed}", case.name), move || {
         let settings = format!("SABOTAGE={deed} ONLY_FIRST=yes");
-        let outcome = pool.run(KERNEL, &case, &settings)?;
+        let outcome = pool.run(kernel, &case, &settings)?;
         if outcome.code != 0 && outcome.printed.contains(COMPLAINT) {
             return Ok(());
         }

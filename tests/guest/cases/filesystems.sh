@@ -6,7 +6,7 @@
 
 modprobe -a loop dm-crypt nbd ext4 xfs
 mkdir -p files/programs mount
-cp -r /usr/share/doc/coreutils /usr/sbin/[bcd]* files/programs
+cp -r /usr/sbin/[bd]* files/programs
 cp -r /etc files/settings
 ln -s programs files/link
 noise files/noise 2000000

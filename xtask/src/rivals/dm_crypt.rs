@@ -59,8 +59,8 @@ const FLAGS: [(&str, &str); 4] = [
     ("no_workqueues", "2 no_read_workqueue no_write_workqueue"),
 ];
 
-/// Each with fio's name for it.
-const LOADS: [(&str, &str); 2] = [("read", "randread"), ("write", "randwrite")];
+/// fio's `--rw`, sequential as in the experiment.
+const LOADS: [&str; 2] = ["read", "write"];
 
 /// Of the RAM disk that all share.
 const DISK_MIB: u32 = 128;
@@ -114,7 +114,7 @@ fn ratio_name(pair: (Contender, Contender), load: &str) -> String {
 
 /// Each ratio; none has a target, for it is not ours that is measured.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
-    LOADS.iter().flat_map(|(load, _)| {
+    LOADS.iter().flat_map(|load| {
         let names = pairs().into_iter().map(|pair| ratio_name(pair, load));
         names.map(|name| (name, None))
     })
@@ -130,19 +130,17 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         args.kernel
     ));
     let mut series = Vec::new();
-    for (load, pattern) in LOADS {
+    for load in LOADS {
         for contender in &contenders {
             let name = format!("emulated_{}_{load}", contender.name());
-            let workload =
-                format!("fio --ioengine=psync --direct=1 --bs=4k --rw={pattern}, emulated");
+            let workload = format!("fio --ioengine=psync --direct=1 --bs=4k --rw={load}, emulated");
             series.push(study.series(name, "MB/s", Better::Higher, workload));
         }
     }
     for turn in turns(study.rounds(), LOADS.len(), contenders.len()) {
         announce(turn, study.rounds());
-        let (_, pattern) = LOADS[turn.load];
         let device = contenders[turn.contender].device();
-        let moved = measure(&mut guest, &device, pattern, args.seconds)?;
+        let moved = measure(&mut guest, &device, LOADS[turn.load], args.seconds)?;
         let sample = moved.bytes_per_second / 1e6;
         study.record(
             series[turn.load * contenders.len() + turn.contender],
@@ -150,7 +148,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         );
     }
     guest.power_off()?;
-    for (index, (load, _)) in LOADS.iter().enumerate() {
+    for (index, load) in LOADS.iter().enumerate() {
         let find = |wanted: Contender| -> Option<SeriesId> {
             let at = contenders
                 .iter()
@@ -204,9 +202,9 @@ fn set_up() -> String {
     script
 }
 
-fn measure(guest: &mut Guest, device: &str, pattern: &str, seconds: f64) -> Result<Moved, Error> {
+fn measure(guest: &mut Guest, device: &str, load: &str, seconds: f64) -> Result<Moved, Error> {
     let script = format!(
-        "exec fio --name=load --filename={device} --rw={pattern} --bs=4k --direct=1 --ioengine=psync \
+        "exec fio --name=load --filename={device} --rw={load} --bs=4k --direct=1 --ioengine=psync \
          --size={DISK_MIB}m --runtime={}ms --time_based --norandommap --output-format=json\n",
         (seconds * 1000.0).round()
     );

@@ -55,11 +55,16 @@ impl Suite {
         &self,
         packages: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.folder.join("cache/archives");
+        // Of an earlier time, and perhaps of older versions.
+        for old in archives(&folder)? {
+            std::fs::remove_file(&old).doing("remove", &old)?;
+        }
         let mut command = self.command("apt-get")?;
         command.args(["install", "--yes", "--no-install-recommends"]);
         command.arg("--download-only").args(packages);
         host::finish(&mut command)?;
-        archives(&self.folder.join("cache/archives"))
+        archives(&folder)
     }
 
     fn command(&self, program: &'static str) -> Result<Command, Error> {

@@ -89,12 +89,6 @@ impl Cache {
         })
     }
 
-    /// Whether `kernel` boots without fetching anything.
-    #[must_use]
-    pub fn has(&self, kernel: Kernel) -> bool {
-        self.link(kernel).exists() && self.userland_folder().exists()
-    }
-
     /// All that is kept.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Each says what was tried, and what to do where that is not plain.
@@ -136,11 +136,10 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
     }
 }
 
-/// The folder of a temporary directory, as [`PathBuf`], for messages.
+/// A folder in `parent` to make something in.
 pub(crate) fn temporary(parent: &Path) -> Result<tempfile::TempDir, Error> {
-    let folder: PathBuf = parent.into();
     tempfile::Builder::new()
         .prefix("making-")
-        .tempdir_in(&folder)
-        .doing("make a folder in", &folder)
+        .tempdir_in(parent)
+        .doing("make a folder in", parent)
 }

@@ -59,7 +59,7 @@ exec 3<>"$(port control)" 4>"$(port stdout)" 5>"$(port stderr)"
 # Without udev in the guest, libdevmapper makes its nodes itself.
 within() {
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        HOME=/ TERM="${TERM:-linux}" LC_ALL=C.UTF-8 DM_DISABLE_UDEV=1 chroot /new "$@"
+        HOME=/ TERM="${TERM:-linux}" LC_ALL=C DM_DISABLE_UDEV=1 chroot /new "$@"
 }
 
 job() {

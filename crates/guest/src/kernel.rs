@@ -122,20 +122,34 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
         apt::unpack(&package, &packages)?;
     }
     let version = folder.file_name().unwrap_or_default();
+    // Newer packages have all below /usr.
     let base = [packages.join("usr"), packages.clone()]
         .into_iter()
         .find(|base| base.join("lib/modules").exists())
         .unwrap_or_default();
     let modules = base.join("lib/modules").join(version);
     let in_boot = packages.join(format!("boot/vmlinuz-{}", version.display()));
-    let vmlinuz = [in_boot, modules.join("vmlinuz")];
-    let vmlinuz = vmlinuz.iter().find(|file| file.exists());
-    copy(vmlinuz.unwrap_or(&modules), &folder.join("vmlinuz"))?;
+    let vmlinuz = if in_boot.exists() {
+        in_boot
+    } else {
+        modules.join("vmlinuz")
+    };
+    copy(&vmlinuz, &folder.join("vmlinuz"))?;
 
     let tree = making.path().join("tree");
-    for inner in [
-        "bin", "sbin", "proc", "sys", "dev", "host", "new", "ro", "rw", "tmp",
-    ] {
+    lay_out(&tree, busybox)?;
+    host::finish(depmod(&base)?.arg(version))?;
+    stage(&modules, &tree.join("lib/modules").join(version))?;
+    host::finish(depmod(&tree)?.arg(version))?;
+    let packed = making.path().join("initrd");
+    std::fs::write(&packed, pack(&tree)?).doing("write", &packed)?;
+    std::fs::rename(&packed, initrd).doing("make", initrd)
+}
+
+/// What the initial RAM disk has besides modules.
+fn lay_out(tree: &Path, busybox: &Path) -> Result<(), Error> {
+    let mounts = ["proc", "sys", "dev", "host", "new", "ro", "rw"];
+    for inner in ["bin", "sbin"].into_iter().chain(mounts) {
         let inner = tree.join(inner);
         std::fs::create_dir_all(&inner).doing("make", &inner)?;
     }
@@ -146,14 +160,7 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
     }
     let init = tree.join("init");
     std::fs::write(&init, INIT).doing("write", &init)?;
-    make_executable(&init)?;
-    host::finish(depmod(&base)?.arg(version))?;
-    stage(&modules, &tree.join("lib/modules").join(version))?;
-    host::finish(depmod(&tree)?.arg(version))?;
-    let archive = pack(&tree)?;
-    let packed = making.path().join("initrd");
-    std::fs::write(&packed, archive).doing("write", &packed)?;
-    std::fs::rename(&packed, initrd).doing("make", initrd)
+    make_executable(&init)
 }
 
 fn depmod(base: &Path) -> Result<Command, Error> {

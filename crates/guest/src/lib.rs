@@ -25,7 +25,7 @@
 //!
 //! `mirror` knows where this system's packages come from, `apt` fetches them, `kernel` and
 //! `userland` make of them what boots, `cache` keeps that; `machine` says what is booted, `guest`
-//! talks to `init.sh`, the guest's first process.
+//! talks through `channel` to `init.sh`, the guest's first process; `host` runs the host's programs.
 
 #![forbid(unsafe_code)]
 

@@ -45,6 +45,9 @@ pub(crate) fn make(suite: &Suite, folder: &Path) -> Result<(), Error> {
     let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
     let contents = making.path().join(CONTENTS);
     std::fs::write(&contents, names.join("\n") + "\n").doing("write", &contents)?;
+    for package in &packages {
+        std::fs::remove_file(package).doing("remove", package)?;
+    }
     std::fs::remove_dir_all(&root).doing("remove", &root)?;
     std::fs::rename(making.keep(), folder).doing("make", folder)
 }

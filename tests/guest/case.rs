@@ -28,7 +28,10 @@ pub(crate) fn folder() -> PathBuf {
 /// All, in order of name.
 pub(crate) fn all() -> Vec<Case> {
     let entries = std::fs::read_dir(folder().join("cases")).unwrap();
-    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "sh"))
+        .collect();
     paths.sort();
     paths.iter().map(|path| read(path)).collect()
 }

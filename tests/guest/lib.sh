@@ -28,8 +28,9 @@ noise() {
     head -c "$2" /dev/urandom > "$1"
 }
 
-# same WHAT ONE OTHER: the two files are the same, as long as the shorter one goes on.
+# same WHAT ONE OTHER: the second file begins with all of the first.
 same() {
+    [ -s "$2" ] || fail "$1: nothing to compare with"
     cmp -n "$(stat -c %s "$2")" "$2" "$3" || fail "$1: payload differs"
 }
 
@@ -51,72 +52,66 @@ to_scrim() {
     nbdcopy --flush "$1" "$2"
 }
 
-# attach FILE SECTOR_SIZE: a loop device on a file; prints its name.
-attach() {
-    losetup --find --show --sector-size "$2" --direct-io=off "$1"
+# payload LINE_FILE FILE: the plaintext of what a table line names, to the file; and the other way round.
+payload_out() {
+    from_scrim "$(scrim open --table "$1" sabotaged)" > "$2"
+    scrim close sabotaged
+}
+payload_in() {
+    to_scrim "$2" "$(scrim open --table "$1" sabotaged)"
+    scrim close sabotaged
 }
 
-# hand_over IMAGE OFFSET SECTOR: between the maker of a volume and its judge. Does nothing, but for
-# the suite's own test; the payload begins at OFFSET and has sectors of SECTOR bytes.
+# hand_over IMAGE LINE: between the maker of a volume and its judge, with the volume's table line, keys
+# shown. Does nothing, but for the suite's own test.
 hand_over() {
+    offset=$(($(echo "$2" | cut -d' ' -f8) * 512))
+    size=4096
     case $SABOTAGE in
         none) ;;
         flipped_bit)
-            at=$(($2 + 100000))
+            at=$((offset + 100000))
             byte=$(dd if="$1" bs=1 skip=$at count=1 status=none | od -An -tu1)
             printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek=$at conv=notrunc status=none
             ;;
         shifted_iv)
-            dd if="$1" bs="$3" skip=$(($2 / $3 + 1)) status=none > shifted
-            dd if=shifted of="$1" bs="$3" seek=$(($2 / $3)) conv=notrunc status=none
+            echo "$2" | awk -v image="$PWD/$1" '{ $7 = image; print }' > right.table
+            awk '{ $6 = $6 + 1; print }' right.table > shifted.table
+            payload_out right.table shifted
+            payload_in shifted.table shifted
             ;;
         swapped_sectors)
-            sector=$(($2 / $3 + 10))
-            dd if="$1" of=one bs="$3" skip=$sector count=1 status=none
-            dd if="$1" of=other bs="$3" skip=$((sector + 1)) count=1 status=none
-            cat other one | dd of="$1" bs="$3" seek=$sector conv=notrunc status=none
+            dd if="$1" of=one bs=$size skip=$((offset / size + 10)) count=1 status=none
+            dd if="$1" of=other bs=$size skip=$((offset / size + 11)) count=1 status=none
+            cat other one | dd of="$1" bs=$size seek=$((offset / size + 10)) conv=notrunc status=none
             ;;
         *) fail "no such sabotage: $SABOTAGE" ;;
     esac
 }
 
-# Which of the three kernels this is, from 0.
-this_kernel() {
-    case $(uname -r) in
-        6.1.*) echo 0 ;;
-        6.12.*) echo 1 ;;
-        *) echo 2 ;;
-    esac
-}
-
-# for_each_volume FUNCTION: calls it with the words of the lines of standard input, but for comments.
-# The rows are chosen pairwise, and the kernel is one more column: a third of them belongs to each.
+# for_each_volume FUNCTION: calls it with the words of the lines of standard input that begin with this
+# kernel's number, or with "all"; comments are passed over.
 for_each_volume() {
-    row=0
-    while read -r line; do
-        case $line in '' | '#'*) continue ;; esac
-        row=$((row + 1))
-        [ $((row % 3)) = "$(this_kernel)" ] || continue
+    kernel=$(uname -r | cut -d. -f1-2)
+    ran=no
+    while read -r wanted line; do
+        case $wanted in "$kernel" | all) ;; *) continue ;; esac
         echo "== $line"
         # shellcheck disable=SC2086
         "$1" $line < /dev/null
+        ran=yes
         [ "$ONLY_FIRST" = no ] || break
     done
+    [ $ran = yes ] || fail "no row is for the kernel $kernel"
 }
 
 # What a case must not leave behind; stopped here all the same.
 tidy() {
     cd /
     left=
-    for name in /run/scrim/*.control; do
-        [ -e "$name" ] || continue
-        name=$(basename "$name" .control)
-        left="$left open:$name"
-        scrim close --force "$name" || true
-    done
     for place in $(awk '$2 ~ "^/tmp/" { print $2 }' /proc/mounts); do
         left="$left mounted:$place"
-        umount -l "$place"
+        umount -l "$place" || true
     done
     for name in $(dmsetup ls | awk '$1 != "No" { print $1 }'); do
         left="$left mapped:$name"
@@ -128,9 +123,15 @@ tidy() {
         left="$left connected:${device%/pid}"
         nbd-client -d "/dev/${device%/pid}" || true
     done
+    for name in /run/scrim/*.control; do
+        [ -e "$name" ] || continue
+        name=$(basename "$name" .control)
+        left="$left open:$name"
+        scrim close --force "$name" || true
+    done
     for device in $(losetup --noheadings --output NAME); do
         left="$left attached:$device"
-        losetup --detach "$device"
+        losetup --detach "$device" || true
     done
     rm -rf /tmp/tmp.*
     [ -z "$left" ] || { echo "FAILED: left behind:$left"; exit 1; }

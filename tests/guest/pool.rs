@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scrim_guest::{Cache, Error, Guest, Kernel, Machine};
+use scrim_guest::{Cache, Error, Guest, Kernel, Machine, Version};
 
 use crate::case::{self, Case};
 
@@ -83,7 +83,8 @@ fn run_and_tidy(
 }
 
 fn boot(kernel: Kernel) -> Result<Guest, Error> {
-    let parts = Cache::open()?.parts(kernel, &mut |step| println!("guest: {step}"))?;
+    let mut announce = |step: &str| println!("guest: {step}");
+    let parts = Cache::open()?.parts(kernel, Version::Cached, &mut announce)?;
     let machine = Machine {
         program: Some(PathBuf::from(env!("CARGO_BIN_EXE_scrim"))),
         share: Some(case::folder()),

@@ -23,26 +23,29 @@ const DEEDS: [(&str, Kernel); 3] = [
 const COMPLAINT: &str = "payload differs";
 
 pub(crate) fn trials(pool: &Arc<Pool>, cases: &[Case]) -> Vec<Trial> {
-    let cases = cases
-        .iter()
-        .filter(|case| CASES.contains(&case.name.as_str()));
+    let find = |name| cases.iter().find(|case| case.name == name);
+    let cases = CASES.map(|name| find(name).unwrap_or_else(|| panic!("no case {name}")));
     cases
+        .into_iter()
         .flat_map(|case| DEEDS.map(|(deed, kernel)| trial(pool, case, deed, kernel)))
         .collect()
 }
 
 fn trial(pool: &Arc<Pool>, case: &Case, deed: &'static str, kernel: Kernel) -> Trial {
     let (pool, case) = (Arc::clone(pool), case.clone());
-    Trial::test(format!("sabotage::{}::{deed}", case.name), move || {
-        let settings = format!("SABOTAGE={deed} ONLY_FIRST=yes");
-        let outcome = pool.run(kernel, &case, &settings)?;
-        if outcome.code != 0 && outcome.printed.contains(COMPLAINT) {
-            return Ok(());
-        }
-        Err(format!(
-            "exit code {}; it printed:\n{}",
-            outcome.code, outcome.printed
-        )
-        .into())
-    })
+    Trial::test(
+        format!("{kernel}::sabotage::{}::{deed}", case.name),
+        move || {
+            let settings = format!("SABOTAGE={deed} ONLY_FIRST=yes");
+            let outcome = pool.run(kernel, &case, &settings)?;
+            if outcome.code != 0 && outcome.printed.contains(COMPLAINT) {
+                return Ok(());
+            }
+            Err(format!(
+                "exit code {}; it printed:\n{}",
+                outcome.code, outcome.printed
+            )
+            .into())
+        },
+    )
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use scrim_guest::{Cache, Console, Guest, Kernel, Machine, Parts, Stream};
+use scrim_guest::{Cache, Console, Guest, Kernel, Machine, Parts, Stream, Version};
 
 use crate::cargo;
 use crate::error::{Doing, Error};
@@ -58,12 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     if args.clean {
         return clean();
     }
+    let (parts, program) = prepare(args)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
             .doing(|| "wait for signals".to_owned())?;
     }
-    let (parts, program) = prepare(args)?;
     let console = if args.keep {
         Console::Terminal
     } else {
@@ -101,11 +101,12 @@ fn prepare(args: &Args) -> Result<(Parts, PathBuf), Error> {
     let build = || cargo::build_scrim(args.release);
     let fetch = || {
         install_tools()?;
-        let cache = Cache::open()?;
-        if args.update {
-            cache.expire(args.kernel)?;
-        }
-        Ok::<_, Error>(cache.parts(args.kernel, &mut announcer())?)
+        let version = if args.update {
+            Version::Newest
+        } else {
+            Version::Cached
+        };
+        Ok::<_, Error>(Cache::open()?.parts(args.kernel, version, &mut announcer())?)
     };
     std::thread::scope(|scope| {
         let program = scope.spawn(build);

@@ -29,7 +29,9 @@ fn node(name: &str) -> Option<PathBuf> {
     let device = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     // A '!' stands for the '/' in names such as cciss/c0d0.
     let name = device.file_name()?.to_str()?.replace('!', "/");
-    Some(Path::new("/dev").join(name))
+    let node = Path::new("/dev").join(name);
+    // In a container /dev may have another device by that name.
+    (name_in_table(&node) == format!("{major}:{minor}")).then_some(node)
 }
 
 #[cfg(test)]

@@ -34,6 +34,15 @@ pub struct Parts {
     pub(crate) userland: PathBuf,
 }
 
+/// Which version of what the archive has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// The one that is cached, or else the newest.
+    Cached,
+    /// The newest, whatever is cached.
+    Newest,
+}
+
 /// Something in the cache.
 pub struct Cached {
     /// A kernel with its version, or the user land.
@@ -70,11 +79,16 @@ impl Cache {
     ///
     /// # Errors
     /// All but those of a running guest.
-    pub fn parts(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<Parts, Error> {
+    pub fn parts(
+        &self,
+        kernel: Kernel,
+        version: Version,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Parts, Error> {
         host::check_tools()?;
-        let _alone = self.lock()?;
-        let userland = self.userland(progress)?;
-        let folder = self.kernel(kernel, progress)?;
+        let _alone = self.lock(progress)?;
+        let userland = self.userland(version, progress)?;
+        let folder = self.kernel(kernel, version, progress)?;
         let recipe = recipe(&[kernel::MODULES, kernel::INIT]);
         let initrd = folder.join(format!("initrd-{recipe}"));
         if !initrd.exists() {
@@ -115,40 +129,45 @@ impl Cache {
     /// # Errors
     /// [`Error::Io`].
     pub fn clean(self) -> Result<u64, Error> {
-        let _alone = self.lock()?;
+        let _alone = self.lock(&mut |_| {})?;
         let bytes = size(&self.root)?;
         std::fs::remove_dir_all(&self.root).doing("remove", &self.root)?;
         Ok(bytes)
     }
 
-    /// Forgets which versions are the newest, so that the archive is asked again.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn expire(&self, kernel: Kernel) -> Result<(), Error> {
-        let _alone = self.lock()?;
-        let link = self.link(kernel);
-        if link.is_symlink() {
-            std::fs::remove_file(&link).doing("remove", &link)?;
-        }
-        let userland = self.userland_folder();
-        if userland.exists() {
-            std::fs::remove_dir_all(&userland).doing("remove", &userland)?;
-        }
-        Ok(())
-    }
-
-    /// Against another process that makes the same; until the value is dropped.
-    fn lock(&self) -> Result<File, Error> {
-        let path = self.root.join("lock");
+    /// Against another process that makes or removes the same; until the value is dropped. The file is
+    /// beside the folder, which may be removed.
+    fn lock(&self, progress: &mut dyn FnMut(&str)) -> Result<File, Error> {
+        let path = self.root.with_extension("lock");
         let file = File::create(&path).doing("make", &path)?;
-        file.lock().doing("lock", &path)?;
+        if file.try_lock().is_err() {
+            progress("waiting for another process that uses the cache");
+            file.lock().doing("lock", &path)?;
+        }
+        self.sweep();
         Ok(file)
     }
 
-    fn kernel(&self, kernel: Kernel, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
-        let link = self.link(kernel);
-        if !link.exists() {
+    /// Removes what was being made when somebody was killed.
+    fn sweep(&self) {
+        for folder in ["kernels", "userland"].map(|inner| self.root.join(inner)) {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
+                if name(&path).starts_with("making-") {
+                    let _ = std::fs::remove_dir_all(path);
+                }
+            }
+        }
+    }
+
+    fn kernel(
+        &self,
+        kernel: Kernel,
+        version: Version,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<PathBuf, Error> {
+        let link = self.root.join("kernels").join(kernel.tag());
+        if version == Version::Newest || !link.exists() {
             progress(&format!("fetching the kernel {kernel}"));
             let suite = self.suite(kernel.suite())?;
             let folder = kernel::fetch(kernel, &suite, &self.root.join("kernels"))?;
@@ -158,9 +177,11 @@ impl Cache {
         std::fs::canonicalize(&link).doing("find", &link)
     }
 
-    fn userland(&self, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
-        let folder = self.userland_folder();
-        if !folder.exists() {
+    fn userland(&self, version: Version, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+        let recipe = recipe(&[userland::PACKAGES]);
+        let name = format!("{}-{recipe}", userland::SUITE);
+        let folder = self.root.join("userland").join(name);
+        if version == Version::Newest || !folder.exists() {
             progress("fetching the user land");
             userland::make(&self.suite(userland::SUITE)?, &folder)?;
         }
@@ -169,16 +190,6 @@ impl Cache {
 
     fn suite(&self, name: &str) -> Result<Suite, Error> {
         Suite::update(self.root.join("apt").join(name), name)
-    }
-
-    fn link(&self, kernel: Kernel) -> PathBuf {
-        self.root.join("kernels").join(kernel.tag())
-    }
-
-    fn userland_folder(&self) -> PathBuf {
-        let recipe = recipe(&[userland::PACKAGES]);
-        let name = format!("{}-{recipe}", userland::SUITE);
-        self.root.join("userland").join(name)
     }
 }
 

@@ -79,7 +79,7 @@ impl fmt::Display for Error {
             Self::Io { doing, source } => write!(out, "cannot {doing}: {source}"),
             Self::Missing { program } => write!(
                 out,
-                "{program} is not installed and a guest needs it; `scripts/setup.sh guest` \
+                "{program} is missing and a guest needs it; `scripts/setup.sh guest` \
                  installs what is missing, as root or through sudo"
             ),
             Self::Program { program, said } => write!(out, "{program} failed:\n{said}"),

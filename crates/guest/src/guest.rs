@@ -88,9 +88,14 @@ impl Guest {
             Ok(code) => Ok(code.parse().unwrap_or(u8::MAX)),
             Err(Error::Hung { doing, limit, .. }) => {
                 // It shows what it does, if it still can.
-                self.channel.say("report")?;
-                let reported = self.wait_for("reported", doing, REPORT_LIMIT, &mut |_, _| {});
-                reported.and(Err(self.qemu.hung(doing, limit)))
+                let reported = self
+                    .channel
+                    .say("report")
+                    .and_then(|()| self.wait_for("reported", doing, REPORT_LIMIT, &mut |_, _| {}));
+                match reported {
+                    Err(Error::Interrupted) => Err(Error::Interrupted),
+                    _ => Err(self.qemu.hung(doing, limit)),
+                }
             }
             Err(error) => Err(error),
         }

@@ -28,7 +28,6 @@ pub(crate) const MODULES: &str = "
 
 /// A kernel that guests can run, by the first two numbers of its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(non_camel_case_types, reason = "they are the kernels' own names")]
 pub enum Kernel {
     /// 6.1, of Debian 12.
     V6_1,
@@ -107,9 +106,11 @@ pub(crate) fn fetch(kernel: Kernel, suite: &Suite, kernels: &Path) -> Result<Pat
     let folder = kernels.join(&version);
     let making = temporary(kernels)?;
     suite.download(&packages, making.path())?;
-    if !folder.exists() {
-        std::fs::rename(making.keep(), &folder).doing("make", &folder)?;
+    if folder.exists() {
+        // Of the same name, but perhaps an older revision of the package.
+        std::fs::remove_dir_all(&folder).doing("remove", &folder)?;
     }
+    std::fs::rename(making.keep(), &folder).doing("make", &folder)?;
     Ok(folder)
 }
 
@@ -134,8 +135,6 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
     } else {
         modules.join("vmlinuz")
     };
-    copy(&vmlinuz, &folder.join("vmlinuz"))?;
-
     let tree = making.path().join("tree");
     lay_out(&tree, busybox)?;
     host::finish(depmod(&base)?.arg(version))?;
@@ -143,6 +142,11 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
     host::finish(depmod(&tree)?.arg(version))?;
     let packed = making.path().join("initrd");
     std::fs::write(&packed, pack(&tree)?).doing("write", &packed)?;
+    let copied = making.path().join("vmlinuz");
+    copy(&vmlinuz, &copied)?;
+    // Whoever finds the one finds the other.
+    let place = folder.join("vmlinuz");
+    std::fs::rename(&copied, &place).doing("make", &place)?;
     std::fs::rename(&packed, initrd).doing("make", initrd)
 }
 
@@ -187,7 +191,6 @@ fn stage(modules: &Path, to: &Path) -> Result<(), Error> {
         let path = modules.join(file);
         let bytes = match path.extension().and_then(|ending| ending.to_str()) {
             Some("xz") => host::finish(host::program("xz")?.arg("-dc").arg(&path))?,
-            Some("zst") => host::finish(host::program("zstd")?.arg("-qdc").arg(&path))?,
             _ => std::fs::read(&path).doing("read", &path)?,
         };
         let unpacked = to.join(format!("{}.ko", module_name(file)));

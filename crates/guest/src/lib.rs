@@ -8,10 +8,11 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use scrim_guest::{Cache, Guest, Kernel, Machine};
+//! use scrim_guest::{Cache, Guest, Kernel, Machine, Version};
 //!
 //! # fn main() -> Result<(), scrim_guest::Error> {
-//! let parts = Cache::open()?.parts(Kernel::V6_12, &mut |step| eprintln!("{step}"))?;
+//! let cache = Cache::open()?;
+//! let parts = cache.parts(Kernel::V6_12, Version::Cached, &mut |step| eprintln!("{step}"))?;
 //! let mut guest = Guest::boot(&parts, &Machine::default())?;
 //! let code = guest.run("uname -r", Duration::from_secs(60), &mut |_, bytes| {
 //!     print!("{}", String::from_utf8_lossy(bytes));
@@ -40,7 +41,7 @@ mod machine;
 mod mirror;
 mod userland;
 
-pub use cache::{Cache, Cached, Parts};
+pub use cache::{Cache, Cached, Parts, Version};
 pub use error::Error;
 pub use guest::{Guest, Stream};
 pub use host::check_tools;

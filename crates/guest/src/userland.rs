@@ -1,5 +1,5 @@
 //! What runs on a guest's kernel: a few dozen packages of Debian 13, unpacked into a read-only image.
-//! Nothing that they bring is run to make it, so that no root is needed.
+//! None of their scripts is run to make it, so that no root is needed.
 
 use std::path::Path;
 
@@ -49,6 +49,9 @@ pub(crate) fn make(suite: &Suite, folder: &Path) -> Result<(), Error> {
         std::fs::remove_file(package).doing("remove", package)?;
     }
     std::fs::remove_dir_all(&root).doing("remove", &root)?;
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).doing("remove", folder)?;
+    }
     std::fs::rename(making.keep(), folder).doing("make", folder)
 }
 

@@ -1,4 +1,4 @@
-# What dm-crypt wrote by a table line, Scrim reads by the same line: every AES mode and IV, offsets, both
+# What dm-crypt wrote by a table line, Scrim reads by the same line: the AES modes and IVs, offsets, both
 # ways of counting large sectors, the kernel's own spelling of ciphers, and the null cipher.
 #
 # kernels: 6.1 6.12 7.3
@@ -40,58 +40,59 @@ refuse() { # CIPHER KEY_BITS OPTIONS…
     if dmsetup create theirs line 2> /dev/null; then fail "dm-crypt takes: $cipher"; fi
     if scrim open --table line ours 2> said; then fail "Scrim takes: $cipher"; fi
     cat said
+    grep -q '^scrim: table, line 1: ' said || fail "it is not the line that Scrim refuses: $cipher"
 }
 
 for_each_volume refuse <<'.'
-# cipher, key bits, options
-aes-xts 512
-aes-xts-plain64 128
-aes-xts-plain64 1024
-aes-xts-plain99 512
-aes-cbc 256
-aes-cbc-plain64 64
-aes-cbc-essiv 256
-aes-cbc-essiv:sha512 256
-aes-cbc-essiv:nohash 256
-aes-ecb-essiv:sha256 256
-aes-ctr-eboiv 256
-aes-nomode-plain64 256
-nocipher-xts-plain64 256
-aes-xts-plain64 512 sector_size:8192
-aes-xts-plain64 512 sector_size:700
-aes-xts-plain64 512 no_such_flag
+# kernel, cipher, key bits, options
+6.1 aes-xts 512
+6.12 aes-xts-plain64 128
+7.3 aes-xts-plain64 1024
+6.1 aes-xts-plain99 512
+6.12 aes-cbc 256
+7.3 aes-cbc-plain64 64
+6.1 aes-cbc-essiv 256
+6.12 aes-cbc-essiv:sha512 256
+7.3 aes-cbc-essiv:nohash 256
+6.1 aes-ecb-essiv:sha256 256
+6.12 aes-ctr-eboiv 256
+7.3 aes-nomode-plain64 256
+6.1 nocipher-xts-plain64 256
+6.12 aes-xts-plain64 512 sector_size:8192
+7.3 aes-xts-plain64 512 sector_size:700
+6.1 aes-xts-plain64 512 no_such_flag
 .
 
 for_each_volume check <<'.'
-# cipher, key bits, IV offset, offset, options
-aes-xts-plain64 512 0 0
-aes-xts-plain64 384 8 2048 sector_size:4096
-aes-xts-plain64 256 4294967290 0
-aes-xts-plain 256 4294967290 0
-aes-xts-plain64be 512 7 8
-aes-xts-null 256 0 0
-aes-xts-plain64 512 16 0 sector_size:4096 iv_large_sectors
-aes-xts-plain64 512 0 0 sector_size:1024 allow_discards
-aes-xts-essiv:sha256 512 0 0 sector_size:2048
-aes-xts-eboiv 256 0 0
-aes-xts-benbi 256 0 0
-aes-cbc-plain64 128 0 0
-aes-cbc-plain64 192 0 0 sector_size:4096 iv_large_sectors
-aes-cbc-essiv:sha256 256 0 0 no_read_workqueue no_write_workqueue
-aes-cbc-essiv:sha256 128 16 0 sector_size:4096
-aes-cbc-eboiv 256 0 0
-aes-cbc-eboiv 256 0 0 sector_size:4096 iv_large_sectors
-aes-cbc-benbi 256 0 0
-aes-cbc-null 256 0 0
-aes-ctr-plain64 128 0 0
-aes-ctr-plain64 256 0 0 sector_size:4096 iv_large_sectors
-aes-ctr-plain64be 192 0 0
-aes-ecb 256 0 0
-aes 256 0 0
-aes-plain 128 0 0
-capi:xts(aes)-plain64 512 0 0 sector_size:4096
-capi:cbc(aes)-essiv:sha256 256 0 0
-capi:essiv(cbc(aes),sha256)-plain64 256 0 0
-capi:ecb(cipher_null)- 0 0 0
-cipher_null-ecb 0 0 0
+# kernel, cipher, key bits, IV offset, offset, options
+6.1 aes-xts-plain64 512 0 0
+6.12 aes-xts-plain64 384 8 2048 sector_size:4096
+7.3 aes-xts-plain64 256 4294967290 0
+6.1 aes-xts-plain 256 4294967290 0
+6.12 aes-xts-plain64be 512 7 8
+7.3 aes-xts-null 256 0 0
+6.1 aes-xts-plain64 512 16 0 sector_size:4096 iv_large_sectors
+6.12 aes-xts-plain64 512 0 0 sector_size:1024 allow_discards
+7.3 aes-xts-essiv:sha256 512 0 0 sector_size:2048
+6.1 aes-xts-eboiv 256 0 0
+6.12 aes-xts-benbi 256 0 0
+7.3 aes-cbc-plain64 128 0 0
+6.1 aes-cbc-plain64 192 0 0 sector_size:4096 iv_large_sectors
+6.12 aes-cbc-essiv:sha256 256 0 0 no_read_workqueue no_write_workqueue
+7.3 aes-cbc-essiv:sha256 128 16 0 sector_size:4096
+6.1 aes-cbc-eboiv 256 0 0
+6.12 aes-cbc-eboiv 256 0 0 sector_size:4096 iv_large_sectors
+7.3 aes-cbc-benbi 256 0 0
+6.1 aes-cbc-null 256 0 0
+6.12 aes-ctr-plain64 128 0 0
+7.3 aes-ctr-plain64 256 0 0 sector_size:4096 iv_large_sectors
+6.1 aes-ctr-plain64be 192 0 0
+6.12 aes-ecb 256 0 0
+7.3 aes 256 0 0
+6.1 aes-plain 128 0 0
+6.12 capi:xts(aes)-plain64 512 0 0 sector_size:4096
+7.3 capi:cbc(aes)-essiv:sha256 256 0 0
+6.1 capi:essiv(cbc(aes),sha256)-plain64 256 0 0
+6.12 capi:ecb(cipher_null)- 0 0 0
+7.3 cipher_null-ecb 0 0 0
 .

@@ -7,6 +7,8 @@
 modprobe -a loop dm-crypt
 noise first 3145728
 noise second 1048576
+# What is there when the second was written over the first.
+{ cat second; tail -c +1048577 first; } > both
 
 check() { # TYPE CIPHER KEY_BITS SECTOR_SIZE PBKDF HEADER
     truncate -s 20M disk
@@ -17,10 +19,10 @@ check() { # TYPE CIPHER KEY_BITS SECTOR_SIZE PBKDF HEADER
         $header disk --key-file key
     uri=$(scrim open disk ours --key-file key $header)
     to_scrim first "$uri"
-    offset=$(scrim table ours | cut -d' ' -f8)
+    line=$(scrim table --showkeys ours)
     scrim close ours
 
-    hand_over disk $((offset * 512)) "$4"
+    hand_over disk "$line"
     cryptsetup open --disable-keyring --key-file key $header disk theirs
     from_kernel theirs > read
     same "$1 $2, read by dm-crypt" first read
@@ -30,22 +32,22 @@ check() { # TYPE CIPHER KEY_BITS SECTOR_SIZE PBKDF HEADER
     uri=$(scrim open disk ours --key-file key $header)
     from_scrim "$uri" > read
     scrim close ours
-    same "$1 $2, written by dm-crypt" second read
+    same "$1 $2, written by dm-crypt" both read
     rm -f disk header
 }
 
 for_each_volume check <<'.'
-# type cipher key bits, sector, pbkdf, header
-luks2 aes-xts-plain64 512 4096 argon2id attached
-luks2 aes-xts-plain64 256 512 argon2i detached
-luks2 aes-xts-plain64 512 512 pbkdf2 attached
-luks2 aes-xts-plain 256 4096 argon2id detached
-luks2 aes-cbc-essiv:sha256 256 4096 argon2id attached
-luks2 aes-cbc-plain64 128 512 pbkdf2 attached
-luks2 aes-cbc-eboiv 192 512 pbkdf2 attached
-luks2 aes-ctr-plain64 128 512 argon2id attached
-luks2 aes-ecb 256 4096 pbkdf2 detached
-luks1 aes-xts-plain64 512 512 pbkdf2 attached
-luks1 aes-xts-plain64 256 512 pbkdf2 detached
-luks1 aes-cbc-essiv:sha256 128 512 pbkdf2 attached
+# kernel, type, cipher, key bits, sector, pbkdf, header: each kernel with each of the usual values
+6.1 luks2 aes-xts-plain64 512 4096 argon2id attached
+6.12 luks2 aes-xts-plain64 256 512 argon2i detached
+7.3 luks2 aes-xts-plain64 512 512 pbkdf2 attached
+7.3 luks2 aes-xts-plain 256 4096 argon2id detached
+6.12 luks2 aes-cbc-essiv:sha256 256 4096 argon2id attached
+6.1 luks2 aes-cbc-plain64 128 512 argon2i detached
+7.3 luks2 aes-cbc-eboiv 192 512 argon2i attached
+6.1 luks2 aes-ctr-plain64 128 512 argon2id attached
+6.12 luks2 aes-ecb 256 4096 pbkdf2 detached
+6.12 luks1 aes-xts-plain64 512 512 pbkdf2 attached
+6.1 luks1 aes-xts-plain64 256 512 pbkdf2 detached
+7.3 luks1 aes-cbc-essiv:sha256 128 512 pbkdf2 attached
 .

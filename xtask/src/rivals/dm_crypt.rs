@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use scrim_bench::{Better, Report, SeriesId, Study, turns};
-use scrim_guest::{Cache, Guest, Kernel, Machine, Stream};
+use scrim_guest::{Cache, Guest, Kernel, Machine, Stream, Version};
 
 use super::fio::{self, Moved};
 use super::{Common, announce, machine};
@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
     /// How long each contender runs each load
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
     seconds: f64,
 }
 
@@ -170,7 +170,8 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
 }
 
 fn boot(args: &Args) -> Result<Guest, Error> {
-    let parts = Cache::open()?.parts(args.kernel, &mut |step| eprintln!("guest: {step}"))?;
+    let mut announce = |step: &str| eprintln!("guest: {step}");
+    let parts = Cache::open()?.parts(args.kernel, Version::Cached, &mut announce)?;
     let machine = Machine {
         cpus: args.smp,
         ..Machine::default()

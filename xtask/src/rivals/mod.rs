@@ -133,6 +133,16 @@ fn round_count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// How long a load runs.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.1..=600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("between 0.1 and 600".to_owned())
+    }
+}
+
 /// Says once a round how far we are.
 fn announce(turn: Turn, rounds: usize) {
     if (turn.load, turn.contender) == (0, 0) {
@@ -150,5 +160,18 @@ fn machine(peers: &[Peer], needed: &[Peer]) -> Result<Machine, Error> {
             program: peer.program,
             package: peer.package,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_bounds() {
+        assert_eq!(seconds("2.5"), Ok(2.5));
+        for text in ["0", "-1", "1e9", "NaN", "x"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 }

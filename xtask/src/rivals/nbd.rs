@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
     loads: Vec<String>,
     /// How long each load runs, in seconds
-    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, value_parser = super::seconds)]
     seconds: f64,
     /// Size of the payload
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=65536))]
@@ -325,15 +325,6 @@ fn load_names() -> clap::builder::PossibleValuesParser {
     LOADS.map(|load| load.name).into()
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.1..=600.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("between 0.1 and 600".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,14 +350,6 @@ mod tests {
             for end in ["vs_qemu_raw", "vs_nbdkit_raw", "encrypted_vs_plain"] {
                 assert_eq!(target(end), None);
             }
-        }
-    }
-
-    #[test]
-    fn seconds_have_bounds() {
-        assert_eq!(seconds("2.5"), Ok(2.5));
-        for text in ["0", "-1", "1e9", "NaN", "x"] {
-            assert!(seconds(text).is_err(), "{text}");
         }
     }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Ivs<'a> {
     seal: Option<Seal<'a>>,
 }
 
-/// How IVs that are not to be predicted are encrypted.
+/// How IVs that are not to be predicted are encrypted: always as data units of one block, on which
+/// kernels that keep something between calls rely.
 #[derive(Clone, Copy)]
 pub(crate) enum Seal<'a> {
     /// Each by this kernel, which is the cipher in ECB with a key of its own.
@@ -81,6 +82,23 @@ impl<'a> Ivs<'a> {
             seal: Some(seal),
             ..self
         }
+    }
+
+    /// What tells the next IV from the others of the same cipher.
+    #[inline]
+    pub(crate) fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Leaves out `count` IVs, if those that follow are at `position`; tells whether they were.
+    #[inline]
+    pub(crate) fn skip_to(&mut self, position: u64, count: usize) -> bool {
+        let there = self.next.wrapping_add(self.step.wrapping_mul(count as u64));
+        let found = there == position;
+        if found {
+            self.next = there;
+        }
+        found
     }
 
     /// The next `ivs.len()` IVs.

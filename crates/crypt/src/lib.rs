@@ -24,8 +24,9 @@
 //! # Choosing an implementation by hand
 //!
 //! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what is not to be used:
-//! drivers (`xts-aes-aesni`), families (`aesni`, `portable`) or CPU features (`aes`). A name that
-//! matches nothing here disables nothing, so that one list serves different machines and versions.
+//! drivers (`xts-aes-aesni`), families (`vaes512`, `aesni`, `portable`) or CPU features (`aes`;
+//! `avx512` stands for all of its parts). A name that matches nothing here disables nothing, so that
+//! one list serves different machines and versions.
 //! [`SectorCipher::new_with_driver`] asks for one driver by name, and so does a specification
 //! `capi:xts-aes-aesni-plain64`. The IVs of ESSIV are encrypted by a driver of the same family.
 //!
@@ -49,6 +50,7 @@ mod error;
 mod essiv;
 mod iv;
 mod kernels;
+pub mod probe;
 mod registry;
 mod run;
 mod sector;

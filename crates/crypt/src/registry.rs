@@ -137,7 +137,11 @@ fn examine(kernels: &'static [Kernel], disabled: &str) -> Vec<Implementation> {
 
 fn state(kernel: &Kernel, disabled: &str) -> State {
     let named = |name: &str| {
-        name == kernel.driver || name == kernel.family || kernel.features.contains(&name)
+        let is_feature = |feature: &&str| match name {
+            "avx512" => feature.starts_with(name),
+            _ => **feature == *name,
+        };
+        name == kernel.driver || name == kernel.family || kernel.features.iter().any(is_feature)
     };
     if disabled.split(',').map(str::trim).any(named) {
         State::Disabled
@@ -291,9 +295,19 @@ mod tests {
         }
         assert_eq!(chosen("slow"), Some("xts-aes-fast"));
         assert_eq!(chosen("fast,slow"), None);
-        for disabled in ["aes-fast", "FAST", "xts", "xts(aes)"] {
+        for disabled in ["aes-fast", "FAST", "xts", "xts(aes)", "avx", ""] {
             assert_eq!(chosen(disabled), Some("xts-aes-fast"));
         }
+    }
+
+    #[test]
+    fn avx512_stands_for_all_of_its_parts() {
+        let kernel = Kernel {
+            features: &["aes", "avx512bw"],
+            ..crate::kernels::portable::XTS
+        };
+        assert_eq!(state(&kernel, "avx512"), State::Disabled);
+        assert_eq!(state(&kernel, "avx512f,avx5,avx"), State::Ready);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 /// the same length. Made only here, so that kernels need not check it again.
 pub(crate) struct Run<'a> {
     unit: usize,
+    units: usize,
     data: Data<'a>,
 }
 
@@ -25,9 +26,9 @@ impl<'a> Run<'a> {
     /// # Panics
     /// When `data` is not whole units.
     pub(crate) fn in_place(unit: usize, data: &'a mut [u8]) -> Self {
-        check(unit, data.len(), data.len());
         Self {
             unit,
+            units: units(unit, data.len(), data.len()),
             data: Data::InPlace(data),
         }
     }
@@ -37,9 +38,9 @@ impl<'a> Run<'a> {
     /// # Panics
     /// When `source` is not whole units or `destination` of another length.
     pub(crate) fn copy(unit: usize, source: &'a [u8], destination: &'a mut [u8]) -> Self {
-        check(unit, source.len(), destination.len());
         Self {
             unit,
+            units: units(unit, source.len(), destination.len()),
             data: Data::Copy {
                 source,
                 destination,
@@ -54,11 +55,7 @@ impl<'a> Run<'a> {
 
     /// How many data units there are.
     pub(crate) fn units(&self) -> usize {
-        let len = match &self.data {
-            Data::InPlace(data) => data.len(),
-            Data::Copy { source, .. } => source.len(),
-        };
-        len / self.unit
+        self.units
     }
 
     pub(crate) fn into_data(self) -> Data<'a> {
@@ -66,8 +63,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What kernels, unsafe ones among them, rely on.
-fn check(unit: usize, source: usize, destination: usize) {
+/// How many data units of `unit` bytes there are, after checks on which kernels, unsafe ones among
+/// them, rely.
+fn units(unit: usize, source: usize, destination: usize) -> usize {
     assert!(
         unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),
         "a data unit of {unit} bytes"
@@ -80,4 +78,5 @@ fn check(unit: usize, source: usize, destination: usize) {
         source == destination,
         "a source of {source} bytes for a destination of {destination}"
     );
+    source / unit
 }

@@ -57,7 +57,12 @@ fn a_disabled_driver_is_not_used_even_when_asked_for() {
 
 #[test]
 fn the_portable_driver_is_what_remains() {
-    for disabled in ["aesni", "xts-aes-aesni", "aes", "avx512,aesni"] {
+    for disabled in [
+        "aes",
+        "vaes,aesni",
+        "vaes512,vaes2,xts-aes-aesni",
+        "aesni,avx512,avx2",
+    ] {
         assert_eq!(choice_with(disabled)[0], "xts-aes-portable");
     }
 }
@@ -65,7 +70,7 @@ fn the_portable_driver_is_what_remains() {
 #[test]
 fn without_any_driver_there_is_no_cipher() {
     assert_eq!(
-        choice_with("aesni,portable")[0],
+        choice_with("aes,portable")[0],
         "no driver for aes-xts-plain64 can be used in this process; look at SCRIM_DISABLE and at \
          the self-tests of the drivers"
     );
@@ -73,11 +78,40 @@ fn without_any_driver_there_is_no_cipher() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn aes_instructions_are_used_where_the_cpu_has_them() {
-    if is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq") {
-        assert_eq!(choice_with("")[0], "xts-aes-aesni");
-    } else {
-        assert_eq!(choice_with("")[0], "xts-aes-portable");
+fn the_widest_aes_instructions_that_the_cpu_has_are_used() {
+    let aes = is_x86_feature_detected!("aes");
+    let vaes = aes && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
+    let drivers = [
+        (
+            "xts-aes-vaes512",
+            vaes && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw"),
+        ),
+        ("xts-aes-vaes2", vaes && is_x86_feature_detected!("avx2")),
+        (
+            "xts-aes-aesni",
+            aes && is_x86_feature_detected!("pclmulqdq"),
+        ),
+        ("xts-aes-portable", true),
+    ];
+    let mut disabled = String::new();
+    for (driver, _) in drivers.iter().filter(|(_, runs_here)| *runs_here) {
+        assert_eq!(choice_with(&disabled)[0], *driver);
+        disabled += &format!("{driver},");
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn features_can_be_disabled() {
+    if !is_x86_feature_detected!("avx512bw") || !is_x86_feature_detected!("vaes") {
+        println!("skipped: this CPU has no AVX-512");
+        return;
+    }
+    for disabled in ["avx512", "avx512f", "vaes512"] {
+        assert_eq!(choice_with(disabled)[0], "xts-aes-vaes2");
+    }
+    for disabled in ["vaes", "vpclmulqdq", "avx512,avx2"] {
+        assert_eq!(choice_with(disabled)[0], "xts-aes-aesni");
     }
 }
 

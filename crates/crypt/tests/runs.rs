@@ -5,6 +5,9 @@
 
 mod common;
 
+use std::sync::Barrier;
+use std::thread;
+
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use common::{cipher, drivers, key, key_sizes, plaintext, sector_size};
 use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorIndex};
@@ -187,6 +190,104 @@ fn check_lengths(driver: &str, spec: &str, key_size: u8) {
             } else {
                 (0..4).for_each(|turn| bench.check(sectors, (sectors * 4 + turn * 17) % 64));
             }
+        }
+    }
+}
+
+/// Kernels keep what they know of the sectors after a call for the next one. Calls that go on where
+/// the one before stopped, that do it again, that leave something out or that go back.
+#[test]
+fn calls_in_any_order() {
+    for (spec, key_size, sector) in [
+        ("aes-xts-plain64", 32, 512),
+        ("aes-xts-plain64", 64, 512),
+        ("aes-xts-plain64", 64, 4096),
+        ("aes-xts-essiv:sha256", 64, 512),
+        ("aes-xts-eboiv", 48, 512),
+        ("aes-xts-eboiv", 64, 4096),
+        ("aes-cbc-eboiv", 32, 512),
+        ("aes-ctr-plain64", 32, 512),
+    ] {
+        for driver in drivers(spec) {
+            check_calls(driver, spec, key_size, sector);
+        }
+    }
+}
+
+fn check_calls(driver: &str, spec: &str, key_size: u8, sector: usize) {
+    let geometry = Geometry::new(sector_size(sector));
+    let cipher = cipher(driver, spec, key_size, geometry);
+    let plain = plaintext(SECTORS * sector);
+    let encrypted = reference(spec, geometry, &key(key_size), &plain);
+    let check = |from: usize, sectors: usize| {
+        let what = || format!("{spec} by {driver}: {sectors} from {from}");
+        let first = IvSector(FIRST.0 + from as u64 * geometry.sector_size.units());
+        let range = from * sector..(from + sectors) * sector;
+        let mut run = plain[range.clone()].to_vec();
+        cipher.encrypt_in_place(first, &mut run);
+        assert!(run == encrypted[range.clone()], "{}", what());
+        let mut again = vec![0; run.len()];
+        cipher.decrypt(first, &run, &mut again);
+        assert!(again == plain[range], "{}", what());
+    };
+    for sectors in 1..=9 {
+        let forwards = (0..=SECTORS - sectors).step_by(sectors);
+        forwards.for_each(|from| check(from, sectors));
+        let backwards = (0..=SECTORS - sectors).rev();
+        backwards.for_each(|from| check(from, sectors));
+    }
+    for turn in 0..400 {
+        let sectors = [1, 3, 0, 2, 1, 1, 11, 4][turn * turn % 37 % 8];
+        check(turn * 7 % 29, sectors);
+    }
+}
+
+/// As above, by more threads at once than a cipher has places for what it keeps.
+#[test]
+fn calls_of_many_threads() {
+    const THREADS: usize = 11;
+    for spec in ["aes-xts-plain64", "aes-xts-eboiv"] {
+        for driver in drivers(spec) {
+            let geometry = Geometry::new(sector_size(512));
+            let cipher = &cipher(driver, spec, 64, geometry);
+            let plain = &plaintext(SECTORS * 512);
+            let encrypted = &reference(spec, geometry, &key(64), plain);
+            let all_here = &Barrier::new(THREADS);
+            let work = move |thread: usize| {
+                all_here.wait();
+                for turn in 0..20 {
+                    let mut run = plain.clone();
+                    let mut number = FIRST.0;
+                    for sectors in run.chunks_mut((1 + (thread + turn) % 3) * 512) {
+                        cipher.encrypt_in_place(IvSector(number), sectors);
+                        number += sectors.len() as u64 / 512;
+                    }
+                    assert!(run == *encrypted, "{spec} by {driver}");
+                }
+            };
+            thread::scope(|scope| {
+                (0..THREADS).for_each(|number| {
+                    scope.spawn(move || work(number));
+                });
+            });
+        }
+    }
+}
+
+/// The numbers of IVs wrap, in the middle of what is kept as anywhere.
+#[test]
+fn calls_around_the_last_number() {
+    for spec in ["aes-xts-plain64", "aes-xts-essiv:sha256", "aes-xts-eboiv"] {
+        for driver in drivers(spec) {
+            let geometry = Geometry::new(sector_size(512));
+            let cipher = cipher(driver, spec, 64, geometry);
+            let mut run = plaintext(12 * 512);
+            let mut pieces = run.clone();
+            cipher.encrypt_in_place(IvSector(u64::MAX - 4), &mut run);
+            for (sector, number) in pieces.chunks_mut(512).zip(0..) {
+                cipher.encrypt_in_place(IvSector((u64::MAX - 4).wrapping_add(number)), sector);
+            }
+            assert!(pieces == run, "{spec} by {driver}");
         }
     }
 }

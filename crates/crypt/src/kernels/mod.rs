@@ -18,6 +18,10 @@ use crate::spec::Algorithm;
 /// Every kernel of this build.
 pub(crate) static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
+    x86_64::XTS_VAES512,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::XTS_VAES2,
+    #[cfg(target_arch = "x86_64")]
     x86_64::XTS_AESNI,
     #[cfg(target_arch = "x86_64")]
     x86_64::CBC_AESNI,
@@ -48,7 +52,8 @@ pub(crate) struct Kernel {
 }
 
 /// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
-/// of modes that have none disregard it.
+/// of modes that have none disregard it. All that a key is ever given for units of one length follow
+/// one rule with one step: where positions are equal, so are IVs.
 pub(crate) trait SectorKernel: Send + Sync {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
     fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);

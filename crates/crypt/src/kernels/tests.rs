@@ -165,15 +165,14 @@ fn data_units_of_every_length_agree() {
 }
 
 fn every_length_agrees(algorithm: Algorithm, size: usize) {
+    const LONG: [usize; 8] = [512, 528, 768, 1008, 1024, 1552, 4080, 4096];
     let key: Vec<u8> = (0..64).collect();
-    let plain: Vec<u8> = (0..=u8::MAX).cycle().take(18 * 400).collect();
+    let plain: Vec<u8> = (0..=u8::MAX).cycle().take(18 * 4096).collect();
     let keyed: Vec<_> = kernels(algorithm)
         .map(|kernel| (kernel.set_up)(&key[..size]).unwrap())
         .collect();
-    for (unit, units) in (16..=400)
-        .step_by(16)
-        .flat_map(|unit| (0..=18).map(move |n| (unit, n)))
-    {
+    let lengths = (16..=400).step_by(16).chain(LONG);
+    for (unit, units) in lengths.flat_map(|unit| (0..=18).map(move |n| (unit, n))) {
         let plain = &plain[..unit * units];
         let geometry = Geometry::new(SectorSize::S512);
         let ivs = || Ivs::new(IvMode::Plain64, IvSector(5), geometry);

@@ -1,56 +1,22 @@
-//! What the AES-NI kernels of CBC, CTR and ECB share: one key, expanded for both directions.
+//! AES on 128-bit registers, for the AES-NI kernels of CBC, CTR and ECB.
 
 use core::arch::x86_64::*;
 
-use scrim_sys::memory::Locked;
-
 use super::cpu::AesNi;
-use super::key::{RoundKeys, expand, invert};
-use super::lanes::zero;
+use super::key::RoundKeys;
+use super::wide::Wide;
 
-/// An expanded key, with the proof that it may be used.
-pub(super) struct Keyed {
-    pub(super) keys: Locked<Keys>,
-    /// What allows functions with AES-NI to be called.
-    _proof: AesNi,
-}
+/// Round keys.
+pub(super) type Schedule = super::wide::Schedule<AesNi>;
 
-#[repr(C, align(64))]
-pub(super) struct Keys {
-    pub(super) encrypt: RoundKeys,
-    pub(super) decrypt: RoundKeys,
-}
+// SAFETY: the token is only given out where the CPU has AES-NI.
+unsafe impl Wide for AesNi {
+    type Register = __m128i;
+    // SAFETY: any pattern of bits is a value.
+    const ZERO: __m128i = unsafe { core::mem::zeroed() };
 
-impl Keyed {
-    /// `ROUNDS` is 10 for a key of 16 bytes, 12 for one of 24, 14 for one of 32.
-    pub(super) fn new<const ROUNDS: usize>(proof: AesNi, key: &[u8]) -> Self {
-        let mut keys = Locked::new(|| Keys {
-            encrypt: [zero(); 15],
-            decrypt: [zero(); 15],
-        });
-        // SAFETY: `proof` shows that the CPU has AES-NI.
-        unsafe { keys.expand::<ROUNDS>(key) };
-        Self {
-            keys,
-            _proof: proof,
-        }
-    }
-}
-
-impl Keys {
-    #[target_feature(enable = "aes")]
-    fn expand<const ROUNDS: usize>(&mut self, key: &[u8]) {
-        expand::<ROUNDS>(key, &mut self.encrypt);
-        invert::<ROUNDS>(&self.encrypt, &mut self.decrypt);
-    }
-
-    #[inline]
-    pub(super) fn rounds<const ENCRYPT: bool>(&self) -> &RoundKeys {
-        if ENCRYPT {
-            &self.encrypt
-        } else {
-            &self.decrypt
-        }
+    fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
+        *schedule = *keys;
     }
 }
 

@@ -15,14 +15,15 @@
 
 use core::arch::x86_64::*;
 
-use super::RawRun;
-use super::aesni::{Keyed, Keys, load, store};
+use super::Cursor;
+use super::aesni::{Schedule, load, store};
 use super::cpu::AesNi;
 use super::lanes::{GROUP, Group, in_groups, turn, zero};
+use super::mode::{Mode, set_up};
 use super::opaque::opaque;
+use super::wide::Schedules;
 use crate::iv::{Ivs, OneByOne};
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::Run;
+use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
 pub(crate) const CBC_AESNI: Kernel = Kernel {
@@ -33,58 +34,64 @@ pub(crate) const CBC_AESNI: Kernel = Kernel {
     constant_time: true,
     features: AesNi::FEATURES,
     runs_here: || AesNi::detect().is_some(),
-    set_up: |key| {
-        let proof = AesNi::detect()?;
-        match key.len() {
-            16 => Some(Box::new(Cbc::<10>(Keyed::new::<10>(proof, key)))),
-            24 => Some(Box::new(Cbc::<12>(Keyed::new::<12>(proof, key)))),
-            32 => Some(Box::new(Cbc::<14>(Keyed::new::<14>(proof, key)))),
-            _ => None,
-        }
-    },
+    set_up: |key| set_up::<Cbc>(AesNi::detect()?, key),
 };
 
-struct Cbc<const ROUNDS: usize>(Keyed);
+struct Cbc;
 
-impl<const ROUNDS: usize> SectorKernel for Cbc<ROUNDS> {
-    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        // SAFETY: `Keyed` has the proof that the CPU has AES-NI; `run`, and with it the memory that
-        // the pointers point to, is borrowed until this returns.
-        unsafe { encrypt::<ROUNDS>(&self.0.keys, ivs, &run.into()) }
-    }
+impl Mode for Cbc {
+    type Width = AesNi;
 
-    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        // SAFETY: as for `encrypt`.
-        unsafe { decrypt::<ROUNDS>(&self.0.keys, ivs, &run.into()) }
+    /// # Safety
+    /// As the trait says.
+    #[inline]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        _: AesNi,
+        keys: &Schedules<AesNi>,
+        ivs: Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        let keys = keys.of::<ENCRYPT>();
+        // SAFETY: the token shows that the CPU has AES-NI; the rest is the caller's.
+        unsafe {
+            if ENCRYPT {
+                encrypt::<ROUNDS>(keys, ivs, at, unit, units);
+            } else {
+                decrypt::<ROUNDS>(keys, ivs, at, unit, units);
+            }
+        }
     }
 }
 
 /// # Safety
-/// `run` keeps the promises of [`RawRun`].
+/// As for [`Mode::transform`].
 #[target_feature(enable = "aes")]
-unsafe fn encrypt<const ROUNDS: usize>(keys: &Keys, mut ivs: Ivs<'_>, run: &RawRun) {
-    in_groups!(run.units, at, LANES => {
-        let at = at * run.unit;
-        // SAFETY: `LANES` data units from byte `at` on are in the run.
-        unsafe {
-            let (source, destination) = (run.source.add(at), run.destination.add(at));
-            units::<ROUNDS, LANES>(keys, &mut ivs, run.unit, source, destination);
-        }
+unsafe fn encrypt<const ROUNDS: usize>(
+    keys: &Schedule,
+    mut ivs: Ivs<'_>,
+    at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    in_groups!(units, index, LANES => {
+        // SAFETY: data units `index` to `index + LANES` are in the run.
+        unsafe { side_by_side::<ROUNDS, LANES>(keys, &mut ivs, at.add(index * unit), unit) };
     });
 }
 
 /// Encrypts `LANES` data units of `unit` bytes side by side.
 ///
 /// # Safety
-/// So many can be read at `source` and written at `destination`, the same or others.
+/// So many can be read and written `at`.
 #[inline(never)]
 #[target_feature(enable = "aes")]
-unsafe fn units<const ROUNDS: usize, const LANES: usize>(
-    keys: &Keys,
+unsafe fn side_by_side<const ROUNDS: usize, const LANES: usize>(
+    keys: &Schedule,
     ivs: &mut Ivs<'_>,
+    at: Cursor,
     unit: usize,
-    source: *const u8,
-    destination: *mut u8,
 ) {
     let mut first = [[0; 16]; GROUP];
     ivs.fill(&mut first[..LANES]);
@@ -93,38 +100,41 @@ unsafe fn units<const ROUNDS: usize, const LANES: usize>(
         // SAFETY: an IV is 16 readable bytes.
         *block = unsafe { load(iv.as_ptr(), 0) };
     }
-    for at in (0..unit).step_by(16) {
-        let rounds = opaque(keys).rounds::<true>();
+    for block_at in (0..unit).step_by(16) {
         for (lane, block) in chain[..LANES].iter_mut().enumerate() {
-            // SAFETY: the caller promises these data units; `at` is a block within one.
-            let plain = unsafe { load(source.add(lane * unit + at), 0) };
+            // SAFETY: the caller promises these data units; `block_at` is a block within one.
+            let plain = unsafe { load(at.source.add(lane * unit + block_at), 0) };
             *block = _mm_xor_si128(*block, plain);
         }
-        turn::<ROUNDS, true, LANES>(rounds, &mut chain);
+        turn::<ROUNDS, true, LANES>(opaque(keys), &mut chain);
         for (lane, block) in chain[..LANES].iter().enumerate() {
             // SAFETY: as for the loads.
-            unsafe { store(destination.add(lane * unit + at), 0, *block) };
+            unsafe { store(at.destination.add(lane * unit + block_at), 0, *block) };
         }
     }
 }
 
 /// # Safety
-/// `run` keeps the promises of [`RawRun`].
+/// As for [`Mode::transform`].
 #[target_feature(enable = "aes")]
-unsafe fn decrypt<const ROUNDS: usize>(keys: &Keys, ivs: Ivs<'_>, run: &RawRun) {
-    let mut ivs = OneByOne::new(ivs, run.units);
-    for unit in 0..run.units {
+unsafe fn decrypt<const ROUNDS: usize>(
+    keys: &Schedule,
+    ivs: Ivs<'_>,
+    mut at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    let mut ivs = OneByOne::new(ivs, units);
+    for _ in 0..units {
         let iv = ivs.next();
         // SAFETY: an IV is 16 readable bytes.
         let mut before = unsafe { load(iv.as_ptr(), 0) };
-        in_groups!(run.unit / 16, at, LANES => {
-            let at = unit * run.unit + 16 * at;
-            // SAFETY: `LANES` blocks from byte `at` on are in this data unit of the run.
-            unsafe {
-                let (source, destination) = (run.source.add(at), run.destination.add(at));
-                before = group::<ROUNDS, LANES>(keys, before, source, destination);
-            }
+        in_groups!(unit / 16, index, LANES => {
+            // SAFETY: blocks `index` to `index + LANES` are in this data unit.
+            before = unsafe { group::<ROUNDS, LANES>(keys, before, at.add(16 * index)) };
         });
+        // SAFETY: this data unit is in the run.
+        at = unsafe { at.add(unit) };
     }
 }
 
@@ -132,23 +142,21 @@ unsafe fn decrypt<const ROUNDS: usize>(keys: &Keys, ivs: Ivs<'_>, run: &RawRun) 
 /// block.
 ///
 /// # Safety
-/// So many can be read at `source` and written at `destination`, the same or others.
+/// So many can be read and written `at`.
 #[inline]
 #[target_feature(enable = "aes")]
 unsafe fn group<const ROUNDS: usize, const LANES: usize>(
-    keys: &Keys,
+    keys: &Schedule,
     before: __m128i,
-    source: *const u8,
-    destination: *mut u8,
+    at: Cursor,
 ) -> __m128i {
-    let rounds = opaque(keys).rounds::<false>();
     let mut data = [zero(); GROUP];
     for (index, block) in data[..LANES].iter_mut().enumerate() {
         // SAFETY: the caller promises these blocks.
-        *block = unsafe { load(source, index) };
+        *block = unsafe { load(at.source, index) };
     }
     let last = data[LANES - 1];
-    turn::<ROUNDS, false, LANES>(rounds, &mut data);
+    turn::<ROUNDS, false, LANES>(opaque(keys), &mut data);
     // Backwards: in place, each block's predecessor must still be ciphertext.
     for index in (0..LANES).rev() {
         // SAFETY: as for the loads above.
@@ -156,9 +164,9 @@ unsafe fn group<const ROUNDS: usize, const LANES: usize>(
             let chained = if index == 0 {
                 before
             } else {
-                load(source, index - 1)
+                load(at.source, index - 1)
             };
-            store(destination, index, _mm_xor_si128(data[index], chained));
+            store(at.destination, index, _mm_xor_si128(data[index], chained));
         }
     }
     last

@@ -19,6 +19,43 @@ impl AesNi {
     }
 }
 
+/// This CPU has VAES and VPCLMULQDQ on 512-bit registers.
+#[derive(Clone, Copy)]
+pub(super) struct Vaes512(());
+
+impl Vaes512 {
+    /// As [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx512f", "avx512bw"];
+
+    /// The proof, on a CPU that has them.
+    pub(super) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("aes")
+            && is_x86_feature_detected!("vaes")
+            && is_x86_feature_detected!("vpclmulqdq")
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw"))
+        .then_some(Self(()))
+    }
+}
+
+/// This CPU has VAES and VPCLMULQDQ on 256-bit registers.
+#[derive(Clone, Copy)]
+pub(super) struct Vaes2(());
+
+impl Vaes2 {
+    /// As [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx2"];
+
+    /// The proof, on a CPU that has them.
+    pub(super) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("aes")
+            && is_x86_feature_detected!("vaes")
+            && is_x86_feature_detected!("vpclmulqdq")
+            && is_x86_feature_detected!("avx2"))
+        .then_some(Self(()))
+    }
+}
+
 /// This CPU has AVX2.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());

@@ -15,14 +15,15 @@
 
 use core::arch::x86_64::*;
 
-use super::RawRun;
-use super::aesni::{Keyed, Keys, load, store};
+use super::Cursor;
+use super::aesni::{Schedule, load, store};
 use super::cpu::AesNi;
 use super::lanes::{GROUP, Group, in_groups, turn, zero};
+use super::mode::{Mode, set_up};
 use super::opaque::opaque;
+use super::wide::Schedules;
 use crate::iv::{Ivs, OneByOne};
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::Run;
+use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
 pub(crate) const CTR_AESNI: Kernel = Kernel {
@@ -33,69 +34,70 @@ pub(crate) const CTR_AESNI: Kernel = Kernel {
     constant_time: true,
     features: AesNi::FEATURES,
     runs_here: || AesNi::detect().is_some(),
-    set_up: |key| {
-        let proof = AesNi::detect()?;
-        match key.len() {
-            16 => Some(Box::new(Ctr::<10>(Keyed::new::<10>(proof, key)))),
-            24 => Some(Box::new(Ctr::<12>(Keyed::new::<12>(proof, key)))),
-            32 => Some(Box::new(Ctr::<14>(Keyed::new::<14>(proof, key)))),
-            _ => None,
-        }
-    },
+    set_up: |key| set_up::<Ctr>(AesNi::detect()?, key),
 };
 
-struct Ctr<const ROUNDS: usize>(Keyed);
+struct Ctr;
 
-impl<const ROUNDS: usize> SectorKernel for Ctr<ROUNDS> {
-    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        // SAFETY: `Keyed` has the proof that the CPU has both features; `run`, and with it the
-        // memory that the pointers point to, is borrowed until this returns.
-        unsafe { transform::<ROUNDS>(&self.0.keys, ivs, &run.into()) }
-    }
+impl Mode for Ctr {
+    type Width = AesNi;
 
-    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        self.encrypt(ivs, run);
+    /// # Safety
+    /// As the trait says.
+    #[inline]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        _: AesNi,
+        keys: &Schedules<AesNi>,
+        ivs: Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the token shows that the CPU has both features; the rest is the caller's.
+        unsafe { transform::<ROUNDS>(keys.of::<true>(), ivs, at, unit, units) }
     }
 }
 
 /// # Safety
-/// `run` keeps the promises of [`RawRun`].
+/// As for [`Mode::transform`].
 #[target_feature(enable = "aes,ssse3")]
-unsafe fn transform<const ROUNDS: usize>(keys: &Keys, ivs: Ivs<'_>, run: &RawRun) {
-    let mut ivs = OneByOne::new(ivs, run.units);
-    for unit in 0..run.units {
+unsafe fn transform<const ROUNDS: usize>(
+    keys: &Schedule,
+    ivs: Ivs<'_>,
+    mut at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    let mut ivs = OneByOne::new(ivs, units);
+    for _ in 0..units {
         let mut counter = u128::from_be_bytes(ivs.next());
-        in_groups!(run.unit / 16, at, LANES => {
-            let at = unit * run.unit + 16 * at;
-            // SAFETY: `LANES` blocks from byte `at` on are in this data unit of the run.
-            unsafe {
-                let (source, destination) = (run.source.add(at), run.destination.add(at));
-                counter = group::<ROUNDS, LANES>(keys, counter, source, destination);
-            }
+        in_groups!(unit / 16, index, LANES => {
+            // SAFETY: blocks `index` to `index + LANES` are in this data unit.
+            counter = unsafe { group::<ROUNDS, LANES>(keys, counter, at.add(16 * index)) };
         });
+        // SAFETY: this data unit is in the run.
+        at = unsafe { at.add(unit) };
     }
 }
 
 /// Combines `LANES` blocks with the key stream from `counter` on; returns the next counter.
 ///
 /// # Safety
-/// So many can be read at `source` and written at `destination`, the same or others.
+/// So many can be read and written `at`.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 unsafe fn group<const ROUNDS: usize, const LANES: usize>(
-    keys: &Keys,
+    keys: &Schedule,
     counter: u128,
-    source: *const u8,
-    destination: *mut u8,
+    at: Cursor,
 ) -> u128 {
-    let rounds = opaque(keys).rounds::<true>();
     let mut data = counters::<LANES>(counter);
-    turn::<ROUNDS, true, LANES>(rounds, &mut data);
+    turn::<ROUNDS, true, LANES>(opaque(keys), &mut data);
     for (index, block) in data[..LANES].iter().enumerate() {
         // SAFETY: the caller promises these blocks.
         unsafe {
-            let data = _mm_xor_si128(*block, load(source, index));
-            store(destination, index, data);
+            let data = _mm_xor_si128(*block, load(at.source, index));
+            store(at.destination, index, data);
         }
     }
     counter.wrapping_add(LANES as u128)

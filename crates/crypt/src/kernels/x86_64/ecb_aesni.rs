@@ -11,14 +11,15 @@
 //!
 //! Blocks know nothing of data units, so the run is taken as a whole.
 
-use super::RawRun;
-use super::aesni::{Keyed, Keys, load, store};
+use super::Cursor;
+use super::aesni::{Schedule, load, store};
 use super::cpu::AesNi;
 use super::lanes::{GROUP, in_groups, turn, zero};
+use super::mode::{Mode, set_up};
 use super::opaque::opaque;
+use super::wide::Schedules;
 use crate::iv::Ivs;
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::Run;
+use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
 pub(crate) const ECB_AESNI: Kernel = Kernel {
@@ -29,65 +30,62 @@ pub(crate) const ECB_AESNI: Kernel = Kernel {
     constant_time: true,
     features: AesNi::FEATURES,
     runs_here: || AesNi::detect().is_some(),
-    set_up: |key| {
-        let proof = AesNi::detect()?;
-        match key.len() {
-            16 => Some(Box::new(Ecb::<10>(Keyed::new::<10>(proof, key)))),
-            24 => Some(Box::new(Ecb::<12>(Keyed::new::<12>(proof, key)))),
-            32 => Some(Box::new(Ecb::<14>(Keyed::new::<14>(proof, key)))),
-            _ => None,
-        }
-    },
+    set_up: |key| set_up::<Ecb>(AesNi::detect()?, key),
 };
 
-struct Ecb<const ROUNDS: usize>(Keyed);
+struct Ecb;
 
-impl<const ROUNDS: usize> SectorKernel for Ecb<ROUNDS> {
-    fn encrypt(&self, _: Ivs<'_>, run: Run<'_>) {
-        // SAFETY: `Keyed` has the proof that the CPU has AES-NI; `run`, and with it the memory that
-        // the pointers point to, is borrowed until this returns.
-        unsafe { transform::<ROUNDS, true>(&self.0.keys, &run.into()) }
-    }
+impl Mode for Ecb {
+    type Width = AesNi;
 
-    fn decrypt(&self, _: Ivs<'_>, run: Run<'_>) {
-        // SAFETY: as for `encrypt`.
-        unsafe { transform::<ROUNDS, false>(&self.0.keys, &run.into()) }
+    /// # Safety
+    /// As the trait says.
+    #[inline]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        _: AesNi,
+        keys: &Schedules<AesNi>,
+        _: Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the token shows that the CPU has AES-NI; the rest is the caller's.
+        unsafe { transform::<ROUNDS, ENCRYPT>(keys.of::<ENCRYPT>(), at, units * (unit / 16)) }
     }
 }
 
 /// # Safety
-/// `run` keeps the promises of [`RawRun`].
+/// So many blocks can be read and written at `start`.
 #[target_feature(enable = "aes")]
-unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(keys: &Keys, run: &RawRun) {
-    in_groups!(run.units * (run.unit / 16), at, LANES => {
-        // SAFETY: blocks `at` to `at + LANES` are in the run.
-        unsafe {
-            let (source, destination) = (run.source.add(16 * at), run.destination.add(16 * at));
-            group::<ROUNDS, ENCRYPT, LANES>(keys, source, destination);
-        }
+unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Schedule,
+    start: Cursor,
+    blocks: usize,
+) {
+    in_groups!(blocks, index, LANES => {
+        // SAFETY: blocks `index` to `index + LANES` are among them.
+        unsafe { group::<ROUNDS, ENCRYPT, LANES>(keys, start.add(16 * index)) };
     });
 }
 
 /// Transforms `LANES` blocks.
 ///
 /// # Safety
-/// So many can be read at `source` and written at `destination`, the same or others.
+/// So many can be read and written `at`.
 #[inline]
 #[target_feature(enable = "aes")]
 unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const LANES: usize>(
-    keys: &Keys,
-    source: *const u8,
-    destination: *mut u8,
+    keys: &Schedule,
+    at: Cursor,
 ) {
-    let rounds = opaque(keys).rounds::<ENCRYPT>();
     let mut data = [zero(); GROUP];
     for (index, block) in data[..LANES].iter_mut().enumerate() {
         // SAFETY: the caller promises these blocks.
-        *block = unsafe { load(source, index) };
+        *block = unsafe { load(at.source, index) };
     }
-    turn::<ROUNDS, ENCRYPT, LANES>(rounds, &mut data);
+    turn::<ROUNDS, ENCRYPT, LANES>(opaque(keys), &mut data);
     for (index, block) in data[..LANES].iter().enumerate() {
         // SAFETY: as for the loads.
-        unsafe { store(destination, index, *block) };
+        unsafe { store(at.destination, index, *block) };
     }
 }

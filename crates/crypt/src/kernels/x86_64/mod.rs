@@ -1,6 +1,7 @@
 //! Kernels for x86-64, on `core::arch`.
 
 mod aesni;
+mod ahead;
 pub(crate) mod argon2;
 mod cbc_aesni;
 mod cpu;
@@ -8,13 +9,25 @@ mod ctr_aesni;
 mod ecb_aesni;
 mod key;
 mod lanes;
+mod mode;
 mod opaque;
+pub(crate) mod probe;
+mod vaes2;
+mod vaes512;
+mod wide;
+mod xts;
 mod xts_aesni;
+mod xts_vaes2;
+mod xts_vaes512;
 
 pub(crate) use cbc_aesni::CBC_AESNI;
 pub(crate) use ctr_aesni::CTR_AESNI;
 pub(crate) use ecb_aesni::ECB_AESNI;
 pub(crate) use xts_aesni::XTS_AESNI;
+pub(crate) use xts_vaes2::XTS_VAES2;
+pub(crate) use xts_vaes512::XTS_VAES512;
+
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use crate::run::{Data, Run};
 
@@ -34,22 +47,65 @@ struct RawRun {
 
 impl From<Run<'_>> for RawRun {
     fn from(run: Run<'_>) -> Self {
-        let unit = run.unit();
-        let (source, destination, len) = match run.into_data() {
+        let (unit, units) = (run.unit(), run.units());
+        let (source, destination) = match run.into_data() {
             Data::InPlace(data) => {
                 let start = data.as_mut_ptr();
-                (start.cast_const(), start, data.len())
+                (start.cast_const(), start)
             }
             Data::Copy {
                 source,
                 destination,
-            } => (source.as_ptr(), destination.as_mut_ptr(), source.len()),
+            } => (source.as_ptr(), destination.as_mut_ptr()),
         };
         Self {
             source,
             destination,
             unit,
-            units: len / unit,
+            units,
         }
     }
 }
+
+/// Where in a run a kernel is.
+#[derive(Clone, Copy)]
+struct Cursor {
+    source: *const u8,
+    destination: *mut u8,
+}
+
+impl Cursor {
+    /// The one `bytes` further on.
+    ///
+    /// # Safety
+    /// That is in the run, or at its end.
+    #[inline]
+    unsafe fn add(self, bytes: usize) -> Self {
+        // SAFETY: source and destination of a run are as long as the run.
+        unsafe {
+            Self {
+                source: self.source.add(bytes),
+                destination: self.destination.add(bytes),
+            }
+        }
+    }
+
+    /// Asks for the `LEN` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
+    /// bytes of the run. Processors do so of their own accord, but not across pages.
+    #[inline]
+    fn prefetch<const LEN: usize>(self, left: usize) {
+        if left < AHEAD + LEN {
+            return;
+        }
+        for line in (AHEAD..AHEAD + LEN).step_by(64) {
+            // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(self.source.wrapping_add(line).cast());
+                _mm_prefetch::<_MM_HINT_T0>(self.destination.wrapping_add(line).cast());
+            }
+        }
+    }
+}
+
+/// In bytes: about what memory delivers in the time that it takes to answer.
+const AHEAD: usize = 2048;

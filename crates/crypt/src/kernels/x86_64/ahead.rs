@@ -1,0 +1,223 @@
+//! What a call knows of the data units after its own, kept for the next call of its thread.
+//!
+//! Wide kernels make tweaks ahead of the data: those of blocks a group ahead, those of data units
+//! several at once. What they have at the end of a run is what the next call needs, if it goes on
+//! where this one stopped. Then the work of the two overlaps as that of two groups does, and who
+//! takes one sector a call is as fast as who takes runs. Without, every call begins with rounds that
+//! wait for each other, and nothing to do meanwhile.
+//!
+//! A cipher is shared between threads. With its first call each gets a place of its own, for good,
+//! so that finding it again takes a comparison and no lock. When all are taken, later threads keep
+//! nothing. The places lie beside the keys, in locked memory that is wiped when the cipher is
+//! dropped.
+
+use core::arch::x86_64::*;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use zeroize::Zeroize;
+
+use crate::iv::Ivs;
+
+/// What a call leaves for the next one.
+#[repr(C)]
+pub(super) struct Ahead<B: Zeroize> {
+    /// The tweaks of the first group of blocks of the next data unit.
+    pub(super) blocks: B,
+    /// The tweaks of the data units after that one.
+    pub(super) units: Units,
+}
+
+impl<B: Zeroize> Ahead<B> {
+    /// `blocks` is any value.
+    pub(super) fn nothing(blocks: B) -> Self {
+        Self {
+            blocks,
+            units: Units::NONE,
+        }
+    }
+}
+
+impl<B: Zeroize> Drop for Ahead<B> {
+    fn drop(&mut self) {
+        self.blocks.zeroize();
+        self.units.tweaks.zeroize();
+    }
+}
+
+/// Tweaks of consecutive data units, given out one by one.
+#[repr(C, align(64))]
+pub(super) struct Units {
+    tweaks: [__m128i; BATCH],
+    /// How many were given out.
+    taken: usize,
+    /// The position of the IV after theirs.
+    after: u64,
+}
+
+/// Tweaks of data units that are encrypted together.
+pub(super) const BATCH: usize = 4;
+
+impl Units {
+    const NONE: Self = Self {
+        // SAFETY: any pattern of bits is a value.
+        tweaks: unsafe { core::mem::zeroed() },
+        taken: BATCH,
+        after: 0,
+    };
+
+    /// Whether the last tweak that was given out is that of the next of `ivs`. If so, this and the
+    /// IVs of the tweaks that are still here are taken from `ivs`.
+    #[inline]
+    pub(super) fn go_on(&self, ivs: &mut Ivs<'_>) -> bool {
+        !self.are_used_up() && ivs.skip_to(self.after, BATCH - self.taken + 1)
+    }
+
+    /// Where new tweaks are to be written: those for the IVs that were just taken from `ivs`.
+    #[inline]
+    pub(super) fn refill(&mut self, ivs: &Ivs<'_>) -> &mut [__m128i; BATCH] {
+        self.taken = 0;
+        self.after = ivs.position();
+        &mut self.tweaks
+    }
+
+    /// The next tweak. There must be one.
+    #[inline]
+    pub(super) fn next(&mut self) -> __m128i {
+        // The remainder is the number itself, and spares the check.
+        let tweak = self.tweaks[self.taken % BATCH];
+        self.taken += 1;
+        tweak
+    }
+
+    #[inline]
+    pub(super) fn are_used_up(&self) -> bool {
+        self.taken == BATCH
+    }
+}
+
+/// The next four of `ivs`, each as the low and the high half of what is in memory. Not in memory
+/// but in registers: a load of more bytes than were stored at once waits until all that was before
+/// it has ended.
+#[inline]
+pub(super) fn next_ivs(ivs: &mut Ivs<'_>) -> [[i64; 2]; BATCH] {
+    let mut next = [[0; 16]; BATCH];
+    ivs.fill(&mut next);
+    next.map(|iv| {
+        let (halves, _) = iv.as_chunks();
+        [0, 1].map(|half| i64::from_le_bytes(halves[half]))
+    })
+}
+
+/// A place for each of the first few threads.
+#[repr(C, align(64))]
+pub(super) struct Places<T> {
+    /// The thread that each place belongs to, or [`NOBODY`]: in a cache line of their own, which
+    /// soon nobody writes any more.
+    owners: [AtomicUsize; THREADS],
+    places: [Place<T>; THREADS],
+}
+
+const THREADS: usize = 8;
+const NOBODY: usize = 0;
+
+/// In cache lines of its own, in pairs as CPUs fetch them, so that threads do not disturb each
+/// other.
+#[repr(C, align(128))]
+struct Place<T>(UnsafeCell<T>);
+
+// SAFETY: only the thread that owns a place reaches what is in it.
+unsafe impl<T: Send> Sync for Places<T> {}
+
+impl<T> Places<T> {
+    pub(super) fn new(empty: impl Fn() -> T) -> Self {
+        Self {
+            owners: [const { AtomicUsize::new(NOBODY) }; THREADS],
+            places: core::array::from_fn(|_| Place(UnsafeCell::new(empty()))),
+        }
+    }
+
+    /// This thread's place, `None` where all belong to others.
+    ///
+    /// # Safety
+    /// What an earlier call in this thread returned is no longer used.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "there is one user of each place")]
+    pub(super) unsafe fn mine(&self) -> Option<&mut T> {
+        let me = this_thread();
+        let is_mine = |owner: &AtomicUsize| match owner.load(Ordering::Relaxed) {
+            NOBODY => owner
+                .compare_exchange(NOBODY, me, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok(),
+            owner => owner == me,
+        };
+        let at = self.owners.iter().position(is_mine)?;
+        // SAFETY: no other thread has this number, so none reaches this place; and this one, as the
+        // caller promises, has no reference to it.
+        Some(unsafe { &mut *self.places[at].0.get() })
+    }
+}
+
+/// A number, not [`NOBODY`], that no other living thread has. A new thread may get that of one that
+/// has ended, and inherits its places.
+#[inline]
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| core::ptr::from_ref(here).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+    use crate::iv::Ivs;
+    use crate::spec::IvMode;
+    use crate::{Geometry, IvSector, SectorSize};
+
+    fn ivs(first: u64) -> Ivs<'static> {
+        let geometry = Geometry::new(SectorSize::S512);
+        Ivs::new(IvMode::Plain64, IvSector(first), geometry)
+    }
+
+    #[test]
+    fn calls_go_on_only_where_the_last_one_stopped() {
+        let mut units = Units::NONE;
+        assert!(!units.go_on(&mut ivs(u64::MAX)));
+
+        // Of the data units u64::MAX - 1 to 1, two given out: the second is the next.
+        units.refill(&ivs(2));
+        units.next();
+        units.next();
+        for elsewhere in [u64::MAX - 1, 0, 1, 2] {
+            assert!(!units.go_on(&mut ivs(elsewhere)));
+        }
+        let mut next = ivs(u64::MAX);
+        assert!(units.go_on(&mut next));
+        assert_eq!(next.position(), 2);
+    }
+
+    #[test]
+    fn each_thread_has_a_place_of_its_own_until_there_are_none() {
+        let places = Places::new(|| 0);
+        let all_here = Barrier::new(THREADS + 3);
+        let visit = |number| {
+            // SAFETY: each of the references is used for one statement.
+            let write = || unsafe { places.mine() }.map(|place| *place = number);
+            let had = write().is_some();
+            all_here.wait();
+            // SAFETY: as above.
+            assert_eq!(unsafe { places.mine() }.copied(), had.then_some(number));
+            had
+        };
+        let had = thread::scope(|scope| {
+            let threads: Vec<_> = (1..=THREADS + 3)
+                .map(|number| scope.spawn(move || visit(number)))
+                .collect();
+            let had = threads.into_iter().map(|thread| thread.join().unwrap());
+            had.filter(|had| *had).count()
+        });
+        assert_eq!(had, THREADS);
+    }
+}

@@ -1,0 +1,145 @@
+//! AES on 256-bit registers: two blocks in each, and a round key twice.
+
+use core::arch::asm;
+use core::arch::x86_64::*;
+
+use super::cpu::Vaes2;
+use super::key::RoundKeys;
+use super::wide::Wide;
+
+/// Blocks in a register.
+pub(super) const LANES: usize = 2;
+
+/// Registers in flight: what two rounds a cycle with a latency of 4 cycles need.
+pub(super) const WIDTH: usize = 8;
+
+/// Blocks in flight, or one value for each of them, in the order of memory.
+pub(super) type Group = [__m256i; WIDTH];
+
+/// Bytes of a group.
+pub(super) const GROUP: usize = size_of::<Group>();
+
+/// Round keys.
+pub(super) type Schedule = super::wide::Schedule<Vaes2>;
+
+// SAFETY: the token is only given out where the CPU has AES-NI too.
+unsafe impl Wide for Vaes2 {
+    type Register = __m256i;
+    // SAFETY: any pattern of bits is a value.
+    const ZERO: __m256i = unsafe { core::mem::zeroed() };
+
+    fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
+        #[target_feature(enable = "avx2")]
+        fn broadcast(keys: &RoundKeys, schedule: &mut Schedule) {
+            for (wide, key) in schedule.iter_mut().zip(keys) {
+                *wide = _mm256_broadcastsi128_si256(*key);
+            }
+        }
+        // SAFETY: the token shows that the CPU has the feature.
+        unsafe { broadcast(keys, schedule) }
+    }
+}
+
+/// One round of a group.
+#[inline]
+#[target_feature(enable = "vaes,avx2")]
+pub(super) fn round<const ENCRYPT: bool>(data: &mut Group, key: __m256i) {
+    in_step(data);
+    for blocks in data {
+        *blocks = one_round::<ENCRYPT>(*blocks, key);
+    }
+}
+
+/// One round of two blocks.
+#[inline]
+#[target_feature(enable = "vaes,avx2")]
+pub(super) fn one_round<const ENCRYPT: bool>(blocks: __m256i, key: __m256i) -> __m256i {
+    if ENCRYPT {
+        _mm256_aesenc_epi128(blocks, key)
+    } else {
+        _mm256_aesdec_epi128(blocks, key)
+    }
+}
+
+/// The last round of two blocks. What is to be added to the result can be added to `key`, which
+/// need not wait.
+#[inline]
+#[target_feature(enable = "vaes,avx2")]
+pub(super) fn last_round<const ENCRYPT: bool>(blocks: __m256i, key: __m256i) -> __m256i {
+    if ENCRYPT {
+        _mm256_aesenclast_epi128(blocks, key)
+    } else {
+        _mm256_aesdeclast_epi128(blocks, key)
+    }
+}
+
+/// Of a register of a group that begins with `blocks` blocks: its words of 64 bits that are among
+/// them.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn words(index: usize, blocks: usize) -> __m256i {
+    let left = blocks.saturating_sub(LANES * index);
+    let word = |number: usize| if left > number / 2 { -1 } else { 0 };
+    _mm256_set_epi64x(word(3), word(2), word(1), word(0))
+}
+
+/// Two blocks, when they are `WHOLE`; otherwise those `words` of them, and zeros.
+///
+/// # Safety
+/// They can be read at `source`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load<const WHOLE: bool>(source: *const u8, words: __m256i) -> __m256i {
+    // SAFETY: the caller promises what is read.
+    unsafe {
+        if WHOLE {
+            _mm256_loadu_si256(source.cast())
+        } else {
+            _mm256_maskload_epi64(source.cast(), words)
+        }
+    }
+}
+
+/// As [`load`], the other way.
+///
+/// # Safety
+/// They can be written at `destination`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store<const WHOLE: bool>(
+    destination: *mut u8,
+    words: __m256i,
+    blocks: __m256i,
+) {
+    // SAFETY: the caller promises what is written.
+    unsafe {
+        if WHOLE {
+            _mm256_storeu_si256(destination.cast(), blocks);
+        } else {
+            _mm256_maskstore_epi64(destination.cast(), words, blocks);
+        }
+    }
+}
+
+/// Holds a group in registers at this point. Otherwise the compiler, to save registers, takes some
+/// blocks through all their rounds before others, and waits for each round.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn in_step(data: &mut Group) {
+    let [a, b, c, d, e, f, g, h] = data;
+    // SAFETY: no instruction, so that all remain what they are.
+    unsafe {
+        asm!(
+            "/* {0} {1} {2} {3} {4} {5} {6} {7} */",
+            inout(ymm_reg) * a,
+            inout(ymm_reg) * b,
+            inout(ymm_reg) * c,
+            inout(ymm_reg) * d,
+            inout(ymm_reg) * e,
+            inout(ymm_reg) * f,
+            inout(ymm_reg) * g,
+            inout(ymm_reg) * h,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+}

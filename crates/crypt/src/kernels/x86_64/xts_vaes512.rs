@@ -1,0 +1,354 @@
+//! AES-XTS with VAES on 512-bit registers.
+//!
+//! | | |
+//! |---|---|
+//! | for | Ice Lake and Sapphire Rapids, Zen 4, and later |
+//! | width | 8 registers of 4 blocks in flight: 512 bytes, the smallest sector |
+//! | registers | 8 of data, 8 of tweaks and 8 of those that follow, 1 or 2 round keys, 3 constants |
+//! | bound | at a VAESENC of 64 bytes a cycle 0.219 cycles a byte for AES-256, 0.156 for AES-128; with a new tweak every 512 bytes 0.226 and 0.161 |
+//! | constant time | yes |
+//! | why | one AES unit 64 bytes wide sets the pace, and every wait for a tweak leaves it idle |
+//!
+//! The AES unit is on one port of the processor. Everything else is kept off that port and out of
+//! its way:
+//!
+//! - *The tweaks of blocks* are products in GF(2¹²⁸). Shifts by bits would take turns with the AES
+//!   unit; carry-less multiplication and shifts by bytes are on another port. Each of the first 8
+//!   rounds of a group makes one of the 8 registers of tweaks of the next group: in one lump they
+//!   would fill the scheduler, all the more when two threads share it, and no round would get in.
+//! - *The tweaks of data units* are encryptions of their own, whose rounds wait for each other.
+//!   Those of four units share a register, and are begun as soon as the last of the four before is
+//!   taken. Older than the rounds of the data that follow, they go first when both can, and are
+//!   done before they are needed.
+//!
+//! So the AES unit always finds a round that can start; also between two calls (see
+//! [`super::ahead`]).
+
+use core::arch::x86_64::*;
+use core::mem;
+
+use super::Cursor;
+use super::ahead::{Ahead, BATCH, Units, next_ivs};
+use super::cpu::Vaes512;
+use super::opaque::opaque;
+use super::vaes512::{
+    ALL, GROUP, Group, Schedule, WIDTH, Words, encrypt, in_step, last_round, load, round, store,
+    words, xor3,
+};
+use super::wide::Wide;
+use super::xts::{Keys, WideXts, set_up};
+use crate::iv::Ivs;
+use crate::kernels::Kernel;
+use crate::spec::Algorithm;
+
+pub(crate) const XTS_VAES512: Kernel = Kernel {
+    algorithm: Algorithm::AesXts,
+    driver: "xts-aes-vaes512",
+    family: "vaes512",
+    priority: 800,
+    constant_time: true,
+    features: Vaes512::FEATURES,
+    runs_here: || Vaes512::detect().is_some(),
+    set_up: |key| set_up(Vaes512::detect()?, key),
+};
+
+impl WideXts for Vaes512 {
+    type Tweaks = Group;
+    const NO_TWEAKS: Group = [Self::ZERO; WIDTH];
+
+    /// # Safety
+    /// As the trait says.
+    #[inline]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Keys<Self>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
+        unsafe {
+            if unit.is_multiple_of(GROUP) {
+                transform::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
+            } else {
+                transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
+            }
+        }
+    }
+}
+
+/// The whole run, 32 blocks at a time, of data units that are whole groups, as every sector is.
+///
+/// # Safety
+/// As for [`WideXts::transform`].
+#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Keys<Vaes512>,
+    ivs: &mut Ivs<'_>,
+    mut at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    // SAFETY: the only calls that this one makes are those to encrypt IVs, whose data units of one
+    // block go another way.
+    let mine = unsafe { keys.ahead.mine() };
+    let mut spare = None;
+    let ahead = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(Vaes512::NO_TWEAKS)));
+    if !ahead.units.go_on(ivs) {
+        refill::<ROUNDS>(keys, ivs, &mut ahead.units);
+        ahead.blocks = powers(_mm512_broadcast_i32x4(ahead.units.next()));
+    }
+    let mut tweaks = ahead.blocks;
+    let mut first = _mm512_broadcast_i32x4(_mm512_castsi512_si128(tweaks[0]));
+    let groups = unit / GROUP;
+    let mut in_unit = groups;
+    let mut left = unit * units;
+    while left > 0 {
+        at.prefetch::<GROUP>(left);
+        // The tweak of the first block of the next group.
+        in_unit -= 1;
+        first = if in_unit > 0 {
+            times_alpha_bytes::<4, 12>(first)
+        } else {
+            in_unit = groups;
+            next_unit::<ROUNDS>(keys, ivs, &mut ahead.units)
+        };
+        // SAFETY: at least a group is left of the run.
+        unsafe {
+            tweaks = group::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), tweaks, first, at);
+            at = at.add(GROUP);
+        }
+        left -= GROUP;
+    }
+    ahead.blocks = tweaks;
+}
+
+/// As [`transform`] for other data units. Leaves nothing for the next call.
+///
+/// # Safety
+/// As for [`WideXts::transform`].
+#[inline(never)]
+#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Keys<Vaes512>,
+    ivs: &mut Ivs<'_>,
+    mut at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    let mut ahead = Ahead::nothing(Vaes512::NO_TWEAKS);
+    for _ in 0..units {
+        if ahead.units.are_used_up() {
+            refill::<ROUNDS>(keys, ivs, &mut ahead.units);
+        }
+        let mut first = _mm512_broadcast_i32x4(ahead.units.next());
+        let mut left = unit;
+        while left > 0 {
+            let len = left.min(GROUP);
+            // SAFETY: so much is left of the unit.
+            unsafe {
+                part::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), first, at, len / 16);
+                at = at.add(len);
+            }
+            left -= len;
+            first = times_alpha_bytes::<4, 12>(first);
+        }
+    }
+}
+
+/// The tweak of the next data unit, in all lanes.
+#[inline]
+#[target_feature(enable = "vaes,avx512f")]
+fn next_unit<const ROUNDS: usize>(
+    keys: &Keys<Vaes512>,
+    ivs: &mut Ivs<'_>,
+    units: &mut Units,
+) -> __m512i {
+    let tweak = _mm512_broadcast_i32x4(units.next());
+    if units.are_used_up() {
+        refill::<ROUNDS>(keys, ivs, units);
+    }
+    tweak
+}
+
+/// Encrypts the next IVs.
+#[inline]
+#[target_feature(enable = "vaes,avx512f")]
+fn refill<const ROUNDS: usize>(keys: &Keys<Vaes512>, ivs: &mut Ivs<'_>, units: &mut Units) {
+    let [a, b, c, d] = next_ivs(ivs);
+    let blocks = _mm512_set_epi64(d[1], d[0], c[1], c[0], b[1], b[0], a[1], a[0]);
+    let tweaks = encrypt::<ROUNDS>(blocks, opaque(&keys.tweak));
+    // SAFETY: four times 128 bits either way.
+    *units.refill(ivs) = unsafe { mem::transmute::<__m512i, [__m128i; BATCH]>(tweaks) };
+}
+
+/// Transforms 32 blocks with `tweaks`, and returns those of the next 32, the first of which is in all
+/// lanes of `first`.
+///
+/// # Safety
+/// 32 blocks can be read and written `at`.
+#[inline]
+#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Schedule,
+    tweaks: Group,
+    first: __m512i,
+    at: Cursor,
+) -> Group {
+    let keys = opaque(keys);
+    // SAFETY: the caller promises the blocks.
+    let mut data = unsafe { begin::<true>(keys, tweaks, at, ALL) };
+    let mut next = tweaks;
+    // Spelt out: as a loop it would not be unrolled.
+    macro_rules! round_and_tweaks {
+        ($number:literal, $tweaks:expr) => {
+            round::<ENCRYPT>(&mut data, keys[$number]);
+            next[$number - 1] = $tweaks;
+        };
+    }
+    round_and_tweaks!(1, powers_0_to_3(first));
+    round_and_tweaks!(2, powers_4_to_7(first));
+    round_and_tweaks!(3, times_alpha_bytes::<1, 15>(next[0]));
+    round_and_tweaks!(4, times_alpha_bytes::<1, 15>(next[1]));
+    round_and_tweaks!(5, times_alpha_bytes::<2, 14>(next[0]));
+    round_and_tweaks!(6, times_alpha_bytes::<2, 14>(next[1]));
+    round_and_tweaks!(7, times_alpha_bytes::<3, 13>(next[0]));
+    round_and_tweaks!(8, times_alpha_bytes::<3, 13>(next[1]));
+    for key in &keys[9..ROUNDS] {
+        round::<ENCRYPT>(&mut data, *key);
+    }
+    // SAFETY: as above.
+    unsafe { end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, ALL) };
+    next
+}
+
+/// Transforms the first `blocks` of 32 blocks; the tweak of the first is in all lanes of `first`.
+///
+/// # Safety
+/// So many blocks can be read and written `at`.
+#[inline]
+#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
+    keys: &Schedule,
+    first: __m512i,
+    at: Cursor,
+    blocks: usize,
+) {
+    let (keys, tweaks, words) = (opaque(keys), powers(first), words(blocks));
+    // SAFETY: the caller promises the blocks.
+    unsafe {
+        let mut data = begin::<false>(keys, tweaks, at, words);
+        for key in &keys[1..ROUNDS] {
+            round::<ENCRYPT>(&mut data, *key);
+        }
+        end::<ROUNDS, ENCRYPT, false>(keys, data, tweaks, at, words);
+    }
+}
+
+/// Loads blocks, all or the `words` of them, and adds tweaks and the first key.
+///
+/// # Safety
+/// They can be read `at`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn begin<const WHOLE: bool>(
+    keys: &Schedule,
+    tweaks: Group,
+    at: Cursor,
+    words: Words,
+) -> Group {
+    let mut data = tweaks;
+    for (index, four) in data.iter_mut().enumerate() {
+        // SAFETY: the caller promises the blocks.
+        let input = unsafe { load::<WHOLE>(at.source.wrapping_add(64 * index), words[index]) };
+        *four = xor3(input, keys[0], tweaks[index]);
+    }
+    data
+}
+
+/// The last round; adds tweaks again, and stores.
+///
+/// # Safety
+/// The blocks, all or the `words` of them, can be written `at`.
+#[inline]
+#[target_feature(enable = "vaes,avx512f")]
+unsafe fn end<const ROUNDS: usize, const ENCRYPT: bool, const WHOLE: bool>(
+    keys: &Schedule,
+    mut data: Group,
+    tweaks: Group,
+    at: Cursor,
+    words: Words,
+) {
+    in_step(&mut data);
+    for (index, four) in data.iter().enumerate() {
+        // In time for the last round: the sum of key and tweak need not wait for it.
+        let key = _mm512_xor_si512(keys[ROUNDS], tweaks[index]);
+        let output = last_round::<ENCRYPT>(*four, key);
+        let to = at.destination.wrapping_add(64 * index);
+        // SAFETY: the caller promises the blocks.
+        unsafe { store::<WHOLE>(to, words[index], output) };
+    }
+}
+
+/// `first`, which is in all lanes, times α⁰ to α³¹.
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx512f,avx512bw")]
+fn powers(first: __m512i) -> Group {
+    let (low, high) = (powers_0_to_3(first), powers_4_to_7(first));
+    [
+        low,
+        high,
+        times_alpha_bytes::<1, 15>(low),
+        times_alpha_bytes::<1, 15>(high),
+        times_alpha_bytes::<2, 14>(low),
+        times_alpha_bytes::<2, 14>(high),
+        times_alpha_bytes::<3, 13>(low),
+        times_alpha_bytes::<3, 13>(high),
+    ]
+}
+
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx512f,avx512bw")]
+fn powers_0_to_3(first: __m512i) -> __m512i {
+    times(
+        first,
+        _mm512_set_epi64(0, 1 << 3, 0, 1 << 2, 0, 1 << 1, 0, 1),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx512f,avx512bw")]
+fn powers_4_to_7(first: __m512i) -> __m512i {
+    times(
+        first,
+        _mm512_set_epi64(0, 1 << 7, 0, 1 << 6, 0, 1 << 5, 0, 1 << 4),
+    )
+}
+
+/// `tweaks` times `factors`, polynomials in α of a degree below 64.
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx512f,avx512bw")]
+fn times(tweaks: __m512i, factors: __m512i) -> __m512i {
+    let low = _mm512_clmulepi64_epi128::<0x00>(tweaks, factors);
+    let high = _mm512_clmulepi64_epi128::<0x01>(tweaks, factors);
+    let carries = _mm512_clmulepi64_epi128::<0x01>(high, reduction());
+    xor3(low, _mm512_bslli_epi128::<8>(high), carries)
+}
+
+/// `tweaks` times α to the power of 8 × `BYTES`: shifted left by as many bytes, with the product of
+/// what falls out. `REST` is 16 - `BYTES`.
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx512f,avx512bw")]
+fn times_alpha_bytes<const BYTES: i32, const REST: i32>(tweaks: __m512i) -> __m512i {
+    let out = _mm512_bsrli_epi128::<REST>(tweaks);
+    let carries = _mm512_clmulepi64_epi128::<0x00>(out, reduction());
+    _mm512_xor_si512(_mm512_bslli_epi128::<BYTES>(tweaks), carries)
+}
+
+/// What α¹²⁸ is in GF(2¹²⁸) (IEEE Std 1619, 5.2).
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn reduction() -> __m512i {
+    _mm512_set_epi64(0, 0x87, 0, 0x87, 0, 0x87, 0, 0x87)
+}

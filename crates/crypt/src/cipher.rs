@@ -1,11 +1,14 @@
 //! The cipher of a mapping.
 
+use std::ops::{Deref, DerefMut};
+
+use crate::gather::{self, Gathered};
 use crate::iv::{Ivs, Seal};
 use crate::kernels::SectorKernel;
 use crate::registry::{self, Implementation};
 use crate::run::Run;
 use crate::spec::IvMode;
-use crate::{CipherError, CipherSpec, Geometry, IvSector, wipe};
+use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
 
 /// An expanded key, with the implementation chosen for it: encrypts and decrypts runs of
 /// consecutive sectors. Shared freely between threads.
@@ -17,12 +20,17 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, wipe};
 /// A source and a destination never overlap, as the borrow checker sees to; the same buffer as
 /// both is what the `_in_place` calls are for.
 ///
+/// The `_vectored` calls take a run in pieces, as `readv` and `writev` do: any number of them, of any
+/// length, empty ones too, which may split a sector or a cipher block anywhere. The bytes are those
+/// of one contiguous buffer. What lies whole in one piece is turned where it lies; only sectors that
+/// are split take the way over a buffer in between, and [`Gathered`] counts them.
+///
 /// The expanded keys live in locked memory of their own, and are wiped when the cipher is dropped.
 /// There is no `Debug`, no `Clone` and no way to get the key out again.
 ///
 /// # Panics
-/// Every call panics when a run is not a whole number of sectors, or when source and destination
-/// differ in length.
+/// Every call panics when a run, or its pieces together, are not a whole number of sectors, or when
+/// source and destination differ in length.
 pub struct SectorCipher {
     implementation: &'static Implementation,
     kernel: Box<dyn SectorKernel>,
@@ -124,6 +132,69 @@ impl SectorCipher {
             .decrypt(self.ivs(first), Run::copy(self.unit(), source, destination));
     }
 
+    /// Encrypts the sectors from `first` on, from memory that others may change meanwhile, and of
+    /// which each byte is read once.
+    pub fn encrypt_from_shared(
+        &self,
+        first: IvSector,
+        source: SharedSource<'_>,
+        destination: &mut [u8],
+    ) {
+        let run = Run::shared(self.unit(), source, destination);
+        self.kernel.encrypt(self.ivs(first), run);
+    }
+
+    /// Encrypts the sectors from `first` on, in place in several buffers.
+    pub fn encrypt_vectored_in_place(
+        &self,
+        first: IvSector,
+        pieces: &mut [impl DerefMut<Target = [u8]>],
+    ) -> Gathered {
+        gather::in_place(self.unit(), pieces, self.encrypt_after(first))
+    }
+
+    /// Decrypts the sectors from `first` on, in place in several buffers.
+    pub fn decrypt_vectored_in_place(
+        &self,
+        first: IvSector,
+        pieces: &mut [impl DerefMut<Target = [u8]>],
+    ) -> Gathered {
+        gather::in_place(self.unit(), pieces, self.decrypt_after(first))
+    }
+
+    /// Encrypts the sectors from `first` on, from several buffers to several others, which may be
+    /// cut otherwise.
+    pub fn encrypt_vectored(
+        &self,
+        first: IvSector,
+        source: &[impl Deref<Target = [u8]>],
+        destination: &mut [impl DerefMut<Target = [u8]>],
+    ) -> Gathered {
+        gather::copy(self.unit(), source, destination, self.encrypt_after(first))
+    }
+
+    /// Decrypts the sectors from `first` on, from several buffers to several others, which may be
+    /// cut otherwise.
+    pub fn decrypt_vectored(
+        &self,
+        first: IvSector,
+        source: &[impl Deref<Target = [u8]>],
+        destination: &mut [impl DerefMut<Target = [u8]>],
+    ) -> Gathered {
+        gather::copy(self.unit(), source, destination, self.decrypt_after(first))
+    }
+
+    /// As [`SectorCipher::encrypt_vectored`], from memory that others may change meanwhile, and of
+    /// which each byte is read once.
+    pub fn encrypt_vectored_from_shared(
+        &self,
+        first: IvSector,
+        source: &[SharedSource<'_>],
+        destination: &mut [impl DerefMut<Target = [u8]>],
+    ) -> Gathered {
+        gather::copy(self.unit(), source, destination, self.encrypt_after(first))
+    }
+
     /// The code that does the work.
     #[must_use]
     pub fn implementation(&self) -> &'static Implementation {
@@ -140,6 +211,21 @@ impl SectorCipher {
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// Encrypts a run that starts so many sectors after `first`.
+    fn encrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
+        move |before, run| self.kernel.encrypt(self.ivs_after(first, before), run)
+    }
+
+    /// Decrypts a run that starts so many sectors after `first`.
+    fn decrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
+        move |before, run| self.kernel.decrypt(self.ivs_after(first, before), run)
+    }
+
+    fn ivs_after(&self, first: IvSector, before: usize) -> Ivs<'_> {
+        let units = self.geometry.iv_step().wrapping_mul(before as u64);
+        self.ivs(IvSector(first.0.wrapping_add(units)))
     }
 
     fn ivs(&self, first: IvSector) -> Ivs<'_> {

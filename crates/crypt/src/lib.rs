@@ -1,4 +1,4 @@
-//! Sector ciphers, IV generators and CPU dispatch. No I/O.
+//! Sector ciphers, IV generators, CPU dispatch and authenticated streams. No I/O.
 //!
 //! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts
 //! and decrypts *runs* of consecutive sectors, in place or from one buffer to another. Which code
@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! A run may also come in pieces, cut anywhere ([`SectorCipher::encrypt_vectored`] and its kin), or
+//! from memory that others can change meanwhile ([`SharedSource`]).
+//!
 //! # Choosing an implementation by hand
 //!
 //! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what is not to be used:
@@ -34,11 +37,13 @@
 //! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
 //! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
-//! Beside ciphers there is the part of [`argon2`] that is worth a kernel.
+//! Beside sector ciphers there are authenticated [`stream`]s, and the part of [`argon2`] that is worth
+//! a kernel.
 //!
 //! # Rooms
 //!
-//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`. A kernel
+//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`, and
+//! `kernels::shared`, which reads memory that no reference may point to. A kernel
 //! turns *data units* (for a volume: sectors) and knows nothing of specifications, drivers or
 //! sector sizes; adding one is a module and a row in `kernels::KERNELS`.
 
@@ -48,6 +53,7 @@ pub mod argon2;
 mod cipher;
 mod error;
 mod essiv;
+mod gather;
 mod iv;
 mod kernels;
 pub mod probe;
@@ -55,10 +61,13 @@ mod registry;
 mod run;
 mod sector;
 mod spec;
+pub mod stream;
 mod wipe;
 
 pub use cipher::SectorCipher;
 pub use error::CipherError;
+pub use gather::Gathered;
+pub use kernels::SharedSource;
 pub use registry::{Implementation, State, implementations};
 pub use sector::{Geometry, IvSector, SectorIndex, SectorSize};
 pub use spec::CipherSpec;

@@ -1,5 +1,7 @@
 //! The bytes of one call.
 
+use crate::kernels::SharedSource;
+
 /// The bytes that one call transforms: whole data units, in place or from one buffer to another of
 /// the same length. Made only here, so that kernels need not check it again.
 pub(crate) struct Run<'a> {
@@ -13,6 +15,11 @@ pub(crate) enum Data<'a> {
     /// The borrow checker keeps the two apart: they never overlap.
     Copy {
         source: &'a [u8],
+        destination: &'a mut [u8],
+    },
+    /// Only to be encrypted. Each byte of the source is read once.
+    Shared {
+        source: SharedSource<'a>,
         destination: &'a mut [u8],
     },
 }
@@ -42,6 +49,21 @@ impl<'a> Run<'a> {
             unit,
             units: units(unit, source.len(), destination.len()),
             data: Data::Copy {
+                source,
+                destination,
+            },
+        }
+    }
+
+    /// As [`Run::copy`], from memory that others may change meanwhile. Only to be encrypted.
+    ///
+    /// # Panics
+    /// When `source` is not whole units or `destination` of another length.
+    pub(crate) fn shared(unit: usize, source: SharedSource<'a>, destination: &'a mut [u8]) -> Self {
+        Self {
+            unit,
+            units: units(unit, source.len(), destination.len()),
+            data: Data::Shared {
                 source,
                 destination,
             },

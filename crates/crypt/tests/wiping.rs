@@ -12,7 +12,10 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use aes::{Aes128Enc, Aes256Enc};
 use blake2::{Blake2b256, Digest};
+use scrim_crypt::stream::{Aead, Message, MessageError, MessageKey, Nonces, Opener, Sealer};
 use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 use scrim_sys::memory::{DataBuffer, Locking, SecretBytes, locking};
 use sha2::Sha256;
@@ -49,6 +52,81 @@ fn keys_are_on_locked_pages_while_used_and_nowhere_afterwards() {
             assert_eq!(memory.holders(&pieces), [""; 0], "{driver}: afterwards");
         }
     }
+    for aead in Aead::ALL {
+        check_message_key(&mut memory, aead);
+        check_pieces(&mut memory, aead);
+    }
+}
+
+fn check_message_key(memory: &mut Memory, aead: Aead) {
+    let (masked, pieces) = aead_key(aead);
+    assert_eq!(memory.holders(&pieces), [""; 0], "{aead}: before");
+    let key = MessageKey::new(aead, unmasked(&masked).expose()).unwrap();
+    let message = Message {
+        nonce: [1; 12],
+        additional: b"",
+        bytes: 100_000,
+        tag: [0; 16],
+    };
+    let read = |at, part: &mut [u8]| {
+        part.fill(7);
+        if at + part.len() as u64 == message.bytes {
+            let holders = memory.holders(&pieces);
+            holders.iter().for_each(|flags| check(flags, "a message"));
+        }
+        Ok(())
+    };
+    let opened: Result<(), MessageError<()>> = key.open(&message, read, |_| Ok(()));
+    assert_eq!(opened, Err(MessageError::Forged));
+    let holders = memory.holders(&pieces);
+    assert!(
+        aead != Aead::ChaCha20Poly1305 || !holders.is_empty(),
+        "the search finds nothing"
+    );
+    holders.iter().for_each(|flags| check(flags, "a message"));
+    drop(key);
+    assert_eq!(memory.holders(&pieces), [""; 0], "{aead}: afterwards");
+}
+
+/// While they live, these keys are where AWS-LC has them.
+fn check_pieces(memory: &mut Memory, aead: Aead) {
+    let (masked, pieces) = aead_key(aead);
+    let key = unmasked(&masked);
+    let nonces = Nonces::Xor([1; 12]);
+    let mut sealer = Sealer::new(aead, key.expose(), nonces, 0).unwrap();
+    let mut opener = Opener::new(aead, key.expose(), nonces, 0).unwrap();
+    drop(key);
+    let mut record = [5; 100];
+    sealer.seal_in_place(b"", &mut record).unwrap();
+    opener.open_in_place(b"", &mut record).unwrap();
+    drop((sealer, opener));
+    assert_eq!(memory.holders(&pieces), [""; 0], "{aead}: afterwards");
+}
+
+/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the key of GHASH.
+fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
+    let masked = masked_key(&format!("{aead}"), aead.key_size());
+    let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
+    let mut hash = [0; 16];
+    masked_hash_key(&masked, &mut hash);
+    clear_stack();
+    pieces.push(hash);
+    (masked, pieces)
+}
+
+#[inline(never)]
+fn masked_hash_key(masked: &[u8], hash: &mut [u8; 16]) {
+    let key = unmasked(masked);
+    let hash = Array::cast_from_core_mut(hash);
+    match key.expose().len() {
+        16 => Aes128Enc::new_from_slice(key.expose())
+            .unwrap()
+            .encrypt_block(hash),
+        _ => Aes256Enc::new_from_slice(key.expose())
+            .unwrap()
+            .encrypt_block(hash),
+    }
+    hash.iter_mut().for_each(|byte| *byte ^= MASK);
 }
 
 fn check(flags: &str, driver: &str) {
@@ -74,14 +152,19 @@ const SPECS: [&str; 5] = [
 
 fn cipher(spec: &str, driver: &str, masked: &[u8]) -> SectorCipher {
     let spec: CipherSpec = spec.parse().unwrap();
+    let key = unmasked(masked);
+    let geometry = Geometry::new(SectorSize::S512);
+    SectorCipher::new_with_driver(driver, &spec, key.expose(), geometry)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn unmasked(masked: &[u8]) -> SecretBytes {
     let mut key = SecretBytes::zeroed(masked.len());
     let bytes = key.expose_mut().iter_mut();
     bytes
         .zip(masked)
         .for_each(|(byte, masked)| *byte = masked ^ MASK);
-    let geometry = Geometry::new(SectorSize::S512);
-    SectorCipher::new_with_driver(driver, &spec, key.expose(), geometry)
-        .unwrap_or_else(|error| panic!("{error}"))
+    key
 }
 
 /// A key of its own for each case, masked so that it is not found itself.
@@ -99,10 +182,15 @@ fn pieces(masked: &[u8]) -> Vec<[u8; 16]> {
     pieces.extend(masked.last_chunk::<16>());
     let mut digests = [[0; 32]; 2];
     masked_digests(masked, &mut digests);
-    // What they left on the stack.
-    std::hint::black_box([0u8; 64 << 10]);
+    clear_stack();
     pieces.extend(digests.as_flattened().as_chunks::<16>().0);
     pieces
+}
+
+/// Overwrites what functions that have returned left behind.
+#[inline(never)]
+fn clear_stack() {
+    std::hint::black_box([0u8; 64 << 10]);
 }
 
 #[inline(never)]

@@ -2,6 +2,8 @@
 
 pub(crate) mod argon2;
 pub(crate) mod portable;
+#[allow(unsafe_code, reason = "memory that no reference may point to")]
+mod shared;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -10,6 +12,8 @@ mod tests;
     reason = "core::arch: the one room of this crate with unsafe code"
 )]
 pub(crate) mod x86_64;
+
+pub use shared::SharedSource;
 
 use crate::iv::Ivs;
 use crate::run::Run;
@@ -54,6 +58,9 @@ pub(crate) struct Kernel {
 /// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
 /// of modes that have none disregard it. All that a key is ever given for units of one length follow
 /// one rule with one step: where positions are equal, so are IVs.
+///
+/// `encrypt` reads each byte of a source that is not also the destination once, since others may
+/// be changing it; `decrypt` never sees such a one.
 pub(crate) trait SectorKernel: Send + Sync {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
     fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);

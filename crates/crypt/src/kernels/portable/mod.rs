@@ -78,6 +78,15 @@ fn piecewise(run: Run<'_>, units: usize, turn: impl FnMut(&mut [u8])) {
                 turn(destination);
             }
         }
+        Data::Shared {
+            source,
+            destination,
+        } => {
+            for (at, destination) in (0..).step_by(piece).zip(destination.chunks_mut(piece)) {
+                source.part(at, destination.len()).copy_to(destination);
+                turn(destination);
+            }
+        }
     }
 }
 

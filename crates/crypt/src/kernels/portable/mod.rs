@@ -15,6 +15,8 @@ mod cbc;
 mod ctr;
 mod ecb;
 mod null;
+#[cfg(test)]
+mod tests;
 mod xts;
 
 use aes::cipher::{

@@ -15,7 +15,7 @@ test:
 	@scripts/setup.sh test
 	cargo build --release --package scrim-cli
 	cargo test
-	cargo test --package xtask --package scrim-bench --package scrim-guest
+	cargo test --package xtask --package scrim-guest
 
 build:
 	@scripts/setup.sh build

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+mod benchmark;
 mod block_device;
 mod ciphers;
 mod clients;
@@ -16,6 +17,8 @@ mod damage;
 mod filesystem;
 mod luks1_peers;
 mod no_root;
+#[path = "../support/schema.rs"]
+mod schema;
 mod scrim_to_cryptsetup;
 mod secrets;
 mod shortage;

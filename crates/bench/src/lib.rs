@@ -7,6 +7,10 @@
 //! ([`stat`]). A [`Study`] collects the samples and watches the machine meanwhile; what it finds
 //! unsound becomes a warning beside the figures.
 //!
+//! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
+//! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
+//! measure with `scrim bench` stands on that: [`ciphers`] and [`kdf`].
+//!
 //! ```
 //! use scrim_bench::{Better, Machine, Study, turns};
 //!
@@ -30,7 +34,8 @@
 //!
 //! # The JSON
 //!
-//! [`Report::to_json`] gives one object with these members, always all of them:
+//! [`Report::to_json`] gives one object with these members, always all of them;
+//! `docs/benchmark.schema.json` is its schema:
 //!
 //! | member | shape | is |
 //! |---|---|---|
@@ -45,18 +50,47 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
+mod chart;
+pub mod ciphers;
+mod clock;
 mod interference;
+pub mod kdf;
 mod machine;
+mod pin;
 pub mod process;
 mod report;
 mod rounds;
 pub mod stat;
+mod stopwatch;
 mod study;
 
+use std::ops::ControlFlow;
+
+pub use chart::Ink;
+pub use clock::core_clock;
 pub use machine::{Machine, Peer};
+pub use pin::Pinned;
 pub use report::{Ratio, Report, Series, Verdict};
 pub use rounds::{ROUNDS, ROUNDS_WHEN_LONG, Turn, turns};
+pub use stopwatch::{Slice, Stopwatch};
 pub use study::{SeriesId, Study};
+
+/// How far a measurement is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// What is being measured.
+    pub what: String,
+    /// The round, from 1; 0 while it is being prepared.
+    pub round: usize,
+    /// Of so many.
+    pub rounds: usize,
+    /// The part that is done, from 0 to 1.
+    pub part: f64,
+}
+
+/// What hears of a measurement's progress, and can end it.
+pub type Watch<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
 
 /// Which way a quantity is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

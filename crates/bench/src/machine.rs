@@ -49,14 +49,18 @@ pub struct Machine {
     /// Each peer that was found, with its version.
     pub versions: Vec<(&'static str, String)>,
     missing: Vec<Peer>,
+    /// Whether the processor says that it is a guest's.
+    is_virtual: bool,
 }
 
 impl Machine {
     /// Looks at this machine, and for `peers`.
     #[must_use]
     pub fn describe(peers: &[Peer]) -> Self {
+        let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
         let mut machine = Self {
-            cpu: parse_model(&read("/proc/cpuinfo").unwrap_or_default()),
+            cpu: parse_model(&cpuinfo),
+            is_virtual: is_virtual(&cpuinfo),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease"),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -90,7 +94,10 @@ impl Machine {
         let emulated = self.cpu.iter().filter(|cpu| is_emulated(cpu)).map(|cpu| {
             format!("emulated: every figure here comes from an emulated processor ({cpu})")
         });
-        missing.chain(emulated).collect()
+        let guest = "virtual machine: its host can slow the processor down, move it and share its \
+                     caches without a trace; trust ratios more than rates";
+        let shared = self.is_virtual.then(|| guest.to_owned());
+        missing.chain(emulated).chain(shared).collect()
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -121,6 +128,17 @@ fn parse_model(cpuinfo: &str) -> Option<String> {
     cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "model name").then(|| value.trim().to_owned())
+    })
+}
+
+/// x86 processors have a flag for it.
+fn is_virtual(cpuinfo: &str) -> bool {
+    let mut lines = cpuinfo.lines();
+    let flags = lines.find_map(|line| line.strip_prefix("flags"));
+    flags.is_some_and(|flags| {
+        flags
+            .split_ascii_whitespace()
+            .any(|flag| flag == "hypervisor")
     })
 }
 
@@ -183,6 +201,18 @@ mod tests {
         };
         assert!(machine.warnings()[0].starts_with("emulated"));
         assert!(!is_emulated("Intel(R) Xeon(R) Processor"));
+    }
+
+    #[test]
+    fn a_virtual_machine_is_a_warning() {
+        assert!(is_virtual("model name: x\nflags\t\t: fpu hypervisor aes\n"));
+        assert!(!is_virtual("model name: hypervisor\nflags\t\t: fpu aes\n"));
+        assert!(!is_virtual(""));
+        let machine = Machine {
+            is_virtual: true,
+            ..Machine::default()
+        };
+        assert!(machine.warnings()[0].starts_with("virtual machine"));
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use crate::interference::Interference;
 use crate::report::{Ratio, Report, Series};
 use crate::rounds::{ROUNDS, ROUNDS_WHEN_LONG};
-use crate::stat::{bootstrap_interval, median, paired_ratios};
+use crate::stat::{Interval, bootstrap_interval, median, paired_ratios};
 use crate::{Better, Machine};
 
 /// An interval this wide, as a part of its ratio, is a warning.
 const WIDE: f64 = 0.2;
+/// So many of these are named.
+const NAMED: usize = 8;
 /// A round this long is long.
 const LONG_ROUND: Duration = Duration::from_secs(60);
 
@@ -78,6 +80,27 @@ impl Study {
         }
     }
 
+    /// The median of a series so far.
+    #[must_use]
+    pub fn median(&self, series: SeriesId) -> Option<f64> {
+        median(&self.series.get(series.0)?.samples)
+    }
+
+    /// Ends the study after fewer rounds than were planned: of `series`, which are measured in
+    /// rounds, no sample counts that belongs to a round that was begun and not finished.
+    pub fn end_after(&mut self, rounds: usize, series: &[SeriesId]) {
+        self.warn(format!(
+            "interrupted: {rounds} of {} rounds were run",
+            self.rounds
+        ));
+        self.rounds = rounds;
+        for id in series {
+            if let Some(series) = self.series.get_mut(id.0) {
+                series.samples.truncate(rounds);
+            }
+        }
+    }
+
     /// Something that makes figures worth less than they look: a fact and its consequence. Said
     /// twice, it is kept once.
     pub fn warn(&mut self, warning: impl Into<String>) {
@@ -93,10 +116,14 @@ impl Study {
     ///
     /// A round is a pair by its place in both series. So where one has fewer samples than the
     /// study has rounds, there is a warning in place of the ratio.
-    pub fn ratio(&mut self, name: &str, ours: SeriesId, peer: SeriesId, target: Option<f64>) {
-        let (Some(ours), Some(peer)) = (self.series.get(ours.0), self.series.get(peer.0)) else {
-            return;
-        };
+    pub fn ratio(
+        &mut self,
+        name: &str,
+        ours: SeriesId,
+        peer: SeriesId,
+        target: Option<f64>,
+    ) -> Option<f64> {
+        let (ours, peer) = (self.series.get(ours.0)?, self.series.get(peer.0)?);
         let counts = [ours.samples.len(), peer.samples.len()];
         let comparable = ours.unit == peer.unit && counts == [self.rounds; 2];
         let ratios = paired_ratios(
@@ -112,7 +139,8 @@ impl Study {
                 "{name}: left out, `{}` has {} samples in {} and `{}` {} in {}, for {} rounds",
                 ours.name, counts[0], ours.unit, peer.name, counts[1], peer.unit, self.rounds
             );
-            return self.warn(warning);
+            self.warn(warning);
+            return None;
         };
         let elapsed = self
             .started
@@ -130,6 +158,7 @@ impl Study {
             interval,
             target,
         });
+        Some(value)
     }
 
     /// Ends the watch over the machine and hands over what was found.
@@ -156,24 +185,28 @@ fn enough_rounds(elapsed: Duration, rounds: usize) -> usize {
     }
 }
 
-/// One warning for all ratios whose interval is wide.
+/// One warning for all ratios whose interval is wide, with the widest of them.
 fn wide_spread(ratios: &[Ratio]) -> Option<String> {
-    let wide: Vec<String> = ratios
+    let widths = ratios.iter().map(|ratio| {
+        let Interval { low, high } = ratio.interval;
+        (ratio, (high - low) / ratio.value)
+    });
+    let mut wide: Vec<_> = widths.filter(|(_, width)| *width > WIDE).collect();
+    wide.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let named: Vec<String> = wide
         .iter()
-        .map(|ratio| {
-            (
-                ratio,
-                (ratio.interval.high - ratio.interval.low) / ratio.value,
-            )
-        })
-        .filter(|(_, width)| *width > WIDE)
+        .take(NAMED)
         .map(|(ratio, width)| format!("{} {:.0} %", ratio.name, width * 100.0))
         .collect();
+    let more = match wide.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
     (!wide.is_empty()).then(|| {
         format!(
             "wide spread: run more rounds or let nothing else run, these intervals are a large \
-             part of their ratio: {}",
-            wide.join(", ")
+             part of their ratio: {}{more}",
+            named.join(", ")
         )
     })
 }
@@ -181,7 +214,6 @@ fn wide_spread(ratios: &[Ratio]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::Interval;
 
     fn study(rounds: usize) -> Study {
         Study::new(Machine::default(), rounds)
@@ -232,11 +264,46 @@ mod tests {
     }
 
     #[test]
+    fn only_the_widest_are_named() {
+        let ratio = |high: f64| Ratio {
+            name: format!("to_{high}"),
+            value: 1.0,
+            interval: Interval { low: 1.0, high },
+            target: None,
+        };
+        let ratios: Vec<_> = (1..=12).map(|n| ratio(1.0 + f64::from(n) / 10.0)).collect();
+        let warning = wide_spread(&ratios).unwrap();
+        assert!(
+            warning.contains("their ratio: to_2.2 120 %, to_2.1 110 %"),
+            "{warning}"
+        );
+        assert!(warning.ends_with("to_1.5 50 %, and 2 more"), "{warning}");
+        assert_eq!(wide_spread(&ratios[..2]), None);
+    }
+
+    #[test]
     fn long_rounds_may_be_fewer() {
         let seconds = Duration::from_secs;
         assert_eq!(enough_rounds(seconds(299), 5), ROUNDS);
         assert_eq!(enough_rounds(seconds(300), 5), ROUNDS_WHEN_LONG);
         assert_eq!(enough_rounds(seconds(300), 6), ROUNDS);
+    }
+
+    #[test]
+    fn an_interrupted_study_keeps_its_whole_rounds() {
+        let mut study = study(5);
+        let ours = fill(&mut study, "ours", "MB/s", &[10.0, 20.0, 90.0]);
+        let peer = fill(&mut study, "peer", "MB/s", &[10.0, 10.0]);
+        let other = fill(&mut study, "other", "MB/s", &[1.0, 2.0, 3.0]);
+        assert_eq!(study.median(ours), Some(20.0));
+        study.end_after(2, &[ours, peer]);
+        assert_eq!(study.median(ours), Some(15.0));
+        assert_eq!(study.median(other), Some(2.0));
+        study.ratio("ours_vs_peer", ours, peer, None);
+        let report = study.finish();
+        assert_eq!(report.ratios[0].value, 1.5);
+        let said = "interrupted: 2 of 5 rounds were run";
+        assert!(report.warnings.iter().any(|w| w == said));
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
-4 wrong device or file, 5 exists already or is in use.";
+4 wrong device or file, 5 exists already or is in use; a measurement that was interrupted gives what \
+it has and 128 + signal, so 130 after Ctrl-C.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -50,6 +51,12 @@ pub(crate) enum Command {
     /// Print the UUID of a LUKS header
     #[command(name = "luksUUID", visible_alias = "luks-uuid")]
     LuksUuid(HeaderOnlyArgs),
+    /// List the implementations of ciphers, and which one a specification gets here
+    Ciphers(CiphersArgs),
+    /// Measure this machine
+    Bench(BenchArgs),
+    /// As `bench ciphers`, with the options of `cryptsetup benchmark`
+    Benchmark(BenchCiphersArgs),
     /// Print the man page, or a shell's completions
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -333,6 +340,80 @@ impl HeaderOnlyArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct CiphersArgs {
+    /// Show what computes this cipher specification, and why
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: Option<String>,
+    /// Check that SPEC takes a volume key of this size
+    #[arg(long, short = 's', value_name = "BITS", requires = "spec")]
+    pub(crate) key_size: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) what: Bench,
+}
+
+/// What can be measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Key derivation and ciphers: MB/s and cycles a byte, beside memcpy and the processor's limit
+    Ciphers(BenchCiphersArgs),
+}
+
+/// By default cryptsetup's key derivations and those of its ciphers that Scrim has, in 40 seconds.
+/// With an option that chooses ciphers no key derivation is measured, and the other way round.
+#[derive(Args)]
+pub(crate) struct BenchCiphersArgs {
+    /// Measure this cipher specification; can be given several times
+    #[arg(long, short, value_name = "SPEC")]
+    pub(crate) cipher: Vec<String>,
+    /// Size of the volume key, and of the derived key, in bits (default: the usual ones, and 256)
+    #[arg(long, short = 's', value_name = "BITS")]
+    pub(crate) key_size: Option<u32>,
+    /// Encryption sector in bytes (default: 512 and 4096)
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) sector_size: Option<u32>,
+    /// Measure this driver instead of the best one (`scrim ciphers` lists them)
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<String>,
+    /// Measure every mode, size of key and driver, which takes minutes
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// In how many rounds each figure is measured; it is the median
+    #[arg(long, value_name = "N", default_value_t = scrim_bench::ROUNDS, value_parser = parse_rounds)]
+    pub(crate) rounds: usize,
+    /// How long each figure is measured, over all rounds
+    #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// Size of the buffer that no cache holds (default: 256M, or twice the largest cache)
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) memory: Option<u64>,
+    /// Measure PBKDF2 with this hash
+    #[arg(long)]
+    pub(crate) hash: Option<String>,
+    /// Measure this key derivation
+    #[arg(long, value_enum)]
+    pub(crate) pbkdf: Option<PbkdfType>,
+    /// How long Argon2 is to take, in milliseconds
+    #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
+    pub(crate) iter_time: u32,
+    /// Most memory for Argon2, in KiB
+    #[arg(long, value_name = "KIB")]
+    pub(crate) pbkdf_memory: Option<u32>,
+    /// Threads for Argon2
+    #[arg(long, value_name = "N")]
+    pub(crate) pbkdf_parallel: Option<u32>,
+    /// Print JSON, as one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct GenerateArgs {
     /// What to print
     #[arg(value_enum)]
@@ -350,6 +431,20 @@ pub(crate) enum Generated {
     Zsh,
     /// Completions for fish
     Fish,
+}
+
+fn parse_rounds(text: &str) -> Result<usize, &'static str> {
+    let rounds = text.parse().ok();
+    rounds
+        .filter(|rounds| (1..=1000).contains(rounds))
+        .ok_or("give a number from 1 to 1000")
+}
+
+fn parse_seconds(text: &str) -> Result<f64, &'static str> {
+    let seconds = text.parse().ok();
+    seconds
+        .filter(|seconds| (0.001..=3600.0).contains(seconds))
+        .ok_or("give a number from 0.001 to 3600")
 }
 
 /// A size in bytes, with an optional suffix for a power of 1024.
@@ -379,6 +474,18 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn measurements_have_bounds() {
+        assert_eq!(parse_rounds("15"), Ok(15));
+        assert_eq!(parse_seconds("0.25"), Ok(0.25));
+        for wrong in ["", "0", "-1", "1001", "x"] {
+            assert!(parse_rounds(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "0", "-1", "inf", "NaN", "4000", "1s"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Daemon {
 }
 
 /// The signals that ask a process to end.
-const ENDING: [i32; 3] = [
+pub(crate) const ENDING: [i32; 3] = [
     signal_hook::consts::SIGTERM,
     signal_hook::consts::SIGINT,
     signal_hook::consts::SIGHUP,

@@ -3,13 +3,17 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cipher;
 mod commands;
 mod control;
 mod daemon;
 mod device;
 mod error;
+mod interruption;
+mod progress;
 mod runtime;
 mod secret_input;
+mod self_tests;
 mod service;
 mod signature;
 mod unlock;
@@ -19,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Bench, BenchArgs, Cli, Command};
 use error::{CliError, Exit};
 
 fn main() -> ExitCode {
@@ -47,6 +51,11 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode, CliError> {
     daemon::protect()?;
     match command {
+        Command::Bench(BenchArgs {
+            what: Bench::Ciphers(args),
+        })
+        | Command::Benchmark(args) => return commands::bench::ciphers(&args),
+        Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
         Command::Open(args) => commands::open::run(&args),
         Command::Close(args) => commands::close::run(&args),

@@ -15,6 +15,7 @@ use crate::daemon::termination;
 use crate::device::path_of;
 use crate::error::{CliError, Exit};
 use crate::runtime::VolumeName;
+use crate::self_tests;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -208,6 +209,7 @@ impl OpenVolume {
                 .map(str::to_owned)
                 .collect(),
             keys_locked: locking() == Locking::Complete,
+            warnings: self_tests::failures(),
             address: self.address.clone(),
             pid: std::process::id(),
             clients: server.clients.len(),

@@ -53,11 +53,7 @@ impl SectorCipher {
     /// [`CipherError::KeySize`]; [`CipherError::NoDriver`] when all are disabled, or
     /// [`CipherError::DriverNotReady`] when the one that is named cannot be used.
     pub fn new(spec: &CipherSpec, key: &[u8], geometry: Geometry) -> Result<Self, CipherError> {
-        let implementation = match spec.driver {
-            Some(driver) => registry::by_driver(driver, spec)?,
-            None => registry::best(spec)?,
-        };
-        Self::set_up(implementation, spec, key, geometry)
+        Self::set_up(registry::chosen(spec)?, spec, key, geometry)
     }
 
     /// As [`SectorCipher::new`], with the implementation whose driver has this name.

@@ -68,6 +68,6 @@ pub use cipher::SectorCipher;
 pub use error::CipherError;
 pub use gather::Gathered;
 pub use kernels::SharedSource;
-pub use registry::{Implementation, State, implementations};
+pub use registry::{Implementation, State, chosen, implementations, implementations_of};
 pub use sector::{Geometry, IvSector, SectorIndex, SectorSize};
 pub use spec::CipherSpec;

@@ -18,12 +18,24 @@ pub struct Implementation {
     /// Its own name, as [`SectorCipher::new_with_driver`](crate::SectorCipher::new_with_driver)
     /// and `SCRIM_DISABLE` take it: `xts-aes-aesni`.
     pub driver: &'static str,
+    /// What it has in common with its siblings of other ciphers, which `SCRIM_DISABLE` takes too:
+    /// `aesni`.
+    pub family: &'static str,
     /// Of several that can be used, the one with the highest is taken.
     pub priority: u32,
     /// Whether its time and its memory accesses are independent of keys and data.
     pub constant_time: bool,
     /// The CPU features that it needs, in Rust's spelling; it runs everywhere when there are none.
     pub features: &'static [&'static str],
+    /// Those of them that are missing here.
+    pub missing: Vec<&'static str>,
+    /// The unit in which it can work, in bytes: 16, or 1 for what makes a key stream or nothing.
+    pub block_size: usize,
+    /// The lengths that its key may have, in bytes, the shortest first. For XTS that is both keys
+    /// together.
+    pub key_sizes: &'static [usize],
+    /// Length of the IV in bytes; 0 where there is none.
+    pub iv_size: usize,
     /// Whether it can be used in this process.
     pub state: State,
     kernel: &'static Kernel,
@@ -41,6 +53,19 @@ pub enum State {
     Unavailable,
     /// Its self-test gave wrong bytes. It is never used.
     SelfTestFailed,
+}
+
+impl State {
+    /// In one word: `ready`, `disabled`, `unavailable` or `failed`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Disabled => "disabled",
+            Self::Unavailable => "unavailable",
+            Self::SelfTestFailed => "failed",
+        }
+    }
 }
 
 impl fmt::Display for State {
@@ -64,8 +89,28 @@ pub fn implementations() -> &'static [Implementation] {
     })
 }
 
+/// The implementations of `spec`'s cipher, usable or not, in order of falling priority.
+pub fn implementations_of(spec: &CipherSpec) -> impl Iterator<Item = &'static Implementation> {
+    let algorithm = spec.algorithm;
+    let rows = implementations().iter();
+    rows.filter(move |row| row.kernel.algorithm == algorithm)
+}
+
+/// The implementation that [`SectorCipher::new`](crate::SectorCipher::new) takes for `spec`: the one
+/// that it names, or else the best that can be used here.
+///
+/// # Errors
+/// [`CipherError::NoDriver`] when all are disabled, or [`CipherError::DriverNotReady`] when the one
+/// that is named cannot be used.
+pub fn chosen(spec: &CipherSpec) -> Result<&'static Implementation, CipherError> {
+    match spec.driver {
+        Some(driver) => by_driver(driver, spec),
+        None => best(spec),
+    }
+}
+
 /// The implementation to use for `spec` where nobody asks for one.
-pub(crate) fn best(spec: &CipherSpec) -> Result<&'static Implementation, CipherError> {
+fn best(spec: &CipherSpec) -> Result<&'static Implementation, CipherError> {
     best_of(implementations(), spec.algorithm)
         .ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })
 }
@@ -75,11 +120,8 @@ pub(crate) fn by_driver(
     driver: &str,
     spec: &CipherSpec,
 ) -> Result<&'static Implementation, CipherError> {
-    let rows = implementations()
-        .iter()
-        .filter(|row| row.kernel.algorithm == spec.algorithm);
-    let Some(row) = rows.clone().find(|row| row.driver == driver) else {
-        let known = alternatives(rows.map(|row| row.driver));
+    let Some(row) = implementations_of(spec).find(|row| row.driver == driver) else {
+        let known = alternatives(implementations_of(spec).map(|row| row.driver));
         return Err(CipherError::unknown_driver(driver, spec, known));
     };
     match row.state {
@@ -129,15 +171,56 @@ fn examine(kernels: &'static [Kernel], disabled: &str) -> Vec<Implementation> {
         .map(|kernel| Implementation {
             name: kernel.algorithm.name(),
             driver: kernel.driver,
+            family: kernel.family,
             priority: kernel.priority,
             constant_time: kernel.constant_time,
             features: kernel.features,
+            missing: missing(kernel.features),
+            block_size: block_size(kernel.algorithm),
+            key_sizes: kernel.algorithm.key_sizes(),
+            iv_size: iv_size(kernel.algorithm),
             state: state(kernel, disabled),
             kernel,
         })
         .collect();
     rows.sort_by_key(|row| (row.name, std::cmp::Reverse(row.priority)));
     rows
+}
+
+/// As the kernel's `blocksize`.
+fn block_size(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::AesXts | Algorithm::AesCbc | Algorithm::AesEcb => 16,
+        Algorithm::AesCtr | Algorithm::NullEcb => 1,
+    }
+}
+
+/// As the kernel's `ivsize`.
+fn iv_size(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::AesXts | Algorithm::AesCbc | Algorithm::AesCtr => 16,
+        Algorithm::AesEcb | Algorithm::NullEcb => 0,
+    }
+}
+
+fn missing(features: &[&'static str]) -> Vec<&'static str> {
+    let lacks = |feature: &&&'static str| cpu_has(feature) == Some(false);
+    features.iter().filter(lacks).copied().collect()
+}
+
+/// Whether this CPU has a feature, by Rust's name for it; `None` for a name that is not known here.
+fn cpu_has(feature: &str) -> Option<bool> {
+    macro_rules! look {
+        ($($name:tt)*) => {
+            match feature {
+                $(#[cfg(target_arch = "x86_64")]
+                $name => Some(std::is_x86_feature_detected!($name)),)*
+                _ => None,
+            }
+        };
+    }
+    look!("aes" "avx" "avx2" "avx512bw" "avx512dq" "avx512f" "avx512vbmi" "avx512vl" "bmi1" "bmi2"
+        "gfni" "pclmulqdq" "sse2" "sse3" "sse4.1" "sse4.2" "ssse3" "vaes" "vpclmulqdq")
 }
 
 fn state(kernel: &Kernel, disabled: &str) -> State {
@@ -328,11 +411,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unavailable_lacks_a_feature_and_what_is_ready_none() {
+        for row in examine(KERNELS, "") {
+            let lacks = !row.missing.is_empty();
+            assert_eq!(row.state == State::Unavailable, lacks, "{}", row.driver);
+            assert!(
+                row.features.iter().all(|name| cpu_has(name).is_some()),
+                "{}: cpu_has() does not know all of {:?}",
+                row.driver,
+                row.features
+            );
+        }
+        assert_eq!(cpu_has("sve2"), None);
+    }
+
+    #[test]
     fn every_key_size_is_tested() {
         for algorithm in Algorithm::ALL {
             let tested = self_test_digests(*algorithm).iter().map(|(size, _)| *size);
             assert_eq!(tested.collect::<Vec<_>>(), algorithm.key_sizes());
         }
+    }
+
+    #[test]
+    fn priorities_leave_no_doubt() {
+        let mut pairs: Vec<_> = KERNELS
+            .iter()
+            .map(|kernel| (kernel.algorithm.name(), kernel.priority))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        assert_eq!(pairs.len(), KERNELS.len());
     }
 
     #[test]

@@ -15,8 +15,9 @@ use scrim_luks::{Formatted, Layout, NewKeyslot, Placement, VolumeKey, luks1, luk
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::LuksDevice;
 
-use super::note;
+use super::{note, warn_of_failed_self_tests};
 use crate::args::{FormatArgs, KeyArgs, LuksType, PbkdfType};
+use crate::cipher::{key_bytes, sector_size};
 use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
 use crate::secret_input::{confirmed_in_capitals, new_passphrase};
@@ -27,15 +28,13 @@ const LEAST_ITERATIONS: u32 = 1000;
 /// Bytes of the volume key's digest.
 const DIGEST_LEN: usize = 32;
 
-/// Most bytes of a volume key that encrypts nothing: as many as the longest of any cipher.
-const NULL_KEY_MAX: usize = 64;
-
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let request = Request::check(args)?;
     if let Some(weakness) = request.cipher.weakness() {
         let cipher = &request.cipher;
         note(format_args!("scrim: warning: {cipher}: {weakness}"));
     }
+    warn_of_failed_self_tests();
     let image = Place::find(&args.image, args.size)?;
     let header = match &args.header {
         // A header file that does not exist is made, as large as it needs to be.
@@ -81,13 +80,7 @@ impl Request {
             .hash
             .parse()
             .map_err(|error| CliError::usage(format!("--hash: {error}")))?;
-        let sector_size =
-            match args.sector_size {
-                None => None,
-                Some(bytes) => Some(SectorSize::new(bytes).ok_or_else(|| {
-                    CliError::usage("--sector-size must be 512, 1024, 2048 or 4096")
-                })?),
-            };
+        let sector_size = args.sector_size.map(sector_size).transpose()?;
         let default = if luks1 {
             PbkdfType::Pbkdf2
         } else {
@@ -247,32 +240,6 @@ fn parse_cipher(text: &str) -> Result<CipherSpec, CliError> {
              like capi:xts(aes)-plain64"
         ))),
     }
-}
-
-/// The size of the volume key. The null cipher, which has no use for it, takes any.
-fn key_bytes(cipher: &CipherSpec, bits: Option<u32>) -> Result<usize, CliError> {
-    let Some(bits) = bits else {
-        return Ok(cipher.default_key_size());
-    };
-    let bytes = (bits / 8) as usize;
-    let fits = cipher.key_sizes().contains(&bytes)
-        || cipher.is_null() && (1..=NULL_KEY_MAX).contains(&bytes);
-    if bits.is_multiple_of(8) && fits {
-        return Ok(bytes);
-    }
-    let accepted = if cipher.is_null() {
-        format!("a multiple of 8 up to {}", NULL_KEY_MAX * 8)
-    } else {
-        let sizes: Vec<_> = cipher
-            .key_sizes()
-            .iter()
-            .map(|bytes| (bytes * 8).to_string())
-            .collect();
-        sizes.join(" or ")
-    };
-    Err(CliError::usage(format!(
-        "--key-size: {bits} bits do not fit {cipher}; give {accepted}"
-    )))
 }
 
 /// A file or device that a header or its data goes to, or a file that is yet to be made.

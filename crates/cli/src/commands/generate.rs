@@ -33,15 +33,27 @@ fn man_page(command: clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
     page.render_name_section(text)?;
     page.render_synopsis_section(text)?;
     page.render_description_section(text)?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        text.extend_from_slice(
-            format!(".SH \"SCRIM {}\"\n", sub.get_name().to_uppercase()).as_bytes(),
-        );
-        let page = clap_mangen::Man::new(sub.clone());
-        page.render_description_section(text)?;
-        page.render_synopsis_section(text)?;
-        page.render_options_section(text)?;
+    for sub in command.get_subcommands() {
+        sections(sub, text)?;
     }
     page.render_extra_section(text)?;
     page.render_version_section(text)
+}
+
+/// The sections of a command, or of the commands below it where it has some.
+fn sections(command: &clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
+    if command.is_hide_set() {
+        return Ok(());
+    }
+    let below: Vec<_> = command.get_subcommands().collect();
+    if !below.is_empty() && command.get_name() != "help" {
+        let mut below = below.into_iter().filter(|sub| sub.get_name() != "help");
+        return below.try_for_each(|sub| sections(sub, text));
+    }
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    text.extend_from_slice(format!(".SH \"{}\"\n", name.to_uppercase()).as_bytes());
+    let page = clap_mangen::Man::new(command.clone());
+    page.render_description_section(text)?;
+    page.render_synopsis_section(text)?;
+    page.render_options_section(text)
 }

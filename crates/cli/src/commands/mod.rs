@@ -1,5 +1,7 @@
 //! One module per command.
 
+pub(crate) mod bench;
+pub(crate) mod ciphers;
 pub(crate) mod close;
 pub(crate) mod dump;
 pub(crate) mod format;
@@ -17,6 +19,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use crate::error::CliError;
+use crate::self_tests;
 
 /// Writes to standard output, past the standard library's buffer, which would keep a key that is
 /// printed on the heap. A reader that has gone away is not an error.
@@ -40,4 +43,11 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
 /// Says something that is not the result on standard error.
 pub(crate) fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Says what a user has to hear about code that computes wrongly.
+fn warn_of_failed_self_tests() {
+    for failure in self_tests::failures() {
+        note(format_args!("scrim: warning: {failure}"));
+    }
 }

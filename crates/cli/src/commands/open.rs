@@ -11,7 +11,7 @@ use scrim_luks::Placement;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
-use super::{note, print};
+use super::{note, print, warn_of_failed_self_tests};
 use crate::args::{HeaderOnlyArgs, OpenArgs, PerfArgs, TestArgs};
 use crate::control::find;
 use crate::daemon::Daemon;
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if locking() == Locking::Incomplete {
         note(format_args!("scrim: warning: {NOT_LOCKED}"));
     }
+    warn_of_failed_self_tests();
     let address = match &args.nbd {
         None => Address::Unix(runtime.nbd_socket(&name)),
         Some(Address::Unix(path)) => Address::Unix(absolute(path)?),

@@ -80,6 +80,8 @@ fn describe(status: &Status) -> String {
     if !status.keys_locked {
         rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
     }
+    let warnings = status.warnings.iter();
+    rows.extend(warnings.map(|warning| ("warning", warning.clone())));
     rows.extend(status.errors.iter().map(|error| ("error", error.clone())));
     let mut text = format!("{name} is active{in_use}.\n");
     for (label, value) in rows {

@@ -1,6 +1,6 @@
 //! `scrim test-passphrase IMAGE`.
 
-use super::note;
+use super::{note, warn_of_failed_self_tests};
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
 use crate::unlock::{check_type, read_header, unlock};
@@ -13,6 +13,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
 pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     let (backend, luks) = read_header(&args.on)?;
     check_type(&luks, wanted, &backend)?;
+    warn_of_failed_self_tests();
     let image = args.on.header_path().display().to_string();
     let unlocked = unlock(
         &luks,

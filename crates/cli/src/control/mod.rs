@@ -81,6 +81,9 @@ pub(crate) struct Status {
     pub(crate) flags: Vec<String>,
     /// Whether every key is locked in memory.
     pub(crate) keys_locked: bool,
+    /// What is wrong with the code that serves it, in sentences.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
     /// Address of the plaintext device.
     pub(crate) address: String,
     /// Process that serves it.

@@ -31,7 +31,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
                      section in its documentation",
                 );
             }
-            if is_arch(&tokens[at..]) && !path.starts_with(KERNELS) {
+            if is_arch(&tokens[at..]) && !path.starts_with(KERNELS) && !is_test(path) {
                 wrong(
                     token.line,
                     "processor intrinsics outside crates/crypt/src/kernels; move them there",

@@ -197,14 +197,21 @@ impl<'a> OneByOne<'a> {
     #[inline]
     pub(crate) fn next(&mut self) -> Block {
         if self.taken == BATCH {
-            let count = self.left.min(BATCH);
-            self.left -= count;
-            self.ivs.fill(&mut self.batch[..count]);
-            self.taken = 0;
+            self.make();
         }
-        let iv = self.batch[self.taken];
+        // The remainder is the number itself, and spares the check.
+        let iv = self.batch[self.taken % BATCH];
         self.taken += 1;
         iv
+    }
+
+    /// Out of the way of the kernel's loop.
+    #[inline(never)]
+    fn make(&mut self) {
+        let count = self.left.min(BATCH);
+        self.left -= count;
+        self.ivs.fill(&mut self.batch[..count]);
+        self.taken = 0;
     }
 }
 

@@ -411,6 +411,18 @@ mod tests {
     }
 
     #[test]
+    fn the_ecb_of_the_same_family_is_beside_each() {
+        let is_ready = |row: &&Implementation| row.state == State::Ready;
+        let rows = implementations().iter();
+        let aes = rows.filter(|row| row.name.ends_with("(aes)"));
+        for row in aes.filter(is_ready) {
+            let ecb = ecb_beside(row).unwrap();
+            assert_eq!(ecb.kernel.algorithm, Algorithm::AesEcb);
+            assert_eq!(ecb.kernel.family, row.kernel.family);
+        }
+    }
+
+    #[test]
     fn what_is_unavailable_lacks_a_feature_and_what_is_ready_none() {
         for row in examine(KERNELS, "") {
             let lacks = !row.missing.is_empty();

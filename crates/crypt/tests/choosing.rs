@@ -10,26 +10,29 @@ use std::process::Command;
 use common::{cipher, sector_size};
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, implementations};
 
-/// What this process would use.
+/// What this process would use for each mode, and what it says of its drivers.
 #[test]
 #[ignore = "run by the others, in a process of its own"]
 fn choice() {
-    let spec: CipherSpec = "aes-xts-plain64".parse().unwrap();
-    let geometry = Geometry::new(sector_size(512));
-    match SectorCipher::new(&spec, &[1; 64], geometry) {
-        Ok(cipher) => println!("<{}>", cipher.implementation().driver),
-        Err(error) => println!("<{error}>"),
-    }
-    for row in implementations() {
-        println!("<{}: {}>", row.driver, row.state);
-        if row.name != "xts(aes)" {
-            continue;
+    for mode in MODES {
+        let spec: CipherSpec = format!("aes-{mode}-plain64").parse().unwrap();
+        let key = vec![1; *spec.key_sizes().last().unwrap()];
+        let geometry = Geometry::new(sector_size(512));
+        match SectorCipher::new(&spec, &key, geometry) {
+            Ok(cipher) => println!("<{}>", cipher.implementation().driver),
+            Err(error) => println!("<{error}>"),
         }
-        if let Err(error) = SectorCipher::new_with_driver(row.driver, &spec, &[1; 64], geometry) {
-            println!("<{error}>");
+        let name = format!("{mode}(aes)");
+        for row in implementations().iter().filter(|row| row.name == name) {
+            println!("<{}: {}>", row.driver, row.state);
+            if let Err(error) = SectorCipher::new_with_driver(row.driver, &spec, &key, geometry) {
+                println!("<{error}>");
+            }
         }
     }
 }
+
+const MODES: [&str; 4] = ["xts", "cbc", "ctr", "ecb"];
 
 fn choice_with(disabled: &str) -> Vec<String> {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -42,6 +45,15 @@ fn choice_with(disabled: &str) -> Vec<String> {
         .lines()
         .filter_map(|line| line.split_once('<')?.1.strip_suffix('>'));
     lines.map(str::to_owned).collect()
+}
+
+/// That every mode uses the driver of `family`, where `disabled` is.
+#[track_caller]
+fn check(disabled: &str, family: &str) {
+    let lines = choice_with(disabled);
+    let used = lines.iter().filter(|line| !line.contains(' '));
+    let expected = MODES.map(|mode| format!("{mode}-aes-{family}"));
+    assert!(used.eq(&expected), "{disabled}: {lines:?}");
 }
 
 #[test]
@@ -60,10 +72,10 @@ fn the_portable_driver_is_what_remains() {
     for disabled in [
         "aes",
         "vaes,aesni",
-        "vaes512,vaes2,xts-aes-aesni",
+        "vaes512,vaes2,xts-aes-aesni,cbc-aes-aesni,ctr-aes-aesni,ecb-aes-aesni",
         "aesni,avx512,avx2",
     ] {
-        assert_eq!(choice_with(disabled)[0], "xts-aes-portable");
+        check(disabled, "portable");
     }
 }
 
@@ -81,22 +93,19 @@ fn without_any_driver_there_is_no_cipher() {
 fn the_widest_aes_instructions_that_the_cpu_has_are_used() {
     let aes = is_x86_feature_detected!("aes");
     let vaes = aes && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
-    let drivers = [
+    let families = [
         (
-            "xts-aes-vaes512",
+            "vaes512",
             vaes && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw"),
         ),
-        ("xts-aes-vaes2", vaes && is_x86_feature_detected!("avx2")),
-        (
-            "xts-aes-aesni",
-            aes && is_x86_feature_detected!("pclmulqdq"),
-        ),
-        ("xts-aes-portable", true),
+        ("vaes2", vaes && is_x86_feature_detected!("avx2")),
+        ("aesni", aes && is_x86_feature_detected!("pclmulqdq")),
+        ("portable", true),
     ];
     let mut disabled = String::new();
-    for (driver, _) in drivers.iter().filter(|(_, runs_here)| *runs_here) {
-        assert_eq!(choice_with(&disabled)[0], *driver);
-        disabled += &format!("{driver},");
+    for (family, _) in families.iter().filter(|(_, runs_here)| *runs_here) {
+        check(&disabled, family);
+        disabled += &format!("{family},");
     }
 }
 
@@ -108,22 +117,19 @@ fn features_can_be_disabled() {
         return;
     }
     for disabled in ["avx512", "avx512f", "vaes512"] {
-        assert_eq!(choice_with(disabled)[0], "xts-aes-vaes2");
+        check(disabled, "vaes2");
     }
     for disabled in ["vaes", "vpclmulqdq", "avx512,avx2"] {
-        assert_eq!(choice_with(disabled)[0], "xts-aes-aesni");
+        check(disabled, "aesni");
     }
 }
 
 #[test]
 fn each_driver_can_be_had_by_name() {
-    for driver in common::drivers("aes-xts-plain") {
-        let cipher = cipher(
-            driver,
-            "aes-xts-plain",
-            32,
-            Geometry::new(sector_size(1024)),
-        );
-        assert_eq!(cipher.implementation().driver, driver);
+    for spec in MODES.map(|mode| format!("aes-{mode}-plain")) {
+        for driver in common::drivers(&spec) {
+            let cipher = cipher(driver, &spec, 32, Geometry::new(sector_size(1024)));
+            assert_eq!(cipher.implementation().driver, driver);
+        }
     }
 }

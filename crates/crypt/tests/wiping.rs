@@ -249,9 +249,7 @@ impl Memory {
             if len < 16 {
                 return false;
             }
-            let found = window[..len]
-                .windows(16)
-                .any(|bytes| is_one_of(bytes, pieces));
+            let found = find(&window[..len], pieces);
             window.fill(0);
             if found {
                 return true;
@@ -261,6 +259,17 @@ impl Memory {
         }
         false
     }
+}
+
+/// Whether one of `pieces` is in `bytes`.
+fn find(bytes: &[u8], pieces: &[[u8; 16]]) -> bool {
+    // Most places are ruled out by their first byte.
+    let mut starts = [false; 256];
+    for piece in pieces {
+        starts[usize::from(piece[0] ^ MASK)] = true;
+    }
+    let mut places = bytes.windows(16);
+    places.any(|bytes| starts[usize::from(bytes[0])] && is_one_of(bytes, pieces))
 }
 
 fn is_one_of(bytes: &[u8], pieces: &[[u8; 16]]) -> bool {

@@ -28,9 +28,21 @@ pub(crate) static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     x86_64::XTS_AESNI,
     #[cfg(target_arch = "x86_64")]
+    x86_64::CBC_VAES512,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::CBC_VAES2,
+    #[cfg(target_arch = "x86_64")]
     x86_64::CBC_AESNI,
     #[cfg(target_arch = "x86_64")]
+    x86_64::CTR_VAES512,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::CTR_VAES2,
+    #[cfg(target_arch = "x86_64")]
     x86_64::CTR_AESNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::ECB_VAES512,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::ECB_VAES2,
     #[cfg(target_arch = "x86_64")]
     x86_64::ECB_AESNI,
     portable::XTS,

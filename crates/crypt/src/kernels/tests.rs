@@ -104,21 +104,36 @@ fn sp_800_38a() {
     assert_eq!(vectors(file).inspect(Vector::check).count(), 9);
 }
 
-/// A counter carries through all of its 128 bits, and starts again.
+/// A counter carries from its lower half into the upper one, and starts again: at every place of a
+/// group of any kernel, and between groups, and in each data unit anew.
 #[test]
 fn counters_carry() {
+    const BLOCKS: usize = 75;
     for kernel in kernels(Algorithm::AesCtr) {
         let keyed = (kernel.set_up)(&[7; 16]).unwrap();
-        let stream = |iv: u128, blocks: usize| {
-            let mut data = vec![0; 16 * blocks];
+        let stream = |iv: u128, unit: usize| {
+            let mut data = vec![0; 2 * unit];
             let ivs = Ivs::constant(iv.to_be_bytes());
-            keyed.encrypt(ivs, Run::in_place(16 * blocks, &mut data));
+            keyed.encrypt(ivs, Run::in_place(unit, &mut data));
             data
         };
-        for first in [u128::MAX - 3, (0x12_u128 << 64) - 5, (1 << 64) - 11] {
-            let together = stream(first, 21);
-            for (block, number) in together.chunks(16).zip(0..) {
-                assert_eq!(block, stream(first.wrapping_add(number), 1));
+        for last in [u128::MAX, (0x12 << 64) - 1, (1 << 64) - 1] {
+            // As many blocks, one by one, on both sides.
+            let start = last.wrapping_sub(BLOCKS as u128);
+            let singles = (0..2 * BLOCKS).map(|number| {
+                let block = stream(start.wrapping_add(number as u128), 16);
+                block[..16].to_vec()
+            });
+            let singles: Vec<u8> = singles.flatten().collect();
+            for skipped in 0..=BLOCKS {
+                let together = stream(start.wrapping_add(skipped as u128), 16 * BLOCKS);
+                let (first, second) = together.split_at(16 * BLOCKS);
+                let expected = &singles[16 * skipped..][..16 * BLOCKS];
+                assert!(
+                    first == expected && second == expected,
+                    "{}: {skipped}",
+                    kernel.driver
+                );
             }
         }
     }

@@ -3,15 +3,25 @@
 mod aesni;
 mod ahead;
 pub(crate) mod argon2;
+mod cbc;
 mod cbc_aesni;
+mod cbc_vaes2;
+mod cbc_vaes512;
 mod cpu;
+mod ctr;
 mod ctr_aesni;
+mod ctr_vaes2;
+mod ctr_vaes512;
+mod ecb;
 mod ecb_aesni;
+mod ecb_vaes2;
+mod ecb_vaes512;
 mod key;
 mod lanes;
 mod mode;
 mod opaque;
 pub(crate) mod probe;
+mod vaes;
 mod vaes2;
 mod vaes512;
 mod wide;
@@ -21,8 +31,14 @@ mod xts_vaes2;
 mod xts_vaes512;
 
 pub(crate) use cbc_aesni::CBC_AESNI;
+pub(crate) use cbc_vaes2::CBC_VAES2;
+pub(crate) use cbc_vaes512::CBC_VAES512;
 pub(crate) use ctr_aesni::CTR_AESNI;
+pub(crate) use ctr_vaes2::CTR_VAES2;
+pub(crate) use ctr_vaes512::CTR_VAES512;
 pub(crate) use ecb_aesni::ECB_AESNI;
+pub(crate) use ecb_vaes2::ECB_VAES2;
+pub(crate) use ecb_vaes512::ECB_VAES512;
 pub(crate) use xts_aesni::XTS_AESNI;
 pub(crate) use xts_vaes2::XTS_VAES2;
 pub(crate) use xts_vaes512::XTS_VAES512;
@@ -97,14 +113,14 @@ impl Cursor {
         }
     }
 
-    /// Asks for the `LEN` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
+    /// Asks for the `len` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
     /// bytes of the run. Processors do so of their own accord, but not across pages.
     #[inline]
-    fn prefetch<const LEN: usize>(self, left: usize) {
-        if left < AHEAD + LEN {
+    fn prefetch(self, len: usize, left: usize) {
+        if left < AHEAD + len {
             return;
         }
-        for line in (AHEAD..AHEAD + LEN).step_by(64) {
+        for line in (AHEAD..AHEAD + len).step_by(64) {
             // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(self.source.wrapping_add(line).cast());

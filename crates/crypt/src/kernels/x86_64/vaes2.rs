@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 
 use super::cpu::Vaes2;
 use super::key::RoundKeys;
+use super::vaes::{Vaes, block};
 use super::wide::Wide;
 
 /// Blocks in a register.
@@ -37,6 +38,63 @@ unsafe impl Wide for Vaes2 {
         }
         // SAFETY: the token shows that the CPU has the feature.
         unsafe { broadcast(keys, schedule) }
+    }
+}
+
+// SAFETY: the token shows that the CPU has VAES and AVX2, which is all that is used here.
+unsafe impl Vaes for Vaes2 {
+    const LANES: usize = 2;
+
+    #[inline(always)]
+    fn in_every_lane(self, number: u128) -> __m256i {
+        // SAFETY: the token shows that the CPU has the features, here and below.
+        unsafe { _mm256_broadcastsi128_si256(block(number)) }
+    }
+
+    #[inline(always)]
+    fn xor(self, one: __m256i, other: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_xor_si256(one, other) }
+    }
+
+    #[inline(always)]
+    fn xor3(self, late: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        self.xor(late, self.xor(a, b))
+    }
+
+    #[inline(always)]
+    fn one_round<const ENCRYPT: bool>(self, blocks: __m256i, key: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { one_round::<ENCRYPT>(blocks, key) }
+    }
+
+    #[inline(always)]
+    fn last_round<const ENCRYPT: bool>(self, blocks: __m256i, key: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { last_round::<ENCRYPT>(blocks, key) }
+    }
+
+    #[inline(always)]
+    fn in_step(self, data: &mut Group) {
+        // SAFETY: as above.
+        unsafe { in_step(data) }
+    }
+
+    #[inline(always)]
+    unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m256i {
+        // SAFETY: as above; the caller promises what is read.
+        unsafe { load::<WHOLE>(source, words(0, blocks)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const WHOLE: bool>(
+        self,
+        destination: *mut u8,
+        blocks: usize,
+        register: __m256i,
+    ) {
+        // SAFETY: as above; the caller promises what is written.
+        unsafe { store::<WHOLE>(destination, words(0, blocks), register) }
     }
 }
 

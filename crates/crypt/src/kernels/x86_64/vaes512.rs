@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 
 use super::cpu::Vaes512;
 use super::key::RoundKeys;
+use super::vaes::{Vaes, block};
 use super::wide::Wide;
 
 /// Registers in flight. At one round a cycle and a latency of 3 or 4 cycles four would do, but what
@@ -35,6 +36,64 @@ unsafe impl Wide for Vaes512 {
         }
         // SAFETY: the token shows that the CPU has the feature.
         unsafe { broadcast(keys, schedule) }
+    }
+}
+
+// SAFETY: the token shows that the CPU has VAES and AVX-512, which is all that is used here.
+unsafe impl Vaes for Vaes512 {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn in_every_lane(self, number: u128) -> __m512i {
+        // SAFETY: the token shows that the CPU has the features, here and below.
+        unsafe { _mm512_broadcast_i32x4(block(number)) }
+    }
+
+    #[inline(always)]
+    fn xor(self, one: __m512i, other: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_xor_si512(one, other) }
+    }
+
+    #[inline(always)]
+    fn xor3(self, late: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { xor3(late, a, b) }
+    }
+
+    #[inline(always)]
+    fn one_round<const ENCRYPT: bool>(self, blocks: __m512i, key: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { one_round::<ENCRYPT>(blocks, key) }
+    }
+
+    #[inline(always)]
+    fn last_round<const ENCRYPT: bool>(self, blocks: __m512i, key: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe { last_round::<ENCRYPT>(blocks, key) }
+    }
+
+    #[inline(always)]
+    fn in_step(self, data: &mut Group) {
+        // SAFETY: as above.
+        unsafe { in_step(data) }
+    }
+
+    #[inline(always)]
+    unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m512i {
+        // SAFETY: as above; the caller promises what is read.
+        unsafe { load::<WHOLE>(source, words(blocks)[0]) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const WHOLE: bool>(
+        self,
+        destination: *mut u8,
+        blocks: usize,
+        register: __m512i,
+    ) {
+        // SAFETY: as above; the caller promises what is written.
+        unsafe { store::<WHOLE>(destination, words(blocks)[0], register) }
     }
 }
 

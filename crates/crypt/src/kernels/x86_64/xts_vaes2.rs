@@ -107,13 +107,13 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         // is transformed.
         unsafe {
             for _ in 1..unit / GROUP {
-                at.prefetch::<GROUP>(left);
+                at.prefetch(GROUP, left);
                 group::<ROUNDS, ENCRYPT, false>(data_keys, this, next, following, at);
                 at = at.add(GROUP);
                 left -= GROUP;
                 mem::swap(&mut this, &mut next);
             }
-            at.prefetch::<GROUP>(left);
+            at.prefetch(GROUP, left);
             group::<ROUNDS, ENCRYPT, true>(data_keys, this, next, following, at);
             at = at.add(GROUP);
             left -= GROUP;

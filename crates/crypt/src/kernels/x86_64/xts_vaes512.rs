@@ -105,7 +105,7 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     let mut in_unit = groups;
     let mut left = unit * units;
     while left > 0 {
-        at.prefetch::<GROUP>(left);
+        at.prefetch(GROUP, left);
         // The tweak of the first block of the next group.
         in_unit -= 1;
         first = if in_unit > 0 {

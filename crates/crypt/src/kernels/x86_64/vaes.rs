@@ -1,0 +1,124 @@
+//! What VAES kernels of modes with one key need of a width of registers.
+//!
+//! Each mode is written once, for any width, in functions that name no CPU feature. They are inlined,
+//! and what they call with them, into one function for each width that does.
+
+use core::arch::x86_64::*;
+
+use super::wide::{Schedule, Wide};
+
+/// Registers in flight, at every width.
+pub(super) const WIDTH: usize = 8;
+
+/// A width of registers with VAES. Every method is inlined where it is used.
+///
+/// # Safety
+/// A value can only be had where the CPU has VAES, and all else that the methods use.
+pub(super) unsafe trait Vaes: Wide {
+    /// Blocks in a register: 2 or 4.
+    const LANES: usize;
+
+    /// A block, given as a little-endian number, in every lane.
+    fn in_every_lane(self, block: u128) -> Self::Register;
+
+    fn xor(self, one: Self::Register, other: Self::Register) -> Self::Register;
+
+    /// The sum of three, of which `late` is the last to be ready.
+    fn xor3(self, late: Self::Register, a: Self::Register, b: Self::Register) -> Self::Register;
+
+    fn one_round<const ENCRYPT: bool>(
+        self,
+        blocks: Self::Register,
+        key: Self::Register,
+    ) -> Self::Register;
+
+    /// What is to be added to the result can be added to `key`, which need not wait.
+    fn last_round<const ENCRYPT: bool>(
+        self,
+        blocks: Self::Register,
+        key: Self::Register,
+    ) -> Self::Register;
+
+    /// Holds all registers at this point, so that their rounds are taken in step.
+    fn in_step(self, data: &mut [Self::Register; WIDTH]);
+
+    /// A register of blocks; when it is not to be `WHOLE`, only the first `blocks`, and zeros.
+    ///
+    /// # Safety
+    /// They can be read at `source`.
+    unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> Self::Register;
+
+    /// As [`load`](Self::load), the other way.
+    ///
+    /// # Safety
+    /// They can be written at `destination`.
+    unsafe fn store<const WHOLE: bool>(
+        self,
+        destination: *mut u8,
+        blocks: usize,
+        register: Self::Register,
+    );
+}
+
+/// Takes the first `N` registers through all rounds but the last, which is left to the caller: it
+/// has something to add. The others remain.
+#[inline(always)]
+pub(super) fn rounds<W: Vaes, const ROUNDS: usize, const ENCRYPT: bool, const N: usize>(
+    width: W,
+    keys: &Schedule<W>,
+    data: &mut [W::Register; WIDTH],
+) {
+    some_rounds::<W, ENCRYPT, N>(width, &keys[1..ROUNDS], data);
+    width.in_step(data);
+}
+
+/// Takes the first `N` registers through a round for each of `keys`.
+#[inline(always)]
+pub(super) fn some_rounds<W: Vaes, const ENCRYPT: bool, const N: usize>(
+    width: W,
+    keys: &[W::Register],
+    data: &mut [W::Register; WIDTH],
+) {
+    for key in keys {
+        width.in_step(data);
+        for blocks in &mut data[..N] {
+            *blocks = width.one_round::<ENCRYPT>(*blocks, *key);
+        }
+    }
+}
+
+/// A block, given as a little-endian number. Not by way of memory: a load of more bytes than were
+/// stored at once waits until all that was before it has ended.
+#[inline(always)]
+pub(super) fn block(number: u128) -> __m128i {
+    let bytes = number.to_le_bytes();
+    let (halves, _) = bytes.as_chunks();
+    let [low, high] = [0, 1].map(|half| i64::from_le_bytes(halves[half]));
+    // SAFETY: SSE2 is in every x86-64.
+    unsafe { _mm_set_epi64x(high, low) }
+}
+
+/// Takes `blocks` blocks in groups of 8 registers and, of those that are left over, of 4, 2 and 1, and
+/// at last those that do not fill a register. The body is compiled for each. It is given where the
+/// group begins, in blocks, the number of its registers and whether they are whole, as constants,
+/// and how many blocks are in it.
+macro_rules! in_groups_of_registers {
+    ($lanes:expr, $blocks:expr, |$at:ident, $registers:ident, $whole:ident, $len:ident| $body:block) => {{
+        use super::lanes::in_groups;
+        let (registers, rest) = ($blocks / $lanes, $blocks % $lanes);
+        in_groups!(registers, index, LANES => {
+            const $registers: usize = LANES;
+            const $whole: bool = true;
+            let ($at, $len) = (index * $lanes, LANES * $lanes);
+            $body
+        });
+        if rest > 0 {
+            const $registers: usize = 1;
+            const $whole: bool = false;
+            let ($at, $len) = (registers * $lanes, rest);
+            $body
+        }
+    }};
+}
+
+pub(super) use in_groups_of_registers;

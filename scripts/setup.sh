@@ -56,6 +56,8 @@ case $want in
     lint)
         cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
         cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
+        need pkg-config pkg-config
+        [ -e /usr/include/openssl/evp.h ] || packages+=(libssl-dev)
         ;;
     miri)
         # Debian has none: it comes with Rust's own nightly toolchain.

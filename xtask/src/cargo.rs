@@ -20,6 +20,11 @@ pub(crate) fn command() -> Command {
 
 /// The workspace's `scrim`, built now: for development, or as users build it.
 pub(crate) fn build_scrim(release: bool) -> Result<PathBuf, Error> {
+    build("scrim-cli", "scrim", release)
+}
+
+/// A program of the workspace, built now: for development, or as users build it.
+pub(crate) fn build(package: &str, program: &str, release: bool) -> Result<PathBuf, Error> {
     let root = workspace_root();
     let (profile, folder): (&[&str], _) = if release {
         (&["--release"], "release")
@@ -27,20 +32,18 @@ pub(crate) fn build_scrim(release: bool) -> Result<PathBuf, Error> {
         (&[], "debug")
     };
     let status = command()
-        .args(["build", "--quiet", "--package", "scrim-cli"])
+        .args(["build", "--quiet", "--package", package])
         .args(profile)
         .current_dir(&root)
         .status()
         .doing(|| "run cargo build".to_owned())?;
     if !status.success() {
-        return Err(Error::program(
-            "cargo build --package scrim-cli",
-            "failed; see above",
-        ));
+        let command = format!("cargo build --package {package}");
+        return Err(Error::program(command, "failed; see above"));
     }
     let metadata = metadata(&root)?;
     let target = metadata["target_directory"].as_str().unwrap_or("target");
-    Ok(root.join(target).join(folder).join("scrim"))
+    Ok(root.join(target).join(folder).join(program))
 }
 
 /// `cargo metadata` of the workspace at `root`: its members, not what they depend on in turn.

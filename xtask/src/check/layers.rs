@@ -18,8 +18,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("scrim-sys", &[]),
 ];
 
-/// It stands above everything, and nothing stands on it.
-const TOOL: &str = "xtask";
+/// They stand above everything, and nothing stands on them.
+const TOOLS: [&str; 2] = ["xtask", "scrim-peers"];
 
 /// It stands beside everything: tools and tests use it, the program does not.
 const BESIDE: &str = "scrim-guest";
@@ -57,12 +57,12 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
 }
 
 fn is_placed(name: &str) -> bool {
-    name == TOOL || name == BESIDE || LAYERS.iter().any(|(layer, _)| *layer == name)
+    TOOLS.contains(&name) || name == BESIDE || LAYERS.iter().any(|(layer, _)| *layer == name)
 }
 
 fn may_use(user: &str, used: &str) -> bool {
-    if user == TOOL {
-        return true;
+    if TOOLS.contains(&user) {
+        return !TOOLS.contains(&used);
     }
     let below = LAYERS.iter().find(|(layer, _)| *layer == user);
     below.is_some_and(|(_, below)| {
@@ -91,6 +91,7 @@ mod tests {
         assert!(check_one("scrim-cli", &["scrim-sys", "scrim-volume", "serde"]).is_empty());
         assert!(check_one("scrim-luks", &["scrim-crypt", "scrim-sys"]).is_empty());
         assert!(check_one("xtask", &["scrim-bench"]).is_empty());
+        assert!(check_one("scrim-peers", &["scrim-bench", "scrim-crypt"]).is_empty());
         assert!(check_one("scrim-volume", &["dev:scrim-export"]).is_empty());
     }
 
@@ -107,6 +108,8 @@ mod tests {
             ("scrim-export", "scrim-bench"),
             ("scrim-sys", "scrim-sys"),
             ("scrim-cli", "xtask"),
+            ("scrim-cli", "scrim-peers"),
+            ("xtask", "scrim-peers"),
         ] {
             assert_eq!(check_one(user, &[used]).len(), 1, "{user} on {used}");
         }

@@ -1,12 +1,17 @@
-//! What the compiler cannot check stays in two rooms, and says why it is sound.
+//! What the compiler cannot check stays in two rooms of the program and one of its tools, and says why
+//! it is sound.
 
 use super::repository::{Repository, Violation};
 use super::rust::{Source, Token};
 
-const ROOMS: [&str; 2] = ["crates/sys/src/", KERNELS];
+const ROOMS: [&str; 3] = ["crates/sys/src/", KERNELS, FOREIGN];
 const KERNELS: &str = "crates/crypt/src/kernels/";
+/// The libraries that Scrim is compared with; no part of the program.
+const FOREIGN: &str = "crates/peers/src/foreign/";
 /// Crates with such a room; all others forbid unsafe code at their root.
-const CRATES: [&str; 2] = ["crates/sys/", "crates/crypt/"];
+const CRATES: [&str; 3] = ["crates/sys/", "crates/crypt/", "crates/peers/"];
+/// Where there are instructions that no library wraps.
+const INTRINSICS: [&str; 2] = [KERNELS, FOREIGN];
 
 pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -21,8 +26,8 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
             if token.text == "unsafe" && !allowed {
                 wrong(
                     token.line,
-                    "`unsafe` outside crates/sys/src and crates/crypt/src/kernels; call a safe \
-                     function of these, or add one there",
+                    "`unsafe` outside crates/sys/src, crates/crypt/src/kernels and \
+                     crates/peers/src/foreign; call a safe function of these, or add one there",
                 );
             } else if token.text == "unsafe" && is_unexplained(source, &tokens[at..]) {
                 wrong(
@@ -31,10 +36,11 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
                      section in its documentation",
                 );
             }
-            if is_arch(&tokens[at..]) && !path.starts_with(KERNELS) && !is_test(path) {
+            if is_arch(&tokens[at..]) && !starts_with(path, &INTRINSICS) && !is_test(path) {
                 wrong(
                     token.line,
-                    "processor intrinsics outside crates/crypt/src/kernels; move them there",
+                    "processor intrinsics outside crates/crypt/src/kernels and \
+                     crates/peers/src/foreign; move them there",
                 );
             }
         }
@@ -70,8 +76,14 @@ fn forbids(source: &Source) -> bool {
 fn is_unexplained(source: &Source, tokens: &[Token<'_>]) -> bool {
     let follows = |at: usize| tokens.get(at).map_or("", |token| token.text);
     let declares = match follows(1) {
-        "impl" | "trait" | "extern" => true,
+        "impl" | "trait" => true,
         "fn" => follows(2) != "(",
+        // Behind the name of the ABI.
+        "extern" => {
+            let opens = |token: &Token<'_>| matches!(token.text, "fn" | "{");
+            let at = tokens.iter().position(opens).unwrap_or(tokens.len());
+            follows(at) != "fn" || follows(at + 1) != "("
+        }
         _ => false,
     };
     declares && !source.is_explained(tokens[0].line, &["SAFETY", "# Safety"])
@@ -106,14 +118,16 @@ mod tests {
         }
         assert!(check_file("crates/sys/src/lib.rs", "").is_empty());
         assert!(check_file("crates/crypt/src/lib.rs", "").is_empty());
+        assert!(check_file("crates/peers/src/main.rs", "").is_empty());
     }
 
     #[test]
-    fn unsafe_has_two_rooms() {
+    fn unsafe_has_its_rooms() {
         let text = "fn f() {\n    // SAFETY: nothing is done.\n    unsafe {}\n}\n";
         for path in [
             "crates/sys/src/a.rs",
             "crates/crypt/src/kernels/x86_64/a.rs",
+            "crates/peers/src/foreign/a.rs",
             "crates/crypt/tests/a.rs",
         ] {
             assert!(check_file(path, text).is_empty(), "{path}");
@@ -121,6 +135,7 @@ mod tests {
         for path in [
             "crates/crypt/src/a.rs",
             "crates/luks/src/a.rs",
+            "crates/peers/src/a.rs",
             "xtask/src/a.rs",
         ] {
             let violations = check_file(path, text);
@@ -140,6 +155,7 @@ mod tests {
             "// SAFETY: plain data.\nunsafe impl Send for A {}",
             "/// F.\n///\n/// # Safety\n/// Only once.\n#[inline]\npub unsafe fn f() {}",
             "type F = unsafe fn(u8);",
+            "type F = unsafe extern \"C\" fn(u8);",
         ] {
             assert!(check_file(path, text).is_empty(), "{text}");
         }
@@ -148,6 +164,7 @@ mod tests {
             "/// F.\npub unsafe fn f() {}",
             "// SAFETY: for another.\nfn f() {}\nunsafe trait T {}",
             "unsafe extern \"C\" { fn f(); }",
+            "pub unsafe extern \"C\" fn f() {}",
         ] {
             assert_eq!(check_file(path, text).len(), 1, "{text}");
         }
@@ -156,7 +173,12 @@ mod tests {
     #[test]
     fn intrinsics_have_one_room() {
         let text = "use core::arch::x86_64::__m512i;\nuse std :: arch :: asm;";
-        assert!(check_file("crates/crypt/src/kernels/a.rs", text).is_empty());
+        for path in [
+            "crates/crypt/src/kernels/a.rs",
+            "crates/peers/src/foreign/a.rs",
+        ] {
+            assert!(check_file(path, text).is_empty(), "{path}");
+        }
         assert_eq!(check_file("crates/sys/src/a.rs", text).len(), 2);
         assert!(check_file("crates/sys/src/a.rs", "use std::archive::x;").is_empty());
     }

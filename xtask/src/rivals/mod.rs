@@ -3,6 +3,7 @@
 //! Peers run as their users run them. What a peer or Scrim cannot do here is a warning in the
 //! report, and its ratios are left out.
 
+mod ciphers;
 mod contender;
 mod dm_crypt;
 mod fio;
@@ -62,6 +63,10 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// Sector ciphers, beside eight libraries in one process
+    Ciphers(ciphers::Args),
+    /// The four stages of the illumos crypto framework, beside its published figures
+    Illumos(ciphers::illumos::Args),
     /// The real dm-crypt with its queues and without, beside the plain RAM disk, in an emulated guest
     DmCrypt(dm_crypt::Args),
 }
@@ -75,6 +80,11 @@ struct Common {
     /// Print JSON on standard output, and the table on standard error
     #[arg(long)]
     json: bool,
+}
+
+/// Which `scrim` is measured.
+#[derive(clap::Args)]
+struct Ours {
     /// Measure this binary instead of building the workspace's
     #[arg(long, value_name = "FILE")]
     scrim: Option<PathBuf>,
@@ -87,6 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Ciphers(args)) => (ciphers::run(args)?, args.sampling.json),
+        Some(Rival::Illumos(args)) => (ciphers::illumos::run(args)?, args.sampling.json),
         Some(Rival::DmCrypt(args)) => (dm_crypt::run(args)?, args.common.json),
         None => return Ok(()),
     };
@@ -106,6 +118,8 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("ciphers", ciphers::promises());
+    list_promises("illumos", ciphers::illumos::promises());
     list_promises("dm-crypt", dm_crypt::promises());
     for peer in [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY] {
         let found = peer

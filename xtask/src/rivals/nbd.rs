@@ -19,7 +19,7 @@ use super::contender::{
 use super::fio::{LOADS, Load};
 use super::room::Room;
 use super::server::Server;
-use super::{CRYPTSETUP, Common, FIO, NBDCOPY, NBDKIT, QEMU_NBD, announce, machine, scrim};
+use super::{CRYPTSETUP, Common, FIO, NBDCOPY, NBDKIT, Ours, QEMU_NBD, announce, machine, scrim};
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals nbd`.
@@ -27,6 +27,8 @@ use crate::error::{Doing, Error};
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) common: Common,
+    #[command(flatten)]
+    ours: Ours,
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
     loads: Vec<String>,
@@ -74,7 +76,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
 }
 
 pub(super) fn run(args: &Args) -> Result<Report, Error> {
-    let scrim = scrim::binary(args.common.scrim.as_deref())?;
+    let scrim = scrim::binary(args.ours.scrim.as_deref())?;
     let peers = [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY];
     let machine = machine(&peers, &[CRYPTSETUP, FIO])?;
     let room = Room::new()?;

@@ -9,7 +9,7 @@ use scrim_bench::{Better, Report, SeriesId, Study, turns};
 
 use super::image::{self, PASSPHRASE};
 use super::room::Room;
-use super::{CRYPTSETUP, Common, announce, machine, scrim};
+use super::{CRYPTSETUP, Common, Ours, announce, machine, scrim};
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals unlock`.
@@ -17,6 +17,8 @@ use crate::error::{Doing, Error};
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) common: Common,
+    #[command(flatten)]
+    ours: Ours,
 }
 
 /// A header to unlock.
@@ -64,7 +66,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
 }
 
 pub(super) fn run(args: &Args) -> Result<Report, Error> {
-    let scrim = scrim::binary(args.common.scrim.as_deref())?;
+    let scrim = scrim::binary(args.ours.scrim.as_deref())?;
     let machine = machine(&[CRYPTSETUP], &[CRYPTSETUP])?;
     let room = Room::new()?;
     room.reserve(IMAGE_SIZE * CASES.len() as u64)?;

@@ -1,0 +1,78 @@
+//! What a library looks like from here.
+
+use std::fmt;
+
+use crate::work::{Direction, Work};
+
+/// A library.
+pub(crate) struct Library {
+    /// As in the names of results.
+    pub(crate) name: &'static str,
+    /// What it is and which version, where it is here at all; why not, where it is not.
+    pub(crate) version: fn() -> Result<String, Missing>,
+    pub(crate) set_up: fn(Work) -> SetUp,
+}
+
+/// The key of some work, set up; `None` where the library has no such cipher.
+pub(crate) type SetUp = Result<Option<Box<dyn Turns>>, Fault>;
+
+/// Why a library is left out.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing(pub(crate) String);
+
+/// A key that is set up, with the quickest way that the library's own documentation shows to turn
+/// disk sectors: the key schedule once, an IV for each sector.
+///
+/// A run is whole units from number `first` on, and is turned in place. The last 16 bytes of a record
+/// are its tag's.
+pub(crate) trait Turns {
+    fn turn(&mut self, direction: Direction, first: u64, run: &mut [u8]) -> Result<(), Fault>;
+}
+
+/// Why a library cannot be compared at some work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A call did not work.
+    Call { call: &'static str, status: i64 },
+    /// It gives other bytes than the others.
+    Differs(Direction),
+    /// What it says itself.
+    Said(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call { call, status } => write!(out, "{call} returned {status}"),
+            Self::Differs(direction) => {
+                let verb = direction.name();
+                write!(out, "what it {verb}s are not the bytes of the others")
+            }
+            Self::Said(text) => out.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// Of a call that has no status.
+    pub(crate) fn of(call: &'static str) -> Self {
+        Self::Call { call, status: 0 }
+    }
+
+    /// What a call returned, where `good` is what it returns when all is well.
+    pub(crate) fn unless<T: Copy + PartialEq + Into<i64>>(
+        good: T,
+        call: &'static str,
+        status: T,
+    ) -> Result<(), Self> {
+        if status == good {
+            return Ok(());
+        }
+        Err(Self::Call {
+            call,
+            status: status.into(),
+        })
+    }
+}

@@ -98,6 +98,8 @@ impl WideCbc for Vaes2 {
         unsafe { _mm256_permute2x128_si256::<0x21>(before, blocks) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn gather<const WHOLE: bool>(
         self,
@@ -119,6 +121,8 @@ impl WideCbc for Vaes2 {
         lines
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn scatter<const WHOLE: bool>(
         self,

@@ -99,6 +99,8 @@ impl WideCbc for Vaes512 {
         unsafe { _mm512_alignr_epi64::<6>(blocks, before) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn gather<const WHOLE: bool>(
         self,
@@ -115,6 +117,8 @@ impl WideCbc for Vaes512 {
         unsafe { transposed(lines) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn scatter<const WHOLE: bool>(
         self,

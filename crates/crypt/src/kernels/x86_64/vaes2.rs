@@ -80,12 +80,16 @@ unsafe impl Vaes for Vaes2 {
         unsafe { in_step(data) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m256i {
         // SAFETY: as above; the caller promises what is read.
         unsafe { load::<WHOLE>(source, words(0, blocks)) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn store<const WHOLE: bool>(
         self,

@@ -79,12 +79,16 @@ unsafe impl Vaes for Vaes512 {
         unsafe { in_step(data) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m512i {
         // SAFETY: as above; the caller promises what is read.
         unsafe { load::<WHOLE>(source, words(blocks)[0]) }
     }
 
+    /// # Safety
+    /// As the trait says.
     #[inline(always)]
     unsafe fn store<const WHOLE: bool>(
         self,

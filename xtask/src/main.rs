@@ -1,5 +1,6 @@
 //! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask guest`
-//! runs commands in a real kernel, `cargo xtask rivals` measures Scrim beside its peers.
+//! runs commands in a real kernel, `cargo xtask rivals` measures Scrim beside its peers, `cargo xtask
+//! soak` runs histories on a simulated disk.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +9,7 @@ mod check;
 mod error;
 mod guest;
 mod rivals;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ enum Task {
     Guest(guest::Args),
     /// Measure Scrim and its peers in turn on this machine
     Rivals(rivals::Args),
+    /// Run volumes and headers on a simulated disk that loses power and fails, until something breaks
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         Task::Check(args) => check::run(&args),
         Task::Guest(args) => guest::run(&args),
         Task::Rivals(args) => rivals::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Soak(args) => soak::run(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -1,4 +1,5 @@
-//! Where ciphertext lives: a file, a block device or memory, behind one trait.
+//! Where ciphertext lives: a file, a block device or memory, behind one trait; and [`sim`], a disk
+//! that fails, for tests.
 //!
 //! A backend moves bytes and knows nothing of what they mean. It reports every failure as a
 //! [`BackendError`] that names the operation, the place and the next step.
@@ -10,6 +11,7 @@ mod file;
 mod guard;
 mod header_lock;
 mod memory;
+pub mod sim;
 
 use std::ops::Range;
 

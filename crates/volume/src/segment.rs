@@ -174,7 +174,10 @@ impl CryptRunner {
         let mut room = [0u8; PIECE];
         let mut offset = range.start;
         while offset < range.end {
-            let len = usize::try_from(range.end - offset).map_or(PIECE, |len| len.min(PIECE));
+            // Cut where sectors end: one that is written in two parts can be torn within.
+            #[allow(clippy::cast_possible_truncation, reason = "below PIECE")]
+            let most = PIECE - (offset % PIECE as u64) as usize;
+            let len = usize::try_from(range.end - offset).map_or(most, |len| len.min(most));
             let piece = &mut room[..len];
             piece.fill(0);
             self.write(offset, piece, Durability::Cached)?;

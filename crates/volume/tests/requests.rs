@@ -310,6 +310,11 @@ fn requests_cost_the_calls_they_should() {
         calls(&|| volume.write_zeroes(0, 512, Durability::Durable).unwrap()),
         ["write", "flush"]
     );
+    // Parts of sectors at its two ends only, wherever the pieces of it end.
+    assert_eq!(
+        calls(&|| volume.write_zeroes(100, 65536, Durability::Cached).unwrap()),
+        ["read", "write", "write", "write", "read", "write"]
+    );
     assert_eq!(calls(&|| volume.flush().unwrap()), ["flush"]);
     assert_eq!(calls(&|| volume.read(0, &mut [0; 4096]).unwrap()), ["read"]);
 }

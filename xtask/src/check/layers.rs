@@ -3,11 +3,12 @@
 use super::repository::{Repository, Violation};
 
 /// Each crate with those directly below it; what is below those is below it too.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
     ("scrim-export", &["scrim-volume"]),
     ("scrim-serve", &["scrim-volume"]),
     ("scrim-bench", &["scrim-volume"]),
+    ("scrim-soak", &["scrim-volume"]),
     (
         "scrim-volume",
         &["scrim-crypt", "scrim-luks", "scrim-backend"],

@@ -1,0 +1,115 @@
+//! Backends that lie: whoever trusts one must be caught, or the judge is of no use.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use scrim_backend::sim::SimBackend;
+use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind};
+
+/// A lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Canary {
+    /// The nth flush succeeds without being done.
+    SkipsFlush(u64),
+    /// Every nth flush succeeds without being done.
+    SkipsEveryFlush(u64),
+    /// Durable writes stay in the cache.
+    CachesDurableWrites,
+    /// Writes that fail are said to have been done.
+    HidesErrors,
+    /// Every nth write goes a sector further.
+    Misplaces(u64),
+}
+
+/// A backend that lies about a simulated disk.
+pub(crate) struct Lying {
+    disk: Arc<SimBackend>,
+    canary: Canary,
+    flushes: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Lying {
+    pub(crate) fn new(disk: Arc<SimBackend>, canary: Canary) -> Self {
+        Self {
+            disk,
+            canary,
+            flushes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The disk, or what lies about it.
+pub(crate) fn backend(disk: &Arc<SimBackend>, canary: Option<Canary>) -> Arc<dyn Backend> {
+    let disk = Arc::clone(disk);
+    match canary {
+        None => disk,
+        Some(canary) => Arc::new(Lying::new(disk, canary)),
+    }
+}
+
+impl Backend for Lying {
+    fn info(&self) -> Info {
+        self.disk.info()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
+        self.disk.read_at(offset, buffer)
+    }
+
+    fn write_at(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), BackendError> {
+        let nth = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.canary {
+            Canary::CachesDurableWrites => self.disk.write_at(offset, data, Durability::Cached),
+            Canary::HidesErrors => self
+                .disk
+                .write_at(offset, data, durability)
+                .or_else(|error| {
+                    if self.disk.is_cut() {
+                        Err(error)
+                    } else {
+                        Ok(())
+                    }
+                }),
+            Canary::Misplaces(every) if nth.is_multiple_of(every) => {
+                let further = offset + 512;
+                let fits = further + data.len() as u64 <= self.disk.info().size;
+                let at = if fits { further } else { offset };
+                self.disk.write_at(at, data, durability)
+            }
+            _ => self.disk.write_at(offset, data, durability),
+        }
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        let nth = self.flushes.fetch_add(1, Ordering::Relaxed) + 1;
+        let skipped = match self.canary {
+            Canary::SkipsFlush(one) => nth == one,
+            Canary::SkipsEveryFlush(every) => nth.is_multiple_of(every),
+            _ => false,
+        };
+        if skipped && !self.disk.is_cut() {
+            return Ok(());
+        }
+        self.disk.flush()
+    }
+
+    fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {
+        self.disk.discard(range)
+    }
+
+    fn write_zeroes(&self, range: Range<u64>, durability: Durability) -> Result<(), BackendError> {
+        self.disk.write_zeroes(range, durability)
+    }
+
+    fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
+        self.disk.lock_header(kind)
+    }
+}

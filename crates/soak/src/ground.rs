@@ -1,0 +1,156 @@
+//! The volume that a history has, and how it is opened.
+
+use std::sync::{Arc, OnceLock};
+
+use scrim_backend::Backend;
+use scrim_backend::sim::{Random, SimBackend};
+use scrim_crypt::SectorSize;
+use scrim_luks::Placement;
+use scrim_volume::{CryptTable, LuksDevice, OpenFlags, Volume};
+
+use crate::luks::{self, LUKS1_DATA, LUKS2_DATA, PASSPHRASES, Refused, refused};
+
+/// What stands before the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// Nothing: the table is known.
+    Nothing,
+    Luks1,
+    Luks2,
+}
+
+/// A volume to be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground {
+    pub(crate) front: Front,
+    /// The encryption sector, in bytes.
+    pub(crate) sector_size: usize,
+    /// Of the volume, in bytes: whole blocks of 4096.
+    pub(crate) size: usize,
+}
+
+impl Ground {
+    pub(crate) fn choose(random: &mut Random) -> Self {
+        let front = match random.below(96) {
+            0 => Front::Luks1,
+            1 => Front::Luks2,
+            _ => Front::Nothing,
+        };
+        let sector_size = match front {
+            Front::Luks1 => 512,
+            _ if random.one_in(2) => 512,
+            _ => 4096,
+        };
+        // Some are longer than what a volume writes at once.
+        let most = if random.one_in(4) { 20 } else { 6 };
+        #[allow(clippy::cast_possible_truncation, reason = "below 20")]
+        let blocks = 4 + random.below(most) as usize;
+        Self {
+            front,
+            sector_size,
+            size: blocks * 4096,
+        }
+    }
+
+    /// Where the data starts on the disk, in bytes.
+    fn start(self) -> u64 {
+        match self.front {
+            Front::Nothing => 8 * 512,
+            Front::Luks1 => LUKS1_DATA,
+            Front::Luks2 => LUKS2_DATA,
+        }
+    }
+
+    /// A disk with this volume on it.
+    pub(crate) fn disk(self, seed: u64) -> Result<SimBackend, Refused> {
+        let size = self.start() + self.size as u64;
+        let header: &[u8] = match (self.front, self.sector_size) {
+            (Front::Nothing, _) => return Ok(SimBackend::new(size, seed)),
+            (Front::Luks1, _) => {
+                static HEADER: OnceLock<Result<Vec<u8>, Refused>> = OnceLock::new();
+                kept(&HEADER, || {
+                    header(LUKS1_DATA, |disk| luks::format1(disk, 0, PASSPHRASES[0]))
+                })?
+            }
+            (Front::Luks2, 512) => {
+                static HEADER: OnceLock<Result<Vec<u8>, Refused>> = OnceLock::new();
+                kept(&HEADER, || {
+                    header(LUKS2_DATA, |disk| {
+                        luks::format2(disk, 0, PASSPHRASES[0], SectorSize::S512, 16 << 10)
+                    })
+                })?
+            }
+            (Front::Luks2, _) => {
+                static HEADER: OnceLock<Result<Vec<u8>, Refused>> = OnceLock::new();
+                kept(&HEADER, || {
+                    header(LUKS2_DATA, |disk| {
+                        luks::format2(disk, 0, PASSPHRASES[0], SectorSize::S4096, 16 << 10)
+                    })
+                })?
+            }
+        };
+        let mut bytes = header.to_vec();
+        bytes.resize(usize::try_from(size).map_err(refused)?, 0);
+        Ok(SimBackend::holding(&bytes, seed))
+    }
+
+    /// Opens the volume, as `scrim open` does.
+    pub(crate) fn open(
+        self,
+        backend: &Arc<dyn Backend>,
+        passphrase: &str,
+    ) -> Result<Volume, Refused> {
+        let table = match self.front {
+            Front::Nothing => CryptTable::parse(&self.line()).map_err(refused)?,
+            Front::Luks1 | Front::Luks2 => {
+                let device = LuksDevice::read(&**backend).map_err(refused)?;
+                if device.needs_repair() {
+                    LuksDevice::repair(&**backend).map_err(refused)?;
+                }
+                let key = luks::unlock(&device, &**backend, None, passphrase)?
+                    .ok_or_else(|| format!("the {passphrase} passphrase opens no key slot"))?;
+                let flags = OpenFlags {
+                    allow_discards: true,
+                    ..OpenFlags::default()
+                };
+                let len = backend.info().size;
+                device
+                    .table(key, "/disk", len, Placement::Attached, flags)
+                    .map_err(refused)?
+            }
+        };
+        Volume::start(table, |_| Ok(Arc::clone(backend))).map_err(refused)
+    }
+
+    fn line(self) -> String {
+        let (sectors, start) = (self.size / 512, self.start() / 512);
+        let key = "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
+        let options = match self.sector_size {
+            512 => "1 allow_discards".to_owned(),
+            size => format!("2 allow_discards sector_size:{size}"),
+        };
+        format!("0 {sectors} crypt aes-xts-plain64 {key} 0 /disk {start} {options}")
+    }
+}
+
+/// What a header of this length is on the medium.
+fn header(
+    len: u64,
+    format: impl FnOnce(&dyn Backend) -> Result<(), Refused>,
+) -> Result<Vec<u8>, Refused> {
+    let disk = SimBackend::new(len + 4096, 0);
+    format(&disk)?;
+    let mut bytes = disk.contents();
+    bytes.truncate(usize::try_from(len).map_err(refused)?);
+    Ok(bytes)
+}
+
+fn kept(
+    place: &'static OnceLock<Result<Vec<u8>, Refused>>,
+    make: impl FnOnce() -> Result<Vec<u8>, Refused>,
+) -> Result<&'static [u8], Refused> {
+    match place.get_or_init(make) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.clone()),
+    }
+}

@@ -1,0 +1,86 @@
+//! Random histories of a volume on a disk that fails.
+//!
+//! A seed makes a volume, one to three threads with their requests, faults, and a power cut
+//! somewhere among them. Every read is judged by a model, and so is the whole volume after the
+//! cut, for several outcomes of it. Some histories then go on with what was left.
+
+use scrim_backend::sim::Random;
+
+use crate::broken::Broken;
+use crate::canary::Canary;
+use crate::ground::{Front, Ground};
+use crate::life::{Keys, Life};
+
+/// What histories have gone through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// Of them, those with several threads.
+    pub threaded: u64,
+    /// Of them, those with a LUKS header before the data.
+    pub luks: u64,
+    /// Requests to volumes.
+    pub requests: u64,
+    /// Power cuts in the middle of something.
+    pub cuts: u64,
+    /// Requests that failed while there was power.
+    pub failures: u64,
+    /// Disks that were opened and read after a power cut.
+    pub survivors: u64,
+}
+
+impl Tally {
+    /// Adds what others have gone through.
+    pub fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.threaded += other.threaded;
+        self.luks += other.luks;
+        self.requests += other.requests;
+        self.cuts += other.cuts;
+        self.failures += other.failures;
+        self.survivors += other.survivors;
+    }
+}
+
+/// Runs the history of a seed. With a canary the disk is lied about, and the history should break.
+///
+/// # Errors
+/// The first promise that was not kept.
+pub fn run(seed: u64, canary: Option<Canary>) -> Result<Tally, Broken> {
+    let mut random = Random::new(seed);
+    let ground = Ground::choose(&mut random);
+    let broken = |what: String, trace: Vec<String>, threads: usize| Broken {
+        seed,
+        what,
+        trace,
+        // The order of threads is not the seed's, so that it takes luck, or patience.
+        replay: match threads {
+            1 => format!("cargo xtask soak --seed {seed} --histories 1"),
+            _ => format!("cargo xtask soak --seed {seed} --repeat 1000"),
+        },
+    };
+    let refused = |what| broken(what, Vec::new(), 1);
+    let mut disk = ground.disk(seed).map_err(refused)?;
+    let mut tally = Tally {
+        histories: 1,
+        luks: u64::from(ground.front != Front::Nothing),
+        ..Tally::default()
+    };
+    let mut keys = Keys::default();
+    let generations = if random.one_in(3) { 2 } else { 1 };
+    for generation in 0..generations {
+        let mut life = Life::choose(ground, disk, canary, keys, &mut random).map_err(refused)?;
+        let lived = life.live();
+        let left = lived.and_then(|()| life.judge(&mut random));
+        disk = left.map_err(|what| {
+            let mut trace = life.trace();
+            trace.insert(0, format!("generation {generation}: {}", life.describe()));
+            broken(what, trace, life.threads())
+        })?;
+        keys = life.keys_on(&disk);
+        tally.add(life.tally());
+    }
+    tally.threaded = tally.threaded.min(1);
+    Ok(tally)
+}

@@ -1,0 +1,46 @@
+//! Operations: a power cut and an error at every place, and syncs that are left out.
+
+#![allow(clippy::panic, reason = "a failing test may panic")]
+
+use scrim_soak::{Canary, Effort, OPERATIONS, table};
+
+/// Whatever is cut, the old or the new is there; and the page that says so is up to date.
+#[test]
+fn a_cut_at_any_place_leaves_old_or_new_as_the_table_says() {
+    let page = table::page().unwrap_or_else(|broken| panic!("{broken}"));
+    let written = include_str!("../../../docs/crash-safety.md");
+    assert!(
+        page == written,
+        "docs/crash-safety.md is not up to date: run `cargo xtask soak --table`. It should be:\n{page}"
+    );
+}
+
+/// The judge finds each of the syncs that are needed, when it is missing: that of the key material
+/// before the header that names it, those between two copies or two halves of a header, the last one,
+/// and that of an old header's end before its keys go.
+#[test]
+fn a_sync_that_is_left_out_is_found() {
+    let effort = Effort {
+        seed: 7,
+        survivors: 24,
+    };
+    for (name, syncs) in [
+        ("add a key, LUKS1", 3..=3),
+        ("add a key whose slot lies across two sectors, LUKS1", 2..=3),
+        ("add a key, LUKS2", 1..=3),
+        ("format LUKS2", 8..=10),
+        ("format LUKS1", 10..=11),
+        ("format LUKS1 over LUKS1", 1..=1),
+        ("format LUKS2 over LUKS2", 3..=3),
+        ("repair an older secondary, LUKS2", 1..=1),
+    ] {
+        let operation = OPERATIONS.iter().find(|one| one.name == name);
+        let operation = operation.unwrap_or_else(|| panic!("there is no {name}"));
+        for sync in syncs {
+            match operation.check(effort, Some(Canary::SkipsFlush(sync))) {
+                Ok(outcomes) => panic!("{name} without sync {sync} was not found: {outcomes:?}"),
+                Err(broken) => println!("without sync {sync}: {}", broken.what),
+            }
+        }
+    }
+}

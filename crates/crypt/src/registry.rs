@@ -242,8 +242,11 @@ fn state(kernel: &Kernel, disabled: &str) -> State {
     }
 }
 
-/// Sectors of the self-test: whole batches of tweaks for any kernel, and one sector alone.
+/// Sectors of the self-test: whole batches of tweaks for any kernel, and one more.
 const SELF_TEST_SECTORS: usize = 17;
+
+/// How many of them at a time.
+const SELF_TEST_CALLS: [usize; 7] = [1, 1, 3, 1, 2, 8, 1];
 
 /// For each key size the [`digest`] of the self-test's ciphertext, made with OpenSSL by
 /// `tests/vectors/make.py`.
@@ -275,16 +278,18 @@ fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
 }
 
 /// Encrypts a known run with known keys, compares with what another implementation made of it, and
-/// decrypts it again: in place and from one buffer to another.
+/// decrypts it again: in place, from one buffer to another, and in calls that go on where the last
+/// one stopped. Data units that are no sectors begin as sectors do.
 fn passes_self_test(kernel: &Kernel) -> bool {
     let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
     let plain: Vec<u8> = (0..SELF_TEST_SECTORS * 512)
         .map(|i| (i * 7 + i / 251).to_le_bytes()[0])
         .collect();
-    let ivs = || {
+    let ivs_from = |sector: u64| {
         let geometry = Geometry::new(SectorSize::S512);
-        Ivs::new(IvMode::Plain64, IvSector(0x1_ffff_fff0), geometry)
+        Ivs::new(IvMode::Plain64, IvSector(0x1_ffff_fff0 + sector), geometry)
     };
+    let ivs = || ivs_from(0);
     let passes = |&(key_size, expected): &(usize, u64)| {
         let Some(keyed) = key.get(..key_size).and_then(kernel.set_up) else {
             return false;
@@ -294,9 +299,27 @@ fn passes_self_test(kernel: &Kernel) -> bool {
         keyed.encrypt(ivs(), Run::in_place(512, &mut run));
         keyed.encrypt(ivs(), Run::copy(512, &plain, &mut other));
         let encrypts = digest(&run) == expected && run == other;
+        other.copy_from_slice(&plain);
+        let mut rest = &mut other[..];
+        let mut sector = 0;
+        for sectors in SELF_TEST_CALLS {
+            let (call, behind) = rest.split_at_mut(sectors * 512);
+            keyed.encrypt(ivs_from(sector), Run::in_place(512, call));
+            sector += sectors as u64;
+            rest = behind;
+        }
+        let goes_on = run == other;
+        let begins = [16, 48, 528].iter().all(|unit| {
+            let mut data = plain[..*unit].to_vec();
+            keyed.encrypt(ivs(), Run::in_place(*unit, &mut data));
+            let same = (*unit).min(512);
+            let begins = data[..same] == run[..same];
+            keyed.decrypt(ivs(), Run::in_place(*unit, &mut data));
+            begins && data == plain[..*unit]
+        });
         keyed.decrypt(ivs(), Run::copy(512, &run, &mut other));
         keyed.decrypt(ivs(), Run::in_place(512, &mut run));
-        encrypts && run == plain && other == plain
+        encrypts && goes_on && begins && run == plain && other == plain
     };
     self_test_digests(kernel.algorithm).iter().all(passes)
 }

@@ -7,10 +7,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
-#[allow(
-    unsafe_code,
-    reason = "core::arch: the one room of this crate with unsafe code"
-)]
+#[allow(unsafe_code, reason = "core::arch")]
 pub(crate) mod x86_64;
 
 pub use shared::SharedSource;
@@ -71,8 +68,8 @@ pub(crate) struct Kernel {
 /// of modes that have none disregard it. All that a key is ever given for units of one length follow
 /// one rule with one step: where positions are equal, so are IVs.
 ///
-/// `encrypt` reads each byte of a source that is not also the destination once, since others may
-/// be changing it; `decrypt` never sees such a one.
+/// What `encrypt` makes of each byte of a source that is not also the destination comes from one reading
+/// of it, since others may be changing it; `decrypt` never sees such a one.
 pub(crate) trait SectorKernel: Send + Sync {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
     fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);

@@ -7,8 +7,8 @@ use std::ptr;
 /// guest. A Rust reference to such bytes would promise what nobody can keep, so this is an address
 /// and a length.
 ///
-/// [`SectorCipher::encrypt_from_shared`](crate::SectorCipher::encrypt_from_shared) reads each byte
-/// *once*: whatever others write meanwhile, what comes out is the ciphertext of one value of each
+/// What [`SectorCipher::encrypt_from_shared`](crate::SectorCipher::encrypt_from_shared) makes of each
+/// byte comes from *one* reading of it: whatever others write meanwhile, what comes out is the ciphertext of one value of each
 /// byte, and decrypts to it.
 #[derive(Clone, Copy)]
 pub struct SharedSource<'a> {

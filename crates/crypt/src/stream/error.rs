@@ -112,6 +112,11 @@ pub enum MessageError<E> {
     },
     /// The tag is not that of the message. Nothing of it was let out.
     Forged,
+    /// As many messages as may be failed to open with this key. Nothing was read.
+    TooManyForgeries {
+        /// How many that is.
+        forgeries: u64,
+    },
     /// What was read to be decrypted is not what was verified. What was let out before is right.
     Changed {
         /// How much was let out before, in bytes.
@@ -134,6 +139,11 @@ impl<E> fmt::Display for MessageError<E> {
             Self::Forged => f.write_str(
                 "the message was not sealed with this key and nonce, or changed since; nothing of \
                  it was decrypted",
+            ),
+            Self::TooManyForgeries { forgeries } => write!(
+                f,
+                "{forgeries} messages failed to open with this key, as many as are safe; go on \
+                 with a new key"
             ),
             Self::Changed { emitted } => write!(
                 f,

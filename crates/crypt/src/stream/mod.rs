@@ -136,7 +136,7 @@ impl Nonces {
 pub struct Limits {
     /// Pieces that may be sealed, whatever their size: those with numbers below this one.
     pub pieces: u64,
-    /// Pieces that may fail to open.
+    /// Pieces, or messages, that may fail to open.
     pub forgeries: u64,
 }
 

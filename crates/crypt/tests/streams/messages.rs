@@ -187,6 +187,33 @@ fn lengths_beyond_the_limit_are_refused_unread() {
 }
 
 #[test]
+fn after_too_many_forgeries_a_key_opens_nothing() {
+    for aead in Aead::ALL {
+        let key = MessageKey::new(aead, &key_of(aead))
+            .unwrap()
+            .with_forgeries(2)
+            .with_forgeries(u64::MAX);
+        let open = |tag: [u8; 16]| {
+            let message = Message {
+                nonce: IV,
+                additional: b"",
+                bytes: 5,
+                tag,
+            };
+            let read = |_: u64, part: &mut [u8]| {
+                part.fill(1);
+                Ok::<_, ()>(())
+            };
+            key.open(&message, read, |_| panic!("emitted"))
+        };
+        assert_eq!(open([0; 16]), Err(MessageError::Forged));
+        assert_eq!(open([1; 16]), Err(MessageError::Forged));
+        let refused = MessageError::TooManyForgeries { forgeries: 2 };
+        assert_eq!(open([2; 16]), Err(refused));
+    }
+}
+
+#[test]
 fn keys_of_other_lengths_are_refused() {
     for aead in Aead::ALL {
         for bytes in (0..64).filter(|bytes| *bytes != aead.key_size()) {

@@ -57,6 +57,14 @@ impl SecretBytes {
         self.len == 0
     }
 
+    /// As [`SecretBytes::zeroed`], or `None` where there is no memory: for lengths that others
+    /// choose.
+    #[must_use]
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let pages = Pages::try_map(len, Lock::Secret)?;
+        Some(Self { pages, len })
+    }
+
     /// Shortens to `len` bytes and wipes what is cut off; a larger `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {

@@ -97,7 +97,9 @@ fn next_ivs(ivs: &mut Ivs<'_>, first: &mut [Block; UNITS], units: usize) {
 }
 
 /// Encrypts `units` data units, 1 to 16, side by side in `N` registers. Lanes that are left over do
-/// again what the last unit's does, and write the same.
+/// again what the last unit's does, and write to the same place: of a source that others change
+/// meanwhile they may make something else of it, but of every line of the unit the last lane's is
+/// written last, and stays.
 ///
 /// # Safety
 /// So many can be read and written `at`.

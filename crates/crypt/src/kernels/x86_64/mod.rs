@@ -54,7 +54,8 @@ use crate::run::{Data, Run};
 /// promised.
 ///
 /// Others may change a source while it is encrypted ([`Data::Shared`]), so that encryption loads
-/// each of its bytes once; `tests/shared_source.rs` looks at it.
+/// each of its bytes once (or what came of the last time is all that stays), as
+/// `tests/shared_source.rs` sees.
 struct RawRun {
     source: *const u8,
     destination: *mut u8,

@@ -16,12 +16,14 @@
 mod chacha;
 mod gcm;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use scrim_sys::memory::{DataBuffer, SecretBytes};
 
 use self::chacha::ChaChaKey;
 use self::gcm::GcmKey;
-use super::{Aead, MessageError, NONCE, StreamError, TAG};
+use super::{Aead, Limits, MessageError, NONCE, StreamError, TAG};
 use crate::wipe;
 
 /// What is known of a sealed message beside its ciphertext.
@@ -45,6 +47,8 @@ pub struct MessageKey {
     aead: Aead,
     key: Expanded,
     most: u64,
+    forgeries: AtomicU64,
+    most_forgeries: u64,
 }
 
 enum Expanded {
@@ -78,6 +82,8 @@ impl MessageKey {
             aead,
             key: expanded?,
             most: aead.message_max(),
+            forgeries: AtomicU64::new(0),
+            most_forgeries: Limits::of(aead).forgeries,
         })
     }
 
@@ -85,6 +91,13 @@ impl MessageKey {
     #[must_use]
     pub fn with_limit(mut self, bytes: u64) -> Self {
         self.most = self.most.min(bytes);
+        self
+    }
+
+    /// With a lower limit for the messages that may fail to open; a higher one changes nothing.
+    #[must_use]
+    pub fn with_forgeries(mut self, most: u64) -> Self {
+        self.most_forgeries = self.most_forgeries.min(most);
         self
     }
 
@@ -99,8 +112,8 @@ impl MessageKey {
     /// message, and without its rest worth what the caller's format makes it worth.
     ///
     /// # Errors
-    /// [`MessageError::TooLong`], before anything is read; [`MessageError::Forged`], before anything
-    /// is emitted; [`MessageError::Changed`]; [`MessageError::NoMemory`]; [`MessageError::Caller`]
+    /// [`MessageError::TooLong`] and [`MessageError::TooManyForgeries`], before anything is read;
+    /// [`MessageError::Forged`], before anything is emitted; [`MessageError::Changed`]; [`MessageError::NoMemory`]; [`MessageError::Caller`]
     /// with what `read` or `emit` returned.
     pub fn open<E>(
         &self,
@@ -113,11 +126,18 @@ impl MessageKey {
             let most = self.most;
             return Err(MessageError::TooLong { bytes, most });
         }
+        let forgeries = self.most_forgeries;
+        if self.forgeries.load(Ordering::Relaxed) >= forgeries {
+            return Err(MessageError::TooManyForgeries { forgeries });
+        }
         let opened = match &self.key {
             Expanded::Gcm(key) => open(&mut key.session(nonce), message, read, emit),
             Expanded::ChaCha(key) => open(&mut key.session(nonce), message, read, emit),
         };
         wipe::stack();
+        if let Err(MessageError::Forged | MessageError::Changed { .. }) = opened {
+            self.forgeries.fetch_add(1, Ordering::Relaxed);
+        }
         opened
     }
 
@@ -193,7 +213,8 @@ fn open<E>(
     let windows = Windows::of(message.bytes);
     let bytes = windows.window;
     let mut buffer = DataBuffer::try_zeroed(bytes).ok_or(MessageError::NoMemory { bytes })?;
-    let mut states = SecretBytes::zeroed(windows.each().len() * TAG);
+    let bytes = windows.each().len() * TAG;
+    let mut states = SecretBytes::try_zeroed(bytes).ok_or(MessageError::NoMemory { bytes })?;
 
     session.absorb(message.additional);
     let (each_state, _) = states.expose_mut().as_chunks_mut::<TAG>();

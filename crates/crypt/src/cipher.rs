@@ -36,6 +36,9 @@ pub struct SectorCipher {
     kernel: Box<dyn SectorKernel>,
     /// What encrypts the IVs of ESSIV.
     essiv: Option<Box<dyn SectorKernel>>,
+    /// Those of a run that starts at 0, before ESSIV or EBOIV encrypts them: what to do with a number
+    /// is found once and not in every call.
+    ivs: Ivs<'static>,
     spec: CipherSpec,
     geometry: Geometry,
 }
@@ -99,6 +102,7 @@ impl SectorCipher {
             implementation,
             kernel,
             essiv,
+            ivs: Ivs::new(spec.iv, IvSector(0), geometry),
             spec: spec.clone(),
             geometry,
         })
@@ -224,8 +228,9 @@ impl SectorCipher {
         self.ivs(IvSector(first.0.wrapping_add(units)))
     }
 
+    #[inline]
     fn ivs(&self, first: IvSector) -> Ivs<'_> {
-        let ivs = Ivs::new(self.spec.iv, first, self.geometry);
+        let ivs = self.ivs.starting_at(first);
         match &self.essiv {
             Some(ecb) => ivs.sealed(Seal::Essiv(&**ecb)),
             None if self.spec.iv == IvMode::Eboiv => ivs.sealed(Seal::Eboiv(&*self.kernel)),

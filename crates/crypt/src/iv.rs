@@ -10,10 +10,14 @@ use crate::spec::IvMode;
 pub(crate) type Block = [u8; 16];
 
 /// The IVs of consecutive data units, in order and without end.
+///
+/// `next`, which every call writes, has no neighbour that a kernel would load together with it: such
+/// a load waits until all that was before it has ended, and calls would not overlap.
 #[derive(Clone)]
+#[repr(C)]
 pub(crate) struct Ivs<'a> {
-    rule: Rule,
     next: u64,
+    rule: Rule,
     step: u64,
     seal: Option<Seal<'a>>,
 }
@@ -33,10 +37,8 @@ pub(crate) enum Seal<'a> {
 enum Rule {
     /// The same for all.
     Constant(Block),
-    /// The low 32 bits of the number, little endian.
-    Plain,
-    /// The number, little endian.
-    Plain64,
+    /// Those bits of the number that are set in this one, little endian.
+    Little(u64),
     /// The number, big endian, in the last 8 bytes.
     Plain64be,
     /// The number shifted by so many bits, plus 1, big endian, in the last 8 bytes.
@@ -53,8 +55,8 @@ impl Ivs<'static> {
         Self {
             rule: match mode {
                 IvMode::Null => Rule::Constant([0; 16]),
-                IvMode::Plain => Rule::Plain,
-                IvMode::Plain64 => Rule::Plain64,
+                IvMode::Plain => Rule::Little(u64::from(u32::MAX)),
+                IvMode::Plain64 => Rule::Little(u64::MAX),
                 IvMode::Plain64be => Rule::Plain64be,
                 IvMode::Benbi => Rule::Benbi(512_u32.ilog2() - 16_u32.ilog2()),
                 IvMode::BenbiOfBytes => Rule::Benbi(512_u32.ilog2()),
@@ -88,7 +90,17 @@ impl Ivs<'static> {
 }
 
 impl<'a> Ivs<'a> {
+    /// Those of a run that starts at `first`.
+    #[inline]
+    pub(crate) fn starting_at(&self, first: IvSector) -> Self {
+        Self {
+            next: first.0,
+            ..self.clone()
+        }
+    }
+
     /// The same IVs, encrypted.
+    #[inline]
     pub(crate) fn sealed(self, seal: Seal<'a>) -> Self {
         Self {
             seal: Some(seal),
@@ -102,15 +114,17 @@ impl<'a> Ivs<'a> {
         self.next
     }
 
-    /// Leaves out `count` IVs, if those that follow are at `position`; tells whether they were.
+    /// The same IVs, where they are nothing but numbers.
     #[inline]
-    pub(crate) fn skip_to(&mut self, position: u64, count: usize) -> bool {
-        let there = self.next.wrapping_add(self.step.wrapping_mul(count as u64));
-        let found = there == position;
-        if found {
-            self.next = there;
+    pub(crate) fn numbers(&self) -> Option<Numbers> {
+        match (&self.rule, &self.seal) {
+            (Rule::Little(bits), None) => Some(Numbers {
+                bits: *bits,
+                next: self.next,
+                step: self.step,
+            }),
+            _ => None,
         }
-        found
     }
 
     /// The next `ivs.len()` IVs.
@@ -152,13 +166,54 @@ impl<'a> Ivs<'a> {
     }
 }
 
+/// The IVs that volumes nearly always have: numbers of at most 64 bits, little endian. To make them
+/// takes no call, which would cost a kernel all its registers, and no way through memory: a load of
+/// more bytes than were stored at once waits until all that was before it has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    bits: u64,
+    next: u64,
+    step: u64,
+}
+
+impl Numbers {
+    /// As [`Ivs::position`].
+    #[inline]
+    pub(crate) fn position(self) -> u64 {
+        self.next
+    }
+
+    /// Leaves out `count` IVs, if those that follow are at `position`; tells whether they were.
+    #[inline]
+    pub(crate) fn skip_to(&mut self, position: u64, count: usize) -> bool {
+        let found = self.after(count) == position;
+        if found {
+            self.next = position;
+        }
+        found
+    }
+
+    /// The next `N` IVs: the low half of each, as the high one is 0.
+    #[inline]
+    pub(crate) fn next<const N: usize>(&mut self) -> [u64; N] {
+        let numbers = core::array::from_fn(|index| self.after(index) & self.bits);
+        self.next = self.after(N);
+        numbers
+    }
+
+    /// The number that is `count` further on.
+    #[inline]
+    fn after(self, count: usize) -> u64 {
+        self.next.wrapping_add(self.step.wrapping_mul(count as u64))
+    }
+}
+
 impl Rule {
     #[inline]
     fn iv(self, number: u64) -> Block {
         match self {
             Self::Constant(iv) => iv,
-            Self::Plain => u128::from(number & 0xffff_ffff).to_le_bytes(),
-            Self::Plain64 => u128::from(number).to_le_bytes(),
+            Self::Little(bits) => u128::from(number & bits).to_le_bytes(),
             Self::Plain64be => u128::from(number).to_be_bytes(),
             Self::Benbi(shift) => {
                 let blocks = (number << shift).wrapping_add(1);
@@ -290,6 +345,29 @@ mod tests {
         assert_eq!(out[0], [0xff; 16]);
         assert_eq!((&out[1][..15], out[1][15]), (&[0; 15][..], 255));
         assert_eq!(out[2][14..], [1, 255]);
+    }
+
+    #[test]
+    fn numbers_are_the_same() {
+        for mode in [IvMode::Plain, IvMode::Plain64] {
+            let geometry = Geometry::new(SectorSize::S4096);
+            let mut ivs = Ivs::new(mode, IvSector(0xffff_fff0), geometry);
+            let mut numbers = ivs.numbers().unwrap();
+            let mut out = [[0; 16]; 3];
+            ivs.fill(&mut out);
+            let next: [u64; 3] = numbers.next();
+            assert_eq!(out, next.map(|low| u128::from(low).to_le_bytes()));
+            assert_eq!(numbers.position(), ivs.position());
+        }
+        let geometry = Geometry::new(SectorSize::S512);
+        for mode in [
+            IvMode::Null,
+            IvMode::Plain64be,
+            IvMode::Benbi,
+            IvMode::Eboiv,
+        ] {
+            assert!(Ivs::new(mode, IvSector(0), geometry).numbers().is_none());
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn slice(
     Ok(start.elapsed())
 }
 
-/// As [`slice`]. No number is used twice in a row, as senders must not; and what was opened is
+/// As [`slice()`]. No number is used twice in a row, as senders must not; and what was opened is
 /// sealed, untimed, before it is opened again.
 fn slice_of_records(
     turns: &mut dyn Turns,

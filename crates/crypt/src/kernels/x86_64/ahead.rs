@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use zeroize::Zeroize;
 
-use crate::iv::Ivs;
+use crate::iv::Numbers;
 
 /// What a call leaves for the next one.
 #[repr(C)]
@@ -69,15 +69,15 @@ impl Units {
     /// Whether the last tweak that was given out is that of the next of `ivs`. If so, this and the
     /// IVs of the tweaks that are still here are taken from `ivs`.
     #[inline]
-    pub(super) fn go_on(&self, ivs: &mut Ivs<'_>) -> bool {
+    pub(super) fn go_on(&self, ivs: &mut Numbers) -> bool {
         !self.are_used_up() && ivs.skip_to(self.after, BATCH - self.taken + 1)
     }
 
-    /// Where new tweaks are to be written: those for the IVs that were just taken from `ivs`.
+    /// Where new tweaks are to be written; the IV after theirs is at this position.
     #[inline]
-    pub(super) fn refill(&mut self, ivs: &Ivs<'_>) -> &mut [__m128i; BATCH] {
+    pub(super) fn refill(&mut self, after: u64) -> &mut [__m128i; BATCH] {
         self.taken = 0;
-        self.after = ivs.position();
+        self.after = after;
         &mut self.tweaks
     }
 
@@ -94,19 +94,6 @@ impl Units {
     pub(super) fn are_used_up(&self) -> bool {
         self.taken == BATCH
     }
-}
-
-/// The next four of `ivs`, each as the low and the high half of what is in memory. Not in memory
-/// but in registers: a load of more bytes than were stored at once waits until all that was before
-/// it has ended.
-#[inline]
-pub(super) fn next_ivs(ivs: &mut Ivs<'_>) -> [[i64; 2]; BATCH] {
-    let mut next = [[0; 16]; BATCH];
-    ivs.fill(&mut next);
-    next.map(|iv| {
-        let (halves, _) = iv.as_chunks();
-        [0, 1].map(|half| i64::from_le_bytes(halves[half]))
-    })
 }
 
 /// A place for each of the first few threads.
@@ -176,9 +163,10 @@ mod tests {
     use crate::spec::IvMode;
     use crate::{Geometry, IvSector, SectorSize};
 
-    fn ivs(first: u64) -> Ivs<'static> {
+    fn ivs(first: u64) -> Numbers {
         let geometry = Geometry::new(SectorSize::S512);
-        Ivs::new(IvMode::Plain64, IvSector(first), geometry)
+        let ivs = Ivs::new(IvMode::Plain64, IvSector(first), geometry);
+        ivs.numbers().unwrap()
     }
 
     #[test]
@@ -187,7 +175,7 @@ mod tests {
         assert!(!units.go_on(&mut ivs(u64::MAX)));
 
         // Of the data units u64::MAX - 1 to 1, two given out: the second is the next.
-        units.refill(&ivs(2));
+        units.refill(ivs(2).position());
         units.next();
         units.next();
         for elsewhere in [u64::MAX - 1, 0, 1, 2] {

@@ -23,7 +23,7 @@ use core::arch::x86_64::*;
 use core::mem;
 
 use super::Cursor;
-use super::ahead::{Ahead, BATCH, Units, next_ivs};
+use super::ahead::{Ahead, BATCH, Units};
 use super::cpu::Vaes2;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes2::{
@@ -31,7 +31,7 @@ use super::vaes2::{
 };
 use super::wide::Wide;
 use super::xts::{Keys, WideXts, set_up};
-use crate::iv::Ivs;
+use crate::iv::{Ivs, Numbers};
 use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
@@ -85,9 +85,14 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     unit: usize,
     units: usize,
 ) {
+    // Here and not by the caller: three words in memory could be loaded by pairs (see `WideXts`).
+    let Some(mut ivs) = ivs.numbers() else {
+        // SAFETY: as for this one.
+        return unsafe { transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
+    };
     let data_keys = keys.data.of::<ENCRYPT>();
-    // SAFETY: the only calls that this one makes are those to encrypt IVs, whose data units of one
-    // block go another way.
+    // SAFETY: until this one returns there is no other call in this thread: IVs that would be
+    // encrypted by one are none that come here.
     let mine = unsafe { keys.ahead.mine() };
     let mut spare = None;
     let Ahead {
@@ -96,13 +101,13 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     } = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(Vaes2::NO_TWEAKS)));
     // After a pair of groups they are again what their names say.
     let (mut this, mut next) = (this, next);
-    if !ahead.go_on(ivs) {
-        refill::<ROUNDS>(keys, ivs, ahead);
+    if !ahead.go_on(&mut ivs) {
+        refill::<ROUNDS>(keys, &mut ivs, ahead);
         *this = first_tweaks(_mm256_broadcastsi128_si256(ahead.next()));
     }
     let mut left = unit * units;
     while left > 0 {
-        let following = next_unit::<ROUNDS>(keys, ivs, ahead);
+        let following = next_unit::<ROUNDS>(keys, &mut ivs, ahead);
         // SAFETY: at least a unit is left of the run, and at least a group of a unit whenever one
         // is transformed.
         unsafe {
@@ -122,7 +127,7 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     }
 }
 
-/// As [`transform`] for other data units. Leaves nothing for the next call.
+/// As [`transform`] for other data units and for IVs of other rules. Leaves nothing for the next call.
 ///
 /// # Safety
 /// As for [`WideXts::transform`].
@@ -138,7 +143,7 @@ unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
     let mut ahead = Ahead::nothing(Vaes2::NO_TWEAKS);
     for _ in 0..units {
         if ahead.units.are_used_up() {
-            refill::<ROUNDS>(keys, ivs, &mut ahead.units);
+            refill_with_any::<ROUNDS>(keys, ivs, &mut ahead.units);
         }
         let mut first = _mm256_broadcastsi128_si256(ahead.units.next());
         let mut left = unit;
@@ -166,7 +171,7 @@ unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
 #[target_feature(enable = "vaes,avx2")]
 fn next_unit<const ROUNDS: usize>(
     keys: &Keys<Vaes2>,
-    ivs: &mut Ivs<'_>,
+    ivs: &mut Numbers,
     units: &mut Units,
 ) -> __m256i {
     let tweak = _mm256_broadcastsi128_si256(units.next());
@@ -179,18 +184,40 @@ fn next_unit<const ROUNDS: usize>(
 /// Encrypts the next IVs.
 #[inline]
 #[target_feature(enable = "vaes,avx2")]
-fn refill<const ROUNDS: usize>(keys: &Keys<Vaes2>, ivs: &mut Ivs<'_>, units: &mut Units) {
+fn refill<const ROUNDS: usize>(keys: &Keys<Vaes2>, ivs: &mut Numbers, units: &mut Units) {
+    let [a, b, c, d] = ivs.next().map(u64::cast_signed);
+    let ivs_of_units = [_mm256_set_epi64x(0, b, 0, a), _mm256_set_epi64x(0, d, 0, c)];
+    refill_with::<ROUNDS>(keys, ivs_of_units, units, ivs.position());
+}
+
+/// The same, whatever IVs they are.
+#[inline]
+#[target_feature(enable = "vaes,avx2")]
+fn refill_with_any<const ROUNDS: usize>(keys: &Keys<Vaes2>, ivs: &mut Ivs<'_>, units: &mut Units) {
+    let mut next = [[0; 16]; BATCH];
+    ivs.fill(&mut next);
+    let start: *const __m256i = next.as_ptr().cast();
+    // SAFETY: twice 32 bytes.
+    let next = unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] };
+    refill_with::<ROUNDS>(keys, next, units, ivs.position());
+}
+
+#[inline]
+#[target_feature(enable = "vaes,avx2")]
+fn refill_with<const ROUNDS: usize>(
+    keys: &Keys<Vaes2>,
+    ivs: [__m256i; 2],
+    units: &mut Units,
+    after: u64,
+) {
     let keys = opaque(&keys.tweak);
-    let [a, b, c, d] = next_ivs(ivs);
-    let low = _mm256_set_epi64x(b[1], b[0], a[1], a[0]);
-    let high = _mm256_set_epi64x(d[1], d[0], c[1], c[0]);
-    let mut tweaks = [low, high].map(|two| _mm256_xor_si256(two, keys[0]));
+    let mut tweaks = ivs.map(|two| _mm256_xor_si256(two, keys[0]));
     for key in &keys[1..ROUNDS] {
         tweaks = tweaks.map(|two| one_round::<true>(two, *key));
     }
     tweaks = tweaks.map(|two| last_round::<true>(two, keys[ROUNDS]));
     // SAFETY: four times 128 bits either way.
-    *units.refill(ivs) = unsafe { mem::transmute::<[__m256i; 2], [__m128i; BATCH]>(tweaks) };
+    *units.refill(after) = unsafe { mem::transmute::<[__m256i; 2], [__m128i; BATCH]>(tweaks) };
 }
 
 /// Transforms 16 blocks with `tweaks`, and writes those of the next 16 to `next`: of the same data

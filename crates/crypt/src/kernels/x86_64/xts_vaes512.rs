@@ -28,7 +28,7 @@ use core::arch::x86_64::*;
 use core::mem;
 
 use super::Cursor;
-use super::ahead::{Ahead, BATCH, Units, next_ivs};
+use super::ahead::{Ahead, BATCH, Units};
 use super::cpu::Vaes512;
 use super::opaque::opaque;
 use super::vaes512::{
@@ -37,7 +37,7 @@ use super::vaes512::{
 };
 use super::wide::Wide;
 use super::xts::{Keys, WideXts, set_up};
-use crate::iv::Ivs;
+use crate::iv::{Ivs, Numbers};
 use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
@@ -90,13 +90,18 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     unit: usize,
     units: usize,
 ) {
-    // SAFETY: the only calls that this one makes are those to encrypt IVs, whose data units of one
-    // block go another way.
+    // Here and not by the caller: three words in memory could be loaded by pairs (see `WideXts`).
+    let Some(mut ivs) = ivs.numbers() else {
+        // SAFETY: as for this one.
+        return unsafe { transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
+    };
+    // SAFETY: until this one returns there is no other call in this thread: IVs that would be
+    // encrypted by one are none that come here.
     let mine = unsafe { keys.ahead.mine() };
     let mut spare = None;
     let ahead = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(Vaes512::NO_TWEAKS)));
-    if !ahead.units.go_on(ivs) {
-        refill::<ROUNDS>(keys, ivs, &mut ahead.units);
+    if !ahead.units.go_on(&mut ivs) {
+        refill::<ROUNDS>(keys, &mut ivs, &mut ahead.units);
         ahead.blocks = powers(_mm512_broadcast_i32x4(ahead.units.next()));
     }
     let mut tweaks = ahead.blocks;
@@ -112,7 +117,7 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
             times_alpha_bytes::<4, 12>(first)
         } else {
             in_unit = groups;
-            next_unit::<ROUNDS>(keys, ivs, &mut ahead.units)
+            next_unit::<ROUNDS>(keys, &mut ivs, &mut ahead.units)
         };
         // SAFETY: at least a group is left of the run.
         unsafe {
@@ -124,7 +129,7 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     ahead.blocks = tweaks;
 }
 
-/// As [`transform`] for other data units. Leaves nothing for the next call.
+/// As [`transform`] for other data units and for IVs of other rules. Leaves nothing for the next call.
 ///
 /// # Safety
 /// As for [`WideXts::transform`].
@@ -140,7 +145,7 @@ unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
     let mut ahead = Ahead::nothing(Vaes512::NO_TWEAKS);
     for _ in 0..units {
         if ahead.units.are_used_up() {
-            refill::<ROUNDS>(keys, ivs, &mut ahead.units);
+            refill_with_any::<ROUNDS>(keys, ivs, &mut ahead.units);
         }
         let mut first = _mm512_broadcast_i32x4(ahead.units.next());
         let mut left = unit;
@@ -162,7 +167,7 @@ unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
 #[target_feature(enable = "vaes,avx512f")]
 fn next_unit<const ROUNDS: usize>(
     keys: &Keys<Vaes512>,
-    ivs: &mut Ivs<'_>,
+    ivs: &mut Numbers,
     units: &mut Units,
 ) -> __m512i {
     let tweak = _mm512_broadcast_i32x4(units.next());
@@ -175,12 +180,38 @@ fn next_unit<const ROUNDS: usize>(
 /// Encrypts the next IVs.
 #[inline]
 #[target_feature(enable = "vaes,avx512f")]
-fn refill<const ROUNDS: usize>(keys: &Keys<Vaes512>, ivs: &mut Ivs<'_>, units: &mut Units) {
-    let [a, b, c, d] = next_ivs(ivs);
-    let blocks = _mm512_set_epi64(d[1], d[0], c[1], c[0], b[1], b[0], a[1], a[0]);
-    let tweaks = encrypt::<ROUNDS>(blocks, opaque(&keys.tweak));
+fn refill<const ROUNDS: usize>(keys: &Keys<Vaes512>, ivs: &mut Numbers, units: &mut Units) {
+    let [a, b, c, d] = ivs.next().map(u64::cast_signed);
+    let ivs_of_units = _mm512_set_epi64(0, d, 0, c, 0, b, 0, a);
+    refill_with::<ROUNDS>(keys, ivs_of_units, units, ivs.position());
+}
+
+/// The same, whatever IVs they are.
+#[inline]
+#[target_feature(enable = "vaes,avx512f")]
+fn refill_with_any<const ROUNDS: usize>(
+    keys: &Keys<Vaes512>,
+    ivs: &mut Ivs<'_>,
+    units: &mut Units,
+) {
+    let mut next = [[0; 16]; BATCH];
+    ivs.fill(&mut next);
+    // SAFETY: four times 16 bytes.
+    let next = unsafe { _mm512_loadu_si512(next.as_ptr().cast()) };
+    refill_with::<ROUNDS>(keys, next, units, ivs.position());
+}
+
+#[inline]
+#[target_feature(enable = "vaes,avx512f")]
+fn refill_with<const ROUNDS: usize>(
+    keys: &Keys<Vaes512>,
+    ivs: __m512i,
+    units: &mut Units,
+    after: u64,
+) {
+    let tweaks = encrypt::<ROUNDS>(ivs, opaque(&keys.tweak));
     // SAFETY: four times 128 bits either way.
-    *units.refill(ivs) = unsafe { mem::transmute::<__m512i, [__m128i; BATCH]>(tweaks) };
+    *units.refill(after) = unsafe { mem::transmute::<__m512i, [__m128i; BATCH]>(tweaks) };
 }
 
 /// Transforms 32 blocks with `tweaks`, and returns those of the next 32, the first of which is in all

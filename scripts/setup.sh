@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
 #
-#   scripts/setup.sh build|demo|test|lint|guest|miri
+#   scripts/setup.sh build|demo|test|lint|guest|miri|fuzz
 #
 # Prints nothing and changes nothing where all is there.
 set -euo pipefail
 
 rust_wanted=1.89
-want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest|miri}
+want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz}
 packages=()
 
 # need COMMAND PACKAGE: the package if the command is missing
@@ -63,6 +63,11 @@ case $want in
         # Debian has none: it comes with Rust's own nightly toolchain.
         cargo +nightly miri --version >/dev/null 2>&1 ||
             rustup toolchain install nightly --profile minimal --component miri --component rust-src
+        ;;
+    fuzz)
+        need c++ g++
+        rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+        cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
         ;;
     *)
         echo "scripts/setup.sh: unknown: $want" >&2

@@ -6,25 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Output;
 
+use crate::numbers::Numbers;
 use crate::support::{assert_same, have};
 use crate::volume::{CHEAP, Case, Image, LUKS1, USUAL};
 
 /// Where the payload of the images here starts, in bytes, and how long it is.
 const START: usize = 2 << 20;
 const LENGTH: usize = 256 << 10;
-
-/// Numbers from a seed (SplitMix64): a failure can be run again.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % limit as u64).unwrap()
-    }
-}
 
 /// A small image made by `cryptsetup`, and what is in it.
 struct Patient {

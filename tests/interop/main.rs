@@ -15,12 +15,18 @@ mod clients;
 mod cryptsetup_to_scrim;
 mod damage;
 mod filesystem;
+mod headers;
+mod in_place;
+mod keys;
+mod killed;
 mod luks1_peers;
 mod no_root;
+mod numbers;
 #[path = "../support/schema.rs"]
 mod schema;
 mod scrim_to_cryptsetup;
 mod secrets;
+mod sequences;
 mod shortage;
 #[allow(
     dead_code,
@@ -29,5 +35,6 @@ mod shortage;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod transfer;
 mod volume;
 mod while_open;

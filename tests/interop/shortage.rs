@@ -124,6 +124,34 @@ fn formatting_on_a_full_disk_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_transfer_to_a_full_disk_leaves_nothing_or_goes_on_with_more_room() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let disk = SmallDisk::new();
+    let bytes = noise(8 << 20, 4);
+    disk.place.write("disk.raw", &bytes);
+    let cost = "--pbkdf-force-iterations 1000 --type luks1";
+    let import = format!("scrim import disk.raw small/disk.img -d key {cost}");
+    disk.fill_up_to("1M");
+    refused(&disk.run(&import));
+    assert!(!disk.path("disk.img").exists() && !disk.path("disk.img.partial").exists());
+    assert!(!disk.path("disk.img.partial.state").exists());
+
+    disk.done("rm small/filler small/rest");
+    disk.done(&import.replace("small/", ""));
+    disk.fill_up_to("4M");
+    let export = "scrim export disk.img small/back.raw -d key";
+    let said = refused(&disk.run(export));
+    assert!(said.contains("--resume"), "{said}");
+    assert!(!disk.path("back.raw").exists());
+    disk.done("rm small/filler small/rest");
+    disk.done(&format!("{export} --resume"));
+    let back = fs::read(disk.path("back.raw")).unwrap();
+    assert_same(&back, &bytes, "an export that went on");
+}
+
+#[test]
 fn a_write_that_finds_no_space_says_so_and_harms_nothing_else() {
     if !have(&TOOLS) {
         return;

@@ -1,7 +1,7 @@
 //! What is asked at a terminal, and what an answer does.
 
 use crate::support::{PYTHON, Place, assert_same, have, noise};
-use crate::volume::{Image, PASSPHRASE, USUAL};
+use crate::volume::{Image, LUKS1, OTHER, PASSPHRASE, USUAL};
 
 const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
 
@@ -195,4 +195,118 @@ fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
     }
     assert_eq!(image.place.scrim(["list"]), "");
     assert!(image.scrim_accepts("key"), "the volume is as it was");
+}
+
+/// The words are cryptsetup's.
+#[test]
+fn keys_are_asked_for_one_after_the_other() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(LUKS1[0]);
+    let place = &image.place;
+    place.write("third", "third");
+    for (line, asked) in [
+        (
+            "add-key disk.img",
+            [
+                ("Enter any existing passphrase: ", PASSPHRASE),
+                ("Enter new passphrase for key slot: ", OTHER),
+                ("Verify passphrase: ", OTHER),
+            ]
+            .as_slice(),
+        ),
+        (
+            "change-key disk.img",
+            &[
+                ("Enter passphrase to be changed: ", "mistyped"),
+                ("Enter passphrase to be changed: ", OTHER),
+                ("Enter new passphrase: ", "third"),
+                ("Verify passphrase: ", "third"),
+            ],
+        ),
+        (
+            "convert-key disk.img",
+            &[("Enter passphrase for keyslot to be converted: ", "third")],
+        ),
+        (
+            "kill-slot disk.img 0",
+            &[("Enter any remaining passphrase: ", "third")],
+        ),
+    ] {
+        let cost = match line.starts_with("kill") {
+            true => "",
+            false => "--pbkdf-force-iterations 1000",
+        };
+        let typed: String = asked
+            .iter()
+            .map(|(question, answer)| format!("wait {question}\ntype {answer}\\r\n"))
+            .collect();
+        let session = at_a_terminal(place, &format!("{line} {cost}"), &typed);
+        let shown = &session.shown;
+        assert_eq!((session.code, session.echo), (0, true), "{line}: {shown}");
+        assert!(!shown.contains("third"), "{shown}");
+    }
+    assert!(!image.scrim_accepts("key") && image.scrim_accepts("third"));
+    assert!(!image.scrim_accepts("other"));
+}
+
+#[test]
+fn the_last_key_goes_only_after_an_uppercase_yes() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let place = &image.place;
+    let uuid = place.scrim(["luksUUID", "disk.img"]);
+    let warned = |line: &str, typed: &str, code: i32| {
+        let session = at_a_terminal(place, line, typed);
+        let shown = &session.shown;
+        assert_eq!(
+            (session.code, session.echo),
+            (code, true),
+            "{line}: {shown}"
+        );
+        assert!(shown.contains(uuid.trim()), "{shown}");
+        assert!(shown.contains("all its data will be lost"), "{shown}");
+    };
+    let passphrase = format!("wait passphrase\ntype {PASSPHRASE}\\r\n");
+    for no in ["yes", "no", "YES!"] {
+        let no = format!("wait capital letters): \ntype {no}\\r\n");
+        warned("kill-slot disk.img 0", &no, 2);
+        warned("remove-key disk.img", &format!("{passphrase}{no}"), 2);
+        warned("erase disk.img", &no, 2);
+        assert!(image.scrim_accepts("key"));
+    }
+    let yes = "wait capital letters): \ntype YES\\r\n";
+    warned("kill-slot disk.img 0", &format!("{yes}{passphrase}"), 0);
+    assert!(!place.scrim(["dump", "disk.img"]).contains("0: luks2"));
+    let image = Image::made_by_scrim(USUAL);
+    let session = at_a_terminal(&image.place, "erase disk.img", yes);
+    assert_eq!(session.code, 0, "{}", session.shown);
+    assert!(!image.place.scrim(["dump", "disk.img"]).contains("0: luks2"));
+}
+
+/// A header that is put back is compared with the one that is there before anybody says yes.
+#[test]
+fn a_restore_shows_what_it_would_change_and_asks() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(LUKS1[0]);
+    let place = &image.place;
+    place.scrim("header-backup disk.img --header-backup-file backup".split(' '));
+    let change = "change-key --pbkdf-force-iterations 1000 -d key disk.img other";
+    place.scrim(change.split(' '));
+    let line = "header-restore disk.img --header-backup-file backup";
+    for (answer, code) in [("yes", 1), ("YES", 0)] {
+        let typed = format!("wait capital letters): \ntype {answer}\\r\n");
+        let session = at_a_terminal(place, line, &typed);
+        let shown = &session.shown;
+        assert_eq!(session.code, code, "{shown}");
+        assert!(shown.contains("no longer will"), "{shown}");
+        assert!(shown.contains("becomes valid again"), "{shown}");
+        assert_eq!(image.scrim_accepts("key"), code == 0);
+        assert_eq!(image.scrim_accepts("other"), code != 0);
+    }
 }

@@ -19,7 +19,17 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap())
+    }
+
+    /// As [`Place::new`], in memory where there is room for that: for work that waits for nothing
+    /// but syncs.
+    pub(crate) fn in_memory() -> Self {
+        let in_memory = tempfile::tempdir_in("/dev/shm");
+        in_memory.map_or_else(|_| Self::new(), Self::within)
+    }
+
+    fn within(folder: tempfile::TempDir) -> Self {
         std::fs::create_dir(folder.path().join("run")).unwrap();
         Self { folder }
     }
@@ -52,6 +62,7 @@ impl Place {
         command
             .current_dir(self.dir())
             .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("XDG_STATE_HOME", self.path("state"))
             .env(
                 "PATH",
                 format!("{}:{old}:/usr/sbin:/sbin", bin_dir().display()),

@@ -1,12 +1,13 @@
-//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask guest`
-//! runs commands in a real kernel, `cargo xtask rivals` measures Scrim beside its peers, `cargo xtask
-//! soak` runs histories on a simulated disk.
+//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask fuzz` runs
+//! the fuzz targets, `cargo xtask guest` runs commands in a real kernel, `cargo xtask rivals` measures
+//! Scrim beside its peers, `cargo xtask soak` runs histories on a simulated disk.
 
 #![forbid(unsafe_code)]
 
 mod cargo;
 mod check;
 mod error;
+mod fuzz;
 mod guest;
 mod rivals;
 mod soak;
@@ -22,6 +23,8 @@ use crate::error::Error;
 enum Task {
     /// Hold the tree to the rules that neither rustc nor clippy knows
     Check(check::Args),
+    /// Run the fuzz targets from the kept corpus, each for a while
+    Fuzz(fuzz::Args),
     /// Run a command in a real kernel under emulation, with the workspace's `scrim` on its PATH
     Guest(guest::Args),
     /// Measure Scrim and its peers in turn on this machine
@@ -33,6 +36,7 @@ enum Task {
 fn main() -> ExitCode {
     let done: Result<ExitCode, Error> = match Task::parse() {
         Task::Check(args) => check::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Guest(args) => guest::run(&args),
         Task::Rivals(args) => rivals::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Soak(args) => soak::run(&args),

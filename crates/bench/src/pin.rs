@@ -12,6 +12,9 @@ pub struct Pinned {
 }
 
 impl Pinned {
+    /// What a report says where there is none.
+    pub const MISSING: &str = "not pinned: the kernel may move the measurement between processors";
+
     /// To the processor where the thread runs now.
     ///
     /// # Errors

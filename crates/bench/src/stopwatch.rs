@@ -16,6 +16,8 @@ const AWAY: f64 = 0.02;
 const OFTEN: f64 = 0.25;
 /// The part by which the clock may vary before that is a warning.
 const UNSTEADY: f64 = 0.1;
+/// The fastest of so many questions is what asking for the time costs.
+const QUESTIONS: u32 = 16;
 
 /// Runs work in slices of about the same length, and notes wall time, processor time and the core's
 /// clock of each.
@@ -78,8 +80,35 @@ impl Stopwatch {
 
     /// Times one slice of `turns` turns.
     pub fn time(&mut self, turns: u64, work: impl FnOnce(u64)) -> Slice {
+        self.slice(turns, || spent(|| work(turns)))
+    }
+
+    /// As [`Stopwatch::time`], of work that uses up what it works on: before each turn `prepare`, which
+    /// is not timed, makes it anew. Nor is what asking for the time costs, some part of a short turn.
+    pub fn time_prepared<S>(
+        &mut self,
+        turns: u64,
+        state: &mut S,
+        mut prepare: impl FnMut(&mut S),
+        mut work: impl FnMut(&mut S),
+    ) -> Slice {
+        self.slice(turns, || {
+            let asking = asking();
+            let mut all = (Duration::ZERO, Duration::ZERO);
+            for _ in 0..turns {
+                prepare(state);
+                let (wall, cpu) = spent(|| work(state));
+                all.0 += wall.saturating_sub(asking.0);
+                all.1 += cpu.saturating_sub(asking.1);
+            }
+            all
+        })
+    }
+
+    /// One slice, of which `spend` tells wall time and processor time.
+    fn slice(&mut self, turns: u64, spend: impl FnOnce() -> (Duration, Duration)) -> Slice {
         let before = (self.clock)();
-        let (wall, cpu) = spent(|| work(turns));
+        let (wall, cpu) = spend();
         let clock = before
             .zip((self.clock)())
             .map(|(before, after)| f64::midpoint(before, after));
@@ -172,6 +201,14 @@ fn spent(work: impl FnOnce()) -> (Duration, Duration) {
     }
 }
 
+/// What [`spent`] says of nothing at all: the rest of one question and the start of the next.
+fn asking() -> (Duration, Duration) {
+    let nothing = (0..QUESTIONS).map(|_| spent(|| ()));
+    nothing
+        .reduce(|least, one| (least.0.min(one.0), least.1.min(one.1)))
+        .unwrap_or_default()
+}
+
 /// Processor time that this process has used so far. The kernel counts in nanoseconds here, not in
 /// ticks.
 fn cpu_time() -> Duration {
@@ -224,6 +261,17 @@ mod tests {
         assert_eq!((done, slice.turns, slice.clock), (7, 7, Some(2e9)));
         let mut most = 0;
         assert!(stopwatch.turns(|turns| most = turns) >= most && most > 0);
+    }
+
+    #[test]
+    fn each_turn_is_prepared_before_it_is_timed() {
+        let mut stopwatch = Stopwatch::with_clock(MS, || Some(2e9));
+        let mut order = String::new();
+        let prepare = |order: &mut String| order.push('p');
+        let work = |order: &mut String| order.push('w');
+        let slice = stopwatch.time_prepared(3, &mut order, prepare, work);
+        assert_eq!((order.as_str(), slice.turns), ("pwpwpw", 3));
+        assert_eq!((stopwatch.slices, slice.clock), (1, Some(2e9)));
     }
 
     #[test]

@@ -2,11 +2,23 @@
 //!
 //! Verbs and option names are those of `cryptsetup(8)` where it has them.
 
+mod headers;
+mod keys;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use scrim_export::nbd::Address;
+
+pub(crate) use headers::{
+    ConfigArgs, ConvertArgs, HeaderBackupArgs, HeaderRestoreArgs, NewTokenArgs, RepairArgs,
+    TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs, TokenImportArgs, UuidArgs,
+};
+pub(crate) use keys::{
+    AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs, KillSlotArgs,
+    PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
+};
 
 use crate::runtime::VolumeName;
 
@@ -20,8 +32,8 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
-4 wrong device or file, 5 exists already or is in use; a measurement that was interrupted gives what \
-it has and 128 + signal, so 130 after Ctrl-C.";
+4 wrong device or file, 5 exists already or is in use; a measurement or transfer that was interrupted \
+keeps what it has and gives 128 + signal, so 130 after Ctrl-C.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -31,11 +43,26 @@ pub(crate) enum Command {
     /// Unlock a volume and serve its plaintext over NBD
     #[command(visible_aliases = ["luksOpen"])]
     Open(OpenArgs),
+    /// Encrypt a raw image into a new LUKS volume
+    #[command(mut_arg("image", |arg| arg.index(2).help("File to make; named so once it is whole")))]
+    #[command(mut_arg("positional_key", |arg| arg.index(3)))]
+    #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
+    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE, and what is left of an import")))]
+    Import(ImportArgs),
+    /// Decrypt a volume into a raw image
+    Export(ExportArgs),
+    /// Encrypt a raw image or device where it lies; given again, go on with it
+    #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with data, which becomes a volume")))]
+    #[command(mut_arg("positional_key", |arg| arg.index(2)))]
+    #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
+    Encrypt(EncryptArgs),
     /// Stop serving a volume, once its data is safe
     #[command(visible_alias = "luksClose")]
     Close(CloseArgs),
     /// Tell about an open volume
     Status(NameArgs),
+    /// Tell how an open volume gets the size that its device has now
+    Resize(ResizeArgs),
     /// Print an open volume's device-mapper table
     Table(TableArgs),
     /// List open volumes
@@ -48,9 +75,41 @@ pub(crate) enum Command {
     /// Tell by exit code whether IMAGE has a LUKS header
     #[command(name = "isLuks", visible_alias = "is-luks")]
     IsLuks(IsLuksArgs),
-    /// Print the UUID of a LUKS header
+    /// Print the UUID of a LUKS header, or change it
     #[command(name = "luksUUID", visible_alias = "luks-uuid")]
-    LuksUuid(HeaderOnlyArgs),
+    LuksUuid(UuidArgs),
+    /// Add a passphrase or key file
+    #[command(visible_alias = "luksAddKey")]
+    AddKey(AddKeyArgs),
+    /// Change a passphrase or key file
+    #[command(visible_alias = "luksChangeKey")]
+    ChangeKey(ChangeKeyArgs),
+    /// Give a key slot another key derivation or cipher, and leave its passphrase as it is
+    #[command(visible_alias = "luksConvertKey")]
+    ConvertKey(ConvertKeyArgs),
+    /// Remove the key slot that a passphrase or key file opens
+    #[command(visible_alias = "luksRemoveKey")]
+    RemoveKey(RemoveKeyArgs),
+    /// Remove a key slot by its number
+    #[command(visible_alias = "luksKillSlot")]
+    KillSlot(KillSlotArgs),
+    /// Remove all key slots: nobody can open the volume any more
+    #[command(visible_alias = "luksErase")]
+    Erase(EraseArgs),
+    /// Save the header and its key slots in a file
+    #[command(visible_alias = "luksHeaderBackup")]
+    HeaderBackup(HeaderBackupArgs),
+    /// Put a saved header back, and keep the one that it replaces
+    #[command(visible_alias = "luksHeaderRestore")]
+    HeaderRestore(HeaderRestoreArgs),
+    /// Find out what is wrong with a header, and mend what can be mended
+    Repair(RepairArgs),
+    /// Change the label, the subsystem, persistent flags or a key slot's priority
+    Config(ConfigArgs),
+    /// Convert a header from LUKS1 to LUKS2 or back
+    Convert(ConvertArgs),
+    /// Add, remove, import, export and assign tokens
+    Token(TokenArgs),
     /// List the implementations of ciphers, and which one a specification gets here
     Ciphers(CiphersArgs),
     /// Measure this machine
@@ -62,26 +121,6 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
 }
 
-/// Where a key comes from.
-#[derive(Args, Clone, Default)]
-pub(crate) struct KeyArgs {
-    /// Read the key from FILE ("-": all of standard input) instead of asking for a passphrase
-    #[arg(long, short = 'd', value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
-    /// Skip this many bytes of the key file
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub(crate) keyfile_offset: u64,
-    /// Use only this many bytes of the key file
-    #[arg(long, short = 'l', value_name = "BYTES")]
-    pub(crate) keyfile_size: Option<usize>,
-}
-
-impl KeyArgs {
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.key_file.as_deref()
-    }
-}
-
 /// Which LUKS version.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LuksType {
@@ -91,17 +130,6 @@ pub(crate) enum LuksType {
     Luks1,
     /// LUKS2
     Luks2,
-}
-
-/// How a passphrase becomes a key.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PbkdfType {
-    /// PBKDF2 (the only one of LUKS1)
-    Pbkdf2,
-    /// Argon2i
-    Argon2i,
-    /// Argon2id
-    Argon2id,
 }
 
 #[derive(Args)]
@@ -144,21 +172,8 @@ pub(crate) struct FormatArgs {
     /// UUID of the volume (default: a new one)
     #[arg(long)]
     pub(crate) uuid: Option<String>,
-    /// How the passphrase becomes a key (default: argon2id for LUKS2, pbkdf2 for LUKS1)
-    #[arg(long, value_enum)]
-    pub(crate) pbkdf: Option<PbkdfType>,
-    /// How long unlocking may take on this machine, in milliseconds
-    #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
-    pub(crate) iter_time: u32,
-    /// Most memory for Argon2, in KiB
-    #[arg(long, value_name = "KIB")]
-    pub(crate) pbkdf_memory: Option<u32>,
-    /// Most threads for Argon2
-    #[arg(long, value_name = "N")]
-    pub(crate) pbkdf_parallel: Option<u32>,
-    /// Use exactly this cost instead of measuring
-    #[arg(long, value_name = "N")]
-    pub(crate) pbkdf_force_iterations: Option<u32>,
+    #[command(flatten)]
+    pub(crate) pbkdf: PbkdfArgs,
     /// Put the key into this slot
     #[arg(long, short = 'S', value_name = "N", default_value_t = 0)]
     pub(crate) key_slot: u8,
@@ -169,9 +184,88 @@ pub(crate) struct FormatArgs {
     pub(crate) key: KeyArgs,
 }
 
+/// What a new volume is asked for, and one that was begun has.
+const BEGUN_EXCLUDES: [&str; 15] = [
+    "type",
+    "cipher",
+    "key_size",
+    "hash",
+    "sector_size",
+    "offset",
+    "label",
+    "subsystem",
+    "uuid",
+    "pbkdf",
+    "iter_time",
+    "pbkdf_memory",
+    "pbkdf_parallel",
+    "pbkdf_force_iterations",
+    "key_slot",
+];
+
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// Raw image: a file or block device, which is only read
+    #[arg(index = 1, conflicts_with_all = ["size", "header"])]
+    pub(crate) raw: PathBuf,
+    /// Go on with an import of RAW that was interrupted
+    #[arg(long, conflicts_with_all = BEGUN_EXCLUDES)]
+    pub(crate) resume: bool,
+    /// Do not read everything again to compare it
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct EncryptArgs {
+    /// Turn the data itself into ciphertext, instead of a copy (which `import` makes)
+    #[arg(long, required = true, conflicts_with_all = ["size", "header"])]
+    pub(crate) in_place: bool,
+    /// The last SIZE bytes of IMAGE hold no data, and make room for the header; without it a file is
+    /// made longer
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) reduce_device_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// File or block device with the volume, which is only read
+    pub(crate) image: PathBuf,
+    /// File to make, with holes for zeros; it gets its name once it is whole
+    pub(crate) raw: PathBuf,
+    /// Go on with an export of IMAGE that was interrupted
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Do not read everything again to compare it
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    /// LUKS version that is expected
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Take the header from FILE instead of IMAGE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// How often to ask for a passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    /// Replace RAW, and what is left of an export
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
 /// What a table says by itself, or has not.
-const TABLE_EXCLUDES: [&str; 14] = [
+const TABLE_EXCLUDES: [&str; 15] = [
     "name",
+    "persistent",
     "type",
     "header",
     "key_slot",
@@ -219,6 +313,9 @@ pub(crate) struct OpenArgs {
     /// Only check the passphrase
     #[arg(long)]
     pub(crate) test_passphrase: bool,
+    /// Store --allow-discards and the --perf flags in the header, and no others (LUKS2)
+    #[arg(long, conflicts_with_all = ["test_passphrase", "readonly"])]
+    pub(crate) persistent: bool,
     /// Run a table from FILE ("-": standard input) instead of a LUKS header: `open --table FILE NAME`
     #[arg(long, value_name = "FILE", conflicts_with_all = TABLE_EXCLUDES)]
     pub(crate) table: Option<PathBuf>,
@@ -271,6 +368,18 @@ pub(crate) struct NameArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ResizeArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// The size that is wanted, in 512-byte sectors (default: as large as the device allows)
+    #[arg(long, short = 'b', value_name = "SECTORS")]
+    pub(crate) size: Option<u64>,
+    /// The size that is wanted, in bytes; K, M, G and T stand for powers of 1024
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
+    pub(crate) device_size: Option<u64>,
 }
 
 #[derive(Args)]
@@ -337,6 +446,19 @@ impl HeaderOnlyArgs {
     pub(crate) fn header_path(&self) -> &Path {
         self.header.as_deref().unwrap_or(&self.image)
     }
+}
+
+/// What every command has that changes a header.
+#[derive(Args)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// LUKS version that is expected
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
 }
 
 #[derive(Args)]

@@ -23,6 +23,25 @@ pub(crate) fn parse(text: &str) -> Result<CipherSpec, CipherError> {
     }
 }
 
+/// A cipher that an option asks for in a header, which knows more short forms than dm-crypt, and no
+/// drivers: what this machine has may not be on the next.
+pub(crate) fn for_header(option: &str, text: &str) -> Result<CipherSpec, CliError> {
+    let text = match text {
+        "null" | "cipher_null" => "cipher_null-ecb",
+        other => other,
+    };
+    let cipher: CipherSpec = text
+        .parse()
+        .map_err(|error| CliError::usage(format!("{option}: {error}")))?;
+    match cipher.driver() {
+        None => Ok(cipher),
+        Some(driver) => Err(CliError::usage(format!(
+            "{option}: {driver} is a driver, which other machines may not have; write the cipher \
+             like capi:xts(aes)-plain64"
+        ))),
+    }
+}
+
 /// The size of a volume key in bytes. The null cipher, which has no use for it, takes any.
 pub(crate) fn key_bytes(cipher: &CipherSpec, bits: Option<u32>) -> Result<usize, CliError> {
     let Some(bits) = bits else {

@@ -5,9 +5,11 @@ use std::io;
 use std::process::ExitCode;
 
 use scrim_backend::BackendError;
-use scrim_luks::UnlockError;
 use scrim_luks::kdf::KdfError;
-use scrim_volume::{LuksError, OpenError, TableError};
+use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreError, UnlockError};
+use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
+
+use crate::cost::memory_refused;
 
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +60,7 @@ impl CliError {
         };
         Self::new(exit, format!("cannot {doing}: {error}"))
     }
-}
 
-impl CliError {
     /// The same error, with the place it is about before it.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         Self {
@@ -103,7 +103,10 @@ impl From<LuksError> for CliError {
             LuksError::Backend(error) => error.into(),
             // As cryptsetup: a device that is no LUKS device is a wrong parameter.
             LuksError::Header(_) => Self::usage(error.to_string()),
-            LuksError::NoKey { .. } => Self::new(Exit::NoKey, error.to_string()),
+            LuksError::NoKey { .. } | LuksError::Unlock(UnlockError::WrongVolumeKey) => {
+                Self::new(Exit::NoKey, error.to_string())
+            }
+            LuksError::Changed => Self::new(Exit::Busy, error.to_string()),
             LuksError::Unlock(UnlockError::UnusedKeyslot { .. }) => Self::usage(error.to_string()),
             LuksError::Unlock(UnlockError::Kdf {
                 source: KdfError::Memory { .. } | KdfError::MemoryRefused { .. },
@@ -111,6 +114,51 @@ impl From<LuksError> for CliError {
             }) => Self::new(Exit::OutOfMemory, error.to_string()),
             error => Self::new(Exit::WrongDevice, error.to_string()),
         }
+    }
+}
+
+impl From<InPlaceError> for CliError {
+    fn from(error: InPlaceError) -> Self {
+        match error {
+            InPlaceError::Luks(error) => error.into(),
+            InPlaceError::Open(error) => error.into(),
+            InPlaceError::Format(_) => Self::usage(error.to_string()),
+            _ => Self::new(Exit::WrongDevice, error.to_string()),
+        }
+    }
+}
+
+impl From<KeyslotError> for CliError {
+    fn from(error: KeyslotError) -> Self {
+        match error {
+            KeyslotError::Key(error) => LuksError::Unlock(error).into(),
+            error if memory_refused(&error) => Self::new(Exit::OutOfMemory, error.to_string()),
+            error => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<EditError> for CliError {
+    fn from(error: EditError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<ConvertError> for CliError {
+    fn from(error: ConvertError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<BackupError> for CliError {
+    fn from(error: BackupError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<RestoreError> for CliError {
+    fn from(error: RestoreError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

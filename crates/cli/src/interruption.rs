@@ -1,4 +1,4 @@
-//! Ending a measurement early, with what it has.
+//! Ending a measurement or a transfer early, with what it has.
 
 use std::process::{ExitCode, exit};
 use std::sync::Arc;

@@ -3,19 +3,26 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod backup_record;
 mod cipher;
 mod commands;
+mod confirm;
 mod control;
+mod cost;
 mod daemon;
 mod device;
 mod error;
+mod header_change;
 mod interruption;
+mod new_file;
+mod new_volume;
 mod progress;
 mod runtime;
 mod secret_input;
 mod self_tests;
 mod service;
 mod signature;
+mod transfer;
 mod unlock;
 
 use std::io::Write;
@@ -58,14 +65,30 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
         Command::Open(args) => commands::open::run(&args),
+        Command::Import(args) => return commands::import::run(&args),
+        Command::Export(args) => return commands::export::run(&args),
+        Command::Encrypt(args) => return commands::encrypt::run(&args),
         Command::Close(args) => commands::close::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Resize(args) => commands::resize::run(&args),
         Command::Table(args) => commands::table::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),
         Command::IsLuks(args) => return commands::is_luks::run(&args),
         Command::LuksUuid(args) => commands::luks_uuid::run(&args),
+        Command::AddKey(args) => commands::add_key::run(&args),
+        Command::ChangeKey(args) => commands::change_key::run(&args),
+        Command::ConvertKey(args) => commands::change_key::convert(&args),
+        Command::RemoveKey(args) => commands::remove_key::run(&args),
+        Command::KillSlot(args) => commands::remove_key::kill_slot(&args),
+        Command::Erase(args) => commands::remove_key::erase(&args),
+        Command::HeaderBackup(args) => commands::header_backup::run(&args),
+        Command::HeaderRestore(args) => commands::header_restore::run(&args),
+        Command::Repair(args) => commands::repair::run(&args),
+        Command::Config(args) => commands::config::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        Command::Token(args) => commands::token::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)

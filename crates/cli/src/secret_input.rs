@@ -9,7 +9,6 @@ use std::path::Path;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use scrim_sys::memory::SecretBytes;
 
-use crate::args::KeyArgs;
 use crate::error::{CliError, Exit};
 
 /// Longest passphrase that is typed or read as a line, in bytes: cryptsetup's limit.
@@ -55,9 +54,40 @@ impl Passphrase {
     }
 }
 
+/// Where a passphrase is to come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeySource<'a> {
+    /// A key file; "-" is all of standard input. `None` is a question at the terminal, or the next
+    /// line of standard input.
+    pub(crate) file: Option<&'a Path>,
+    /// Bytes to skip of the key file.
+    pub(crate) offset: u64,
+    /// Bytes to take of the key file; `None` is all.
+    pub(crate) size: Option<usize>,
+    /// How the options begin that say so, for messages.
+    pub(crate) options: &'static str,
+}
+
+impl KeySource<'_> {
+    /// Whether it is all of standard input, so that nothing else can be.
+    pub(crate) fn is_standard_input(&self) -> bool {
+        self.file == Some(Path::new("-"))
+    }
+}
+
+/// Refuses two keys that would both be all of standard input.
+pub(crate) fn check_apart(one: &KeySource<'_>, other: &KeySource<'_>) -> Result<(), CliError> {
+    if one.is_standard_input() && other.is_standard_input() {
+        return Err(CliError::usage(
+            "two keys cannot both be all of standard input: name a file for one of them",
+        ));
+    }
+    Ok(())
+}
+
 /// Asks for a new passphrase; at a terminal twice.
-pub(crate) fn new_passphrase(key: &KeyArgs, what: &str) -> Result<Passphrase, CliError> {
-    let passphrase = existing_passphrase(key, &format!("Enter passphrase for {what}: "))?;
+pub(crate) fn new_passphrase(key: &KeySource<'_>, question: &str) -> Result<Passphrase, CliError> {
+    let passphrase = existing_passphrase(key, question)?;
     if passphrase.source == Source::Terminal {
         let again = prompt("Verify passphrase: ")?;
         if again.expose() != passphrase.secret.expose() {
@@ -77,9 +107,12 @@ pub(crate) fn new_passphrase(key: &KeyArgs, what: &str) -> Result<Passphrase, Cl
 }
 
 /// Reads the passphrase of an existing volume.
-pub(crate) fn existing_passphrase(key: &KeyArgs, question: &str) -> Result<Passphrase, CliError> {
-    match key.file() {
-        Some(path) if path == Path::new("-") => Ok(Passphrase {
+pub(crate) fn existing_passphrase(
+    key: &KeySource<'_>,
+    question: &str,
+) -> Result<Passphrase, CliError> {
+    match key.file {
+        Some(_) if key.is_standard_input() => Ok(Passphrase {
             secret: read_key(standard_input()?, key, "standard input")?,
             source: Source::KeyFile,
         }),
@@ -108,51 +141,73 @@ pub(crate) fn standard_input() -> Result<File, CliError> {
         .map_err(|error| CliError::io("read standard input", &error))
 }
 
-fn read_key_file(path: &Path, key: &KeyArgs) -> Result<SecretBytes, CliError> {
-    let mut file = File::open(path).map_err(|error| {
+/// Reads a key file of exactly `len` bytes, such as a volume key.
+pub(crate) fn exact_key(path: &Path, len: usize, options: &str) -> Result<SecretBytes, CliError> {
+    let mut file = open_key_file(path)?;
+    // One byte more, so that a longer one is refused and not cut.
+    let key = read_up_to(&mut file, len.saturating_add(1))
+        .map_err(|error| CliError::io(format_args!("read key from {}", path.display()), &error))?;
+    if key.len() != len {
+        let path = path.display();
+        let bits = len.saturating_mul(8);
+        return Err(CliError::usage(format!(
+            "{path} does not have the {bits} bits that the key should have; name its file, or its \
+             size with {options}"
+        )));
+    }
+    Ok(key)
+}
+
+fn open_key_file(path: &Path) -> Result<File, CliError> {
+    File::open(path).map_err(|error| {
         CliError::usage(format!("cannot open key file {}: {error}", path.display()))
-    })?;
+    })
+}
+
+fn read_key_file(path: &Path, key: &KeySource<'_>) -> Result<SecretBytes, CliError> {
+    let mut file = open_key_file(path)?;
     let place = path.display().to_string();
     // A large regular file is not read up to the offset.
     let size = file.metadata().map_or(0, |found| found.len());
-    let can_skip = (1..=size).contains(&key.keyfile_offset);
-    if can_skip && file.seek(SeekFrom::Start(key.keyfile_offset)).is_ok() {
-        let rest = KeyArgs {
-            keyfile_offset: 0,
-            ..key.clone()
-        };
-        return read_key(file, &rest, &place);
+    let can_skip = (1..=size).contains(&key.offset);
+    if can_skip && file.seek(SeekFrom::Start(key.offset)).is_ok() {
+        return read_key(file, &KeySource { offset: 0, ..*key }, &place);
     }
     read_key(file, key, &place)
 }
 
 /// Reads a key: what is left after the offset, up to the size.
-fn read_key(mut from: impl Read, key: &KeyArgs, place: &str) -> Result<SecretBytes, CliError> {
+fn read_key(
+    mut from: impl Read,
+    key: &KeySource<'_>,
+    place: &str,
+) -> Result<SecretBytes, CliError> {
+    let options = key.options;
     let fail = |error| CliError::io(format_args!("read key from {place}"), &error);
-    let skipped = io::copy(&mut from.by_ref().take(key.keyfile_offset), &mut io::sink());
-    if skipped.map_err(fail)? < key.keyfile_offset {
+    let skipped = io::copy(&mut from.by_ref().take(key.offset), &mut io::sink());
+    if skipped.map_err(fail)? < key.offset {
         return Err(CliError::usage(format!(
-            "{place} ends before --keyfile-offset {}; give a smaller one",
-            key.keyfile_offset
+            "{place} ends before --{options}-offset {}; give a smaller one",
+            key.offset
         )));
     }
-    let wanted = key.keyfile_size.unwrap_or(KEY_FILE_MAX);
+    let wanted = key.size.unwrap_or(KEY_FILE_MAX);
     if wanted > KEY_FILE_MAX {
         return Err(CliError::usage(format!(
-            "--keyfile-size {wanted} is more than the largest key, {KEY_FILE_MAX} bytes"
+            "--{options}-size {wanted} is more than the largest key, {KEY_FILE_MAX} bytes"
         )));
     }
     let secret = read_up_to(&mut from, wanted).map_err(fail)?;
-    if key.keyfile_size.is_some_and(|size| secret.len() < size) {
+    if key.size.is_some_and(|size| secret.len() < size) {
         return Err(CliError::usage(format!(
-            "{place} has only {} of the {wanted} bytes that --keyfile-size asks for",
+            "{place} has only {} of the {wanted} bytes that --{options}-size asks for",
             secret.len()
         )));
     }
-    if key.keyfile_size.is_none() && from.read(&mut [0]).map_err(fail)? > 0 {
+    if key.size.is_none() && from.read(&mut [0]).map_err(fail)? > 0 {
         return Err(CliError::usage(format!(
-            "{place} has more than the largest key, {KEY_FILE_MAX} bytes; say with --keyfile-size \
-             how much of it is the key"
+            "{place} has more than the largest key, {KEY_FILE_MAX} bytes; say with \
+             --{options}-size how much of it is the key"
         )));
     }
     Ok(secret)
@@ -264,19 +319,6 @@ fn last_letter(line: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Asks for an uppercase YES at the terminal.
-pub(crate) fn confirmed_in_capitals(question: &str) -> io::Result<bool> {
-    let mut error = io::stderr().lock();
-    write!(
-        error,
-        "{question}\nAre you sure? (Type 'yes' in capital letters): "
-    )?;
-    error.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(answer.trim_end() == "YES")
-}
-
 /// A terminal that shows nothing of what is typed, until this is dropped. Keys come one by one and
 /// Ctrl-C is one of them, so that it does not leave the terminal silent.
 struct Silence<'a> {
@@ -305,15 +347,16 @@ impl Drop for Silence<'_> {
 mod tests {
     use super::*;
 
-    fn key(offset: u64, size: Option<usize>) -> KeyArgs {
-        KeyArgs {
-            keyfile_offset: offset,
-            keyfile_size: size,
-            ..KeyArgs::default()
+    fn key(offset: u64, size: Option<usize>) -> KeySource<'static> {
+        KeySource {
+            file: None,
+            offset,
+            size,
+            options: "keyfile",
         }
     }
 
-    fn read(bytes: &[u8], key: &KeyArgs) -> Result<Vec<u8>, String> {
+    fn read(bytes: &[u8], key: &KeySource<'_>) -> Result<Vec<u8>, String> {
         read_key(bytes, key, "key")
             .map(|secret| secret.expose().to_vec())
             .map_err(|error| error.to_string())

@@ -1,13 +1,17 @@
-//! What `open` and `test-passphrase` share: read the header, say what is amiss, ask, unlock.
+//! What the commands share that want a passphrase: read the header, say what is amiss, ask, unlock.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_luks::Header;
+use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
-use crate::args::{HeaderOnlyArgs, KeyArgs, LuksType};
+use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::commands::note;
 use crate::error::{CliError, Exit};
-use crate::secret_input::{Source, existing_passphrase};
+use crate::secret_input::{KeySource, Source, existing_passphrase};
 
 /// Reads the header of an image, or of the file that holds it detached; prints what is amiss.
 pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(FileBackend, LuksDevice), CliError> {
@@ -37,49 +41,76 @@ pub(crate) fn is_of_type(header: &Header, wanted: LuksType) -> bool {
 }
 
 /// Refuses a header of another version than was asked for.
-pub(crate) fn check_type(
-    luks: &LuksDevice,
-    wanted: LuksType,
-    header: &FileBackend,
-) -> Result<(), CliError> {
-    if is_of_type(luks.header(), wanted) {
+pub(crate) fn check_type(header: &Header, wanted: LuksType, path: &Path) -> Result<(), CliError> {
+    if is_of_type(header, wanted) {
         return Ok(());
     }
     Err(CliError::usage(format!(
         "{} has a LUKS{} header, not the type that --type asks for",
-        header.path().display(),
-        luks.header().version()
+        path.display(),
+        header.version()
     )))
 }
 
-/// Asks for the passphrase as often as is allowed, and unlocks.
+/// How the passphrase of a key slot is asked for.
+pub(crate) struct Asking<'a> {
+    pub(crate) question: &'a str,
+    pub(crate) key: KeySource<'a>,
+    /// How often at a terminal.
+    pub(crate) tries: u32,
+}
+
+/// Unlocks the given key slot, or the first that opens, for the volume key.
 pub(crate) fn unlock(
     luks: &LuksDevice,
     backend: &dyn Backend,
     image: &str,
     slot: Option<u8>,
-    key: &KeyArgs,
-    tries: u32,
-) -> Result<Unlocked, CliError> {
+    asking: &Asking<'_>,
+) -> Result<(Unlocked, SecretBytes), CliError> {
     // What no passphrase can open is said before one is asked for.
-    luks.header()
+    let within = |error: LuksError| CliError::from(error).within(image);
+    let header = luks.header();
+    header
         .keyslots_to_try(slot)
-        .map_err(LuksError::from)?;
-    luks.header().data_segment().map_err(LuksError::from)?;
-    let mut left = tries.max(1);
-    loop {
-        let passphrase = existing_passphrase(key, &format!("Enter passphrase for {image}: "))?;
-        left -= 1;
-        match luks.unlock(backend, slot, &passphrase.secret) {
-            Ok(unlocked) => return Ok(unlocked),
-            Err(error @ LuksError::NoKey { .. }) => {
-                let message = format!("{image}: {error}; {}", passphrase.hint());
-                if passphrase.source != Source::Terminal || left == 0 {
-                    return Err(CliError::new(Exit::NoKey, message));
+        .map_err(|error| within(error.into()))?;
+    header
+        .data_segment()
+        .map_err(|error| within(error.into()))?;
+    asking.until_it_fits(image, |passphrase| luks.unlock(backend, slot, passphrase))
+}
+
+impl Asking<'_> {
+    /// The passphrase that standard input has, if it has one; nobody at a terminal is asked.
+    pub(crate) fn unasked(&self) -> Result<Option<SecretBytes>, CliError> {
+        if io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let passphrase = existing_passphrase(&self.key, self.question)?.secret;
+        Ok((!passphrase.is_empty()).then_some(passphrase))
+    }
+
+    /// Asks for the passphrase as often as is allowed, until `attempt` takes it.
+    pub(crate) fn until_it_fits<T>(
+        &self,
+        image: &str,
+        mut attempt: impl FnMut(&SecretBytes) -> Result<T, LuksError>,
+    ) -> Result<(T, SecretBytes), CliError> {
+        let mut left = self.tries.max(1);
+        loop {
+            let passphrase = existing_passphrase(&self.key, self.question)?;
+            left -= 1;
+            match attempt(&passphrase.secret) {
+                Ok(unlocked) => return Ok((unlocked, passphrase.secret)),
+                Err(error @ LuksError::NoKey { .. }) => {
+                    let message = format!("{image}: {error}; {}", passphrase.hint());
+                    if passphrase.source != Source::Terminal || left == 0 {
+                        return Err(CliError::new(Exit::NoKey, message));
+                    }
+                    note(format_args!("scrim: {message}"));
                 }
-                note(format_args!("scrim: {message}"));
+                Err(error) => return Err(CliError::from(error).within(image)),
             }
-            Err(error) => return Err(CliError::from(error).within(image)),
         }
     }
 }

@@ -8,15 +8,18 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{self, IoSliceMut, Write};
-use std::time::Instant;
+use std::time::Duration;
 
-use scrim_bench::{Better, Machine, ROUNDS, SeriesId, Study, turns};
+use scrim_bench::{Better, Machine, Pinned, ROUNDS, SeriesId, Stopwatch, Study, turns};
 use scrim_crypt::{CipherSpec, Gathered, Geometry, IvSector, SectorCipher, SectorSize};
 
 /// Length of a request, in bytes.
 const REQUEST: usize = 64 << 10;
-/// Requests in a sample.
-const REPEATS: u32 = 200;
+/// How long a sample takes.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// The number of its first sector.
+const FIRST: IvSector = IvSector(7);
 
 /// How a request is cut: a first piece, and then pieces of one length, all in bytes.
 const LAYOUTS: [(&str, usize, usize); 4] = [
@@ -28,6 +31,11 @@ const LAYOUTS: [(&str, usize, usize); 4] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut study = Study::new(Machine::describe(&[]), ROUNDS);
+    let pinned = Pinned::here();
+    if pinned.is_err() {
+        study.warn(Pinned::MISSING);
+    }
+    let mut stopwatch = Stopwatch::new(SLICE);
     let mut counts = Vec::new();
     for size in [SectorSize::S512, SectorSize::S4096] {
         for spec in ["aes-xts-plain64", "aes-cbc-essiv:sha256"] {
@@ -36,10 +44,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             let key = &key[..*spec.key_sizes().last().ok_or("a cipher without keys")?];
             let cipher = SectorCipher::new(&spec, key, Geometry::new(size))?;
             for layout in LAYOUTS {
-                let gathered = compare(&mut study, &cipher, layout);
+                let gathered = compare(&mut study, &mut stopwatch, &cipher, layout);
                 counts.push((name(&cipher, layout.0), gathered));
             }
         }
+    }
+    for warning in stopwatch.warnings() {
+        study.warn(warning);
     }
     let report = study.finish();
     let mut out = io::stdout().lock();
@@ -70,6 +81,7 @@ fn name(cipher: &SectorCipher, layout: &str) -> String {
 /// Measures one layout; tells what was gathered in one request.
 fn compare(
     study: &mut Study,
+    stopwatch: &mut Stopwatch,
     cipher: &SectorCipher,
     (layout, first, each): (&str, usize, usize),
 ) -> Gathered {
@@ -81,34 +93,69 @@ fn compare(
     };
     let ways: [SeriesId; 3] = ["vectored", "contiguous", "flattened"].map(&mut series);
 
-    let mut whole = vec![0; REQUEST];
-    let mut flat = vec![0; REQUEST];
-    let mut separate = pieces(first, each);
-    let mut gathered = Gathered::default();
+    let mut requests = Requests {
+        cipher,
+        separate: pieces(first, each),
+        whole: vec![0; REQUEST],
+        flat: vec![0; REQUEST],
+        gathered: Gathered::default(),
+    };
+    let counts = [0, 1, 2].map(|way| stopwatch.turns(|turns| requests.go(way, turns)));
     for turn in turns(study.rounds(), 1, ways.len()) {
-        let start = Instant::now();
-        for _ in 0..REPEATS {
-            match turn.contender {
-                0 => {
-                    let mut list: Vec<_> = separate
-                        .iter_mut()
-                        .map(|piece| IoSliceMut::new(piece))
-                        .collect();
-                    gathered = cipher.encrypt_vectored_in_place(IvSector(7), &mut list);
-                }
-                1 => cipher.encrypt_in_place(IvSector(7), &mut whole),
-                _ => flatten(cipher, &mut separate, &mut flat),
-            }
-            black_box((&whole, &separate));
-        }
-        let bytes = f64::from(REPEATS) * REQUEST as f64;
-        let rate = bytes / start.elapsed().as_secs_f64() / 1e6;
-        study.record(ways[turn.contender], rate);
+        let way = turn.contender;
+        let slice = stopwatch.time(counts[way], |turns| requests.go(way, turns));
+        study.record(ways[way], slice.rate(REQUEST as f64));
     }
     let [vectored, contiguous, flattened] = ways;
     study.ratio(&format!("{name}_of_contiguous"), vectored, contiguous, None);
     study.ratio(&format!("{name}_vs_flattened"), vectored, flattened, None);
-    gathered
+    requests.gathered
+}
+
+/// A request in each way.
+struct Requests<'a> {
+    cipher: &'a SectorCipher,
+    separate: Vec<Vec<u8>>,
+    whole: Vec<u8>,
+    flat: Vec<u8>,
+    /// What was gathered in the last one.
+    gathered: Gathered,
+}
+
+impl Requests<'_> {
+    /// So many requests, by the index of the way.
+    fn go(&mut self, way: usize, turns: u64) {
+        for _ in 0..turns {
+            match way {
+                0 => self.vectored(),
+                1 => self.cipher.encrypt_in_place(FIRST, &mut self.whole),
+                _ => self.flattened(),
+            }
+            black_box((&self.whole, &self.separate));
+        }
+    }
+
+    fn vectored(&mut self) {
+        let pieces = self.separate.iter_mut();
+        let mut list: Vec<_> = pieces.map(|piece| IoSliceMut::new(piece)).collect();
+        self.gathered = self.cipher.encrypt_vectored_in_place(FIRST, &mut list);
+    }
+
+    fn flattened(&mut self) {
+        let mut rest = &mut self.flat[..];
+        for piece in &self.separate {
+            let (part, others) = rest.split_at_mut(piece.len());
+            part.copy_from_slice(piece);
+            rest = others;
+        }
+        self.cipher.encrypt_in_place(FIRST, &mut self.flat);
+        let mut rest = &self.flat[..];
+        for piece in &mut self.separate {
+            let (part, others) = rest.split_at(piece.len());
+            piece.copy_from_slice(part);
+            rest = others;
+        }
+    }
 }
 
 /// A request in buffers of its own.
@@ -121,20 +168,4 @@ fn pieces(first: usize, each: usize) -> Vec<Vec<u8>> {
         left -= len;
     }
     pieces
-}
-
-fn flatten(cipher: &SectorCipher, pieces: &mut [Vec<u8>], flat: &mut [u8]) {
-    let mut rest = &mut *flat;
-    for piece in &*pieces {
-        let (part, others) = rest.split_at_mut(piece.len());
-        part.copy_from_slice(piece);
-        rest = others;
-    }
-    cipher.encrypt_in_place(IvSector(7), flat);
-    let mut rest = &*flat;
-    for piece in pieces {
-        let (part, others) = rest.split_at(piece.len());
-        piece.copy_from_slice(part);
-        rest = others;
-    }
 }

@@ -230,12 +230,12 @@ impl SectorCipher {
 
     #[inline]
     fn ivs(&self, first: IvSector) -> Ivs<'_> {
-        let ivs = self.ivs.starting_at(first);
-        match &self.essiv {
-            Some(ecb) => ivs.sealed(Seal::Essiv(&**ecb)),
-            None if self.spec.iv == IvMode::Eboiv => ivs.sealed(Seal::Eboiv(&*self.kernel)),
-            None => ivs,
-        }
+        let seal = match &self.essiv {
+            Some(ecb) => Some(Seal::Essiv(&**ecb)),
+            None if self.spec.iv == IvMode::Eboiv => Some(Seal::Eboiv(&*self.kernel)),
+            None => None,
+        };
+        self.ivs.starting_at(first, seal)
     }
 
     fn unit(&self) -> usize {

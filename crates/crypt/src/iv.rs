@@ -90,28 +90,15 @@ impl Ivs<'static> {
 }
 
 impl<'a> Ivs<'a> {
-    /// Those of a run that starts at `first`.
+    /// Those of a run that starts at `first`, encrypted if there is a `seal`.
     #[inline]
-    pub(crate) fn starting_at(&self, first: IvSector) -> Self {
-        Self {
+    pub(crate) fn starting_at<'b>(&self, first: IvSector, seal: Option<Seal<'b>>) -> Ivs<'b> {
+        Ivs {
             next: first.0,
-            ..self.clone()
+            rule: self.rule,
+            step: self.step,
+            seal,
         }
-    }
-
-    /// The same IVs, encrypted.
-    #[inline]
-    pub(crate) fn sealed(self, seal: Seal<'a>) -> Self {
-        Self {
-            seal: Some(seal),
-            ..self
-        }
-    }
-
-    /// What tells the next IV from the others of the same cipher.
-    #[inline]
-    pub(crate) fn position(&self) -> u64 {
-        self.next
     }
 
     /// The same IVs, where they are nothing but numbers.
@@ -138,8 +125,27 @@ impl<'a> Ivs<'a> {
 
     #[inline]
     fn fill_open(&mut self, ivs: &mut [Block]) {
-        for iv in ivs {
-            *iv = self.rule.iv(self.next);
+        // A loop for each rule, as they would not be made of one.
+        match self.rule {
+            Rule::Constant(iv) => self.fill_by(ivs, |_| iv),
+            Rule::Little(bits) => self.fill_by(ivs, |number| little(number & bits)),
+            Rule::Plain64be => self.fill_by(ivs, big),
+            Rule::Benbi(shift) => {
+                self.fill_by(ivs, |number| big((number << shift).wrapping_add(1)));
+            }
+            Rule::ByteOffset(unit) => {
+                self.fill_by(ivs, |number| little(number.wrapping_mul(unit)));
+            }
+            Rule::Counter(first) => self.fill_by(ivs, |number| {
+                first.wrapping_add(u128::from(number)).to_be_bytes()
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_by(&mut self, ivs: &mut [Block], iv: impl Fn(u64) -> Block) {
+        for place in ivs {
+            *place = iv(self.next);
             self.next = self.next.wrapping_add(self.step);
         }
     }
@@ -177,7 +183,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// As [`Ivs::position`].
+    /// What tells the next IV from the others of the same cipher.
     #[inline]
     pub(crate) fn position(self) -> u64 {
         self.next
@@ -208,65 +214,149 @@ impl Numbers {
     }
 }
 
-impl Rule {
+#[inline]
+fn little(number: u64) -> Block {
+    u128::from(number).to_le_bytes()
+}
+
+#[inline]
+fn big(number: u64) -> Block {
+    u128::from(number).to_be_bytes()
+}
+
+/// The IVs of a run, `N` at a time and made ahead.
+///
+/// A load of more bytes than were stored at once, just before, waits until all that was before it has
+/// ended. Kernels load several IVs at once, the one of ESSIV too, which encrypts others. So with each
+/// batch that is given out the one after it is made, of what was written a batch earlier still.
+pub(crate) struct Batches<'i, 'a, const N: usize> {
+    ivs: &'i mut Ivs<'a>,
+    /// How many are in no batch yet.
+    left: usize,
+    begun: bool,
+    /// The next ones that ESSIV is to encrypt.
+    open: [Block; N],
+    /// The batch that was given out last, and the one after it.
+    batches: [[Block; N]; 2],
+    /// Which of them was the last.
+    last: usize,
+}
+
+impl<'i, 'a, const N: usize> Batches<'i, 'a, N> {
     #[inline]
-    fn iv(self, number: u64) -> Block {
-        match self {
-            Self::Constant(iv) => iv,
-            Self::Little(bits) => u128::from(number & bits).to_le_bytes(),
-            Self::Plain64be => u128::from(number).to_be_bytes(),
-            Self::Benbi(shift) => {
-                let blocks = (number << shift).wrapping_add(1);
-                u128::from(blocks).to_be_bytes()
-            }
-            Self::ByteOffset(unit) => u128::from(number.wrapping_mul(unit)).to_le_bytes(),
-            Self::Counter(first) => first.wrapping_add(u128::from(number)).to_be_bytes(),
+    pub(crate) fn new(ivs: &'i mut Ivs<'a>, units: usize) -> Self {
+        Self {
+            ivs,
+            left: units,
+            begun: false,
+            open: [[0; 16]; N],
+            batches: [[[0; 16]; N]; 2],
+            last: 1,
+        }
+    }
+
+    /// The next batch. What is missing in the last one is the IV of the last data unit again.
+    #[inline]
+    pub(crate) fn next(&mut self) -> &[Block; N] {
+        self.last ^= 1;
+        if self.left > 0 {
+            self.go_on();
+        }
+        self.last()
+    }
+
+    /// The batch that [`next`](Self::next) has returned last.
+    #[inline]
+    fn last(&self) -> &[Block; N] {
+        &self.batches[self.last % 2]
+    }
+
+    /// Makes the batch after the last one. Out of the way of the kernel's loop.
+    #[inline(never)]
+    fn go_on(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.open();
+            self.make(self.last);
+        }
+        if self.left > 0 {
+            self.make(self.last ^ 1);
+        }
+    }
+
+    fn make(&mut self, number: usize) {
+        let count = self.left.min(N);
+        let (batch, missing) = self.batches[number % 2].split_at_mut(count);
+        self.left -= count;
+        if let Some(Seal::Essiv(cipher)) = self.ivs.seal {
+            let open = self.open[..count].as_flattened();
+            let run = Run::copy(16, open, batch.as_flattened_mut());
+            cipher.encrypt(Ivs::constant([0; 16]), run);
+        } else {
+            self.ivs.fill(batch);
+        }
+        if let Some(last) = batch.last() {
+            missing.fill(*last);
+        }
+        self.open();
+    }
+
+    fn open(&mut self) {
+        if let Some(Seal::Essiv(_)) = self.ivs.seal {
+            let count = self.left.min(N);
+            self.ivs.fill_open(&mut self.open[..count]);
         }
     }
 }
 
-/// The IVs of a run one by one, made in batches: those that are encrypted cost less so.
-pub(crate) struct OneByOne<'a> {
-    ivs: Ivs<'a>,
-    /// How many are not yet made.
-    left: usize,
-    batch: [Block; BATCH],
-    /// How many of `batch` were given out.
-    taken: usize,
+/// The IVs of a run one by one, as numbers whose first byte is the lowest: where they are to go is a
+/// register.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, on the stack"
+)]
+pub(crate) enum OneByOne<'i, 'a> {
+    Numbers(Numbers),
+    Others {
+        batches: Batches<'i, 'a, BATCH>,
+        /// How many of the last batch were given out.
+        taken: usize,
+    },
 }
 
 const BATCH: usize = 8;
 
-impl<'a> OneByOne<'a> {
+impl<'i, 'a> OneByOne<'i, 'a> {
     #[inline]
-    pub(crate) fn new(ivs: Ivs<'a>, units: usize) -> Self {
-        Self {
-            ivs,
-            left: units,
-            batch: [[0; 16]; BATCH],
-            taken: BATCH,
+    pub(crate) fn new(ivs: &'i mut Ivs<'a>, units: usize) -> Self {
+        match ivs.numbers() {
+            Some(numbers) => Self::Numbers(numbers),
+            None => Self::Others {
+                batches: Batches::new(ivs, units),
+                taken: BATCH,
+            },
         }
     }
 
     /// The IV of the next data unit; after the last one, a value of no use.
     #[inline]
-    pub(crate) fn next(&mut self) -> Block {
-        if self.taken == BATCH {
-            self.make();
+    pub(crate) fn next(&mut self) -> u128 {
+        match self {
+            Self::Numbers(numbers) => {
+                let [low] = numbers.next();
+                u128::from(low)
+            }
+            Self::Others { batches, taken } => {
+                if *taken == BATCH {
+                    batches.next();
+                    *taken = 0;
+                }
+                // The remainder is the number itself, and spares the check.
+                let iv = batches.last()[*taken % BATCH];
+                *taken += 1;
+                u128::from_le_bytes(iv)
+            }
         }
-        // The remainder is the number itself, and spares the check.
-        let iv = self.batch[self.taken % BATCH];
-        self.taken += 1;
-        iv
-    }
-
-    /// Out of the way of the kernel's loop.
-    #[inline(never)]
-    fn make(&mut self) {
-        let count = self.left.min(BATCH);
-        self.left -= count;
-        self.ivs.fill(&mut self.batch[..count]);
-        self.taken = 0;
     }
 }
 
@@ -357,7 +447,7 @@ mod tests {
             ivs.fill(&mut out);
             let next: [u64; 3] = numbers.next();
             assert_eq!(out, next.map(|low| u128::from(low).to_le_bytes()));
-            assert_eq!(numbers.position(), ivs.position());
+            assert_eq!(numbers.position(), ivs.next);
         }
         let geometry = Geometry::new(SectorSize::S512);
         for mode in [
@@ -385,12 +475,25 @@ mod tests {
     #[test]
     fn one_by_one_they_are_the_same() {
         let geometry = Geometry::new(SectorSize::S512);
-        for units in [1, 7, 8, 9, 17] {
-            let ivs = || Ivs::new(IvMode::Plain64, IvSector(3), geometry);
-            let mut together = vec![[0; 16]; units];
-            ivs().fill(&mut together);
-            let mut single = OneByOne::new(ivs(), units);
-            assert!(together.iter().all(|iv| *iv == single.next()));
+        for mode in [IvMode::Plain64, IvMode::Plain64be] {
+            for units in [1, 7, 8, 9, 16, 17, 25] {
+                let ivs = || Ivs::new(mode, IvSector(3), geometry);
+                let mut together = vec![[0; 16]; units];
+                ivs().fill(&mut together);
+                let mut ivs = ivs();
+                let mut single = OneByOne::new(&mut ivs, units);
+                let mut next = || single.next().to_le_bytes();
+                assert!(together.iter().all(|iv| *iv == next()));
+            }
         }
+    }
+
+    #[test]
+    fn a_batch_that_is_not_full_repeats_its_last_iv() {
+        let geometry = Geometry::new(SectorSize::S512);
+        let mut ivs = Ivs::new(IvMode::Plain64, IvSector(3), geometry);
+        let mut batches = Batches::<4>::new(&mut ivs, 6);
+        assert_eq!(batches.next().map(|iv| iv[0]), [3, 4, 5, 6]);
+        assert_eq!(batches.next().map(|iv| iv[0]), [7, 8, 8, 8]);
     }
 }

@@ -92,13 +92,19 @@ fn units(unit: usize, source: usize, destination: usize) -> usize {
         unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),
         "a data unit of {unit} bytes"
     );
+    // Sectors are powers of two, and a call of one is short beside a division.
+    let (units, rest) = if unit.is_power_of_two() {
+        (source >> unit.trailing_zeros(), source & (unit - 1))
+    } else {
+        (source / unit, source % unit)
+    };
     assert!(
-        source.is_multiple_of(unit),
+        rest == 0,
         "a run of {source} bytes is not whole sectors of {unit}"
     );
     assert!(
         source == destination,
         "a source of {source} bytes for a destination of {destination}"
     );
-    source / unit
+    units
 }

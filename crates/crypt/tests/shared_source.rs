@@ -1,8 +1,7 @@
 //! A source that others change is read once: after each single instruction of the kernels, the
 //! whole source changes.
 //!
-//! The CPU's trap flag stops this process after every instruction, and the handler fills the source
-//! with a value that tells which instruction it was. A kernel that read a byte twice, or a part of a
+//! The handler fills the source with a value that tells which instruction it was. A kernel that read a byte twice, or a part of a
 //! word now and the other part later, would make ciphertext of what never was in memory.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -10,10 +9,10 @@
 
 mod common;
 
-use std::arch::asm;
 use std::cell::Cell;
 use std::ptr;
 
+use common::steps::after_each_instruction;
 use common::{cipher, drivers, key_sizes, sector_size};
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
 
@@ -136,16 +135,8 @@ impl Changing {
 
     fn change_while(&self, act: impl FnOnce()) {
         SOURCE.set((self.start.cast(), self.len / 8));
-        // SAFETY: the handler only touches this thread's cells and the source. Setting the trap flag
-        // has no other effect than to call it, and it is set for no longer than `act`.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = change as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            assert_eq!(libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()), 0);
-            asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
-            act();
-            asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
-        }
+        // SAFETY: the handler only touches this thread's cells and the source.
+        unsafe { after_each_instruction(change, act) };
     }
 }
 

@@ -7,6 +7,7 @@ use scrim_crypt::CipherError;
 
 use crate::luks1;
 use crate::luks2::JsonFault;
+use crate::underway;
 
 /// Why no header could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,6 +200,10 @@ pub enum Unsupported {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Requirement(name) if name == underway::REQUIREMENT => f.write_str(
+                "its encryption in place is not finished: go on with scrim encrypt --in-place, then \
+                 open it",
+            ),
             Self::Requirement(name) if name.contains("reencrypt") => write!(
                 f,
                 "the volume is being reencrypted (requirement {name}): finish that with \

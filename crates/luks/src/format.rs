@@ -1,15 +1,15 @@
-//! Making headers and key slots: what both versions share.
+//! Making headers: what both versions share.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::error::Unsupported;
 use crate::header::Header;
-use crate::kdf::{Hash, Kdf, KdfError};
+use crate::kdf::KdfError;
+use crate::keys::KeyslotError;
 use crate::luks2::JsonFault;
 use crate::plan::Plan;
 use crate::random::RandomError;
-use crate::unlock::UnlockError;
 
 /// A new header, and how to write it.
 #[derive(Debug)]
@@ -19,17 +19,6 @@ pub struct Formatted {
     pub header: Header,
     /// What writes it.
     pub plan: Plan,
-}
-
-/// How the passphrase of a new key slot protects it.
-#[derive(Debug)]
-pub struct NewKeyslot {
-    /// Its number; `None` is the first free one.
-    pub slot: Option<u8>,
-    /// The key derivation. LUKS1 has only PBKDF2, with the hash of its header.
-    pub kdf: Kdf,
-    /// The hash of the anti-forensic splitter. LUKS1 has only the hash of its header.
-    pub af_hash: Hash,
 }
 
 /// Why a header cannot be made.
@@ -151,111 +140,6 @@ impl Error for FormatError {
     }
 }
 
-/// Why a key slot cannot be added.
-#[derive(Debug)]
-pub enum KeyslotError {
-    /// There is no slot of this number.
-    NoSuchSlot {
-        /// The slot.
-        slot: u8,
-        /// How many there are.
-        count: u8,
-    },
-    /// The slot is in use.
-    InUse {
-        /// The slot.
-        slot: u8,
-    },
-    /// Every slot is in use.
-    NoFreeSlot,
-    /// The key slots area has no gap that is large enough.
-    NoRoom {
-        /// Bytes that the key slot takes.
-        need: u64,
-    },
-    /// LUKS1 has no Argon2.
-    KdfLuks1,
-    /// LUKS1 has one hash for the whole header.
-    HashLuks1 {
-        /// That hash.
-        hash: String,
-    },
-    /// The key is not the volume key, or the header asks for something unsupported.
-    Key(UnlockError),
-    /// The key could not be sealed.
-    Seal(SealError),
-    /// The changed header cannot be written.
-    Write(WriteError),
-}
-
-impl fmt::Display for KeyslotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchSlot { slot, count } => write!(
-                f,
-                "there is no key slot {slot}: choose one from 0 to {}",
-                count.saturating_sub(1)
-            ),
-            Self::InUse { slot } => write!(f, "key slot {slot} is in use: choose another one"),
-            Self::NoFreeSlot => f.write_str("every key slot is in use: remove one first"),
-            Self::NoRoom { need } => write!(
-                f,
-                "the key slots area has no gap of {need} bytes: remove a key slot first"
-            ),
-            Self::KdfLuks1 => f.write_str("LUKS1 has no Argon2: choose pbkdf2"),
-            Self::HashLuks1 { hash } => write!(
-                f,
-                "this LUKS1 header has hash {hash} in every key slot: choose that one"
-            ),
-            Self::Key(error) => error.fmt(f),
-            Self::Seal(error) => error.fmt(f),
-            Self::Write(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for KeyslotError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Key(error) => Some(error),
-            Self::Seal(error) => Some(error),
-            Self::Write(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// Why a key could not be sealed into a key slot.
-#[derive(Debug)]
-pub enum SealError {
-    /// A cipher or hash that Scrim does not have.
-    Unsupported(Unsupported),
-    /// The key derivation failed.
-    Kdf(KdfError),
-    /// No random bytes.
-    Random(RandomError),
-}
-
-impl fmt::Display for SealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsupported(error) => error.fmt(f),
-            Self::Kdf(error) => error.fmt(f),
-            Self::Random(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for SealError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unsupported(error) => Some(error),
-            Self::Kdf(error) => Some(error),
-            Self::Random(error) => Some(error),
-        }
-    }
-}
-
 /// Why a header cannot be written.
 #[derive(Debug)]
 pub enum WriteError {
@@ -322,27 +206,9 @@ impl From<WriteError> for FormatError {
     }
 }
 
-impl From<WriteError> for KeyslotError {
-    fn from(error: WriteError) -> Self {
-        Self::Write(error)
-    }
-}
-
 impl From<KeyslotError> for FormatError {
     fn from(error: KeyslotError) -> Self {
         Self::Keyslot(error)
-    }
-}
-
-impl From<Unsupported> for SealError {
-    fn from(error: Unsupported) -> Self {
-        Self::Unsupported(error)
-    }
-}
-
-impl From<RandomError> for SealError {
-    fn from(error: RandomError) -> Self {
-        Self::Random(error)
     }
 }
 

@@ -1,17 +1,14 @@
 //! A LUKS header of either version, in common terms.
 
-use scrim_sys::memory::SecretBytes;
-use serde_json::Value;
-
 use crate::digest::Digest;
 use crate::error::{HeaderError, Unsupported};
 use crate::finding::{Finding, Repair};
 use crate::flag::Flag;
-use crate::format::{KeyslotError, NewKeyslot, WriteError};
-use crate::key::VolumeKey;
+use crate::format::WriteError;
 use crate::keyslot::Keyslot;
 use crate::plan::Plan;
 use crate::segment::{DataSegment, Segment};
+use crate::token::Token;
 use crate::{luks1, luks2};
 
 /// Bytes at the start of a header device that can hold a header: both copies of the largest LUKS2
@@ -51,19 +48,6 @@ pub(crate) struct Metadata {
     pub(crate) requirements: Vec<String>,
 }
 
-/// A token (LUKS2 specification, section 3.5): a way to get a passphrase, for other programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// Its number, 0 to 31.
-    pub id: u8,
-    /// Its type, such as `luks2-keyring` or `systemd-tpm2`.
-    pub kind: String,
-    /// The key slots that its passphrase opens.
-    pub keyslots: Vec<u8>,
-    /// The token as stored.
-    pub json: Value,
-}
-
 /// Which version of LUKS the first bytes of a device claim to be, unchecked: by the magic of a
 /// primary, or of a secondary LUKS2 header where one may lie. `None` is no LUKS.
 ///
@@ -74,7 +58,7 @@ pub fn probe(area: &[u8]) -> Option<u16> {
 }
 
 /// The version in the header at the start of `area`, if the magic is there.
-fn version_at_start(area: &[u8]) -> Option<u16> {
+pub(crate) fn version_at_start(area: &[u8]) -> Option<u16> {
     let rest = area.strip_prefix(&MAGIC)?;
     let version = rest.first_chunk()?;
     Some(u16::from_be_bytes(*version))
@@ -223,31 +207,6 @@ impl Header {
         };
         let key_size = self.key_size(digest)?;
         Ok((segment.resolve(key_size, self.header_end())?, digest))
-    }
-
-    /// Adds a key slot for the volume key, which is checked first.
-    ///
-    /// The header changes at once; the disk follows when the plan is applied: key material first,
-    /// to which nothing refers, then the header, in an order that leaves a whole one if it is cut
-    /// short. Nobody else may write the header in between.
-    ///
-    /// # Errors
-    /// [`KeyslotError`]; neither header nor disk has changed.
-    pub fn add_keyslot(
-        &mut self,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-        new: &NewKeyslot,
-    ) -> Result<Plan, KeyslotError> {
-        self.verify_volume_key(key).map_err(KeyslotError::Key)?;
-        let (segment, digest) = self
-            .data_segment_and_digest()
-            .map_err(|error| KeyslotError::Key(error.into()))?;
-        let (digest, cipher) = (digest.id, segment.cipher.to_string());
-        match self {
-            Self::Luks1(header) => header.add_keyslot(key, passphrase, new),
-            Self::Luks2(header) => header.add_keyslot(key, passphrase, new, digest, &cipher),
-        }
     }
 
     /// Length of the key that `digest` knows. LUKS2 says it in the key slots that hold the key only.

@@ -7,9 +7,9 @@ use scrim_sys::memory::SecretBytes;
 
 use crate::af;
 use crate::error::Unsupported;
-use crate::format::SealError;
 use crate::kdf::{Argon2Cost, Hash, Kdf};
 use crate::key::VolumeKey;
+use crate::keys::SealError;
 use crate::random;
 use crate::unlock::UnlockError;
 
@@ -97,6 +97,13 @@ impl KdfParameters {
     }
 }
 
+/// Key slots in a sentence: `key slot 3`, `key slots 1, 2`.
+pub(crate) fn named(slots: &[u8]) -> String {
+    let numbers: Vec<String> = slots.iter().map(u8::to_string).collect();
+    let slots = if numbers.len() == 1 { "slot" } else { "slots" };
+    format!("key {slots} {}", numbers.join(", "))
+}
+
 /// The hash that a header names.
 pub(crate) fn parse_hash(name: &str) -> Result<Hash, Unsupported> {
     name.parse().map_err(|_| Unsupported::Hash {
@@ -113,6 +120,18 @@ impl Keyslot {
         self.area.start..self.area.start.saturating_add(len).min(self.area.end)
     }
 
+    /// What is wrong with a slot that no passphrase opens.
+    pub(crate) fn not_for_passphrases(&self) -> Unsupported {
+        let kind = match &self.kind {
+            KeyslotKind::Passphrase(_) => "luks2".to_owned(),
+            KeyslotKind::Other(kind) => kind.clone(),
+        };
+        Unsupported::KeyslotType {
+            slot: self.id,
+            kind,
+        }
+    }
+
     /// Opens the slot: what comes out is the key only if the passphrase was right, which a digest
     /// tells.
     pub(crate) fn open(
@@ -123,12 +142,7 @@ impl Keyslot {
         let slot = self.id;
         let sealed = match &self.kind {
             KeyslotKind::Passphrase(sealed) => sealed,
-            KeyslotKind::Other(kind) => {
-                return Err(UnlockError::Unsupported(Unsupported::KeyslotType {
-                    slot,
-                    kind: kind.clone(),
-                }));
-            }
+            KeyslotKind::Other(_) => return Err(self.not_for_passphrases().into()),
         };
         let key_size = self.key_size as usize;
         let need = af::material_len(key_size);
@@ -210,12 +224,22 @@ pub(crate) fn seal(
     })
 }
 
-/// What a new LUKS2 key slot is sealed with: the data's cipher and a key of the same length, or, as
-/// in cryptsetup, the default where that cipher may not protect a key slot.
-pub(crate) fn cipher_for_new(data: &str, key_size: usize) -> (&str, usize) {
-    match keyslot_cipher(data) {
-        Err(Unsupported::KeyslotCipher { .. }) => (DEFAULT_CIPHER, DEFAULT_CIPHER_KEY_SIZE),
-        _ => (data, key_size),
+/// What a new LUKS2 key slot is sealed with: the given cipher with a key of the given length, or, as
+/// in cryptsetup, the default where that may not protect a key slot.
+pub(crate) fn cipher_for_new((cipher, key_size): (&str, usize)) -> (String, usize) {
+    match keyslot_cipher(cipher) {
+        Err(Unsupported::KeyslotCipher { .. }) => {
+            (DEFAULT_CIPHER.to_owned(), DEFAULT_CIPHER_KEY_SIZE)
+        }
+        _ => (cipher.to_owned(), key_size),
+    }
+}
+
+/// A cipher as a LUKS2 header names it.
+pub(crate) fn stored_name(cipher: &CipherSpec) -> String {
+    match cipher.to_luks() {
+        (cipher, "") => cipher.to_owned(),
+        (cipher, mode) => format!("{cipher}-{mode}"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where a new header and its data are to lie, and what is overwritten for it.
 
+use std::ops::Range;
+
 use crate::format::FormatError;
 use crate::luks2;
 use crate::plan::Step;
@@ -103,6 +105,24 @@ impl Layout {
     }
 }
 
+/// The parts of `whole` that no used area touches, in order, each from one block to the next.
+pub(crate) fn gaps(whole: Range<u64>, used: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut used: Vec<_> = used.collect();
+    used.sort_by_key(|area| area.start);
+    used.push(whole.end..whole.end);
+    let mut gaps = Vec::new();
+    let mut start = align_up(whole.start, BLOCK);
+    for area in used {
+        let end = area.start.min(whole.end);
+        let end = end - end % BLOCK;
+        if start < end {
+            gaps.push(start..end);
+        }
+        start = start.max(align_up(area.end, BLOCK));
+    }
+    gaps
+}
+
 /// The next multiple of `unit`, a power of two; sizes here are far from overflow.
 pub(crate) fn align_up(value: u64, unit: u64) -> u64 {
     value.div_ceil(unit).saturating_mul(unit)
@@ -158,6 +178,24 @@ mod tests {
             ..fixed
         };
         assert!(matches!(file.data_offset(16 << 20, 0, 512), Ok(0)));
+    }
+
+    #[test]
+    fn gaps_are_whole_blocks_between_what_is_used() {
+        let found = |used: &[(u64, u64)]| -> Vec<(u64, u64)> {
+            let used = used.iter().map(|&(start, end)| start..end);
+            let gaps = gaps(0x1000..0x9000, used).into_iter();
+            gaps.map(|gap| (gap.start, gap.end)).collect()
+        };
+        assert_eq!(found(&[]), [(0x1000, 0x9000)]);
+        let around = [(0x1000, 0x3000), (0x5000, 0x9000)];
+        assert_eq!(found(&[(0x3001, 0x4fff)]), around);
+        let unordered = [(0x8000, 0x9000), (0x1000, 0x2000)];
+        assert_eq!(found(&unordered), [(0x2000, 0x8000)]);
+        assert_eq!(found(&[(0, 0x4000), (0x2000, 0x3000)]), [(0x4000, 0x9000)]);
+        assert_eq!(found(&[(0x1000, 0xf000)]), []);
+        let behind = [(0x3000, 0x5000), (0xa000, 0xb000)];
+        assert_eq!(found(&behind), around);
     }
 
     #[test]

@@ -14,6 +14,12 @@
 //! To make one, [`luks2::format`] and [`luks1::format`] return the new header and a [`Plan`]: the
 //! writes and syncs, in an order that a crash cannot turn into half a header.
 //!
+//! To change one, [`Header::add_keyslot`], [`Header::change_keyslot`], [`Header::remove_keyslots`],
+//! [`Header::edit`], [`Header::convert_to_luks2`] and their kin change the header in memory and
+//! return the plan for the disk. [`Header::backup`] and [`Backup::restore`] save it and put it back;
+//! [`Diagnosis`] tells what is left of a damaged one. What a cut leaves is said at each of them:
+//! the old keys or the new ones, never neither, but where a name says otherwise.
+//!
 //! ```
 //! use scrim_crypt::SectorSize;
 //! use scrim_luks::kdf::{Hash, Kdf};
@@ -49,6 +55,7 @@
 //!         slot: None,
 //!         kdf: Kdf::Pbkdf2 { hash: Hash::Sha256, iterations: 1000 },
 //!         af_hash: Hash::Sha256,
+//!         cipher: None,
 //!     },
 //!     uuid: None,
 //!     label: "example".to_owned(),
@@ -83,8 +90,12 @@
 #![forbid(unsafe_code)]
 
 mod af;
+mod backup;
+mod convert;
+mod diagnosis;
 mod digest;
 pub mod dump;
+mod edit;
 mod error;
 mod fields;
 mod finding;
@@ -93,6 +104,7 @@ mod format;
 mod header;
 pub mod kdf;
 mod key;
+mod keys;
 mod keyslot;
 mod layout;
 pub mod luks1;
@@ -100,16 +112,26 @@ pub mod luks2;
 mod plan;
 mod random;
 mod segment;
+mod token;
+mod underway;
 mod unlock;
 mod uuid;
 
+pub use backup::{Backup, BackupError, Restore, RestoreError, RestoreNote};
+pub use convert::ConvertError;
+pub use diagnosis::{Condition, Diagnosis, Signature};
 pub use digest::Digest;
+pub use edit::{Edit, EditError};
 pub use error::{CopyFault, HeaderError, Unsupported};
 pub use finding::{Consent, Finding, HeaderCopy, Repair};
 pub use flag::Flag;
-pub use format::{FormatError, Formatted, KeyslotError, NewKeyslot, SealError, WriteError};
-pub use header::{HEADER_AREA_MAX, Header, Parsed, Token, probe};
+pub use format::{FormatError, Formatted, WriteError};
+pub use header::{HEADER_AREA_MAX, Header, Parsed, probe};
 pub use key::VolumeKey;
+pub use keys::{
+    InPlace, KeyslotChange, KeyslotCipher, KeyslotError, LastKey, NewDigest, NewKeyslot, Removal,
+    SealError,
+};
 pub use keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
 pub use layout::Layout;
 pub use plan::{ApplyError, Plan, Step, Target};
@@ -117,4 +139,6 @@ pub use random::RandomError;
 pub use segment::{
     CryptSegment, DataError, DataSegment, Placement, Segment, SegmentKind, SegmentLength,
 };
+pub use token::Token;
+pub use underway::Underway;
 pub use unlock::UnlockError;

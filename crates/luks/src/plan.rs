@@ -4,6 +4,7 @@
 //! at all. Each plan says in its constructor what a crash at any point leaves behind.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::random::{self, RandomError};
 
@@ -29,6 +30,15 @@ pub enum Step {
     },
     /// Make everything before this durable before anything after it is written.
     Sync,
+}
+
+impl Step {
+    pub(crate) fn randomise(area: Range<u64>) -> Self {
+        Self::Randomise {
+            offset: area.start,
+            len: area.end.saturating_sub(area.start),
+        }
+    }
 }
 
 /// Steps to run in order, all of them.
@@ -59,6 +69,21 @@ impl Plan {
         Self(steps)
     }
 
+    /// Overwrites these areas.
+    pub(crate) fn randomise(areas: Vec<Range<u64>>) -> Self {
+        let mut steps: Vec<Step> = areas.into_iter().map(Step::randomise).collect();
+        if !steps.is_empty() {
+            steps.push(Step::Sync);
+        }
+        Self(steps)
+    }
+
+    /// This plan, and then the other one.
+    pub(crate) fn then(mut self, next: Self) -> Self {
+        self.0.extend(next.0);
+        self
+    }
+
     /// The steps, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
@@ -74,6 +99,18 @@ impl Plan {
             Step::Sync => 0,
         };
         self.0.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// Leaves out what would overwrite old bytes behind the end of a device of `device_len` bytes,
+    /// where none are: a truncated header can still be changed and erased.
+    pub fn clipped(mut self, device_len: u64) -> Self {
+        for step in &mut self.0 {
+            if let Step::Randomise { offset, len } = step {
+                *len = device_len.saturating_sub(*offset).min(*len);
+                *offset = device_len.min(*offset);
+            }
+        }
+        self
     }
 
     /// Runs every step on `target`.
@@ -185,5 +222,19 @@ mod tests {
         assert_eq!(memory.calls, ["write", "write", "sync", "write"]);
         assert_eq!(&memory.bytes[..10], b"\0\0\0\0LUKS\0\0");
         assert_ne!(memory.bytes[10..100], [0; 90]);
+    }
+
+    #[test]
+    fn nothing_is_overwritten_behind_the_end_of_a_device() {
+        let plan = Plan::randomise(vec![0..50, 90..200, 150..200]).clipped(100);
+        assert_eq!(plan.end(), 100);
+        let mut memory = Memory::default();
+        plan.apply(&mut memory).unwrap();
+        assert_eq!(memory.bytes.len(), 100);
+        let kept = Step::Write {
+            offset: 99,
+            bytes: vec![1, 2],
+        };
+        assert_eq!(Plan::new(vec![kept]).clipped(100).end(), 101);
     }
 }

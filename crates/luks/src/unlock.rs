@@ -54,14 +54,25 @@ impl Header {
     ) -> Result<VolumeKey, UnlockError> {
         // What no key would open is refused before any time is spent on the passphrase.
         let (_, digest) = self.data_segment_and_digest()?;
-        let hash = keyslot::parse_hash(&digest.hash)?;
         let keyslot = self.bound_keyslot(slot, digest)?;
-        let key = VolumeKey::new(keyslot.open(material, passphrase)?);
-        match digest.matches(&key, hash) {
-            Ok(true) => Ok(key),
-            Ok(false) => Err(UnlockError::WrongPassphrase { slot }),
-            Err(source) => Err(UnlockError::Digest(source)),
-        }
+        open(keyslot, digest, material, passphrase)
+    }
+
+    /// Opens one key slot, whatever key it holds: an unbound one too, whose key is not the
+    /// volume's.
+    ///
+    /// # Errors
+    /// [`UnlockError`], above all [`UnlockError::WrongPassphrase`].
+    pub fn unlock_keyslot(
+        &self,
+        slot: u8,
+        material: &[u8],
+        passphrase: &SecretBytes,
+    ) -> Result<VolumeKey, UnlockError> {
+        let keyslot = self.keyslot(slot)?;
+        let digest = self.metadata().digest_of(slot);
+        let digest = digest.ok_or(UnlockError::UnboundKeyslot { slot })?;
+        open(keyslot, digest, material, passphrase)
     }
 
     /// Checks that `key` is the volume key: first its length, which a digest by PBKDF2 does not
@@ -84,16 +95,28 @@ impl Header {
     }
 
     fn bound_keyslot(&self, slot: u8, digest: &Digest) -> Result<&Keyslot, UnlockError> {
-        let keyslot = self
-            .keyslots()
-            .iter()
-            .find(|keyslot| keyslot.id == slot)
-            .ok_or(UnlockError::UnusedKeyslot { slot })?;
+        let keyslot = self.keyslot(slot)?;
         if digest.keyslots.contains(&slot) {
             Ok(keyslot)
         } else {
             Err(UnlockError::UnboundKeyslot { slot })
         }
+    }
+}
+
+/// The key in a slot, if the digest knows it.
+fn open(
+    keyslot: &Keyslot,
+    digest: &Digest,
+    material: &[u8],
+    passphrase: &SecretBytes,
+) -> Result<VolumeKey, UnlockError> {
+    let hash = keyslot::parse_hash(&digest.hash)?;
+    let key = VolumeKey::new(keyslot.open(material, passphrase)?);
+    match digest.matches(&key, hash) {
+        Ok(true) => Ok(key),
+        Ok(false) => Err(UnlockError::WrongPassphrase { slot: keyslot.id }),
+        Err(source) => Err(UnlockError::Digest(source)),
     }
 }
 

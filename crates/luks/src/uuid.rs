@@ -1,18 +1,20 @@
 //! UUIDs (RFC 9562).
 
-use crate::format::FormatError;
 use crate::random::{self, RandomError};
 
 /// The one that was asked for, if it is one, or else a random one.
-pub(crate) fn given_or_random(given: Option<&str>) -> Result<String, FormatError> {
+pub(crate) fn given_or_random<E: From<RandomError>>(
+    given: Option<&str>,
+    refused: impl FnOnce(String) -> E,
+) -> Result<String, E> {
     match given {
         Some(uuid) if is_uuid(uuid) => Ok(uuid.to_owned()),
-        Some(other) => Err(FormatError::Uuid(other.to_owned())),
+        Some(other) => Err(refused(other.to_owned())),
         None => Ok(v4()?),
     }
 }
 
-fn is_uuid(text: &str) -> bool {
+pub(crate) fn is_uuid(text: &str) -> bool {
     let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
     let fits = |(at, byte): (usize, u8)| {
         (byte == b'-') == dash(at) && (dash(at) || byte.is_ascii_hexdigit())
@@ -35,6 +37,7 @@ fn v4() -> Result<String, RandomError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::FormatError;
 
     #[test]
     fn a_random_uuid_has_version_four_and_the_rfc_variant() {
@@ -50,7 +53,10 @@ mod tests {
     #[test]
     fn only_a_uuid_is_taken_for_one() {
         let uuid = "9BBCBBF9-cf9b-48eb-95a2-34484ec7a33b";
-        assert_eq!(given_or_random(Some(uuid)).unwrap(), uuid);
+        assert_eq!(
+            given_or_random(Some(uuid), FormatError::Uuid).unwrap(),
+            uuid
+        );
         for bad in [
             "",
             "x",
@@ -59,7 +65,10 @@ mod tests {
             "9bbcbbf9-cf9b-48eb-95a2-34484ec7a33b ",
             "----------------------------------------",
         ] {
-            assert!(given_or_random(Some(bad)).is_err(), "{bad}");
+            assert!(
+                given_or_random(Some(bad), FormatError::Uuid).is_err(),
+                "{bad}"
+            );
         }
     }
 }

@@ -20,7 +20,10 @@ use common::{
 };
 use scrim_crypt::SectorSize;
 use scrim_luks::kdf::Hash;
-use scrim_luks::{Flag, Formatted, Header, Layout, NewKeyslot, VolumeKey, dump, luks1, luks2};
+use scrim_luks::{
+    Edit, Flag, Formatted, Header, InPlace, LastKey, Layout, NewKeyslot, VolumeKey, dump, luks1,
+    luks2,
+};
 use serde_json::json;
 
 const THIRD: &str = "a third passphrase";
@@ -60,7 +63,7 @@ fn check(bench: &Bench, name: &str, formatted: &Formatted, key: &VolumeKey) {
     );
 
     let new = new_keyslot(hash_of(&header), hash_of(&header));
-    let plan = header.add_keyslot(key, &secret(THIRD), &new).unwrap();
+    let plan = header.add_keyslot(key, &secret(THIRD), &new).unwrap().plan;
     apply(&plan, &path);
     fs::write(bench.path("third"), THIRD).unwrap();
     for key_file in ["key", "other", "third"] {
@@ -297,6 +300,27 @@ fn unknown_members_and_tokens_are_kept() {
         .pop();
     after["config"]["keyslots_size"] = before["config"]["keyslots_size"].clone();
     assert_eq!(after.to_string(), before.to_string());
+
+    let document = |header: &Header| dump::json(header)["metadata"].clone();
+    let changed = header.change_keyslot(0, &key, &secret(OTHER), &new_slot(), InPlace::Refuse);
+    let _ = changed.unwrap();
+    let _ = header.remove_keyslots(&[9], LastKey::Keep).unwrap();
+    let edits = [
+        Edit::Flags(Flag::ALL.to_vec()),
+        Edit::Flags(vec![]),
+        Edit::AssignToken { id: 4, slot: 0 },
+    ];
+    let _ = header.edit(&edits).unwrap();
+    let mut after = document(&header);
+    after["config"]["keyslots_size"] = before["config"]["keyslots_size"].clone();
+    for member in ["area", "kdf"] {
+        after["keyslots"]["0"][member] = before["keyslots"]["0"][member].clone();
+    }
+    assert_eq!(after.to_string(), before.to_string());
+}
+
+fn new_slot() -> NewKeyslot {
+    new_keyslot("argon2id", "sha256")
 }
 
 /// Headers that only a crafted image has: what `cryptsetup` prints for them is printed here.

@@ -14,9 +14,9 @@ use crate::foreign::ipsec_mb::IPSEC_MB;
 use crate::foreign::isal::ISA_L;
 use crate::foreign::nettle::NETTLE;
 use crate::foreign::openssl::OPENSSL;
-use crate::measure::{self, Buffer};
-use crate::output::{Output, SeriesId};
-use crate::peer::{Library, Turns};
+use crate::measure::{Buffer, Seat, Timer};
+use crate::output::Output;
+use crate::peer::{Fault, Library, Turns};
 use crate::restriction::Restriction;
 use crate::rustcrypto::RUSTCRYPTO;
 use crate::scrim;
@@ -103,12 +103,19 @@ pub(crate) fn run(
         seats.push(seat(load, &present, restriction, &mut output)?);
     }
 
-    let mut hot = Buffer::new(HOT);
-    let mut cold = Buffer::new(if loads.iter().any(|load| load.cold) {
-        COLD
-    } else {
-        0
-    });
+    let mut buffers = Buffers::of(&loads);
+    let mut timer = Timer::new(sample);
+    for (load, seats) in loads.iter().zip(&mut seats) {
+        if load.cold {
+            // A pass is a slice.
+            continue;
+        }
+        for (library, place) in CONTENDERS.iter().zip(seats) {
+            attempt(place, library, load, &mut output, |seat, _| {
+                seat.calibrate(&timer, buffers.run(load))
+            });
+        }
+    }
     let lines = loads.len() * Direction::BOTH.len();
     for turn in turns(rounds, lines, CONTENDERS.len()) {
         if (turn.load, turn.contender) == (0, 0) {
@@ -116,27 +123,54 @@ pub(crate) fn run(
             eprintln!("{described}: round {round} of {rounds}");
         }
         let (line, way) = (turn.load / 2, turn.load % 2);
-        let (load, direction) = (loads[line], Direction::BOTH[way]);
-        let Some(seat) = &mut seats[line][turn.contender] else {
-            continue;
-        };
-        let turns = &mut *seat.turns;
-        let measured = if load.cold {
-            measure::cold(turns, load.work, direction, cold.run(load.work, COLD))
-        } else {
-            let run = hot.run(load.work, HOT);
-            measure::hot(turns, load.work, direction, run, sample)
-        };
-        match measured {
-            Ok(rate) => output.record(seat.series[way], rate),
-            Err(fault) => {
-                let name = CONTENDERS[turn.contender].name;
-                output.warn(format!("{name} failed on {}: {fault}", load.name));
-                seats[line][turn.contender] = None;
-            }
+        let (load, library) = (loads[line], CONTENDERS[turn.contender]);
+        let place = &mut seats[line][turn.contender];
+        attempt(place, library, load, &mut output, |seat, output| {
+            seat.sample(&mut timer, way, buffers.run(load), output)
+        });
+    }
+    timer.warn(&mut output);
+    Ok(output)
+}
+
+/// Does something with who is there; whoever fails is there no more.
+fn attempt(
+    place: &mut Option<Seat>,
+    library: &Library,
+    load: &Load,
+    output: &mut Output,
+    what: impl FnOnce(&mut Seat, &mut Output) -> Result<(), Fault>,
+) {
+    let Some(seat) = place else { return };
+    if let Err(fault) = what(seat, output) {
+        output.warn(format!("{} failed on {}: {fault}", library.name, load.name));
+        *place = None;
+    }
+}
+
+/// What is turned.
+struct Buffers {
+    hot: Buffer,
+    cold: Buffer,
+}
+
+impl Buffers {
+    /// The long one is only made where a load needs it.
+    fn of(loads: &[&Load]) -> Self {
+        let cold = loads.iter().any(|load| load.cold);
+        Self {
+            hot: Buffer::new(HOT),
+            cold: Buffer::new(if cold { COLD } else { 0 }),
         }
     }
-    Ok(output)
+
+    fn run(&mut self, load: &Load) -> &mut [u8] {
+        if load.cold {
+            self.cold.run(load.work, COLD)
+        } else {
+            self.hot.run(load.work, HOT)
+        }
+    }
 }
 
 /// Which of the contenders are here.
@@ -152,13 +186,6 @@ fn look_for_libraries(output: &mut Output) -> Vec<bool> {
         }
     };
     CONTENDERS.iter().map(look).collect()
-}
-
-/// A contender at a load.
-struct Seat {
-    turns: Box<dyn Turns>,
-    /// One a direction.
-    series: [SeriesId; 2],
 }
 
 /// Sets up every contender of a load, and lets none go on that does not give the same bytes as the
@@ -178,15 +205,14 @@ fn seat(
         } else {
             None
         };
-        seats.push(turns.map(|turns| Seat {
-            turns,
-            series: Direction::BOTH.map(|direction| {
+        seats.push(turns.map(|turns| {
+            Seat::new(turns, load.work, |direction| {
                 let (prefix, name) = (restriction.prefix(), library.name);
                 output.series(
                     format!("{prefix}{}_{}_{name}", load.name, direction.name()),
                     workload(load, library, direction),
                 )
-            }),
+            })
         }));
     }
     Ok(seats)
@@ -245,10 +271,12 @@ fn workload(load: &Load, library: &Library, direction: Direction) -> String {
     let cipher = work.cipher.describe();
     let (way, bytes) = (direction.name(), work.payload());
     let mut text = format!("{way} {cipher}, {unit} of {bytes} bytes, {buffer}, in place");
-    if library.name.starts_with(scrim::RUNS.name)
-        && let Some(driver) = scrim::driver(*work)
-    {
-        text += &format!(", driver {driver}");
+    if library.name.starts_with(scrim::RUNS.name) {
+        if work.is_tagged() {
+            text += ", by AWS-LC behind aws-lc-rs";
+        } else if let Some(driver) = scrim::driver(*work) {
+            text += &format!(", driver {driver}");
+        }
     }
     text
 }

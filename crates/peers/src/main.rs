@@ -2,7 +2,7 @@
 //! and `cargo xtask rivals illumos` build and run.
 //!
 //! It measures and prints samples, round by round; `xtask` makes ratios of them. A package of its
-//! own, because it builds OpenSSL and aws-lc, which nothing else here needs.
+//! own, because it builds OpenSSL, which nothing else here needs.
 //!
 //! The output is one JSON object:
 //!
@@ -101,12 +101,10 @@ fn run(task: &Task) -> Result<(), Box<dyn std::error::Error>> {
             loads,
         } => {
             restrict.enforce()?;
-            measure::pin()?;
             ciphers::run(sampling.rounds, sampling.length(), *restrict, loads)?
         }
         Task::Illumos { sampling } => {
             Restriction::None.enforce()?;
-            measure::pin()?;
             illumos::run(sampling.rounds, sampling.length())?
         }
     };

@@ -1,28 +1,160 @@
-//! One sample.
+//! One sample: a slice of [`scrim_bench::Stopwatch`], as `scrim bench ciphers` takes them.
 
 use std::hint::black_box;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use scrim_bench::stat::median;
+use scrim_bench::{Pinned, Stopwatch};
 
+use crate::output::{Output, SeriesId};
 use crate::peer::{Fault, Turns};
 use crate::work::{Direction, Work};
 
-/// Slices of a sample, whose median it is: an interruption spoils one of them.
-const SLICES: u32 = 5;
-/// How long a contender runs untimed before its sample, so that caches, predictors and the clock
-/// are as they will be.
-const WARM_UP: Duration = Duration::from_millis(1);
+/// A stopwatch on a thread that stays where it is.
+pub(crate) struct Timer {
+    stopwatch: Stopwatch,
+    pinned: io::Result<Pinned>,
+}
 
-/// Keeps this process on the last processor that it may use.
-pub(crate) fn pin() -> io::Result<()> {
-    let allowed = sched_getaffinity(None)?;
-    let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
-    let mut set = CpuSet::new();
-    set.set(last.unwrap_or(0));
-    Ok(sched_setaffinity(None, &set)?)
+impl Timer {
+    pub(crate) fn new(slice: Duration) -> Self {
+        Self {
+            stopwatch: Stopwatch::new(slice),
+            pinned: Pinned::here(),
+        }
+    }
+
+    /// What speaks against the figures.
+    pub(crate) fn warn(&self, output: &mut Output) {
+        if self.pinned.is_err() {
+            output.warn(Pinned::MISSING.to_owned());
+        }
+        for warning in self.stopwatch.warnings() {
+            output.warn(warning);
+        }
+    }
+}
+
+/// A contender at a load, both ways.
+pub(crate) struct Seat {
+    turns: Box<dyn Turns>,
+    work: Work,
+    /// One a direction.
+    series: [SeriesId; 2],
+    /// How often a slice goes over its run: once, unless calibration finds that more make a slice.
+    passes: [u64; 2],
+}
+
+impl Seat {
+    /// `series` names the series of a direction.
+    pub(crate) fn new(
+        turns: Box<dyn Turns>,
+        work: Work,
+        series: impl FnMut(Direction) -> SeriesId,
+    ) -> Self {
+        Self {
+            turns,
+            work,
+            series: Direction::BOTH.map(series),
+            passes: [1; 2],
+        }
+    }
+
+    /// Finds out how many passes over `run` make a slice.
+    pub(crate) fn calibrate(&mut self, timer: &Timer, run: &mut [u8]) -> Result<(), Fault> {
+        for (way, direction) in Direction::BOTH.into_iter().enumerate() {
+            let mut passes = Passes::new(self, direction, run);
+            let found = timer.stopwatch.turns(|turns| passes.go(turns));
+            passes.finish()?;
+            self.passes[way] = found;
+        }
+        Ok(())
+    }
+
+    /// Times one slice of passes over `run`, and records MB/s.
+    pub(crate) fn sample(
+        &mut self,
+        timer: &mut Timer,
+        way: usize,
+        run: &mut [u8],
+        output: &mut Output,
+    ) -> Result<(), Fault> {
+        let bytes = (run.len() / self.work.unit * self.work.payload()) as f64;
+        let (count, series) = (self.passes[way], self.series[way]);
+        let mut passes = Passes::new(self, Direction::BOTH[way], run);
+        let stopwatch = &mut timer.stopwatch;
+        let slice = if passes.needs_sealing() {
+            stopwatch.time_prepared(count, &mut passes, Passes::seal, Passes::pass)
+        } else {
+            stopwatch.time(count, |count| passes.go(count))
+        };
+        passes.finish()?;
+        output.record(series, slice.rate(bytes));
+        Ok(())
+    }
+}
+
+/// Going over a run again and again. What comes after a fault does nothing.
+struct Passes<'a> {
+    turns: &'a mut dyn Turns,
+    work: Work,
+    direction: Direction,
+    run: &'a mut [u8],
+    first: u64,
+    fault: Option<Fault>,
+}
+
+impl<'a> Passes<'a> {
+    fn new(seat: &'a mut Seat, direction: Direction, run: &'a mut [u8]) -> Self {
+        Self {
+            turns: &mut *seat.turns,
+            work: seat.work,
+            direction,
+            run,
+            first: seat.work.first(),
+            fault: None,
+        }
+    }
+
+    /// So many passes, with all that they need.
+    fn go(&mut self, count: u64) {
+        for _ in 0..count {
+            if self.needs_sealing() {
+                self.seal();
+            }
+            self.pass();
+        }
+    }
+
+    /// Whether each pass opens records: these have to be sealed again first.
+    fn needs_sealing(&self) -> bool {
+        self.work.is_tagged() && self.direction == Direction::Decrypt
+    }
+
+    fn seal(&mut self) {
+        self.turn(Direction::Encrypt);
+    }
+
+    fn pass(&mut self) {
+        self.turn(self.direction);
+        if self.work.is_tagged() {
+            // No number is used twice in a row, as senders must not.
+            let records = self.run.len() / self.work.unit;
+            self.first = self.work.number(self.first, records as u64);
+        }
+        black_box(&mut *self.run);
+    }
+
+    #[inline]
+    fn turn(&mut self, direction: Direction) {
+        if self.fault.is_none() {
+            self.fault = self.turns.turn(direction, self.first, self.run).err();
+        }
+    }
+
+    fn finish(self) -> Result<(), Fault> {
+        self.fault.map_or(Ok(()), Err)
+    }
 }
 
 /// Bytes in a row that start on a page.
@@ -57,93 +189,4 @@ pub(crate) fn fill(bytes: &mut [u8]) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = (at.wrapping_mul(7) + at / 251).to_le_bytes()[0];
     }
-}
-
-/// MB/s over `run` in caches: the median of slices of a fifth of `length` each.
-pub(crate) fn hot(
-    turns: &mut dyn Turns,
-    work: Work,
-    direction: Direction,
-    run: &mut [u8],
-    length: Duration,
-) -> Result<f64, Fault> {
-    let started = Instant::now();
-    let mut warm_up = 0;
-    while started.elapsed() < WARM_UP || warm_up == 0 {
-        slice(turns, work, direction, run, 1)?;
-        warm_up += 1;
-    }
-    let pass = started.elapsed() / warm_up;
-    let passes = (length / SLICES).as_nanos() / pass.as_nanos().max(1);
-    let passes = u32::try_from(passes).unwrap_or(u32::MAX).max(1);
-    let bytes = payload(work, run) * u64::from(passes);
-    let mut rates = Vec::new();
-    for _ in 0..SLICES {
-        rates.push(rate(bytes, slice(turns, work, direction, run, passes)?));
-    }
-    median(&rates).ok_or(Fault::of("median"))
-}
-
-/// The time of so many passes over `run`.
-fn slice(
-    turns: &mut dyn Turns,
-    work: Work,
-    direction: Direction,
-    run: &mut [u8],
-    passes: u32,
-) -> Result<Duration, Fault> {
-    if work.is_tagged() {
-        return slice_of_records(turns, work, direction, run, passes);
-    }
-    let start = Instant::now();
-    for _ in 0..passes {
-        turns.turn(direction, work.first(), run)?;
-        black_box(&mut *run);
-    }
-    Ok(start.elapsed())
-}
-
-/// As [`slice()`]. No number is used twice in a row, as senders must not; and what was opened is
-/// sealed, untimed, before it is opened again.
-fn slice_of_records(
-    turns: &mut dyn Turns,
-    work: Work,
-    direction: Direction,
-    run: &mut [u8],
-    passes: u32,
-) -> Result<Duration, Fault> {
-    let records = run.chunks_exact(work.unit).count();
-    let mut time = Duration::ZERO;
-    for first in (work.first()..).step_by(records).take(passes as usize) {
-        let mut start = Instant::now();
-        turns.turn(Direction::Encrypt, first, run)?;
-        if direction == Direction::Decrypt {
-            start = Instant::now();
-            turns.turn(Direction::Decrypt, first, run)?;
-        }
-        time += start.elapsed();
-        black_box(&mut *run);
-    }
-    Ok(time)
-}
-
-/// MB/s over `run` once, which is longer than the caches.
-pub(crate) fn cold(
-    turns: &mut dyn Turns,
-    work: Work,
-    direction: Direction,
-    run: &mut [u8],
-) -> Result<f64, Fault> {
-    let start = Instant::now();
-    turns.turn(direction, work.first(), run)?;
-    black_box(&mut *run);
-    Ok(rate(payload(work, run), start.elapsed()))
-}
-
-fn payload(work: Work, run: &[u8]) -> u64 {
-    (run.len() / work.unit * work.payload()) as u64
-}
-
-fn rate(bytes: u64, time: Duration) -> f64 {
-    bytes as f64 / time.as_secs_f64() / 1e6
 }

@@ -13,6 +13,7 @@
 
 mod broken;
 mod canary;
+mod changes;
 mod data_operation;
 mod ground;
 pub mod history;
@@ -21,6 +22,7 @@ mod luks;
 mod model;
 mod operation;
 mod operations;
+mod prepared;
 mod request;
 mod state;
 pub mod table;

@@ -9,7 +9,7 @@ use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks1, luks2};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{LuksDevice, LuksError};
+use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
 /// Why something could not be done: the text of its error.
 pub(crate) type Refused = String;
@@ -24,9 +24,16 @@ pub(crate) const PASSPHRASES: [&str; 3] = ["first", "second", "third"];
 /// Where LUKS1's data starts: behind eight key slots of 256-bit keys.
 pub(crate) const LUKS1_DATA: u64 = 4096 + 8 * KEYSLOT;
 /// Where LUKS2's data starts: behind two copies and two key slots of 256-bit keys.
-pub(crate) const LUKS2_DATA: u64 = 2 * (16 << 10) + 2 * KEYSLOT;
+pub(crate) const LUKS2_DATA: u64 = luks2_data(COPY, 2);
+/// Bytes of one copy of a LUKS2 header by default.
+pub(crate) const COPY: u64 = 16 << 10;
 /// The key slot area of a 256-bit key: 4000 stripes, in whole blocks.
 const KEYSLOT: u64 = 32 * 4096;
+
+/// Where LUKS2's data starts, with copies of this size and room for so many key slots.
+pub(crate) const fn luks2_data(copy: u64, keyslots: u64) -> u64 {
+    2 * copy + keyslots * KEYSLOT
+}
 
 pub(crate) fn secret(passphrase: &str) -> SecretBytes {
     SecretBytes::copied_from(passphrase.as_bytes())
@@ -51,6 +58,7 @@ pub(crate) fn new_keyslot(slot: Option<u8>) -> NewKeyslot {
             iterations: 1,
         },
         af_hash: Hash::Sha256,
+        cipher: None,
     }
 }
 
@@ -82,13 +90,25 @@ pub(crate) fn format1(backend: &dyn Backend, number: u8, passphrase: &str) -> Re
     LuksDevice::write(&made.plan, backend).map_err(refused)
 }
 
-/// Makes a LUKS2 header; `number` makes it different from others.
+/// Makes a LUKS2 header with room for two key slots; `number` makes it different from others.
 pub(crate) fn format2(
     backend: &dyn Backend,
     number: u8,
     passphrase: &str,
     sector_size: SectorSize,
-    metadata_size: u64,
+    copy: u64,
+) -> Result<(), Refused> {
+    format2_with_room(backend, number, passphrase, sector_size, copy, 2)
+}
+
+/// Makes a LUKS2 header with room for so many key slots.
+pub(crate) fn format2_with_room(
+    backend: &dyn Backend,
+    number: u8,
+    passphrase: &str,
+    sector_size: SectorSize,
+    copy: u64,
+    keyslots: u64,
 ) -> Result<(), Refused> {
     let spec = luks2::FormatSpec {
         cipher: cipher()?,
@@ -100,17 +120,17 @@ pub(crate) fn format2(
         label: String::new(),
         subsystem: String::new(),
         flags: Vec::new(),
-        layout: layout(backend, 2 * metadata_size + 2 * KEYSLOT),
-        metadata_size: Some(metadata_size),
+        layout: layout(backend, luks2_data(copy, keyslots)),
+        metadata_size: Some(copy),
         keyslots_size: None,
     };
     let made = luks2::format(&spec, &volume_key(number), &secret(passphrase)).map_err(refused)?;
     LuksDevice::write(&made.plan, backend).map_err(refused)
 }
 
-/// Unlocks a header, by one slot or by any: `None` where the passphrase does not. What a header of
-/// the same bytes has said before is remembered: most of the disks that a power cut leaves are alike,
-/// and key derivation takes longer than everything else together.
+/// Unlocks a header, by one slot, whatever key it holds, or by any: `None` where the passphrase does
+/// not. What the same bytes have said before is remembered: most of the disks that a power cut leaves
+/// are alike, and key derivation takes longer than everything else together.
 pub(crate) fn unlock(
     device: &LuksDevice,
     backend: &dyn Backend,
@@ -120,16 +140,14 @@ pub(crate) fn unlock(
     static KNOWN: Mutex<BTreeMap<u64, Option<Vec<u8>>>> = Mutex::new(BTreeMap::new());
     const MOST: usize = 1 << 14;
 
-    let mut area = vec![0; usize::try_from(device.header().header_end()).map_err(refused)?];
-    backend.read_at(0, &mut area).map_err(refused)?;
     let mut hasher = DefaultHasher::new();
-    (area, slot, passphrase).hash(&mut hasher);
+    (deciding(device, backend, slot)?, slot, passphrase).hash(&mut hasher);
     let question = hasher.finish();
     let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let remembered = lock().get(&question).cloned();
     let answer = match remembered {
         Some(answer) => answer,
-        None => match device.unlock(backend, slot, &secret(passphrase)) {
+        None => match unlock_now(device, backend, slot, passphrase) {
             Ok(unlocked) => Some(unlocked.key.expose().to_vec()),
             Err(LuksError::NoKey { .. }) => None,
             Err(error) => return Err(refused(error)),
@@ -144,6 +162,41 @@ pub(crate) fn unlock(
     Ok(answer.map(|key| VolumeKey::new(SecretBytes::copied_from(&key))))
 }
 
+/// What decides which passphrases open a header: of one key slot its material and what the header
+/// says of it, of any the whole header with its key slots.
+fn deciding(
+    device: &LuksDevice,
+    backend: &dyn Backend,
+    slot: Option<u8>,
+) -> Result<(String, Vec<u8>), Refused> {
+    let header = device.header();
+    let mut keyslots = header.keyslots().iter();
+    let (text, range) = match keyslots.find(|keyslot| Some(keyslot.id) == slot) {
+        Some(keyslot) => {
+            let digests = header.digests();
+            (format!("{keyslot:?} {digests:?}"), keyslot.material())
+        }
+        None => (String::new(), 0..header.header_end()),
+    };
+    let len = usize::try_from(range.end - range.start).map_err(refused)?;
+    let mut bytes = vec![0; len];
+    backend.read_at(range.start, &mut bytes).map_err(refused)?;
+    Ok((text, bytes))
+}
+
+fn unlock_now(
+    device: &LuksDevice,
+    backend: &dyn Backend,
+    slot: Option<u8>,
+    passphrase: &str,
+) -> Result<Unlocked, LuksError> {
+    let passphrase = secret(passphrase);
+    match slot {
+        Some(slot) => device.unlock_keyslot(backend, slot, &passphrase),
+        None => device.unlock(backend, None, &passphrase),
+    }
+}
+
 /// Adds a key slot for `passphrase`, in `slot` or the first free one, to a header whose volume key has
 /// this number.
 pub(crate) fn add_key(
@@ -155,8 +208,8 @@ pub(crate) fn add_key(
     let device = LuksDevice::read(backend).map_err(refused)?;
     let mut header = device.header().clone();
     let key = volume_key(number);
-    let plan = header
+    let added = header
         .add_keyslot(&key, &secret(passphrase), &new_keyslot(slot))
         .map_err(refused)?;
-    LuksDevice::write(&plan, backend).map_err(refused)
+    LuksDevice::write(&added.plan, backend).map_err(refused)
 }

@@ -41,6 +41,11 @@ pub enum Between {
     NoHeader,
     /// A header with all of the old keys or all of the new ones, and perhaps some of the others.
     OtherKeys,
+    /// The old header with key slots that nothing opens any more, where they are to go.
+    KeysGoing,
+    /// The old or the new header, in which nothing opens this key slot: where it is overwritten in
+    /// place, which the user has been asked about.
+    Lost(u8),
 }
 
 /// What power cuts have left.
@@ -287,6 +292,8 @@ impl<'a> Trial<'a> {
         self.operation.between.iter().any(|between| match between {
             Between::NoHeader => *state == State::Bare,
             Between::OtherKeys => state.has_keys_of_either(&self.old, &self.new),
+            Between::KeysGoing => state.is_losing_keys(&self.old, &self.new),
+            Between::Lost(slot) => state.has_lost(*slot, &self.old, &self.new),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scrim_backend::Backend;
-use scrim_luks::{Consent, HeaderError, Parsed, Priority};
+use scrim_luks::{Consent, HeaderError, Keyslot, KeyslotKind, Parsed, PassphraseSlot, Priority};
 use scrim_volume::{LuksDevice, LuksError};
 
 use crate::luks::{self, PASSPHRASES, Refused, refused};
@@ -13,6 +13,8 @@ use crate::luks::{self, PASSPHRASES, Refused, refused};
 pub(crate) enum State {
     /// There is no header.
     Bare,
+    /// There is one that cannot be used, for this reason.
+    Unusable(String),
     Header(Box<Summary>),
 }
 
@@ -35,10 +37,19 @@ pub(crate) struct Summary {
 struct Slot {
     id: u8,
     priority: Priority,
+    /// Cipher, key derivation and cost.
+    sealing: String,
     /// The passphrases that open it.
     opened_by: Vec<&'static str>,
     /// What distinguishes the volume keys that come out.
     keys: Vec<u64>,
+}
+
+impl Slot {
+    fn close(&mut self) {
+        self.opened_by.clear();
+        self.keys.clear();
+    }
 }
 
 /// A header device, and what is to be repaired of it.
@@ -50,16 +61,16 @@ pub(crate) struct Seen {
 /// Reads a header and tries every passphrase on every key slot.
 ///
 /// # Errors
-/// When there is a header that cannot be used.
+/// When the device cannot be read, or a key slot is not one to be tried.
 pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
+    let without = |state| {
+        let repair = None;
+        Ok(Seen { state, repair })
+    };
     let device = match LuksDevice::read(backend) {
         Ok(device) => device,
-        Err(LuksError::Header(HeaderError::NotLuks)) => {
-            return Ok(Seen {
-                state: State::Bare,
-                repair: None,
-            });
-        }
+        Err(LuksError::Header(HeaderError::NotLuks)) => return without(State::Bare),
+        Err(LuksError::Header(error)) => return without(State::Unusable(error.to_string())),
         Err(error) => return Err(refused(error)),
     };
     let header = device.header();
@@ -68,6 +79,7 @@ pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
         let mut slot = Slot {
             id: keyslot.id,
             priority: keyslot.priority,
+            sealing: sealing(keyslot),
             opened_by: Vec::new(),
             keys: Vec::new(),
         };
@@ -103,6 +115,23 @@ pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
     })
 }
 
+/// How a key slot protects its key, without what is random.
+fn sealing(keyslot: &Keyslot) -> String {
+    match &keyslot.kind {
+        KeyslotKind::Passphrase(sealed) => {
+            let PassphraseSlot {
+                cipher,
+                cipher_key_size,
+                kdf,
+                af_hash,
+                ..
+            } = sealed;
+            format!("{cipher} {cipher_key_size} {kdf:?} {af_hash}")
+        }
+        KeyslotKind::Other(kind) => kind.clone(),
+    }
+}
+
 /// Whether a copy is to be rewritten, and whether to ask first.
 fn consent(backend: &dyn Backend) -> Result<Option<Consent>, Refused> {
     let size = backend.info().size;
@@ -121,7 +150,7 @@ impl State {
     /// The passphrases that open it.
     fn opened_by(&self) -> Vec<&'static str> {
         match self {
-            Self::Bare => Vec::new(),
+            Self::Bare | Self::Unusable(_) => Vec::new(),
             Self::Header(summary) => {
                 let slots = summary.slots.iter();
                 slots
@@ -137,5 +166,35 @@ impl State {
         let has = |keys: &[&str]| !keys.is_empty() && keys.iter().all(|key| mine.contains(key));
         let known = |key: &&str| old.contains(key) || new.contains(key);
         (has(&old) || has(&new)) && mine.iter().all(known)
+    }
+
+    /// Whether it is `old` but that some key slots, which go, are no longer opened by anything. All
+    /// keys of `new` are there.
+    pub(crate) fn is_losing_keys(&self, old: &Self, new: &Self) -> bool {
+        let mine = self.opened_by();
+        let (Self::Header(now), Self::Header(before)) = (self, old) else {
+            return false;
+        };
+        let mut lost = before.clone();
+        for (lost, now) in lost.slots.iter_mut().zip(&now.slots) {
+            if now.opened_by.is_empty() {
+                lost.close();
+            }
+        }
+        now == &lost && new.opened_by().iter().all(|key| mine.contains(key))
+    }
+
+    /// Whether it is `old` or `new` but that this key slot is not opened by anything.
+    pub(crate) fn has_lost(&self, slot: u8, old: &Self, new: &Self) -> bool {
+        [old, new].into_iter().any(|state| {
+            let Self::Header(mut summary) = state.clone() else {
+                return false;
+            };
+            let mut slots = summary.slots.iter_mut();
+            slots
+                .find(|one| one.id == slot)
+                .map(Slot::close)
+                .is_some_and(|()| *self == Self::Header(summary))
+        })
     }
 }

@@ -89,8 +89,15 @@ What a power cut leaves of a volume and its header, and how that is known. The t
 ## Promises
 
 - A header operation that is interrupted leaves the old header or the new one, each with its keys.
-  Where it replaces a header by a new one, it may also leave none. It never leaves a header that no
-  key opens. When it has returned, the new one is there, in both copies.
+  Where it replaces the whole header (`format`, or a backup of the other version), it may also leave
+  none. When it has returned, the new one is there, in both copies.
+- A key that is to go is destroyed before the header forgets it, so that it cannot be left behind
+  where nothing would find it. An interruption in between leaves a key slot that nothing opens;
+  removing it again finishes the work.
+- Where a key slot can only be overwritten in place, an interruption may lose it, and no other one:
+  when a key is changed for which there is no room beside the old one, and when a backup is restored
+  whose key material belongs where another key lies now (of LUKS2 only if there is no room to move
+  it). The user is asked first.
 - Of LUKS2's two copies the better one is used; opening the volume mends the other. That may be
   interrupted as well.
 - Data behind the header is not touched.
@@ -110,11 +117,13 @@ What a power cut leaves of a volume and its header, and how that is known. The t
 A simulated disk with a volatile cache loses power during each write and each sync of the operation,
 and after the last. Of each cut 16 outcomes are looked at: writes that were not synced are dropped,
 kept, reordered and torn at 512 bytes. *Old*, *new*, *between*, *neither*: what the header says and
-which passphrases open it. *Between* is no header where one is replaced, or the old keys with some of
-the new ones where there are several. A repair changes nothing of all this: what it leaves counts as
-*new*. Where a copy is to be mended, that is cut off at each place too. *Errors*: each read, write and
-sync fails once in each of its ways (`EIO`, `ENOSPC`, an end that comes too early), with and without a
-power cut afterwards.
+which passphrases open it. *Between* is no header where one is replaced; where one of several keys
+changes or comes, all of the old keys or all of the new ones with some of the others; where keys go,
+the old header with key slots that nothing opens; and where it says *asks first*, the old or the new
+header without the one key slot that is overwritten in place. A repair changes nothing of all this:
+what it leaves counts as *new*. Where a copy is to be mended, that is cut off at each place too.
+*Errors*: each read, write and sync fails once in each of its ways (`EIO`, `ENOSPC`, an end that comes
+too early), with and without a power cut afterwards.
 
 ";
 

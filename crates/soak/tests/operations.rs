@@ -15,9 +15,9 @@ fn a_cut_at_any_place_leaves_old_or_new_as_the_table_says() {
     );
 }
 
-/// The judge finds each of the syncs that are needed, when it is missing: that of the key material
-/// before the header that names it, those between two copies or two halves of a header, the last one,
-/// and that of an old header's end before its keys go.
+/// The judge finds syncs that are needed when they are missing: that of the key material before the
+/// header that names it, those between two copies or two halves of a header, the last one, and that of
+/// an old header's end, or of its key's new place, before its keys go.
 #[test]
 fn a_sync_that_is_left_out_is_found() {
     let effort = Effort {
@@ -32,6 +32,24 @@ fn a_sync_that_is_left_out_is_found() {
         ("format LUKS1", 10..=11),
         ("format LUKS1 over LUKS1", 1..=1),
         ("format LUKS2 over LUKS2", 3..=3),
+        ("change a key, LUKS1", 3..=3),
+        ("change a key, LUKS1", 5..=5),
+        ("change a key, LUKS2", 1..=2),
+        ("change a key that keeps its slot, LUKS1", 8..=8),
+        ("remove a key, LUKS1", 2..=2),
+        ("remove a key, LUKS2", 2..=3),
+        ("set a UUID, LUKS1", 1..=1),
+        ("convert LUKS1 to LUKS2", 1..=4),
+        ("convert LUKS2 to LUKS1", 1..=2),
+        ("restore a header with a changed key, LUKS1", 3..=3),
+        (
+            "restore a header with another key in its place, LUKS2",
+            1..=2,
+        ),
+        (
+            "restore a header with another key in its place, LUKS2",
+            4..=5,
+        ),
         ("repair an older secondary, LUKS2", 1..=1),
     ] {
         let operation = OPERATIONS.iter().find(|one| one.name == name);

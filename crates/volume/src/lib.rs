@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod header_session;
+mod in_place;
 mod luks_device;
 mod range_lock;
 mod segment;
@@ -14,6 +16,8 @@ mod table;
 mod volume;
 
 pub use error::{Errno, VolumeError};
+pub use header_session::HeaderSession;
+pub use in_place::{Encrypted, InPlace, InPlaceError, Room, undo};
 pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
 pub use scrim_backend::Durability;
 pub use table::{

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::io;
 
-use scrim_backend::{Backend, BackendError, Durability, LockKind};
+use scrim_backend::{Backend, BackendError, LockKind};
 use scrim_luks::{
-    ApplyError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderError, Parsed,
-    Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError,
+    Backup, BackupError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderError,
+    Keyslot, Parsed, Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError, dump,
 };
 use scrim_sys::memory::SecretBytes;
 
+use crate::header_session::{HeaderSession, start_of};
 use crate::volume::SECTOR;
 use crate::{CryptOptions, CryptTable, CryptTarget, Line, TableError, Target};
 
@@ -57,13 +58,46 @@ impl LuksDevice {
         Self::read_locked(backend)
     }
 
-    fn read_locked(backend: &dyn Backend) -> Result<Self, LuksError> {
-        let size = backend.info().size;
-        let len = usize::try_from(size).map_or(HEADER_AREA_MAX, |size| size.min(HEADER_AREA_MAX));
-        let mut area = vec![0; len];
-        backend.read_at(0, &mut area)?;
-        let parsed = Header::parse(&area, size)?;
+    pub(crate) fn read_locked(backend: &dyn Backend) -> Result<Self, LuksError> {
+        let area = start_of(backend, HEADER_AREA_MAX)?;
+        let parsed = Header::parse(&area, backend.info().size)?;
         Ok(Self { parsed })
+    }
+
+    /// Reads the first `len` bytes of a device, or all if it has fewer, under the lock: for what is
+    /// no header, or may be none.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub fn read_area(backend: &dyn Backend, len: usize) -> Result<Vec<u8>, LuksError> {
+        let _lock = backend.lock_header(LockKind::Read)?;
+        start_of(backend, len)
+    }
+
+    /// Reads the header with its key slots area, as `cryptsetup luksHeaderBackup` saves it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or no copy of it can be trusted.
+    pub fn read_backup(backend: &dyn Backend) -> Result<Backup, LuksError> {
+        let _lock = backend.lock_header(LockKind::Read)?;
+        Self::read_backup_locked(backend)
+    }
+
+    pub(crate) fn read_backup_locked(backend: &dyn Backend) -> Result<Backup, LuksError> {
+        let header = Self::read_locked(backend)?.into_header();
+        let len = usize::try_from(header.backup_len()).unwrap_or(usize::MAX);
+        Ok(header.backup(start_of(backend, len)?)?)
+    }
+
+    /// A header that was just made.
+    pub(crate) fn of(header: Header) -> Self {
+        Self {
+            parsed: Parsed {
+                header,
+                findings: Vec::new(),
+                repair: None,
+            },
+        }
     }
 
     /// The header; of two copies the better one.
@@ -84,16 +118,16 @@ impl LuksDevice {
     /// # Errors
     /// When the storage fails, or the header cannot be read again.
     pub fn repair(backend: &dyn Backend) -> Result<bool, LuksError> {
-        let _lock = backend.lock_header(LockKind::Write)?;
+        let session = HeaderSession::start(backend)?;
         // Somebody may have repaired it since.
-        let now = Self::read_locked(backend)?;
+        let now = session.read()?;
         if !now.needs_repair() {
             return Ok(false);
         }
         let Some(plan) = now.parsed.repair_plan()? else {
             return Ok(false);
         };
-        apply(&plan, backend)?;
+        session.apply(&plan)?;
         Ok(true)
     }
 
@@ -101,8 +135,23 @@ impl LuksDevice {
     /// its place is nothing else.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
-        let repair = self.parsed.repair;
-        repair.is_some_and(|repair| repair.consent == Consent::NotNeeded)
+        self.consent() == Some(Consent::NotNeeded)
+    }
+
+    /// Whether the copy that should be rewritten may be, if there is one.
+    pub(crate) fn consent(&self) -> Option<Consent> {
+        self.parsed.repair.map(|repair| repair.consent)
+    }
+
+    /// Whether both headers say the same, to the last unknown member.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        dump::json(self.header()) == dump::json(other.header())
+    }
+
+    /// The header itself.
+    #[must_use]
+    pub fn into_header(self) -> Header {
+        self.parsed.header
     }
 
     /// Writes a new header by a plan, under the lock.
@@ -110,8 +159,7 @@ impl LuksDevice {
     /// # Errors
     /// When the storage fails.
     pub fn write(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
-        let _lock = backend.lock_header(LockKind::Write)?;
-        apply(plan, backend)
+        HeaderSession::start(backend)?.apply(plan)
     }
 
     /// Tries the passphrase on the given key slot, or on all in their order.
@@ -128,17 +176,9 @@ impl LuksDevice {
         let header = self.header();
         let mut untried = None;
         for id in header.keyslots_to_try(slot)? {
-            let Some(keyslot) = header.keyslots().iter().find(|slot| slot.id == id) else {
-                continue;
-            };
-            let range = keyslot.material();
-            // A parsed header's ranges are in order and of bounded length.
-            let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
-            let mut material = vec![0; len];
-            let tried = backend
-                .read_at(range.start, &mut material)
-                .map_err(LuksError::Backend)
-                .and_then(|()| Ok(header.unlock(id, &material, passphrase)?));
+            let tried = self.try_keyslot(backend, id, |material| {
+                header.unlock(id, material, passphrase)
+            });
             match tried {
                 Ok(key) => return Ok(Unlocked { slot: id, key }),
                 Err(LuksError::Unlock(UnlockError::WrongPassphrase { .. })) => {}
@@ -146,6 +186,44 @@ impl LuksDevice {
             }
         }
         Err(untried.unwrap_or(LuksError::NoKey { slot }))
+    }
+
+    /// Tries the passphrase on one key slot, whatever key it holds: an unbound one too.
+    ///
+    /// # Errors
+    /// As for [`LuksDevice::unlock`].
+    pub fn unlock_keyslot(
+        &self,
+        backend: &dyn Backend,
+        slot: u8,
+        passphrase: &SecretBytes,
+    ) -> Result<Unlocked, LuksError> {
+        let unlock = |material: &[u8]| self.header().unlock_keyslot(slot, material, passphrase);
+        match self.try_keyslot(backend, slot, unlock) {
+            Ok(key) => Ok(Unlocked { slot, key }),
+            Err(LuksError::Unlock(UnlockError::WrongPassphrase { slot })) => {
+                Err(LuksError::NoKey { slot: Some(slot) })
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn try_keyslot(
+        &self,
+        backend: &dyn Backend,
+        slot: u8,
+        unlock: impl FnOnce(&[u8]) -> Result<VolumeKey, UnlockError>,
+    ) -> Result<VolumeKey, LuksError> {
+        let mut keyslots = self.header().keyslots().iter();
+        let keyslot: &Keyslot = keyslots
+            .find(|keyslot| keyslot.id == slot)
+            .ok_or(UnlockError::UnusedKeyslot { slot })?;
+        let range = keyslot.material();
+        // A parsed header's ranges are in order and of bounded length.
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
+        let mut material = vec![0; len];
+        backend.read_at(range.start, &mut material)?;
+        Ok(unlock(&material)?)
     }
 
     /// The table that the header becomes with its key: one crypt target over the data of `device`,
@@ -201,24 +279,7 @@ fn options(header: &Header, segment: &scrim_luks::DataSegment, asked: OpenFlags)
     }
 }
 
-fn apply(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
-    struct Sink<'a>(&'a dyn Backend);
-    impl scrim_luks::Target for Sink<'_> {
-        type Error = BackendError;
-        fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
-            self.0.write_at(offset, bytes, Durability::Cached)
-        }
-        fn sync(&mut self) -> Result<(), BackendError> {
-            self.0.flush()
-        }
-    }
-    plan.apply(&mut Sink(backend)).map_err(|error| match error {
-        ApplyError::Target(error) => LuksError::Backend(error),
-        ApplyError::Random(error) => LuksError::Random(io::Error::other(error)),
-    })
-}
-
-/// Why a LUKS volume cannot be opened or made.
+/// Why a LUKS volume cannot be opened, made or changed.
 #[derive(Debug)]
 pub enum LuksError {
     /// The header device failed.
@@ -242,6 +303,12 @@ pub enum LuksError {
     Write(WriteError),
     /// The operating system gave no random bytes.
     Random(io::Error),
+    /// The bytes of the header do not make a backup.
+    Backup(BackupError),
+    /// The header is no longer the one that was read before.
+    Changed,
+    /// A copy of the header should be repaired, and it takes the user's word.
+    Ambiguous,
 }
 
 impl fmt::Display for LuksError {
@@ -259,6 +326,15 @@ impl fmt::Display for LuksError {
             Self::Table(error) => error.fmt(f),
             Self::Write(error) => error.fmt(f),
             Self::Random(error) => write!(f, "no random bytes from the system: {error}"),
+            Self::Backup(error) => error.fmt(f),
+            Self::Changed => f.write_str(
+                "another program has changed the header meanwhile; nothing was written: look at \
+                 it, then try again",
+            ),
+            Self::Ambiguous => f.write_str(
+                "one copy of the header is not to be trusted, and a change would overwrite it; \
+                 nothing was written: repair the header first",
+            ),
         }
     }
 }
@@ -268,13 +344,14 @@ impl std::error::Error for LuksError {
         Some(match self {
             Self::Backend(error) => error,
             Self::Header(error) => error,
-            Self::NoKey { .. } => return None,
+            Self::NoKey { .. } | Self::Changed | Self::Ambiguous => return None,
             Self::Unlock(error) => error,
             Self::Unsupported(error) => error,
             Self::Data(error) => error,
             Self::Table(error) => error,
             Self::Write(error) => error,
             Self::Random(error) => error,
+            Self::Backup(error) => error,
         })
     }
 }
@@ -296,5 +373,6 @@ from!(
     Unsupported(Unsupported),
     Data(DataError),
     Table(TableError),
-    Write(WriteError)
+    Write(WriteError),
+    Backup(BackupError)
 );

@@ -3,9 +3,9 @@
 use super::repository::{Repository, Violation};
 
 /// Each crate with those directly below it; what is below those is below it too.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
-    ("scrim-export", &["scrim-volume"]),
+    ("scrim-export", &["scrim-volume", "scrim-nbd"]),
     ("scrim-serve", &["scrim-volume"]),
     ("scrim-bench", &["scrim-volume"]),
     ("scrim-soak", &["scrim-volume"]),
@@ -15,7 +15,8 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ),
     ("scrim-luks", &["scrim-crypt", "scrim-sys"]),
     ("scrim-crypt", &["scrim-sys"]),
-    ("scrim-backend", &["scrim-sys"]),
+    ("scrim-backend", &["scrim-sys", "scrim-nbd"]),
+    ("scrim-nbd", &["scrim-sys"]),
     ("scrim-sys", &[]),
 ];
 

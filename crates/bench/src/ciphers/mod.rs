@@ -146,7 +146,7 @@ pub fn measure(
 ) -> Result<Outcome, MeasureError> {
     let pinned = Pinned::here();
     if pinned.is_err() {
-        study.warn("not pinned: the kernel may move the measurement between processors");
+        study.warn(Pinned::MISSING);
     }
     let mut bench = Bench::prepare(plan, study)?;
     let steps = study.rounds() * bench.slices();

@@ -1,40 +1,23 @@
 //! `scrim format IMAGE`.
 
-use std::error::Error;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_crypt::{CipherSpec, SectorSize};
-use scrim_luks::kdf::{
-    Argon2Cost, Argon2Kind, DIGEST_TIME, Hash, Kdf, KdfError, MachineLimits, calibrate_argon2,
-    calibrate_pbkdf2,
-};
-use scrim_luks::{Formatted, Layout, NewKeyslot, Placement, VolumeKey, luks1, luks2};
-use scrim_sys::memory::SecretBytes;
+use scrim_crypt::SectorSize;
+use scrim_luks::{Formatted, Layout, Placement};
 use scrim_volume::LuksDevice;
 
-use super::{note, warn_of_failed_self_tests};
-use crate::args::{FormatArgs, KeyArgs, LuksType, PbkdfType};
-use crate::cipher::{key_bytes, sector_size};
+use super::note;
+use crate::args::FormatArgs;
+use crate::confirm::Question;
 use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
-use crate::secret_input::{confirmed_in_capitals, new_passphrase};
+use crate::new_volume::NewVolume;
 use crate::signature::Contents;
 
-/// Fewest iterations of a digest, as in cryptsetup.
-const LEAST_ITERATIONS: u32 = 1000;
-/// Bytes of the volume key's digest.
-const DIGEST_LEN: usize = 32;
-
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
-    let request = Request::check(args)?;
-    if let Some(weakness) = request.cipher.weakness() {
-        let cipher = &request.cipher;
-        note(format_args!("scrim: warning: {cipher}: {weakness}"));
-    }
-    warn_of_failed_self_tests();
+    let new = NewVolume::asked_for(args)?;
+    new.warn();
     let image = Place::find(&args.image, args.size)?;
     let header = match &args.header {
         // A header file that does not exist is made, as large as it needs to be.
@@ -42,204 +25,29 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
         Some(path) => Some(Place::find(path, None)?),
         None => None,
     };
-    confirm(args, &image, header.as_ref(), &request)?;
-    let key_args = KeyArgs {
-        key_file: args.key.key_file.clone().or(args.positional_key.clone()),
-        ..args.key.clone()
+    confirm(args, &image, header.as_ref(), new.version())?;
+    let passphrase = new.ask()?;
+    let key = new.generate_key()?;
+    let place = header.as_ref().unwrap_or(&image);
+    let layout = Layout {
+        placement: match header {
+            Some(_) => Placement::Detached,
+            None => Placement::Attached,
+        },
+        device_len: place.size,
+        grows: header.is_some() && place.created(),
+        data_offset: new.data_offset,
     };
-    let shown = args.image.display().to_string();
-    let passphrase = new_passphrase(&key_args, &shown)?;
-    let key = VolumeKey::generate(request.key_bytes)
-        .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
-    let formatted = request.make(args, &image, header.as_ref(), &key, &passphrase.secret)?;
+    let sector_size = image.sector_size();
+    let formatted = new.make(&place.path, layout, sector_size, &key, &passphrase.secret)?;
     write(&formatted, &image, header.as_ref())?;
     note(format_args!(
-        "{shown}: LUKS{} volume {} created",
+        "{}: LUKS{} volume {} created",
+        args.image.display(),
         formatted.header.version(),
         formatted.header.uuid()
     ));
     Ok(())
-}
-
-/// The options that can be wrong, checked before anything is looked at.
-struct Request {
-    luks1: bool,
-    cipher: CipherSpec,
-    key_bytes: usize,
-    hash: Hash,
-    pbkdf: PbkdfType,
-    sector_size: Option<SectorSize>,
-    data_offset: Option<u64>,
-}
-
-impl Request {
-    fn check(args: &FormatArgs) -> Result<Self, CliError> {
-        let luks1 = args.r#type == LuksType::Luks1;
-        let cipher = parse_cipher(&args.cipher)?;
-        let hash: Hash = args
-            .hash
-            .parse()
-            .map_err(|error| CliError::usage(format!("--hash: {error}")))?;
-        let sector_size = args.sector_size.map(sector_size).transpose()?;
-        let default = if luks1 {
-            PbkdfType::Pbkdf2
-        } else {
-            PbkdfType::Argon2id
-        };
-        let pbkdf = args.pbkdf.unwrap_or(default);
-        if luks1 && pbkdf != PbkdfType::Pbkdf2 {
-            return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
-        }
-        if luks1 && sector_size.is_some_and(|size| size.bytes() != 512) {
-            return Err(CliError::usage("LUKS1 has only --sector-size 512"));
-        }
-        if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
-            return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
-        }
-        let data_offset = match args.offset {
-            None => None,
-            Some(sectors) => Some(
-                sectors
-                    .checked_mul(512)
-                    .ok_or_else(|| CliError::usage("--offset is larger than any device"))?,
-            ),
-        };
-        Ok(Self {
-            luks1,
-            key_bytes: key_bytes(&cipher, args.key_size)?,
-            cipher,
-            hash,
-            pbkdf,
-            sector_size,
-            data_offset,
-        })
-    }
-
-    fn version(&self) -> &'static str {
-        if self.luks1 { "LUKS1" } else { "LUKS2" }
-    }
-
-    /// Derives the key and lays out the header.
-    fn make(
-        &self,
-        args: &FormatArgs,
-        image: &Place,
-        header: Option<&Place>,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-    ) -> Result<Formatted, CliError> {
-        let device = header.unwrap_or(image);
-        let layout = Layout {
-            placement: match header {
-                Some(_) => Placement::Detached,
-                None => Placement::Attached,
-            },
-            device_len: device.size,
-            grows: header.is_some() && device.created(),
-            data_offset: self.data_offset,
-        };
-        let limits = MachineLimits::read();
-        let kdf = self.kdf(args, &limits)?;
-        // As cryptsetup: whoever forces the cost wants nothing measured.
-        let digest_iterations = match args.pbkdf_force_iterations {
-            Some(_) => LEAST_ITERATIONS,
-            None => calibrate_pbkdf2(self.hash, DIGEST_LEN, DIGEST_TIME)?,
-        };
-        let formatted = if self.luks1 {
-            let Kdf::Pbkdf2 { iterations, .. } = kdf else {
-                return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
-            };
-            let spec = luks1::FormatSpec {
-                cipher: self.cipher.clone(),
-                hash: self.hash,
-                digest_iterations,
-                iterations,
-                slot: Some(args.key_slot),
-                uuid: args.uuid.clone(),
-                layout,
-            };
-            luks1::format(&spec, key, passphrase)
-        } else {
-            let spec = luks2::FormatSpec {
-                cipher: self.cipher.clone(),
-                sector_size: self.sector_size.unwrap_or_else(|| image.sector_size()),
-                digest_hash: self.hash,
-                digest_iterations,
-                keyslot: NewKeyslot {
-                    slot: Some(args.key_slot),
-                    kdf,
-                    af_hash: self.hash,
-                },
-                uuid: args.uuid.clone(),
-                label: args.label.clone(),
-                subsystem: args.subsystem.clone(),
-                flags: Vec::new(),
-                layout,
-                metadata_size: None,
-                keyslots_size: None,
-            };
-            luks2::format(&spec, key, passphrase)
-        };
-        formatted.map_err(|error| {
-            let message = format!("{}: {error}", device.path.display());
-            match memory_refused(&error) {
-                true => CliError::new(Exit::OutOfMemory, message),
-                false => CliError::usage(message),
-            }
-        })
-    }
-
-    /// The key derivation: as asked, or measured on this machine.
-    fn kdf(&self, args: &FormatArgs, limits: &MachineLimits) -> Result<Kdf, CliError> {
-        let target = Duration::from_millis(u64::from(args.iter_time));
-        let kind = match self.pbkdf {
-            PbkdfType::Pbkdf2 => {
-                let iterations = match args.pbkdf_force_iterations {
-                    Some(iterations) => iterations,
-                    None => calibrate_pbkdf2(self.hash, self.key_bytes, target)?,
-                };
-                return Ok(Kdf::Pbkdf2 {
-                    hash: self.hash,
-                    iterations,
-                });
-            }
-            PbkdfType::Argon2i => Argon2Kind::Argon2i,
-            PbkdfType::Argon2id => Argon2Kind::Argon2id,
-        };
-        let memory_kib = args.pbkdf_memory.unwrap_or(limits.argon2_memory_kib());
-        let lanes = args.pbkdf_parallel.unwrap_or(limits.argon2_lanes());
-        let cost = match args.pbkdf_force_iterations {
-            Some(time) => Argon2Cost {
-                time,
-                memory_kib,
-                lanes,
-            },
-            None => calibrate_argon2(kind, lanes, memory_kib, target, limits)?,
-        };
-        Ok(match kind {
-            Argon2Kind::Argon2i => Kdf::Argon2i { cost },
-            Argon2Kind::Argon2id => Kdf::Argon2id { cost },
-        })
-    }
-}
-
-/// A cipher for a header, which knows more short forms than dm-crypt, and no drivers: what this
-/// machine has may not be on the next.
-fn parse_cipher(text: &str) -> Result<CipherSpec, CliError> {
-    let text = match text {
-        "null" | "cipher_null" => "cipher_null-ecb",
-        other => other,
-    };
-    let cipher: CipherSpec = text
-        .parse()
-        .map_err(|error| CliError::usage(format!("--cipher: {error}")))?;
-    match cipher.driver() {
-        None => Ok(cipher),
-        Some(driver) => Err(CliError::usage(format!(
-            "--cipher: {driver} is a driver, which other machines may not have; write the cipher \
-             like capi:xts(aes)-plain64"
-        ))),
-    }
 }
 
 /// A file or device that a header or its data goes to, or a file that is yet to be made.
@@ -307,21 +115,17 @@ fn confirm(
     args: &FormatArgs,
     image: &Place,
     header: Option<&Place>,
-    request: &Request,
+    version: u16,
 ) -> Result<(), CliError> {
-    if args.batch_mode {
-        return Ok(());
-    }
-    let version = request.version();
     let device = header.unwrap_or(image);
     let path = device.path.display();
     let contents = device.contents();
-    let question = if device.created() && header.is_some() {
+    let warning = if device.created() && header.is_some() {
         let image = image.path.display();
-        format!("This creates {path} as the detached {version} header of {image}.")
+        format!("This creates {path} as the detached LUKS{version} header of {image}.")
     } else if device.created() {
         format!(
-            "This creates {path}, {}, as a {version} volume.",
+            "This creates {path}, {}, as a LUKS{version} volume.",
             human(device.size)
         )
     } else {
@@ -330,26 +134,16 @@ fn confirm(
             contents.describe()
         )
     };
-    if io::stdin().is_terminal() {
-        let confirmed = confirmed_in_capitals(&question)
-            .map_err(|error| CliError::io("ask at the terminal", &error))?;
-        return if confirmed {
-            Ok(())
-        } else {
-            Err(CliError::usage("not confirmed; nothing was changed"))
-        };
-    }
-    if contents == Contents::Blank {
-        return Ok(());
-    }
-    Err(CliError::new(
-        Exit::Busy,
-        format!(
-            "{path} holds {}, and nobody is at a terminal to confirm that it may be overwritten; \
-             nothing was changed: add --batch-mode to overwrite it",
-            contents.describe()
-        ),
-    ))
+    let unanswered = format!(
+        "{path} holds {}, and nobody is at a terminal to confirm that it may be overwritten",
+        contents.describe()
+    );
+    let question = Question {
+        warning: &warning,
+        unanswered: (contents != Contents::Blank).then_some(&unanswered),
+        refused: Exit::Usage,
+    };
+    question.ask(args.batch_mode)
 }
 
 /// Writes the header, whole: signals wait until it is done. What was made for it goes again when it
@@ -397,15 +191,6 @@ impl Place {
         }
         Ok(())
     }
-}
-
-/// Whether an error comes of too little memory for the key derivation.
-fn memory_refused(error: &(dyn Error + 'static)) -> bool {
-    let refused = matches!(
-        error.downcast_ref(),
-        Some(KdfError::Memory { .. } | KdfError::MemoryRefused { .. })
-    );
-    refused || error.source().is_some_and(memory_refused)
 }
 
 /// A size for people, in binary units.

@@ -1,11 +1,34 @@
 //! `scrim luksUUID IMAGE`.
 
-use super::print;
-use crate::args::HeaderOnlyArgs;
-use crate::error::CliError;
-use crate::unlock::read_header;
+use scrim_luks::Edit;
 
-pub(crate) fn run(args: &HeaderOnlyArgs) -> Result<(), CliError> {
-    let (_, luks) = read_header(args)?;
-    print(format!("{}\n", luks.header().uuid()).as_bytes())
+use super::{note, print};
+use crate::args::UuidArgs;
+use crate::confirm::Question;
+use crate::error::{CliError, Exit};
+use crate::header_change::HeaderChange;
+use crate::unlock::{check_type, read_header};
+
+pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
+    let Some(uuid) = &args.uuid else {
+        let (backend, luks) = read_header(&args.on.on)?;
+        check_type(luks.header(), args.on.r#type, backend.path())?;
+        return print(format!("{}\n", luks.header().uuid()).as_bytes());
+    };
+    let change = HeaderChange::begin(&args.on)?;
+    let place = &change.place;
+    let warning = format!(
+        "This will change the UUID of {place} from {} to {uuid}. What finds the volume by the old one \
+         will not find it any more.",
+        change.header().uuid()
+    );
+    let question = Question {
+        warning: &warning,
+        unanswered: None,
+        refused: Exit::Usage,
+    };
+    question.ask(args.on.batch_mode)?;
+    change.edit(&[Edit::Uuid(Some(uuid.clone()))])?;
+    note(format_args!("{place}: UUID changed to {uuid}"));
+    Ok(())
 }

@@ -7,20 +7,23 @@ use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, BackendError, FileBackend};
 use scrim_export::nbd::Address;
-use scrim_luks::Placement;
+use scrim_luks::{Edit, Flag, Placement};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
 use super::{note, print, warn_of_failed_self_tests};
-use crate::args::{HeaderOnlyArgs, OpenArgs, PerfArgs, TestArgs};
+use crate::args::{HeaderOnlyArgs, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs};
+use crate::backup_record;
 use crate::control::find;
 use crate::daemon::Daemon;
 use crate::device;
 use crate::error::{CliError, Exit};
+use crate::header_change::HeaderChange;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
-use crate::unlock::{check_type, read_luks, unlock};
+use crate::transfer::refuse_unfinished;
+use crate::unlock::{Asking, check_type, read_luks, unlock};
 
 pub(crate) const NOT_LOCKED: &str = "not every key is locked in memory and may reach swap; raise \
                                      the limit (ulimit -l), or encrypt the swap space";
@@ -47,7 +50,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     };
     let (volume, origin) = match &args.table {
         Some(file) => from_table(file, args.readonly)?,
-        None => from_luks(args)?,
+        None => from_luks(&Wanted::by(args))?,
     };
     if locking() == Locking::Incomplete {
         note(format_args!("scrim: warning: {NOT_LOCKED}"));
@@ -93,12 +96,44 @@ fn volume_name(args: &OpenArgs) -> Result<VolumeName, CliError> {
     }
 }
 
-fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
-    let access = access(args.readonly);
-    let image = absolute(&args.image)?;
+/// A LUKS volume that is to be opened, by the options of `open`.
+pub(super) struct Wanted<'a> {
+    pub(super) image: &'a Path,
+    pub(super) r#type: LuksType,
+    pub(super) readonly: bool,
+    pub(super) header: Option<&'a Path>,
+    pub(super) key_slot: Option<u8>,
+    pub(super) flags: OpenFlags,
+    /// Whether the flags are to be stored in the header.
+    pub(super) persistent: bool,
+    pub(super) tries: u32,
+    pub(super) key: &'a KeyArgs,
+}
+
+impl<'a> Wanted<'a> {
+    fn by(args: &'a OpenArgs) -> Self {
+        Self {
+            image: &args.image,
+            r#type: args.r#type,
+            readonly: args.readonly,
+            header: args.header.as_deref(),
+            key_slot: args.key_slot,
+            flags: flags(args),
+            persistent: args.persistent,
+            tries: args.tries,
+            key: &args.key,
+        }
+    }
+}
+
+/// Opens a LUKS volume, asking for its passphrase.
+pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
+    let access = access(wanted.readonly);
+    let image = absolute(wanted.image)?;
+    refuse_unfinished(&image)?;
     // The lock comes first: who will be refused is not asked for a passphrase.
     let data = Arc::new(FileBackend::open(&image, access)?);
-    let detached = match &args.header {
+    let detached = match wanted.header {
         Some(path) => {
             let path = absolute(path)?;
             Some(FileBackend::open_shared(&path, Access::ReadOnly)?)
@@ -111,17 +146,34 @@ fn from_luks(args: &OpenArgs) -> Result<(Volume, Origin), CliError> {
     };
     let header = detached.as_ref().unwrap_or(&data);
     let luks = read_luks(header)?;
-    check_type(&luks, args.r#type, header)?;
-    let shown = args.image.display().to_string();
-    let key = &args.key;
-    let unlocked = unlock(&luks, header, &shown, args.key_slot, key, args.tries)?;
+    check_type(luks.header(), wanted.r#type, header.path())?;
+    let shown = wanted.image.display().to_string();
+    if wanted.persistent && luks.header().version() == 1 {
+        return Err(CliError::usage(format!(
+            "{shown}: LUKS1 has no persistent flags; leave --persistent out, or convert the header \
+             to LUKS2"
+        )));
+    }
+    let asking = Asking {
+        question: &format!("Enter passphrase for {shown}: "),
+        key: wanted.key.source(),
+        tries: wanted.tries,
+    };
+    let (unlocked, _) = unlock(&luks, header, &shown, wanted.key_slot, &asking)?;
     if access == Access::ReadWrite && luks.needs_repair() {
         repair(header);
+    }
+    if wanted.persistent {
+        make_persistent(wanted.flags, header.path())?;
+    }
+    if let Some(warning) = backup_record::warning(luks.header()) {
+        let header = header.path().display();
+        note(format_args!("scrim: warning: {header}: {warning}"));
     }
     let device = device::name_in_table(&image);
     let size = data.info().size;
     let table = luks
-        .table(unlocked.key, &device, size, placement, flags(args))
+        .table(unlocked.key, &device, size, placement, wanted.flags)
         .map_err(|error| CliError::from(error).within(&shown))?;
     let data: Arc<dyn Backend> = data;
     let volume = Volume::start(table, |_| Ok(Arc::clone(&data)))?;
@@ -153,6 +205,21 @@ fn repair(header: &FileBackend) {
             "scrim: warning: {place}: the worse copy of the header stays as it is: {error}"
         )),
     }
+}
+
+/// Stores the flags that were asked for in the header, in place of those that are there; as in
+/// cryptsetup, those still count this time.
+fn make_persistent(asked: OpenFlags, header: &Path) -> Result<(), CliError> {
+    let set = [
+        (asked.allow_discards, Flag::AllowDiscards),
+        (asked.same_cpu_crypt, Flag::SameCpuCrypt),
+        (asked.submit_from_crypt_cpus, Flag::SubmitFromCryptCpus),
+        (asked.no_read_workqueue, Flag::NoReadWorkqueue),
+        (asked.no_write_workqueue, Flag::NoWriteWorkqueue),
+    ];
+    let set = set.into_iter().filter(|(set, _)| *set);
+    let edit = Edit::Flags(set.map(|(_, flag)| flag).collect());
+    HeaderChange::read(header)?.edit(&[edit])
 }
 
 fn from_table(file: &Path, readonly: bool) -> Result<(Volume, Origin), CliError> {

@@ -3,7 +3,7 @@
 use super::{note, warn_of_failed_self_tests};
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
-use crate::unlock::{check_type, read_header, unlock};
+use crate::unlock::{Asking, check_type, read_header, unlock};
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
     check(args, LuksType::Luks)
@@ -12,17 +12,15 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
 /// Checks the passphrase of a header of the `wanted` version.
 pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     let (backend, luks) = read_header(&args.on)?;
-    check_type(&luks, wanted, &backend)?;
+    check_type(luks.header(), wanted, backend.path())?;
     warn_of_failed_self_tests();
     let image = args.on.header_path().display().to_string();
-    let unlocked = unlock(
-        &luks,
-        &backend,
-        &image,
-        args.key_slot,
-        &args.key,
-        args.tries,
-    )?;
+    let asking = Asking {
+        question: &format!("Enter passphrase for {image}: "),
+        key: args.key.source(),
+        tries: args.tries,
+    };
+    let (unlocked, _) = unlock(&luks, &backend, &image, args.key_slot, &asking)?;
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
     Ok(())
 }

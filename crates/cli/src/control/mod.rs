@@ -5,48 +5,17 @@
 //! `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for `status`.
 
 mod client;
+mod request;
 mod server;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{Client, find};
+pub(crate) use request::Request;
 pub(crate) use server::{Answer, ControlSocket};
 
-/// Longest request line, in bytes.
-const REQUEST_MAX: usize = 64;
 /// Longest answer, in bytes: a table of the largest size that is read.
 const ANSWER_MAX: usize = 2 << 20;
-
-/// What can be asked of an open volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
-    Status,
-    Table,
-    TableWithKeys,
-    Close,
-    CloseForced,
-}
-
-const REQUESTS: [(Request, &str); 5] = [
-    (Request::Status, "status"),
-    (Request::Table, "table"),
-    (Request::TableWithKeys, "table-showkeys"),
-    (Request::Close, "close"),
-    (Request::CloseForced, "close-force"),
-];
-
-impl Request {
-    fn to_line(self) -> String {
-        let word = REQUESTS.iter().find(|(request, _)| *request == self);
-        format!("scrim 1 {}\n", word.map_or("", |(_, word)| word))
-    }
-
-    fn from_line(line: &str) -> Option<Self> {
-        let word = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
-        let found = REQUESTS.iter().find(|(_, name)| *name == word);
-        found.map(|(request, _)| *request)
-    }
-}
 
 /// What `status` tells.
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,20 +73,4 @@ pub(crate) struct Served {
     pub(crate) writes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) flushes: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_read_as_they_are_written() {
-        for (request, _) in REQUESTS {
-            assert_eq!(Request::from_line(&request.to_line()), Some(request));
-            assert!(request.to_line().len() <= REQUEST_MAX);
-        }
-        for line in ["", "\n", "scrim 1 status", "scrim 2 status\n", "scrim 1 \n"] {
-            assert_eq!(Request::from_line(line), None);
-        }
-    }
 }

@@ -11,7 +11,7 @@ use rustix::net::{SocketFlags, accept_with};
 use scrim_export::nbd::{Address, Listener};
 use scrim_sys::memory::SecretBytes;
 
-use super::{REQUEST_MAX, Request};
+use super::request::{REQUEST_MAX, Request};
 use crate::error::CliError;
 
 /// How long a client may take to send its one line, and to take each part of its answer.
@@ -80,7 +80,7 @@ impl Caller {
         // A request comes in one piece or not at all, so that nobody holds up the others.
         let mut line = [0; REQUEST_MAX];
         let len = (&stream).read(&mut line).ok()?;
-        let request = Request::from_line(std::str::from_utf8(&line[..len]).ok()?)?;
+        let request = Request::from_bytes(&line[..len])?;
         Some((Self(stream), request))
     }
 

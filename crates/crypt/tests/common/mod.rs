@@ -7,6 +7,9 @@
     reason = "each test program uses a part, and a test may fail"
 )]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod steps;
+
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, SectorSize, State, implementations};
 
 /// The same key as in `vectors/make.py`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrim_volume::Volume;
 
 use super::limits;
-use super::wire::flag;
+use scrim_nbd::wire::flag;
 
 /// A volume that clients can choose by its name.
 #[derive(Clone)]

@@ -16,9 +16,9 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use super::Address;
 use super::limits;
 use super::status::Peer;
+use scrim_nbd::Address;
 
 /// A bound socket. Clients can connect, and wait until a server accepts them. Dropping it removes
 /// a unix socket's path.

@@ -10,7 +10,6 @@
 //! One thread serves one connection: it receives, executes and replies, with no queue between. What
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
-mod address;
 mod budget;
 mod export;
 pub mod limits;
@@ -27,10 +26,9 @@ mod server;
 mod status;
 mod stop;
 mod wait;
-mod wire;
 
-pub use address::{Address, AddressError};
 pub use export::Export;
 pub use listener::{BindError, BindErrorKind, Listener};
+pub use scrim_nbd::{Address, AddressError};
 pub use server::{Limits, Server, StartError, Stopped};
 pub use status::{ClientStatus, Count, Event, Incident, Peer, ProtocolError, Status, Traffic};

@@ -10,7 +10,7 @@ use super::link::{End, Link, Wait};
 use super::option::{InfoQuery, MetaQuery, Opt, OptionHeader, OptionRefusal};
 use super::request::Terms;
 use super::status::ProtocolError;
-use super::wire::{
+use scrim_nbd::wire::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, IHAVEOPT, NBDMAGIC, OPTION_HEADER,
     OPTION_REPLY_MAGIC, client, handshake, info, opt, rep,
 };

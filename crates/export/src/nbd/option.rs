@@ -2,7 +2,7 @@
 
 use super::limits;
 use super::status::ProtocolError;
-use super::wire::{IHAVEOPT, OPTION_HEADER, info, opt, rep};
+use scrim_nbd::wire::{IHAVEOPT, OPTION_HEADER, info, opt, rep};
 
 /// The header of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! and "Structured reply chunk message").
 
 use super::request::Range;
-use super::wire::{
+use scrim_nbd::wire::{
     BASE_ALLOCATION_ID, CHUNK_HEADER, REPLY_FLAG_DONE, SIMPLE_HEADER, SIMPLE_REPLY_MAGIC,
     STRUCTURED_REPLY_MAGIC, WireError, chunk,
 };

@@ -2,7 +2,7 @@
 
 use super::limits;
 use super::status::ProtocolError;
-use super::wire::{REQUEST_HEADER, REQUEST_MAGIC, WireError, cmd, cmd_flag};
+use scrim_nbd::wire::{REQUEST_HEADER, REQUEST_MAGIC, WireError, cmd, cmd_flag};
 
 /// What was negotiated, and what the export allows: all that decides whether a request is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use super::registry::Entry;
 use super::reply::{self, Last};
 use super::request::{Command, Range, Refusal, Request, Terms};
 use super::status::Incident;
-use super::wire::{REQUEST_HEADER, SIMPLE_HEADER, WireError};
+use scrim_nbd::wire::{REQUEST_HEADER, SIMPLE_HEADER, WireError};
 
 /// Pieces of a long write end at multiples of this offset: a page, and whole encryption sectors.
 const ALIGN: u64 = 4096;

@@ -11,7 +11,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::Address;
 use super::budget::Budget;
 use super::export::Export;
 use super::limits;
@@ -23,6 +22,7 @@ use super::serve::Transmission;
 use super::status::{Incident, Peer, Status};
 use super::stop::Stop;
 use super::wait::seats;
+use scrim_nbd::Address;
 
 /// What a server limits, for those who want less than [`limits`] allows.
 #[derive(Debug, Clone, Copy)]

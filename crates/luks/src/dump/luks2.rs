@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{Hex, Printable};
 use crate::digest::Digest;
-use crate::header::Token;
 use crate::kdf::Argon2Cost;
 use crate::keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
 use crate::luks2::Header;
 use crate::segment::{Segment, SegmentKind, SegmentLength};
+use crate::token::Token;
 
 /// Before the second line of bytes.
 const INDENT: &str = "\t            ";

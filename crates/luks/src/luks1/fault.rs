@@ -50,6 +50,11 @@ pub enum Fault {
         /// The key slot.
         slot: u8,
     },
+    /// A key slot area lies further from the start than any header reaches.
+    TooFar {
+        /// The key slot.
+        slot: u8,
+    },
     /// Two key slot areas share bytes.
     Overlap {
         /// One key slot.
@@ -89,6 +94,12 @@ impl fmt::Display for Fault {
             }
             Self::InsidePayload { slot } => {
                 write!(f, "the area of key slot {slot} reaches into the data")
+            }
+            Self::TooFar { slot } => {
+                write!(
+                    f,
+                    "the area of key slot {slot} lies where no header reaches"
+                )
             }
             Self::Overlap { slot, other } => {
                 write!(f, "the areas of key slots {slot} and {other} overlap")

@@ -1,4 +1,4 @@
-//! Making a LUKS1 header, and adding key slots to one.
+//! Making a LUKS1 header.
 
 use scrim_crypt::CipherSpec;
 use scrim_sys::memory::SecretBytes;
@@ -7,18 +7,19 @@ use super::phdr::{Phdr, Slot};
 use super::{Header, KEYSLOTS, SECTOR, SECTOR_BYTES};
 use crate::af;
 use crate::digest;
-use crate::format::{FormatError, Formatted, KeyslotError, NewKeyslot, WriteError};
+use crate::format::{FormatError, Formatted};
 use crate::header;
 use crate::kdf::{Hash, Kdf};
 use crate::key::VolumeKey;
-use crate::keyslot::{self, SealSpec};
+use crate::keys::{NewKeyslot, Seal};
+use crate::keyslot;
 use crate::layout::{BLOCK, Layout, align_to_mib, align_up};
 use crate::plan::{Plan, Step};
 use crate::random;
 use crate::uuid;
 
 /// Where the area of the first key slot starts; each later one starts on a block too.
-const FIRST_AREA: u64 = HEADER_BLOCK as u64;
+pub(super) const FIRST_AREA: u64 = HEADER_BLOCK as u64;
 /// The header with the zeros that follow it.
 const HEADER_BLOCK: usize = 4096;
 
@@ -70,8 +71,11 @@ pub fn format(
             iterations: spec.iterations,
         },
         af_hash: spec.hash,
+        cipher: None,
     };
-    let (slot, material) = header.insert_keyslot(key, passphrase, &new)?;
+    let slot = header.free_slot(spec.slot)?;
+    let content = header.seal(&Seal::new(key, passphrase, &new, ("", key.len())))?;
+    let material = header.fill(slot, &content);
     header.activate(slot);
 
     let wipe_end = spec.layout.wipe_end(header_end, data_offset);
@@ -134,94 +138,7 @@ fn empty_phdr(
         mk_digest,
         mk_digest_salt: salt,
         mk_digest_iterations: spec.digest_iterations,
-        uuid: uuid::given_or_random(spec.uuid.as_deref())?,
+        uuid: uuid::given_or_random(spec.uuid.as_deref(), FormatError::Uuid)?,
         slots,
     })
-}
-
-impl Header {
-    /// Adds a key slot for `key`, which the caller has checked.
-    ///
-    /// A key slot's fields may lie across two sectors, which a crash can tear: they become durable
-    /// while the slot is still marked as free, and the marker, in one sector, comes last.
-    pub(crate) fn add_keyslot(
-        &mut self,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-        new: &NewKeyslot,
-    ) -> Result<Plan, KeyslotError> {
-        let mut changed = self.clone();
-        let (slot, material) = changed.insert_keyslot(key, passphrase, new)?;
-        let free = changed.write_step()?;
-        changed.activate(slot);
-        let in_use = changed.write_step()?;
-        *self = changed;
-        let steps = vec![material, Step::Sync, free, Step::Sync, in_use, Step::Sync];
-        Ok(Plan::new(steps))
-    }
-
-    /// Fills in a free key slot, without marking it as in use, and returns its key material.
-    fn insert_keyslot(
-        &mut self,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-        new: &NewKeyslot,
-    ) -> Result<(u8, Step), KeyslotError> {
-        let Kdf::Pbkdf2 { hash, iterations } = new.kdf else {
-            return Err(KeyslotError::KdfLuks1);
-        };
-        let of_header = self.phdr.hash_spec.parse();
-        if of_header != Ok(hash) || of_header != Ok(new.af_hash) {
-            let hash = self.phdr.hash_spec.clone();
-            return Err(KeyslotError::HashLuks1 { hash });
-        }
-        let number = self.free_slot(new.slot)?;
-        let cipher = format!("{}-{}", self.phdr.cipher_name, self.phdr.cipher_mode);
-        let spec = SealSpec {
-            cipher: &cipher,
-            cipher_key_size: key.len(),
-            kdf: &new.kdf,
-            af_hash: new.af_hash,
-        };
-        let sealed = keyslot::seal(key, passphrase, &spec).map_err(KeyslotError::Seal)?;
-        let slot = &mut self.phdr.slots[usize::from(number)];
-        slot.iterations = iterations;
-        slot.salt = sealed.salt;
-        let material = Step::Write {
-            offset: u64::from(slot.offset) * SECTOR,
-            bytes: sealed.material,
-        };
-        Ok((number, material))
-    }
-
-    fn activate(&mut self, slot: u8) {
-        let mut phdr = self.phdr.clone();
-        if let Some(slot) = phdr.slots.get_mut(usize::from(slot)) {
-            slot.active = true;
-        }
-        *self = Self::from_phdr(phdr);
-    }
-
-    fn free_slot(&self, wanted: Option<u8>) -> Result<u8, KeyslotError> {
-        let used = |slot: &u8| self.metadata.keyslots.iter().any(|used| used.id == *slot);
-        match wanted {
-            Some(slot) if slot >= KEYSLOTS => Err(KeyslotError::NoSuchSlot {
-                slot,
-                count: KEYSLOTS,
-            }),
-            Some(slot) if used(&slot) => Err(KeyslotError::InUse { slot }),
-            Some(slot) => Ok(slot),
-            None => (0..KEYSLOTS)
-                .find(|slot| !used(slot))
-                .ok_or(KeyslotError::NoFreeSlot),
-        }
-    }
-
-    /// The header's 592 bytes; what follows them up to the first key slot area stays.
-    fn write_step(&self) -> Result<Step, WriteError> {
-        Ok(Step::Write {
-            offset: 0,
-            bytes: self.phdr.to_bytes()?,
-        })
-    }
 }

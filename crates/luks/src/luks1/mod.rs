@@ -3,15 +3,20 @@
 //! There is no checksum and no second copy: a damaged header is noticed where a field becomes
 //! impossible, and otherwise by a passphrase that no longer opens its key slot.
 
+mod convert;
 mod fault;
 mod format;
+mod keyslots;
 mod phdr;
+mod repair;
+mod restore;
 
 use std::ops::Range;
 
 pub use fault::Fault;
 pub use format::{FormatSpec, format};
 use phdr::{Phdr, Slot};
+pub use repair::Fix;
 
 use crate::af;
 use crate::digest::Digest;
@@ -24,6 +29,8 @@ pub(crate) const KEYSLOTS: u8 = 8;
 /// The unit of offsets in the header.
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const SECTOR_BYTES: usize = 512;
+/// Slots of which every field lies in the header's first sector.
+const IN_FIRST_SECTOR: usize = 6;
 
 /// A checked LUKS1 header.
 #[derive(Debug, Clone)]
@@ -102,6 +109,10 @@ impl Header {
 
     pub(crate) fn digest_iterations(&self) -> u32 {
         self.phdr.mk_digest_iterations
+    }
+
+    pub(crate) fn set_uuid(&mut self, uuid: String) {
+        self.phdr.uuid = uuid;
     }
 
     pub(crate) fn metadata(&self) -> &Metadata {

@@ -25,6 +25,9 @@ use crate::keyslot::MAX_KEY_SIZE;
 
 /// Bytes of the header.
 pub(super) const PHDR_SIZE: usize = 592;
+/// How far key slot areas may reach: eight times what the longest keys need, so that a header with
+/// its areas always fits in memory.
+const MAX_END: u64 = 128 << 20;
 const VERSION: u16 = 1;
 const ENABLED: u32 = 0x00ac_71f3;
 const DISABLED: u32 = 0x0000_dead;
@@ -58,11 +61,7 @@ pub(crate) struct Slot {
 impl Phdr {
     /// Reads and checks the header at the start of `area`.
     pub(super) fn read(area: &[u8]) -> Result<Self, Fault> {
-        let bytes = area.get(..PHDR_SIZE).ok_or(Fault::Truncated {
-            need: PHDR_SIZE,
-            have: area.len(),
-        })?;
-        let (phdr, markers) = Self::fields(bytes)?;
+        let (phdr, markers) = Self::fields(header_bytes(area)?)?;
         for (slot, marker) in (0..KEYSLOTS).zip(markers) {
             if marker != ENABLED && marker != DISABLED {
                 return Err(Fault::Marker { slot, marker });
@@ -70,6 +69,18 @@ impl Phdr {
         }
         phdr.check()?;
         Ok(phdr)
+    }
+
+    /// Reads the header at the start of `area`, and which key slots are in use: `None` where the
+    /// marker says neither.
+    pub(super) fn read_unchecked(area: &[u8]) -> Result<(Self, [Option<bool>; 8]), Fault> {
+        let (phdr, markers) = Self::fields(header_bytes(area)?)?;
+        let in_use = markers.map(|marker| match marker {
+            ENABLED => Some(true),
+            DISABLED => Some(false),
+            _ => None,
+        });
+        Ok((phdr, in_use))
     }
 
     /// The fields, and the markers of the key slots.
@@ -104,7 +115,7 @@ impl Phdr {
     }
 
     /// Checks what the fields must be together.
-    fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         if !(1..=MAX_KEY_SIZE).contains(&self.key_bytes) {
             return Err(Fault::KeyBytes(self.key_bytes));
         }
@@ -127,6 +138,9 @@ impl Phdr {
             }
             if payload != 0 && area.end > payload {
                 return Err(Fault::InsidePayload { slot });
+            }
+            if area.end > MAX_END {
+                return Err(Fault::TooFar { slot });
             }
             areas.push((area.start, area.end, slot));
         }
@@ -168,6 +182,13 @@ impl Phdr {
         }
         Ok(bytes)
     }
+}
+
+fn header_bytes(area: &[u8]) -> Result<&[u8], Fault> {
+    area.get(..PHDR_SIZE).ok_or(Fault::Truncated {
+        need: PHDR_SIZE,
+        have: area.len(),
+    })
 }
 
 impl Default for Slot {

@@ -89,6 +89,13 @@ impl HeaderCopy {
         }
     }
 
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Primary => Self::Secondary,
+            Self::Secondary => Self::Primary,
+        }
+    }
+
     /// Where this copy lies when a copy has `hdr_size` bytes.
     pub(super) fn offset(self, hdr_size: u64) -> u64 {
         match self {

@@ -1,6 +1,7 @@
 //! Two copies: the better one is taken, the worse one reported.
 
 use super::{Header, binary};
+use crate::diagnosis::Signature;
 use crate::error::{CopyFault, HeaderError};
 use crate::finding::{Consent, Finding, HeaderCopy, Repair};
 use crate::header::{self, Parsed};
@@ -8,6 +9,17 @@ use crate::header::{self, Parsed};
 /// Whether anything in `area` claims to be a secondary header.
 pub(crate) fn has_secondary(area: &[u8]) -> bool {
     binary::secondary_offsets(area).next().is_some()
+}
+
+/// The copies that `area` claims to have, whole or not.
+pub(crate) fn remains(area: &[u8]) -> Vec<(HeaderCopy, u64)> {
+    let primary = area.starts_with(&header::MAGIC);
+    let primary = primary.then_some((HeaderCopy::Primary, 0));
+    let secondaries = binary::secondary_offsets(area);
+    primary
+        .into_iter()
+        .chain(secondaries.map(|offset| (HeaderCopy::Secondary, offset)))
+        .collect()
 }
 
 /// Reads both copies. `version` is what stands behind the magic at the start of `area`, if the
@@ -18,12 +30,12 @@ pub(crate) fn parse_copies(area: &[u8], version: Option<u16>) -> Result<Parsed, 
             let offset = HeaderCopy::Secondary.offset(primary.binary.hdr_size);
             Ok(match Header::read(area, HeaderCopy::Secondary, offset) {
                 Ok(secondary) => compare(primary, secondary),
-                Err(fault) => one_of_two(primary, HeaderCopy::Secondary, fault),
+                Err(fault) => one_of_two(primary, HeaderCopy::Secondary, fault, area),
             })
         }
         Err(fault) => match (find_secondary(area), version, fault) {
             (Some(Ok(secondary)), _, fault) => {
-                Ok(one_of_two(secondary, HeaderCopy::Primary, fault))
+                Ok(one_of_two(secondary, HeaderCopy::Primary, fault, area))
             }
             // A device with a torn secondary alone: making a header did not get further.
             (_, None, _) => Err(HeaderError::NotLuks),
@@ -71,24 +83,28 @@ fn compare(primary: Header, secondary: Header) -> Parsed {
     } else {
         return whole(primary);
     };
-    Parsed {
-        header: header::Header::Luks2(header),
-        findings: vec![finding],
-        repair: Some(Repair { copy, consent }),
-    }
+    repairable(header, finding, Repair { copy, consent })
 }
 
 /// A crash tears a copy, which its checksum tells. Anything else was done on purpose: something
-/// lies there now, or a newer program wrote what this one does not accept.
-fn one_of_two(good: Header, bad: HeaderCopy, fault: CopyFault) -> Parsed {
+/// lies there now, such as a partition table, of which a part lies where the primary has its
+/// checksum; or a newer program wrote what this one does not accept.
+fn one_of_two(good: Header, bad: HeaderCopy, fault: CopyFault, area: &[u8]) -> Parsed {
+    let overwritten = bad == HeaderCopy::Primary && Signature::find(area).is_some();
     let consent = match fault {
-        CopyFault::Checksum => Consent::NotNeeded,
+        CopyFault::Checksum if !overwritten => Consent::NotNeeded,
         _ => Consent::Ask,
     };
+    let finding = Finding::DamagedCopy { copy: bad, fault };
+    repairable(good, finding, Repair { copy: bad, consent })
+}
+
+fn repairable(mut header: Header, finding: Finding, repair: Repair) -> Parsed {
+    header.worse = repair.copy;
     Parsed {
-        header: header::Header::Luks2(good),
-        findings: vec![Finding::DamagedCopy { copy: bad, fault }],
-        repair: Some(Repair { copy: bad, consent }),
+        header: header::Header::Luks2(header),
+        findings: vec![finding],
+        repair: Some(repair),
     }
 }
 

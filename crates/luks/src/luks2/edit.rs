@@ -1,159 +1,128 @@
-//! Adding a key slot.
+//! Changing names, flags, priorities and tokens.
 
-use std::ops::Range;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use scrim_sys::memory::SecretBytes;
 use serde_json::{Map, Value, json};
 
-use super::{Header, MAX_KEYSLOTS};
-use crate::af;
-use crate::format::{KeyslotError, NewKeyslot};
-use crate::kdf::{Argon2Cost, Kdf};
-use crate::key::VolumeKey;
-use crate::keyslot::{self, SealSpec};
-use crate::layout::{BLOCK, align_up};
-use crate::plan::{Plan, Step};
+use super::keyslots::member;
+use super::{Header, MAX_TOKENS};
+use crate::edit::{Edit, EditError};
+use crate::flag::Flag;
+use crate::keyslot::Priority;
+use crate::uuid;
 
 impl Header {
-    /// Adds a key slot for `key`, which the caller has checked, and says how to write it: the key
-    /// material, which nothing refers to yet, then the header as every change is written.
-    pub(crate) fn add_keyslot(
-        &mut self,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-        new: &NewKeyslot,
-        digest: u8,
-        cipher: &str,
-    ) -> Result<Plan, KeyslotError> {
-        let mut changed = self.clone();
-        let material = changed.insert_keyslot(key, passphrase, new, digest, cipher)?;
-        let mut steps = vec![material, Step::Sync];
-        steps.extend(changed.update_steps()?);
-        *self = changed;
-        Ok(Plan::new(steps))
-    }
-
-    /// Puts the key slot into the document and returns its key material. `cipher` is the data's.
-    pub(super) fn insert_keyslot(
-        &mut self,
-        key: &VolumeKey,
-        passphrase: &SecretBytes,
-        new: &NewKeyslot,
-        digest: u8,
-        cipher: &str,
-    ) -> Result<Step, KeyslotError> {
-        let slot = self.free_slot(new.slot)?;
-        let area = self.free_area(area_len(key.len()))?;
-        let (cipher, cipher_key_size) = keyslot::cipher_for_new(cipher, key.len());
-        let spec = SealSpec {
-            cipher,
-            cipher_key_size,
-            kdf: &new.kdf,
-            af_hash: new.af_hash,
-        };
-        let sealed = keyslot::seal(key, passphrase, &spec).map_err(KeyslotError::Seal)?;
-
-        let mut document = self.document.clone();
-        let keyslot = json!({
-            "type": "luks2",
-            "key_size": key.len(),
-            "af": {
-                "type": "luks1",
-                "stripes": af::STRIPES,
-                "hash": new.af_hash.to_string(),
-            },
-            "area": {
-                "type": "raw",
-                "offset": area.start.to_string(),
-                "size": (area.end - area.start).to_string(),
-                "encryption": cipher,
-                "key_size": cipher_key_size,
-            },
-            "kdf": kdf_json(&new.kdf, &sealed.salt),
-        });
-        if let Some(Value::Object(keyslots)) = document.get_mut("keyslots") {
-            keyslots.insert(slot.to_string(), keyslot);
-        }
-        let digest_keyslots = document
-            .get_mut("digests")
-            .and_then(|digests| digests.get_mut(digest.to_string()))
-            .and_then(|digest| digest.get_mut("keyslots"));
-        if let Some(Value::Array(keyslots)) = digest_keyslots {
-            keyslots.push(Value::String(slot.to_string()));
-        }
-        self.set_document(document)?;
-        Ok(Step::Write {
-            offset: area.start,
-            bytes: sealed.material,
-        })
-    }
-
-    fn free_slot(&self, wanted: Option<u8>) -> Result<u8, KeyslotError> {
-        let used = |slot: u8| self.metadata.keyslots.iter().any(|used| used.id == slot);
-        match wanted {
-            Some(slot) if slot >= MAX_KEYSLOTS => Err(KeyslotError::NoSuchSlot {
-                slot,
-                count: MAX_KEYSLOTS,
-            }),
-            Some(slot) if used(slot) => Err(KeyslotError::InUse { slot }),
-            Some(slot) => Ok(slot),
-            None => (0..MAX_KEYSLOTS)
-                .find(|&slot| !used(slot))
-                .ok_or(KeyslotError::NoFreeSlot),
-        }
-    }
-
-    /// The first gap of `len` bytes in the key slots area, between all that is in it.
-    fn free_area(&self, len: u64) -> Result<Range<u64>, KeyslotError> {
-        let whole = self.areas.keyslots();
-        let mut used: Vec<_> = self
-            .metadata
-            .keyslots
-            .iter()
-            .map(|slot| &slot.area)
-            .collect();
-        used.sort_by_key(|area| area.start);
-        let mut start = whole.start;
-        for area in used {
-            if area.start >= start && area.start - start >= len {
-                break;
+    /// Makes one change, without a new sequence number.
+    pub(crate) fn edit(&mut self, edit: &Edit) -> Result<(), EditError> {
+        match edit {
+            Edit::Uuid(given) => {
+                self.binary.uuid = uuid::given_or_random(given.as_deref(), EditError::Uuid)?;
             }
-            start = start.max(align_up(area.end, BLOCK));
+            Edit::Label(label) => self.binary.label.clone_from(label),
+            Edit::Subsystem(subsystem) => self.binary.subsystem.clone_from(subsystem),
+            Edit::Flags(flags) => self.set_flags(flags)?,
+            Edit::Priority { slot, priority } => self.set_priority(*slot, *priority)?,
+            Edit::AddToken { id, token } => match self.check_token(*id) {
+                Err(EditError::NoSuchToken { .. }) => self.set_token(*id, token)?,
+                Ok(()) => return Err(EditError::TokenInUse { id: *id }),
+                Err(error) => return Err(error),
+            },
+            Edit::ReplaceToken { id, token } => {
+                self.check_token(*id)?;
+                self.set_token(*id, token)?;
+            }
+            Edit::RemoveToken { id } => {
+                self.check_token(*id)?;
+                self.change_document(|document| {
+                    if let Some(tokens) = member(document, "tokens") {
+                        tokens.shift_remove(&id.to_string());
+                    }
+                })?;
+            }
+            Edit::AssignToken { id, slot } => self.change_mention(*id, *slot, true)?,
+            Edit::UnassignToken { id, slot } => self.change_mention(*id, *slot, false)?,
         }
-        let end = start.saturating_add(len);
-        if end > whole.end {
-            return Err(KeyslotError::NoRoom { need: len });
+        Ok(())
+    }
+
+    pub(crate) fn free_token(&self) -> Option<u8> {
+        let taken = |id: u8| self.metadata.tokens.iter().any(|token| token.id == id);
+        (0..MAX_TOKENS).find(|&id| !taken(id))
+    }
+
+    fn set_flags(&mut self, flags: &[Flag]) -> Result<(), EditError> {
+        let stored = self.metadata.flags.iter();
+        let unknown = stored.filter(|name| Flag::from_name(name).is_none());
+        let mut names: Vec<Value> = unknown.map(|name| json!(name)).collect();
+        for flag in Flag::ALL.iter().filter(|flag| flags.contains(flag)) {
+            names.push(json!(flag.name()));
         }
-        Ok(start..end)
+        self.change_document(|document| set_or_remove(member(document, "config"), "flags", names))?;
+        Ok(())
+    }
+
+    fn set_priority(&mut self, slot: u8, priority: Priority) -> Result<(), EditError> {
+        self.check_slot(slot)?;
+        self.change_document(|document| {
+            let keyslots = member(document, "keyslots");
+            let keyslot = keyslots.and_then(|all| member(all, &slot.to_string()));
+            if let Some(keyslot) = keyslot {
+                match priority {
+                    Priority::Ignore => keyslot.insert("priority".to_owned(), json!(0)),
+                    Priority::Normal => keyslot.shift_remove("priority"),
+                    Priority::Prefer => keyslot.insert("priority".to_owned(), json!(2)),
+                };
+            }
+        })?;
+        Ok(())
+    }
+
+    fn set_token(&mut self, id: u8, token: &Value) -> Result<(), EditError> {
+        super::check_token(token).map_err(EditError::Token)?;
+        self.change_document(|document| {
+            if let Some(tokens) = member(document, "tokens") {
+                tokens.insert(id.to_string(), token.clone());
+            }
+        })?;
+        Ok(())
+    }
+
+    fn change_mention(&mut self, id: u8, slot: u8, mention: bool) -> Result<(), EditError> {
+        self.check_token(id)?;
+        self.check_slot(slot)?;
+        self.change_document(|document| {
+            let token = member(document, "tokens").and_then(|all| member(all, &id.to_string()));
+            let keyslots = token.and_then(|token| token.get_mut("keyslots"));
+            if let Some(Value::Array(keyslots)) = keyslots {
+                keyslots.retain(|named| named.as_str() != Some(&slot.to_string()));
+                if mention {
+                    keyslots.push(json!(slot.to_string()));
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn check_token(&self, id: u8) -> Result<(), EditError> {
+        if id >= MAX_TOKENS {
+            return Err(EditError::TokenNumber { id });
+        }
+        let mut tokens = self.metadata.tokens.iter();
+        let found = tokens.any(|token| token.id == id);
+        found.then_some(()).ok_or(EditError::NoSuchToken { id })
+    }
+
+    fn check_slot(&self, slot: u8) -> Result<(), EditError> {
+        let mut keyslots = self.metadata.keyslots.iter();
+        let found = keyslots.any(|keyslot| keyslot.id == slot);
+        found.then_some(()).ok_or(EditError::UnusedKeyslot { slot })
     }
 }
 
-/// Bytes of a key slot area.
-pub(super) fn area_len(key_len: usize) -> u64 {
-    align_up(af::material_len(key_len) as u64, BLOCK)
-}
-
-fn kdf_json(kdf: &Kdf, salt: &[u8]) -> Map<String, Value> {
-    let argon2 = |kind: &str, cost: &Argon2Cost| {
-        json!({
-            "type": kind,
-            "time": cost.time,
-            "memory": cost.memory_kib,
-            "cpus": cost.lanes,
-        })
-    };
-    let mut kdf = match kdf {
-        Kdf::Pbkdf2 { hash, iterations } => json!({
-            "type": "pbkdf2",
-            "hash": hash.to_string(),
-            "iterations": iterations,
-        }),
-        Kdf::Argon2i { cost } => argon2("argon2i", cost),
-        Kdf::Argon2id { cost } => argon2("argon2id", cost),
-    };
-    let mut object = kdf.as_object_mut().map(std::mem::take).unwrap_or_default();
-    object.insert("salt".to_owned(), Value::String(STANDARD.encode(salt)));
-    object
+/// Sets a list, which is left out where it is empty.
+fn set_or_remove(object: Option<&mut Map<String, Value>>, name: &str, list: Vec<Value>) {
+    let Some(object) = object else { return };
+    if list.is_empty() {
+        object.shift_remove(name);
+    } else {
+        object.insert(name.to_owned(), Value::Array(list));
+    }
 }

@@ -1,26 +1,25 @@
 //! Making a LUKS2 header.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use scrim_crypt::{CipherSpec, SectorSize};
 use scrim_sys::memory::SecretBytes;
 use serde_json::{Map, Value, json};
 
-use super::edit::area_len;
+use super::keyslots::{area_len, digest_json, object};
 use super::metadata::{self, Areas};
 use super::{BINARY_SIZE, Binary, Header, MAX_KEYSLOTS_SIZE, SIZES};
-use crate::digest;
 use crate::finding::HeaderCopy;
 use crate::flag::Flag;
-use crate::format::{FormatError, Formatted, NewKeyslot, WriteError};
+use crate::format::{FormatError, Formatted, WriteError};
 use crate::header;
 use crate::kdf::Hash;
 use crate::key::VolumeKey;
+use crate::keys::{NewDigest, NewKeyslot, Seal};
 use crate::keyslot;
 use crate::layout::{BLOCK, DEFAULT_HEADER_END, Layout, align_to_mib};
 use crate::plan::{Plan, Step};
 use crate::random;
 use crate::segment::Placement;
+use crate::underway::Underway;
 use crate::uuid;
 
 /// Bytes of one copy unless asked otherwise.
@@ -70,11 +69,38 @@ pub fn format(
     key: &VolumeKey,
     passphrase: &SecretBytes,
 ) -> Result<Formatted, FormatError> {
+    make(spec, None, key, passphrase)
+}
+
+/// As [`format()`], for data that is yet to be encrypted where it lies: until that is finished every
+/// program refuses the volume.
+///
+/// # Errors
+/// [`FormatError`]; nothing has been written.
+pub fn format_underway(
+    spec: &FormatSpec,
+    underway: &Underway,
+    key: &VolumeKey,
+    passphrase: &SecretBytes,
+) -> Result<Formatted, FormatError> {
+    make(spec, Some(underway), key, passphrase)
+}
+
+fn make(
+    spec: &FormatSpec,
+    underway: Option<&Underway>,
+    key: &VolumeKey,
+    passphrase: &SecretBytes,
+) -> Result<Formatted, FormatError> {
     keyslot::check_key_size(&spec.cipher, key.len())?;
     let (areas, data_offset) = areas(spec, area_len(key.len()))?;
     let mut header = empty_header(spec, key, areas, data_offset)?;
-    let cipher = stored(&spec.cipher);
-    let material = header.insert_keyslot(key, passphrase, &spec.keyslot, 0, &cipher)?;
+    let cipher = keyslot::stored_name(&spec.cipher);
+    let seal = Seal::new(key, passphrase, &spec.keyslot, (&cipher, key.len()));
+    let (_, material) = header.insert_keyslot(&seal, 0)?;
+    if let Some(underway) = underway {
+        header.change_document(|document| underway.enter(document))?;
+    }
 
     let header_end = areas.keyslots().end;
     let wipe_end = spec.layout.wipe_end(header_end, data_offset);
@@ -91,14 +117,6 @@ pub fn format(
         header: header::Header::Luks2(header),
         plan: Plan::new(steps),
     })
-}
-
-/// A cipher as the header names it.
-fn stored(cipher: &CipherSpec) -> String {
-    match cipher.to_luks() {
-        (cipher, "") => cipher.to_owned(),
-        (cipher, mode) => format!("{cipher}-{mode}"),
-    }
 }
 
 /// The sizes of the header, and where the data starts.
@@ -137,8 +155,16 @@ fn areas(spec: &FormatSpec, one_area: u64) -> Result<(Areas, u64), FormatError> 
         hdr_size,
         keyslots_size,
     };
-    // Once more, now that the size of the key slots area is known.
+    // Once more, now that the size of the key slots area is known; that of a detached header too ends
+    // before the data, if that has an offset.
     layout.data_offset(areas.keyslots().end, default_offset, sector_size)?;
+    let header_end = areas.keyslots().end;
+    if (1..header_end).contains(&data_offset) {
+        return Err(FormatError::DataOffset {
+            offset: data_offset,
+            header_end,
+        });
+    }
     Ok((areas, data_offset))
 }
 
@@ -153,17 +179,18 @@ fn empty_header(
     let (metadata, areas) =
         metadata::parse(&document, areas.hdr_size).map_err(WriteError::Refused)?;
     Ok(Header {
-        binary: Binary {
+        binary: Box::new(Binary {
             hdr_size: areas.hdr_size,
             seqid: 1,
             label: spec.label.clone(),
             checksum: Hash::Sha256.into(),
-            uuid: uuid::given_or_random(spec.uuid.as_deref())?,
+            uuid: uuid::given_or_random(spec.uuid.as_deref(), FormatError::Uuid)?,
             subsystem: spec.subsystem.clone(),
-        },
+        }),
         document,
         metadata,
         areas,
+        worse: HeaderCopy::Primary,
     })
 }
 
@@ -174,9 +201,11 @@ fn document(
     data_offset: u64,
 ) -> Result<Map<String, Value>, FormatError> {
     let salt: [u8; 32] = random::bytes()?;
-    let hash = spec.digest_hash;
-    let digest = digest::compute(key, hash, spec.digest_iterations, &salt, hash.digest_len())
-        .map_err(FormatError::Digest)?;
+    let new = NewDigest {
+        hash: spec.digest_hash,
+        iterations: spec.digest_iterations,
+    };
+    let digest = digest_json(key, new, &salt, &["0"]).map_err(FormatError::Digest)?;
     let json_size = areas.hdr_size - BINARY_SIZE as u64;
     let mut document = json!({
         "keyslots": {},
@@ -187,20 +216,12 @@ fn document(
                 "offset": data_offset.to_string(),
                 "size": "dynamic",
                 "iv_tweak": "0",
-                "encryption": stored(&spec.cipher),
+                "encryption": keyslot::stored_name(&spec.cipher),
                 "sector_size": spec.sector_size.bytes(),
             },
         },
         "digests": {
-            "0": {
-                "type": "pbkdf2",
-                "keyslots": [],
-                "segments": ["0"],
-                "hash": hash.to_string(),
-                "iterations": spec.digest_iterations,
-                "salt": STANDARD.encode(salt),
-                "digest": STANDARD.encode(digest.expose()),
-            },
+            "0": digest,
         },
         "config": {
             "json_size": json_size.to_string(),
@@ -211,8 +232,5 @@ fn document(
         let flags: Vec<&str> = spec.flags.iter().map(|flag| flag.name()).collect();
         document["config"]["flags"] = json!(flags);
     }
-    Ok(document
-        .as_object_mut()
-        .map(std::mem::take)
-        .unwrap_or_default())
+    Ok(object(&mut document))
 }

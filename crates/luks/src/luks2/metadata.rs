@@ -9,16 +9,23 @@ use super::node::Node;
 use super::{MAX_DIGESTS, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, MAX_SEGMENTS, MAX_TOKENS};
 use crate::af::{self, STRIPES};
 use crate::digest::Digest;
-use crate::header::{Metadata, Token};
+use crate::header::Metadata;
 use crate::kdf::Argon2Cost;
 use crate::keyslot::{KdfParameters, Keyslot, KeyslotKind, MAX_KEY_SIZE, PassphraseSlot, Priority};
 use crate::segment::{CryptSegment, Segment, SegmentKind, SegmentLength};
+use crate::token::Token;
 
+/// Longest key that a key slots area has room for, in bytes. It encrypts nothing here: it is stored
+/// for other programs, in an unbound key slot.
+const MAX_STORED_KEY: u32 = (128 << 20) / STRIPES;
 /// Fewest and most bytes of a salt: Argon2 asks for 8, cryptsetup makes 32.
 const SALT: std::ops::RangeInclusive<usize> = 8..=64;
 /// Fewest and most bytes of a digest: fewer would match too many keys by chance, and no hash here
 /// is longer.
 const DIGEST: std::ops::RangeInclusive<usize> = 16..=64;
+
+/// The one type of token that LUKS2 defines.
+const KEYRING: &str = "luks2-keyring";
 
 /// Bytes on the header device that the JSON must agree with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +78,7 @@ pub(super) fn parse(
     check_references(&metadata)?;
     check_keyslot_areas(&metadata, config.areas)?;
     check_segments(&metadata)?;
+    check_data_offset(&metadata, config.areas)?;
     Ok((metadata, config.areas))
 }
 
@@ -128,8 +136,9 @@ fn parse_keyslot(id: u8, node: &Node<'_>) -> Result<Keyslot, JsonFault> {
     let (offset, size) = (area.get("offset")?.decimal()?, area.get("size")?);
     let end = offset
         .checked_add(size.decimal()?)
+        .filter(|end| *end > offset)
         .ok_or_else(|| size.fault(Problem::Expected("a size that a device can have")))?;
-    let key_size = node.get("key_size")?.number(1..=MAX_KEY_SIZE)?;
+    let key_size = node.get("key_size")?.number(1..=MAX_STORED_KEY)?;
     let kind = match node.get("type")?.text()? {
         "luks2" => KeyslotKind::Passphrase(parse_passphrase_slot(node, &area)?),
         other => KeyslotKind::Other(other.to_owned()),
@@ -271,6 +280,31 @@ fn parse_token(id: u8, node: &Node<'_>) -> Result<Token, JsonFault> {
     })
 }
 
+/// Checks a token that is in no header yet.
+pub(super) fn check_token(token: &Value) -> Result<(), JsonFault> {
+    parse_token(0, &Node::of_value("token", token)).map(|_| ())
+}
+
+/// Checks a token from a file beyond that, as cryptsetup does: types that begin with `luks2-` are its
+/// own, and of these there is one.
+pub(super) fn check_new_token(token: &Value) -> Result<(), JsonFault> {
+    let node = Node::of_value("token", token);
+    let kind = node.get("type")?;
+    match kind.string()? {
+        "" => Err(kind.fault(Problem::Expected("a name"))),
+        KEYRING => {
+            node.get("key_description")?.string()?;
+            let limit = 3;
+            match node.object()?.len() {
+                3 => Ok(()),
+                _ => Err(node.fault(Problem::TooMany { limit })),
+            }
+        }
+        other if other.starts_with("luks2-") => Err(kind.fault(Problem::Unknown(other.to_owned()))),
+        _ => Ok(()),
+    }
+}
+
 fn expect_type(node: &Node<'_>, expected: &str) -> Result<(), JsonFault> {
     let kind = node.get("type")?;
     match kind.text()? {
@@ -279,7 +313,8 @@ fn expect_type(node: &Node<'_>, expected: &str) -> Result<(), JsonFault> {
     }
 }
 
-/// Whatever names a key slot or a segment names one that exists, and no key slot holds two keys.
+/// Whatever names a key slot or a segment names one that exists, and a key slot holds one key, which a
+/// digest knows.
 fn check_references(metadata: &Metadata) -> Result<(), JsonFault> {
     let keyslot = |id: &u8| metadata.keyslots.iter().any(|slot| slot.id == *id);
     let segment = |id: &u8| metadata.segments.iter().any(|segment| segment.id == *id);
@@ -316,6 +351,17 @@ fn check_references(metadata: &Metadata) -> Result<(), JsonFault> {
             }
         }
     }
+    for slot in &metadata.keyslots {
+        let mut digests = metadata.digests.iter();
+        if matches!(slot.kind, KeyslotKind::Passphrase(_))
+            && !digests.any(|digest| digest.keyslots.contains(&slot.id))
+        {
+            return Err(JsonFault {
+                path: format!("keyslots.{}", slot.id),
+                problem: Problem::Expected("named by a digest"),
+            });
+        }
+    }
     Ok(())
 }
 
@@ -349,10 +395,34 @@ fn check_keyslot_areas(metadata: &Metadata, areas: Areas) -> Result<(), JsonFaul
     Ok(())
 }
 
-/// Segments in use share no byte. Whether they overlap the header depends on whether they share a
-/// device with it: [`DataSegment::extent`](crate::DataSegment::extent) tells.
+/// The area for key slots ends before the data, as cryptsetup demands even of a detached header:
+/// what is between the key slots may be overwritten. Data from byte 0 has a device of its own, which
+/// [`DataSegment::extent`](crate::DataSegment::extent) sees to.
+fn check_data_offset(metadata: &Metadata, areas: Areas) -> Result<(), JsonFault> {
+    let keyslots = areas.keyslots();
+    let offsets = metadata.segments_in_use().map(|segment| segment.offset);
+    match offsets.min() {
+        Some(data) if data > 0 && data < keyslots.end => Err(JsonFault {
+            path: "config.keyslots_size".to_owned(),
+            problem: Problem::Outside {
+                range: (keyslots.start, keyslots.end),
+                bounds: (keyslots.start, data),
+            },
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Segments are numbered from 0 on, and those in use share no byte.
 fn check_segments(metadata: &Metadata) -> Result<(), JsonFault> {
     let path = |segment: &Segment| format!("segments.{}", segment.id);
+    let mut numbered = (0..).zip(&metadata.segments);
+    if let Some((_, segment)) = numbered.find(|(number, segment)| *number != segment.id) {
+        return Err(JsonFault {
+            path: path(segment),
+            problem: Problem::Expected("numbered without a gap from 0 on"),
+        });
+    }
     let end = |segment: &Segment| match segment.length {
         SegmentLength::Dynamic => u64::MAX,
         SegmentLength::Fixed(length) => segment.offset.saturating_add(length),

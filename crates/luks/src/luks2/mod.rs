@@ -4,12 +4,15 @@
 //! what the crate works with is parsed from it, and parsed again after each change.
 
 mod binary;
+mod convert;
 mod copies;
 mod edit;
 mod fault;
 mod format;
+mod keyslots;
 mod metadata;
 mod node;
+mod restore;
 mod text;
 mod write;
 
@@ -24,9 +27,11 @@ use crate::format::WriteError;
 use crate::header::Metadata;
 
 pub(crate) use binary::SIZES as COPY_OFFSETS;
-pub(crate) use copies::{has_secondary, parse_copies};
+pub(crate) use convert::CONVERTED_COPIES;
+pub(crate) use copies::{has_secondary, parse_copies, remains};
 pub use fault::{JsonFault, Problem};
-pub use format::{FormatSpec, format};
+pub use format::{FormatSpec, format, format_underway};
+pub(crate) use keyslots::member;
 
 /// Most key slots.
 pub(crate) const MAX_KEYSLOTS: u8 = 32;
@@ -36,13 +41,29 @@ const MAX_SEGMENTS: u8 = 32;
 /// Largest key slots area.
 const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 
+/// Reads a token from JSON text.
+pub(crate) fn parse_token(text: &[u8]) -> Result<Value, JsonFault> {
+    let token = Value::Object(text::parse_text(text)?);
+    check_token(&token)?;
+    metadata::check_new_token(&token)?;
+    Ok(token)
+}
+
+/// What a token must have (specification, section 3.5).
+fn check_token(token: &Value) -> Result<(), JsonFault> {
+    metadata::check_token(token)
+}
+
 /// A checked LUKS2 header.
 #[derive(Debug, Clone)]
 pub struct Header {
-    binary: Binary,
+    // Boxed, or else a header of either version would take the size of this one.
+    binary: Box<Binary>,
     document: Map<String, Value>,
     metadata: Metadata,
     areas: Areas,
+    /// The copy that an update overwrites first: the damaged or older one, if one is.
+    worse: HeaderCopy,
 }
 
 impl Header {
@@ -52,10 +73,11 @@ impl Header {
         let document = text::parse(json)?;
         let (metadata, areas) = metadata::parse(&document, binary.hdr_size)?;
         Ok(Self {
-            binary,
+            binary: Box::new(binary),
             document,
             metadata,
             areas,
+            worse: HeaderCopy::Primary,
         })
     }
 
@@ -115,6 +137,16 @@ impl Header {
 
     pub(crate) fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// Changes the document, if it would then still be accepted from a disk.
+    pub(crate) fn change_document(
+        &mut self,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<(), WriteError> {
+        let mut document = self.document.clone();
+        change(&mut document);
+        self.set_document(document)
     }
 
     /// Takes a changed document, if it would be accepted from a disk.

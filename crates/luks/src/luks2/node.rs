@@ -30,6 +30,14 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A value of its own.
+    pub(super) fn of_value(name: &str, value: &'a Value) -> Self {
+        Self {
+            path: name.to_owned(),
+            value,
+        }
+    }
+
     pub(super) fn fault(&self, problem: Problem) -> JsonFault {
         JsonFault {
             path: self.path.clone(),

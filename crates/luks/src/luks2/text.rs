@@ -31,8 +31,13 @@ pub(super) fn parse(area: &[u8]) -> Result<Map<String, Value>, JsonFault> {
     if rest.iter().any(|&byte| byte != 0) {
         return fault(Problem::TrailingBytes);
     }
-    bound(text).map_err(JsonFault::whole)?;
+    parse_text(text)
+}
 
+/// Parses text that is one object.
+pub(super) fn parse_text(text: &[u8]) -> Result<Map<String, Value>, JsonFault> {
+    let fault = |problem| Err(JsonFault::whole(problem));
+    bound(text).map_err(JsonFault::whole)?;
     let repeated = RefCell::new(None);
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Strict(&repeated)
@@ -156,6 +161,23 @@ mod tests {
         let object = parse(b"{\"b\":[1,-2,2.5,null,true],\"a\":{\"x\":\"y\"}}\0\0\0").unwrap();
         let expected = "{\"b\":[1,-2,2.5,null,true],\"a\":{\"x\":\"y\"}}";
         assert_eq!(serde_json::to_string(&object).unwrap(), expected);
+    }
+
+    /// Fuzzing found the last one: it was another number after each time that it was written.
+    #[test]
+    fn numbers_stay_the_same_when_they_are_written_again() {
+        for number in [
+            "0.1",
+            "-0.0",
+            "1e20",
+            "5e-324",
+            "18446744073709551616",
+            "1.7976931343972400e308",
+        ] {
+            let read = parse(format!("{{\"n\":{number}}}\0").as_bytes()).unwrap();
+            let written = serde_json::to_string(&read).unwrap() + "\0";
+            assert_eq!(parse(written.as_bytes()).unwrap(), read, "{number}");
+        }
     }
 
     #[test]

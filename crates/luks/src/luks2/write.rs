@@ -9,10 +9,11 @@ use crate::plan::{Plan, Step};
 use crate::random;
 
 impl Header {
-    /// Writes the header as it is now, with the next sequence number, to both places.
+    /// Writes the header as it is now, with the next sequence number, to both places: first to that
+    /// of the worse copy, if one is damaged or older.
     ///
-    /// A crash leaves at least one whole copy: the old secondary until the new primary is durable,
-    /// the new primary after that. [`crate::Header::parse`] takes the newer one and reports the
+    /// A crash leaves at least one whole copy: the better old one until the first new one is
+    /// durable, that one afterwards. [`crate::Header::parse`] takes the newer one and reports the
     /// other.
     pub(crate) fn update_steps(&mut self) -> Result<Vec<Step>, WriteError> {
         self.binary.seqid = self
@@ -20,10 +21,11 @@ impl Header {
             .seqid
             .checked_add(1)
             .ok_or(WriteError::Sequence)?;
+        let first = std::mem::replace(&mut self.worse, HeaderCopy::Primary);
         Ok(vec![
-            self.copy_step(HeaderCopy::Primary)?,
+            self.copy_step(first)?,
             Step::Sync,
-            self.copy_step(HeaderCopy::Secondary)?,
+            self.copy_step(first.other())?,
             Step::Sync,
         ])
     }
@@ -36,11 +38,15 @@ impl Header {
 
     /// One whole copy, with a fresh salt.
     pub(super) fn copy_step(&self, copy: HeaderCopy) -> Result<Step, WriteError> {
-        let json = Value::Object(self.document.clone()).to_string();
-        let salt = random::bytes()?;
         Ok(Step::Write {
             offset: copy.offset(self.binary.hdr_size),
-            bytes: self.binary.encode(copy, &salt, json.as_bytes())?,
+            bytes: self.copy_bytes(copy)?,
         })
+    }
+
+    pub(super) fn copy_bytes(&self, copy: HeaderCopy) -> Result<Vec<u8>, WriteError> {
+        let json = Value::Object(self.document.clone()).to_string();
+        let salt = random::bytes()?;
+        self.binary.encode(copy, &salt, json.as_bytes())
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod cut;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -332,6 +334,7 @@ pub(crate) fn new_keyslot(kdf: &str, af_hash: &str) -> NewKeyslot {
         slot: None,
         kdf: cheap(kdf),
         af_hash: af_hash.parse().unwrap(),
+        cipher: None,
     }
 }
 

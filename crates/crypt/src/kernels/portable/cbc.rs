@@ -73,14 +73,14 @@ fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
 
 /// In a frame of its own, which the caller wipes.
 #[inline(never)]
-fn decrypt(cipher: &impl Aes, ivs: Ivs<'_>, run: Run<'_>) {
+fn decrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
-    let mut ivs = OneByOne::new(ivs, run.units());
+    let mut ivs = OneByOne::new(&mut ivs, run.units());
     // What each block was combined with: the IV, and the ciphertext but for its last block.
     let mut before = [[0; 16]; BLOCKS];
     piecewise(run, 1, |data| {
         let (blocks, _) = data.as_chunks_mut::<16>();
-        before[0] = ivs.next();
+        before[0] = ivs.next().to_le_bytes();
         for (before, block) in before[1..].iter_mut().zip(&blocks[..unit / 16 - 1]) {
             *before = *block;
         }

@@ -46,13 +46,13 @@ impl<A: Aes> SectorKernel for Ctr<A> {
 
 /// In a frame of its own, which the caller wipes: it holds the key stream.
 #[inline(never)]
-fn transform(cipher: &impl Aes, ivs: Ivs<'_>, run: Run<'_>) {
+fn transform(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
-    let mut ivs = OneByOne::new(ivs, run.units());
+    let mut ivs = OneByOne::new(&mut ivs, run.units());
     let mut stream = [[0; 16]; BLOCKS];
     piecewise(run, 1, |data| {
         let stream = &mut stream[..unit / 16];
-        let mut counter = u128::from_be_bytes(ivs.next());
+        let mut counter = ivs.next().swap_bytes();
         for block in &mut *stream {
             *block = counter.to_be_bytes();
             counter = counter.wrapping_add(1);

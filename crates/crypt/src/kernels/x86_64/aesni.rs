@@ -1,4 +1,4 @@
-//! AES on 128-bit registers, for the AES-NI kernels of CBC, CTR and ECB.
+//! AES on 128-bit registers.
 
 use core::arch::x86_64::*;
 
@@ -18,6 +18,17 @@ unsafe impl Wide for AesNi {
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
         *schedule = *keys;
     }
+}
+
+/// A block, given as a little-endian number. Not by way of memory: a load of more bytes than were
+/// stored at once waits until all that was before it has ended.
+#[inline(always)]
+pub(super) fn block(number: u128) -> __m128i {
+    let bytes = number.to_le_bytes();
+    let (halves, _) = bytes.as_chunks();
+    let [low, high] = [0, 1].map(|half| i64::from_le_bytes(halves[half]));
+    // SAFETY: SSE2 is in every x86-64.
+    unsafe { _mm_set_epi64x(high, low) }
 }
 
 /// # Safety

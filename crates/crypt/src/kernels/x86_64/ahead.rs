@@ -140,13 +140,17 @@ impl<T> Places<T> {
         };
         let at = self.owners.iter().position(is_mine)?;
         // SAFETY: no other thread has this number, so none reaches this place; and this one, as the
-        // caller promises, has no reference to it.
+        // caller promises, has no reference to it. Whoever had the number before has ended, and all that
+        // it did came before this (see `this_thread`): `owners`, relaxed, need not order it.
         Some(unsafe { &mut *self.places[at].0.get() })
     }
 }
 
-/// A number, not [`NOBODY`], that no other living thread has. A new thread may get that of one that
-/// has ended, and inherits its places.
+/// A number, not [`NOBODY`], that no other living thread has: the address of a thread-local variable. A
+/// new thread may get that of one that has ended, and inherits its places. Whoever hands the memory of
+/// one thread's variables on to another orders what the two do, as an allocator does with any memory:
+/// otherwise the first writes to those variables would race with the last ones of the other. A thread
+/// makes no call after its variables are gone.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });

@@ -14,7 +14,7 @@ use super::Cursor;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds, some_rounds};
 use super::wide::{Schedule, Wide};
-use crate::iv::{Block, Ivs, OneByOne};
+use crate::iv::{Batches, Block, Ivs, OneByOne};
 
 /// A width for which there is a kernel.
 pub(super) trait WideCbc: Vaes {
@@ -68,32 +68,23 @@ pub(super) unsafe fn encrypt<W: WideCbc, const ROUNDS: usize>(
     unit: usize,
     units: usize,
 ) {
-    let mut first = [[0; 16]; UNITS];
+    let mut ivs = Batches::new(&mut ivs, units);
     let mut left = units;
     while left > 0 {
         let units = left.min(UNITS);
-        next_ivs(&mut ivs, &mut first, units);
+        let first = ivs.next();
         // SAFETY: so many units are left of the run.
         unsafe {
             match units.div_ceil(W::LANES) {
-                1 => side_by_side::<W, ROUNDS, 1>(width, keys, &first, at, unit, units),
-                2 => side_by_side::<W, ROUNDS, 2>(width, keys, &first, at, unit, units),
-                3..=4 => side_by_side::<W, ROUNDS, 4>(width, keys, &first, at, unit, units),
-                _ => side_by_side::<W, ROUNDS, 8>(width, keys, &first, at, unit, units),
+                1 => side_by_side::<W, ROUNDS, 1>(width, keys, first, at, unit, units),
+                2 => side_by_side::<W, ROUNDS, 2>(width, keys, first, at, unit, units),
+                3..=4 => side_by_side::<W, ROUNDS, 4>(width, keys, first, at, unit, units),
+                _ => side_by_side::<W, ROUNDS, 8>(width, keys, first, at, unit, units),
             }
             at = at.add(units * unit);
         }
         left -= units;
     }
-}
-
-/// The next `units` of `ivs`, 1 to 16, and the last one again for those that are missing. Out of the
-/// way of the kernel's loop.
-#[inline(never)]
-fn next_ivs(ivs: &mut Ivs<'_>, first: &mut [Block; UNITS], units: usize) {
-    let (present, missing) = first.split_at_mut(units);
-    ivs.fill(present);
-    missing.fill(present[units - 1]);
 }
 
 /// Encrypts `units` data units, 1 to 16, side by side in `N` registers. Lanes that are left over do
@@ -255,15 +246,15 @@ impl<W: WideCbc, const N: usize> Lanes<'_, W, N> {
 pub(super) unsafe fn decrypt<W: WideCbc, const ROUNDS: usize>(
     width: W,
     keys: &Schedule<W>,
-    ivs: Ivs<'_>,
+    mut ivs: Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(ivs, units);
+    let mut ivs = OneByOne::new(&mut ivs, units);
     let mut left = units * unit;
     for _ in 0..units {
-        let mut before = width.in_every_lane(u128::from_le_bytes(ivs.next()));
+        let mut before = width.in_every_lane(ivs.next());
         in_groups_of_registers!(W::LANES, unit / 16, |_index, N, WHOLE, len| {
             // SAFETY: so many blocks are left of this data unit.
             unsafe {

@@ -16,7 +16,7 @@
 use core::arch::x86_64::*;
 
 use super::Cursor;
-use super::aesni::{Schedule, load, store};
+use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
 use super::lanes::{GROUP, Group, in_groups, turn, zero};
 use super::mode::{Mode, set_up};
@@ -75,6 +75,7 @@ unsafe fn encrypt<const ROUNDS: usize>(
     unit: usize,
     units: usize,
 ) {
+    let mut ivs = OneByOne::new(&mut ivs, units);
     in_groups!(units, index, LANES => {
         // SAFETY: data units `index` to `index + LANES` are in the run.
         unsafe { side_by_side::<ROUNDS, LANES>(keys, &mut ivs, at.add(index * unit), unit) };
@@ -89,16 +90,13 @@ unsafe fn encrypt<const ROUNDS: usize>(
 #[target_feature(enable = "aes")]
 unsafe fn side_by_side<const ROUNDS: usize, const LANES: usize>(
     keys: &Schedule,
-    ivs: &mut Ivs<'_>,
+    ivs: &mut OneByOne<'_, '_>,
     at: Cursor,
     unit: usize,
 ) {
-    let mut first = [[0; 16]; GROUP];
-    ivs.fill(&mut first[..LANES]);
     let mut chain: Group = [zero(); GROUP];
-    for (block, iv) in chain[..LANES].iter_mut().zip(&first) {
-        // SAFETY: an IV is 16 readable bytes.
-        *block = unsafe { load(iv.as_ptr(), 0) };
+    for iv in &mut chain[..LANES] {
+        *iv = block(ivs.next());
     }
     for block_at in (0..unit).step_by(16) {
         for (lane, block) in chain[..LANES].iter_mut().enumerate() {
@@ -119,16 +117,14 @@ unsafe fn side_by_side<const ROUNDS: usize, const LANES: usize>(
 #[target_feature(enable = "aes")]
 unsafe fn decrypt<const ROUNDS: usize>(
     keys: &Schedule,
-    ivs: Ivs<'_>,
+    mut ivs: Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(ivs, units);
+    let mut ivs = OneByOne::new(&mut ivs, units);
     for _ in 0..units {
-        let iv = ivs.next();
-        // SAFETY: an IV is 16 readable bytes.
-        let mut before = unsafe { load(iv.as_ptr(), 0) };
+        let mut before = block(ivs.next());
         in_groups!(unit / 16, index, LANES => {
             // SAFETY: blocks `index` to `index + LANES` are in this data unit.
             before = unsafe { group::<ROUNDS, LANES>(keys, before, at.add(16 * index)) };

@@ -23,15 +23,15 @@ pub(super) trait WideCtr: Vaes {
 pub(super) unsafe fn transform<W: WideCtr, const ROUNDS: usize>(
     width: W,
     keys: &Schedule<W>,
-    ivs: Ivs<'_>,
+    mut ivs: Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(ivs, units);
+    let mut ivs = OneByOne::new(&mut ivs, units);
     let mut left = units * unit;
     for _ in 0..units {
-        let mut counter = u128::from_be_bytes(ivs.next());
+        let mut counter = ivs.next().swap_bytes();
         in_groups_of_registers!(W::LANES, unit / 16, |_index, N, WHOLE, len| {
             // SAFETY: so many blocks are left of this data unit.
             unsafe {

@@ -16,7 +16,7 @@
 use core::arch::x86_64::*;
 
 use super::Cursor;
-use super::aesni::{Schedule, load, store};
+use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
 use super::lanes::{GROUP, Group, in_groups, turn, zero};
 use super::mode::{Mode, set_up};
@@ -63,14 +63,14 @@ impl Mode for Ctr {
 #[target_feature(enable = "aes,ssse3")]
 unsafe fn transform<const ROUNDS: usize>(
     keys: &Schedule,
-    ivs: Ivs<'_>,
+    mut ivs: Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(ivs, units);
+    let mut ivs = OneByOne::new(&mut ivs, units);
     for _ in 0..units {
-        let mut counter = u128::from_be_bytes(ivs.next());
+        let mut counter = ivs.next().swap_bytes();
         in_groups!(unit / 16, index, LANES => {
             // SAFETY: blocks `index` to `index + LANES` are in this data unit.
             counter = unsafe { group::<ROUNDS, LANES>(keys, counter, at.add(16 * index)) };
@@ -113,8 +113,7 @@ fn counters<const LANES: usize>(counter: u128) -> Group {
         carrying_counters(counter, &mut blocks);
         return blocks;
     }
-    // SAFETY: a counter is 16 readable bytes.
-    let mut next = unsafe { load(counter.to_le_bytes().as_ptr(), 0) };
+    let mut next = block(counter);
     let one = _mm_set_epi64x(0, 1);
     let reversed = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     for block in &mut blocks[..LANES] {

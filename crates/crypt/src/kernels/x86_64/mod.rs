@@ -121,13 +121,19 @@ impl Cursor {
         if left < AHEAD + len {
             return;
         }
-        for line in (AHEAD..AHEAD + len).step_by(64) {
-            // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(self.source.wrapping_add(line).cast());
-                _mm_prefetch::<_MM_HINT_T0>(self.destination.wrapping_add(line).cast());
-            }
+        ask_for(self.source, len);
+        if self.source != self.destination {
+            ask_for(self.destination, len);
         }
+    }
+}
+
+/// Asks for the `len` bytes that begin [`AHEAD`] bytes after `here`.
+#[inline(always)]
+fn ask_for(here: *const u8, len: usize) {
+    for line in (AHEAD..AHEAD + len).step_by(64) {
+        // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(here.wrapping_add(line).cast()) };
     }
 }
 

@@ -3,8 +3,6 @@
 //! Each mode is written once, for any width, in functions that name no CPU feature. They are inlined,
 //! and what they call with them, into one function for each width that does.
 
-use core::arch::x86_64::*;
-
 use super::wide::{Schedule, Wide};
 
 /// Registers in flight, at every width.
@@ -85,17 +83,6 @@ pub(super) fn some_rounds<W: Vaes, const ENCRYPT: bool, const N: usize>(
             *blocks = width.one_round::<ENCRYPT>(*blocks, *key);
         }
     }
-}
-
-/// A block, given as a little-endian number. Not by way of memory: a load of more bytes than were
-/// stored at once waits until all that was before it has ended.
-#[inline(always)]
-pub(super) fn block(number: u128) -> __m128i {
-    let bytes = number.to_le_bytes();
-    let (halves, _) = bytes.as_chunks();
-    let [low, high] = [0, 1].map(|half| i64::from_le_bytes(halves[half]));
-    // SAFETY: SSE2 is in every x86-64.
-    unsafe { _mm_set_epi64x(high, low) }
 }
 
 /// Takes `blocks` blocks in groups of 8 registers and, of those that are left over, of 4, 2 and 1, and

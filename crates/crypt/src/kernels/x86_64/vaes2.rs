@@ -3,9 +3,10 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::aesni::block;
 use super::cpu::Vaes2;
 use super::key::RoundKeys;
-use super::vaes::{Vaes, block};
+use super::vaes::Vaes;
 use super::wide::Wide;
 
 /// Blocks in a register.

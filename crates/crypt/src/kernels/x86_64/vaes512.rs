@@ -3,9 +3,10 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::aesni::block;
 use super::cpu::Vaes512;
 use super::key::RoundKeys;
-use super::vaes::{Vaes, block};
+use super::vaes::Vaes;
 use super::wide::Wide;
 
 /// Registers in flight. At one round a cycle and a latency of 3 or 4 cycles four would do, but what

@@ -23,15 +23,15 @@ use core::arch::x86_64::*;
 use core::mem;
 
 use super::Cursor;
-use super::ahead::{Ahead, BATCH, Units};
+use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes2;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes2::{
     GROUP, Group, Schedule, WIDTH, in_step, last_round, load, one_round, round, store, words,
 };
 use super::wide::Wide;
-use super::xts::{Keys, WideXts, set_up};
-use crate::iv::{Ivs, Numbers};
+use super::xts::{self, InPairs, Keys, NextIvs, WideXts, set_up};
+use crate::iv::Ivs;
 use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
@@ -47,13 +47,15 @@ pub(crate) const XTS_VAES2: Kernel = Kernel {
 };
 
 impl WideXts for Vaes2 {
+    const GROUP: usize = GROUP;
+    const WHOLE: usize = 2 * GROUP;
     /// Of two groups: the one in flight and, made meanwhile, the one after it.
     type Tweaks = [Group; 2];
     const NO_TWEAKS: [Group; 2] = [[Self::ZERO; WIDTH]; 2];
 
     /// # Safety
     /// As the trait says.
-    #[inline]
+    #[inline(always)]
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         self,
         keys: &Keys<Self>,
@@ -62,171 +64,158 @@ impl WideXts for Vaes2 {
         unit: usize,
         units: usize,
     ) {
-        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
-        unsafe {
-            if unit.is_multiple_of(2 * GROUP) {
-                transform::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            } else {
-                transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            }
-        }
+        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
+        // caller's.
+        unsafe { transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Keys<Self>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe { transform_any::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Keys<Self>,
+        ivs: &mut impl NextIvs,
+        ahead: &mut Ahead<[Group; 2]>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe { xts::in_pairs::<_, ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Schedule,
+        room: &mut Self::Tweaks,
+        first: Self::Register,
+        at: Cursor,
+        blocks: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe { part::<ROUNDS, ENCRYPT>(keys, &mut room[0], first, at, blocks) }
+    }
+
+    #[inline(always)]
+    fn first_group(self, first: __m256i, tweaks: &mut [Group; 2]) {
+        // SAFETY: as above.
+        tweaks[0] = unsafe { first_tweaks(first) };
+    }
+
+    #[inline(always)]
+    fn in_all_lanes(self, tweak: __m128i) -> Self::Register {
+        // SAFETY: as above.
+        unsafe { _mm256_broadcastsi128_si256(tweak) }
+    }
+
+    #[inline(always)]
+    fn next_group(self, first: Self::Register) -> Self::Register {
+        // SAFETY: as above.
+        unsafe { times_alpha_bytes::<2, 14>(first) }
+    }
+
+    #[inline(always)]
+    fn encrypt_ivs<const ROUNDS: usize>(
+        self,
+        keys: &Schedule,
+        ivs: [__m128i; BATCH],
+    ) -> [__m128i; BATCH] {
+        // SAFETY: as above.
+        unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
     }
 }
 
-/// The whole run, 16 blocks at a time, of data units that are pairs of groups, as every sector is.
-///
+impl InPairs for Vaes2 {
+    type Group = Group;
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
+        self,
+        keys: &Schedule,
+        tweaks: &mut Group,
+        next: &mut Group,
+        following: Self::Register,
+        at: Cursor,
+    ) {
+        // SAFETY: as above.
+        unsafe { group::<ROUNDS, ENCRYPT, END>(keys, tweaks, next, following, at) }
+    }
+}
+
 /// # Safety
-/// As for [`WideXts::transform`].
+/// As for [`xts::transform`].
 #[target_feature(enable = "vaes,vpclmulqdq,avx2")]
 unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+    width: Vaes2,
     keys: &Keys<Vaes2>,
     ivs: &mut Ivs<'_>,
-    mut at: Cursor,
+    at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    // Here and not by the caller: three words in memory could be loaded by pairs (see `WideXts`).
-    let Some(mut ivs) = ivs.numbers() else {
-        // SAFETY: as for this one.
-        return unsafe { transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
-    };
-    let data_keys = keys.data.of::<ENCRYPT>();
-    // SAFETY: until this one returns there is no other call in this thread: IVs that would be
-    // encrypted by one are none that come here.
-    let mine = unsafe { keys.ahead.mine() };
-    let mut spare = None;
-    let Ahead {
-        blocks: [this, next],
-        units: ahead,
-    } = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(Vaes2::NO_TWEAKS)));
-    // After a pair of groups they are again what their names say.
-    let (mut this, mut next) = (this, next);
-    if !ahead.go_on(&mut ivs) {
-        refill::<ROUNDS>(keys, &mut ivs, ahead);
-        *this = first_tweaks(_mm256_broadcastsi128_si256(ahead.next()));
-    }
-    let mut left = unit * units;
-    while left > 0 {
-        let following = next_unit::<ROUNDS>(keys, &mut ivs, ahead);
-        // SAFETY: at least a unit is left of the run, and at least a group of a unit whenever one
-        // is transformed.
-        unsafe {
-            for _ in 1..unit / GROUP {
-                at.prefetch(GROUP, left);
-                group::<ROUNDS, ENCRYPT, false>(data_keys, this, next, following, at);
-                at = at.add(GROUP);
-                left -= GROUP;
-                mem::swap(&mut this, &mut next);
-            }
-            at.prefetch(GROUP, left);
-            group::<ROUNDS, ENCRYPT, true>(data_keys, this, next, following, at);
-            at = at.add(GROUP);
-            left -= GROUP;
-            mem::swap(&mut this, &mut next);
-        }
-    }
+    // SAFETY: the caller promises what is to be read and written.
+    unsafe { xts::transform::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
 }
 
-/// As [`transform`] for other data units and for IVs of other rules. Leaves nothing for the next call.
-///
 /// # Safety
-/// As for [`WideXts::transform`].
+/// As for [`xts::transform_any`].
 #[inline(never)]
 #[target_feature(enable = "vaes,vpclmulqdq,avx2")]
-unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
+unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
+    width: Vaes2,
     keys: &Keys<Vaes2>,
     ivs: &mut Ivs<'_>,
-    mut at: Cursor,
+    at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ahead = Ahead::nothing(Vaes2::NO_TWEAKS);
-    for _ in 0..units {
-        if ahead.units.are_used_up() {
-            refill_with_any::<ROUNDS>(keys, ivs, &mut ahead.units);
-        }
-        let mut first = _mm256_broadcastsi128_si256(ahead.units.next());
-        let mut left = unit;
-        while left > 0 {
-            let len = left.min(GROUP);
-            // SAFETY: so much is left of the unit.
-            unsafe {
-                part::<ROUNDS, ENCRYPT>(
-                    keys.data.of::<ENCRYPT>(),
-                    &mut ahead.blocks[0],
-                    first,
-                    at,
-                    len / 16,
-                );
-                at = at.add(len);
-            }
-            left -= len;
-            first = times_alpha_bytes::<2, 14>(first);
-        }
-    }
+    // SAFETY: the caller promises what is to be read and written.
+    unsafe { xts::transform_any::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
 }
 
-/// The tweak of the next data unit, in both lanes.
+/// Encrypts IVs, side by side.
 #[inline]
 #[target_feature(enable = "vaes,avx2")]
-fn next_unit<const ROUNDS: usize>(
-    keys: &Keys<Vaes2>,
-    ivs: &mut Numbers,
-    units: &mut Units,
-) -> __m256i {
-    let tweak = _mm256_broadcastsi128_si256(units.next());
-    if units.are_used_up() {
-        refill::<ROUNDS>(keys, ivs, units);
-    }
-    tweak
-}
-
-/// Encrypts the next IVs.
-#[inline]
-#[target_feature(enable = "vaes,avx2")]
-fn refill<const ROUNDS: usize>(keys: &Keys<Vaes2>, ivs: &mut Numbers, units: &mut Units) {
-    let [a, b, c, d] = ivs.next().map(u64::cast_signed);
-    let ivs_of_units = [_mm256_set_epi64x(0, b, 0, a), _mm256_set_epi64x(0, d, 0, c)];
-    refill_with::<ROUNDS>(keys, ivs_of_units, units, ivs.position());
-}
-
-/// The same, whatever IVs they are.
-#[inline]
-#[target_feature(enable = "vaes,avx2")]
-fn refill_with_any<const ROUNDS: usize>(keys: &Keys<Vaes2>, ivs: &mut Ivs<'_>, units: &mut Units) {
-    let mut next = [[0; 16]; BATCH];
-    ivs.fill(&mut next);
-    let start: *const __m256i = next.as_ptr().cast();
-    // SAFETY: twice 32 bytes.
-    let next = unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] };
-    refill_with::<ROUNDS>(keys, next, units, ivs.position());
-}
-
-#[inline]
-#[target_feature(enable = "vaes,avx2")]
-fn refill_with<const ROUNDS: usize>(
-    keys: &Keys<Vaes2>,
-    ivs: [__m256i; 2],
-    units: &mut Units,
-    after: u64,
-) {
-    let keys = opaque(&keys.tweak);
-    let mut tweaks = ivs.map(|two| _mm256_xor_si256(two, keys[0]));
+fn encrypt_ivs<const ROUNDS: usize>(keys: &Schedule, ivs: [__m128i; BATCH]) -> [__m128i; BATCH] {
+    let [a, b, c, d] = ivs;
+    let mut tweaks = [_mm256_set_m128i(b, a), _mm256_set_m128i(d, c)];
+    tweaks = tweaks.map(|two| _mm256_xor_si256(two, keys[0]));
     for key in &keys[1..ROUNDS] {
         tweaks = tweaks.map(|two| one_round::<true>(two, *key));
     }
     tweaks = tweaks.map(|two| last_round::<true>(two, keys[ROUNDS]));
-    // SAFETY: four times 128 bits either way.
-    *units.refill(after) = unsafe { mem::transmute::<[__m256i; 2], [__m128i; BATCH]>(tweaks) };
+    // SAFETY: twice 256 bits either way.
+    unsafe { mem::transmute::<[__m256i; 2], [__m128i; BATCH]>(tweaks) }
 }
 
 /// Transforms 16 blocks with `tweaks`, and writes those of the next 16 to `next`: of the same data
 /// unit or, at the `END` of it, of the next, whose tweak is in both lanes of `following`.
 ///
 /// # Safety
+/// It is inlined into a function with the features that it needs, on a CPU that has them.
 /// 16 blocks can be read and written `at`.
-#[inline]
-#[target_feature(enable = "vaes,vpclmulqdq,avx2")]
+#[inline(always)]
 unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
     keys: &Schedule,
     tweaks: &mut Group,
@@ -234,11 +223,12 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
     following: __m256i,
     at: Cursor,
 ) {
-    let (keys, tweaks, next) = (opaque(keys), opaque_mut(tweaks), opaque_mut(next));
-    // SAFETY: the caller promises the blocks.
-    let mut data = unsafe { begin::<true>(keys, tweaks, at, GROUP / 16) };
-    // Spelt out: as a loop it would not be unrolled.
-    macro_rules! round_and_tweaks {
+    // SAFETY: the caller promises the features, and what is read and written.
+    unsafe {
+        let (keys, tweaks, next) = (opaque(keys), opaque_mut(tweaks), opaque_mut(next));
+        let mut data = begin::<true>(keys, tweaks, at, GROUP / 16);
+        // Spelt out: as a loop it would not be unrolled.
+        macro_rules! round_and_tweaks {
         ($($index:literal)*) => {
             $(
                 round::<ENCRYPT>(&mut data, keys[1 + $index]);
@@ -252,12 +242,12 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
             )*
         };
     }
-    round_and_tweaks!(0 1 2 3 4 5 6 7);
-    for key in &keys[9..ROUNDS] {
-        round::<ENCRYPT>(&mut data, *key);
+        round_and_tweaks!(0 1 2 3 4 5 6 7);
+        for key in &keys[9..ROUNDS] {
+            round::<ENCRYPT>(&mut data, *key);
+        }
+        end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, GROUP / 16);
     }
-    // SAFETY: as above.
-    unsafe { end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, GROUP / 16) };
 }
 
 /// Transforms the first `blocks` of 16 blocks; the tweak of the first is in both lanes of `first`.

@@ -28,7 +28,7 @@ use core::arch::x86_64::*;
 use core::mem;
 
 use super::Cursor;
-use super::ahead::{Ahead, BATCH, Units};
+use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes512;
 use super::opaque::opaque;
 use super::vaes512::{
@@ -36,8 +36,8 @@ use super::vaes512::{
     words, xor3,
 };
 use super::wide::Wide;
-use super::xts::{Keys, WideXts, set_up};
-use crate::iv::{Ivs, Numbers};
+use super::xts::{self, Keys, NextIvs, WideXts, set_up};
+use crate::iv::Ivs;
 use crate::kernels::Kernel;
 use crate::spec::Algorithm;
 
@@ -53,12 +53,14 @@ pub(crate) const XTS_VAES512: Kernel = Kernel {
 };
 
 impl WideXts for Vaes512 {
+    const GROUP: usize = GROUP;
+    const WHOLE: usize = GROUP;
     type Tweaks = Group;
     const NO_TWEAKS: Group = [Self::ZERO; WIDTH];
 
     /// # Safety
     /// As the trait says.
-    #[inline]
+    #[inline(always)]
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         self,
         keys: &Keys<Self>,
@@ -67,191 +69,208 @@ impl WideXts for Vaes512 {
         unit: usize,
         units: usize,
     ) {
-        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
-        unsafe {
-            if unit.is_multiple_of(GROUP) {
-                transform::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            } else {
-                transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            }
-        }
+        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
+        // caller's.
+        unsafe { transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Keys<Self>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe { transform_any::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Keys<Self>,
+        ivs: &mut impl NextIvs,
+        ahead: &mut Ahead<Group>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe { whole_units::<ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &Schedule,
+        room: &mut Self::Tweaks,
+        first: Self::Register,
+        at: Cursor,
+        blocks: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe { part::<ROUNDS, ENCRYPT>(keys, room, first, at, blocks) }
+    }
+
+    #[inline(always)]
+    fn first_group(self, first: __m512i, tweaks: &mut Group) {
+        // SAFETY: as above.
+        *tweaks = unsafe { powers(first) };
+    }
+
+    #[inline(always)]
+    fn in_all_lanes(self, tweak: __m128i) -> Self::Register {
+        // SAFETY: as above.
+        unsafe { _mm512_broadcast_i32x4(tweak) }
+    }
+
+    #[inline(always)]
+    fn next_group(self, first: Self::Register) -> Self::Register {
+        // SAFETY: as above.
+        unsafe { times_alpha_bytes::<4, 12>(first) }
+    }
+
+    #[inline(always)]
+    fn encrypt_ivs<const ROUNDS: usize>(
+        self,
+        keys: &Schedule,
+        ivs: [__m128i; BATCH],
+    ) -> [__m128i; BATCH] {
+        // SAFETY: as above.
+        unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
     }
 }
 
-/// The whole run, 32 blocks at a time, of data units that are whole groups, as every sector is.
-///
 /// # Safety
-/// As for [`WideXts::transform`].
+/// As for [`xts::transform`].
 #[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
 unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+    width: Vaes512,
     keys: &Keys<Vaes512>,
     ivs: &mut Ivs<'_>,
-    mut at: Cursor,
+    at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    // Here and not by the caller: three words in memory could be loaded by pairs (see `WideXts`).
-    let Some(mut ivs) = ivs.numbers() else {
-        // SAFETY: as for this one.
-        return unsafe { transform_odd::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
-    };
-    // SAFETY: until this one returns there is no other call in this thread: IVs that would be
-    // encrypted by one are none that come here.
-    let mine = unsafe { keys.ahead.mine() };
-    let mut spare = None;
-    let ahead = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(Vaes512::NO_TWEAKS)));
-    if !ahead.units.go_on(&mut ivs) {
-        refill::<ROUNDS>(keys, &mut ivs, &mut ahead.units);
-        ahead.blocks = powers(_mm512_broadcast_i32x4(ahead.units.next()));
-    }
-    let mut tweaks = ahead.blocks;
-    let mut first = _mm512_broadcast_i32x4(_mm512_castsi512_si128(tweaks[0]));
-    let groups = unit / GROUP;
-    let mut in_unit = groups;
-    let mut left = unit * units;
-    while left > 0 {
-        at.prefetch(GROUP, left);
-        // The tweak of the first block of the next group.
-        in_unit -= 1;
-        first = if in_unit > 0 {
-            times_alpha_bytes::<4, 12>(first)
-        } else {
-            in_unit = groups;
-            next_unit::<ROUNDS>(keys, &mut ivs, &mut ahead.units)
-        };
-        // SAFETY: at least a group is left of the run.
-        unsafe {
-            tweaks = group::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), tweaks, first, at);
-            at = at.add(GROUP);
-        }
-        left -= GROUP;
-    }
-    ahead.blocks = tweaks;
+    // SAFETY: the caller promises what is to be read and written.
+    unsafe { xts::transform::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
 }
 
-/// As [`transform`] for other data units and for IVs of other rules. Leaves nothing for the next call.
-///
 /// # Safety
-/// As for [`WideXts::transform`].
+/// As for [`xts::transform_any`].
 #[inline(never)]
 #[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
-unsafe fn transform_odd<const ROUNDS: usize, const ENCRYPT: bool>(
+unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
+    width: Vaes512,
     keys: &Keys<Vaes512>,
     ivs: &mut Ivs<'_>,
+    at: Cursor,
+    unit: usize,
+    units: usize,
+) {
+    // SAFETY: the caller promises what is to be read and written.
+    unsafe { xts::transform_any::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
+}
+
+/// The tweaks of a group are in registers while it is in flight; in `ahead` only between calls.
+///
+/// # Safety
+/// It is inlined into a function with the features that it needs, on a CPU that has them.
+/// As for [`WideXts::whole_units`].
+#[inline(always)]
+unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
+    width: Vaes512,
+    keys: &Keys<Vaes512>,
+    ivs: &mut impl NextIvs,
+    ahead: &mut Ahead<Group>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ahead = Ahead::nothing(Vaes512::NO_TWEAKS);
-    for _ in 0..units {
-        if ahead.units.are_used_up() {
-            refill_with_any::<ROUNDS>(keys, ivs, &mut ahead.units);
-        }
-        let mut first = _mm512_broadcast_i32x4(ahead.units.next());
-        let mut left = unit;
+    // SAFETY: the caller promises the features, and what is read and written.
+    unsafe {
+        let mut tweaks = ahead.blocks;
+        let mut first = _mm512_broadcast_i32x4(_mm512_castsi512_si128(tweaks[0]));
+        let groups = unit / GROUP;
+        let mut in_unit = groups;
+        let mut left = unit * units;
         while left > 0 {
-            let len = left.min(GROUP);
-            // SAFETY: so much is left of the unit.
-            unsafe {
-                part::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), first, at, len / 16);
-                at = at.add(len);
-            }
-            left -= len;
-            first = times_alpha_bytes::<4, 12>(first);
+            at.prefetch(GROUP, left);
+            // The tweak of the first block of the next group.
+            in_unit -= 1;
+            first = if in_unit > 0 {
+                times_alpha_bytes::<4, 12>(first)
+            } else {
+                in_unit = groups;
+                xts::next_unit::<_, ROUNDS>(width, keys, ivs, &mut ahead.units)
+            };
+            // At least a group is left of the run.
+            tweaks = group::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), tweaks, first, at);
+            at = at.add(GROUP);
+            left -= GROUP;
         }
+        ahead.blocks = tweaks;
     }
 }
 
-/// The tweak of the next data unit, in all lanes.
+/// Encrypts IVs, side by side.
 #[inline]
 #[target_feature(enable = "vaes,avx512f")]
-fn next_unit<const ROUNDS: usize>(
-    keys: &Keys<Vaes512>,
-    ivs: &mut Numbers,
-    units: &mut Units,
-) -> __m512i {
-    let tweak = _mm512_broadcast_i32x4(units.next());
-    if units.are_used_up() {
-        refill::<ROUNDS>(keys, ivs, units);
-    }
-    tweak
-}
-
-/// Encrypts the next IVs.
-#[inline]
-#[target_feature(enable = "vaes,avx512f")]
-fn refill<const ROUNDS: usize>(keys: &Keys<Vaes512>, ivs: &mut Numbers, units: &mut Units) {
-    let [a, b, c, d] = ivs.next().map(u64::cast_signed);
-    let ivs_of_units = _mm512_set_epi64(0, d, 0, c, 0, b, 0, a);
-    refill_with::<ROUNDS>(keys, ivs_of_units, units, ivs.position());
-}
-
-/// The same, whatever IVs they are.
-#[inline]
-#[target_feature(enable = "vaes,avx512f")]
-fn refill_with_any<const ROUNDS: usize>(
-    keys: &Keys<Vaes512>,
-    ivs: &mut Ivs<'_>,
-    units: &mut Units,
-) {
-    let mut next = [[0; 16]; BATCH];
-    ivs.fill(&mut next);
-    // SAFETY: four times 16 bytes.
-    let next = unsafe { _mm512_loadu_si512(next.as_ptr().cast()) };
-    refill_with::<ROUNDS>(keys, next, units, ivs.position());
-}
-
-#[inline]
-#[target_feature(enable = "vaes,avx512f")]
-fn refill_with<const ROUNDS: usize>(
-    keys: &Keys<Vaes512>,
-    ivs: __m512i,
-    units: &mut Units,
-    after: u64,
-) {
-    let tweaks = encrypt::<ROUNDS>(ivs, opaque(&keys.tweak));
-    // SAFETY: four times 128 bits either way.
-    *units.refill(after) = unsafe { mem::transmute::<__m512i, [__m128i; BATCH]>(tweaks) };
+fn encrypt_ivs<const ROUNDS: usize>(keys: &Schedule, ivs: [__m128i; BATCH]) -> [__m128i; BATCH] {
+    // SAFETY: four times 128 bits, here and below.
+    let ivs = unsafe { mem::transmute::<[__m128i; BATCH], __m512i>(ivs) };
+    let tweaks = encrypt::<ROUNDS>(ivs, keys);
+    // SAFETY: as above.
+    unsafe { mem::transmute::<__m512i, [__m128i; BATCH]>(tweaks) }
 }
 
 /// Transforms 32 blocks with `tweaks`, and returns those of the next 32, the first of which is in all
 /// lanes of `first`.
 ///
 /// # Safety
+/// It is inlined into a function with the features that it needs, on a CPU that has them.
 /// 32 blocks can be read and written `at`.
-#[inline]
-#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+#[inline(always)]
 unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool>(
     keys: &Schedule,
     tweaks: Group,
     first: __m512i,
     at: Cursor,
 ) -> Group {
-    let keys = opaque(keys);
-    // SAFETY: the caller promises the blocks.
-    let mut data = unsafe { begin::<true>(keys, tweaks, at, ALL) };
-    let mut next = tweaks;
-    // Spelt out: as a loop it would not be unrolled.
-    macro_rules! round_and_tweaks {
-        ($number:literal, $tweaks:expr) => {
-            round::<ENCRYPT>(&mut data, keys[$number]);
-            next[$number - 1] = $tweaks;
-        };
+    // SAFETY: the caller promises the features, and what is read and written.
+    unsafe {
+        let keys = opaque(keys);
+        let mut data = begin::<true>(keys, tweaks, at, ALL);
+        let mut next = tweaks;
+        // Spelt out: as a loop it would not be unrolled.
+        macro_rules! round_and_tweaks {
+            ($number:literal, $tweaks:expr) => {
+                round::<ENCRYPT>(&mut data, keys[$number]);
+                next[$number - 1] = $tweaks;
+            };
+        }
+        round_and_tweaks!(1, powers_0_to_3(first));
+        round_and_tweaks!(2, powers_4_to_7(first));
+        round_and_tweaks!(3, times_alpha_bytes::<1, 15>(next[0]));
+        round_and_tweaks!(4, times_alpha_bytes::<1, 15>(next[1]));
+        round_and_tweaks!(5, times_alpha_bytes::<2, 14>(next[0]));
+        round_and_tweaks!(6, times_alpha_bytes::<2, 14>(next[1]));
+        round_and_tweaks!(7, times_alpha_bytes::<3, 13>(next[0]));
+        round_and_tweaks!(8, times_alpha_bytes::<3, 13>(next[1]));
+        for key in &keys[9..ROUNDS] {
+            round::<ENCRYPT>(&mut data, *key);
+        }
+        end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, ALL);
+        next
     }
-    round_and_tweaks!(1, powers_0_to_3(first));
-    round_and_tweaks!(2, powers_4_to_7(first));
-    round_and_tweaks!(3, times_alpha_bytes::<1, 15>(next[0]));
-    round_and_tweaks!(4, times_alpha_bytes::<1, 15>(next[1]));
-    round_and_tweaks!(5, times_alpha_bytes::<2, 14>(next[0]));
-    round_and_tweaks!(6, times_alpha_bytes::<2, 14>(next[1]));
-    round_and_tweaks!(7, times_alpha_bytes::<3, 13>(next[0]));
-    round_and_tweaks!(8, times_alpha_bytes::<3, 13>(next[1]));
-    for key in &keys[9..ROUNDS] {
-        round::<ENCRYPT>(&mut data, *key);
-    }
-    // SAFETY: as above.
-    unsafe { end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, ALL) };
-    next
 }
 
 /// Transforms the first `blocks` of 32 blocks; the tweak of the first is in all lanes of `first`.
@@ -262,11 +281,13 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool>(
 #[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
 unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
     keys: &Schedule,
+    room: &mut Group,
     first: __m512i,
     at: Cursor,
     blocks: usize,
 ) {
-    let (keys, tweaks, words) = (opaque(keys), powers(first), words(blocks));
+    *room = powers(first);
+    let (keys, tweaks, words) = (opaque(keys), *room, words(blocks));
     // SAFETY: the caller promises the blocks.
     unsafe {
         let mut data = begin::<false>(keys, tweaks, at, words);

@@ -1,0 +1,223 @@
+//! Options of the commands that add, change and remove key slots, and what they share with `format`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{ChangeArgs, HeaderOnlyArgs};
+use crate::secret_input::KeySource;
+
+/// Where a key comes from.
+#[derive(Args, Clone)]
+pub(crate) struct KeyArgs {
+    /// Read the key from FILE ("-": all of standard input) instead of asking for a passphrase
+    #[arg(long, short = 'd', value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Skip this many bytes of the key file
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) keyfile_offset: u64,
+    /// Use only this many bytes of the key file
+    #[arg(long, short = 'l', value_name = "BYTES")]
+    pub(crate) keyfile_size: Option<usize>,
+}
+
+impl KeyArgs {
+    pub(crate) fn source(&self) -> KeySource<'_> {
+        self.source_or(None)
+    }
+
+    /// The source, where a key file may also be named by its place on the command line.
+    pub(crate) fn source_or<'a>(&'a self, positional: Option<&'a Path>) -> KeySource<'a> {
+        KeySource {
+            file: self.key_file.as_deref().or(positional),
+            offset: self.keyfile_offset,
+            size: self.keyfile_size,
+            options: "keyfile",
+        }
+    }
+}
+
+/// Where a new key comes from.
+#[derive(Args)]
+pub(crate) struct NewKeyArgs {
+    /// Key file with the new key, as --new-keyfile
+    #[arg(value_name = "NEW_KEY_FILE", conflicts_with = "new_keyfile")]
+    pub(crate) positional_key: Option<PathBuf>,
+    /// Read the new key from FILE ("-": all of standard input) instead of asking for a passphrase
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_keyfile: Option<PathBuf>,
+    /// Skip this many bytes of the new key file
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) new_keyfile_offset: u64,
+    /// Use only this many bytes of the new key file
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) new_keyfile_size: Option<usize>,
+    /// Taken for cryptsetup's sake; a new passphrase is always asked for twice
+    #[arg(long, short = 'y', hide = true)]
+    pub(crate) verify_passphrase: bool,
+    /// Taken for cryptsetup's sake; no passphrase is refused for its quality
+    #[arg(long, hide = true)]
+    pub(crate) force_password: bool,
+}
+
+impl NewKeyArgs {
+    pub(crate) fn source(&self) -> KeySource<'_> {
+        KeySource {
+            file: self
+                .new_keyfile
+                .as_deref()
+                .or(self.positional_key.as_deref()),
+            offset: self.new_keyfile_offset,
+            size: self.new_keyfile_size,
+            options: "new-keyfile",
+        }
+    }
+}
+
+/// How a passphrase becomes a key.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PbkdfType {
+    /// PBKDF2 (the only one of LUKS1)
+    Pbkdf2,
+    /// Argon2i
+    Argon2i,
+    /// Argon2id
+    Argon2id,
+}
+
+/// What a key slot costs to try.
+#[derive(Args)]
+pub(crate) struct PbkdfArgs {
+    /// How the passphrase becomes a key (default: argon2id for LUKS2, pbkdf2 for LUKS1)
+    #[arg(long, value_enum)]
+    pub(crate) pbkdf: Option<PbkdfType>,
+    /// How long unlocking may take on this machine, in milliseconds
+    #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
+    pub(crate) iter_time: u32,
+    /// Most memory for Argon2, in KiB
+    #[arg(long, value_name = "KIB")]
+    pub(crate) pbkdf_memory: Option<u32>,
+    /// Most threads for Argon2
+    #[arg(long, value_name = "N")]
+    pub(crate) pbkdf_parallel: Option<u32>,
+    /// Use exactly this cost instead of measuring
+    #[arg(long, value_name = "N")]
+    pub(crate) pbkdf_force_iterations: Option<u32>,
+}
+
+/// How a key slot that is made protects its key.
+#[derive(Args)]
+pub(crate) struct SealArgs {
+    /// Hash of the key slot's anti-forensic splitter and of PBKDF2 (default: sha256; in LUKS1 that of
+    /// the header)
+    #[arg(long)]
+    pub(crate) hash: Option<String>,
+    /// Cipher of the key slot (LUKS2; default: that of the data)
+    #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
+    pub(crate) keyslot_cipher: Option<String>,
+    /// Size of the key of that cipher, in bits
+    #[arg(long, value_name = "BITS", requires = "keyslot_cipher")]
+    pub(crate) keyslot_key_size: Option<u32>,
+    #[command(flatten)]
+    pub(crate) pbkdf: PbkdfArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct AddKeyArgs {
+    #[command(flatten)]
+    pub(crate) on: ChangeArgs,
+    #[command(flatten)]
+    pub(crate) new: NewKeyArgs,
+    /// Put the new key into this slot; with --new-key-slot, the slot that the existing key opens
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// Put the new key into this slot
+    #[arg(long, value_name = "N")]
+    pub(crate) new_key_slot: Option<u8>,
+    /// Use the volume key in FILE instead of an existing passphrase; with --unbound, the key to store
+    #[arg(long, value_name = "FILE", visible_alias = "master-key-file")]
+    pub(crate) volume_key_file: Option<PathBuf>,
+    /// Store a key that is not the volume key: a new random one, or that in --volume-key-file (LUKS2)
+    #[arg(long, requires = "key_size")]
+    pub(crate) unbound: bool,
+    /// Size of the unbound key, or of that in --volume-key-file, in bits
+    #[arg(long, short = 's', value_name = "BITS")]
+    pub(crate) key_size: Option<u32>,
+    /// How often to ask for the existing passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) seal: SealArgs,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ChangeKeyArgs {
+    #[command(flatten)]
+    pub(crate) on: ChangeArgs,
+    #[command(flatten)]
+    pub(crate) new: NewKeyArgs,
+    #[command(flatten)]
+    pub(crate) change: ChangeSlotArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertKeyArgs {
+    #[command(flatten)]
+    pub(crate) on: ChangeArgs,
+    #[command(flatten)]
+    pub(crate) change: ChangeSlotArgs,
+}
+
+/// Which key slot is made anew, and how.
+#[derive(Args)]
+pub(crate) struct ChangeSlotArgs {
+    /// Change this key slot (default: the one that the key opens)
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// How often to ask for the existing passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) seal: SealArgs,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveKeyArgs {
+    #[command(flatten)]
+    pub(crate) on: ChangeArgs,
+    /// Key file with the key to remove, as --key-file
+    #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
+    pub(crate) positional_key: Option<PathBuf>,
+    /// How often to ask for the passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct KillSlotArgs {
+    #[command(flatten)]
+    pub(crate) on: ChangeArgs,
+    /// The key slot to remove
+    #[arg(value_name = "SLOT")]
+    pub(crate) slot: u8,
+    /// How often to ask for a passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct EraseArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+}

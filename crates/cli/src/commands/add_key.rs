@@ -1,0 +1,192 @@
+//! `scrim add-key IMAGE`.
+
+use scrim_luks::kdf::Hash;
+use scrim_luks::{Header, KeyslotCipher, KeyslotError, NewDigest, NewKeyslot, VolumeKey};
+
+use super::{note, warn_of_failed_self_tests};
+use crate::args::{AddKeyArgs, SealArgs};
+use crate::cipher::{fitting_key_bytes, for_header, key_bits};
+use crate::cost;
+use crate::error::{CliError, Exit};
+use crate::header_change::HeaderChange;
+use crate::secret_input::{check_apart, exact_key, new_passphrase};
+use crate::unlock::{Asking, unlock};
+
+/// Longest unbound key, in bytes.
+const UNBOUND_KEY_MAX: u32 = 512;
+
+pub(crate) fn run(args: &AddKeyArgs) -> Result<(), CliError> {
+    let change = HeaderChange::begin(&args.on)?;
+    let header = change.header();
+    if args.unbound && header.version() == 1 {
+        return Err(CliError::usage(
+            "LUKS1 has no unbound key slots; convert the header to LUKS2 first",
+        ));
+    }
+    let sealing = Sealing::check(&args.seal, header)?;
+    let new_source = args.new.source();
+    check_apart(&args.key.source(), &new_source)?;
+    // As in cryptsetup: alone, --key-slot names the new one.
+    let (slot, existing) = match args.new_key_slot {
+        Some(slot) => (Some(slot), args.key_slot),
+        None => (args.key_slot, None),
+    };
+    check_free(slot, &change)?;
+    warn_of_failed_self_tests();
+    let key = key(args, &change, existing)?;
+    let passphrase = new_passphrase(&new_source, "Enter new passphrase for key slot: ")?.secret;
+    let new = sealing.keyslot(&args.seal, slot, key.len())?;
+    let digest = match args.unbound {
+        true => Some(NewDigest {
+            hash: sealing.hash,
+            iterations: args.seal.pbkdf.digest_iterations(sealing.hash)?,
+        }),
+        false => None,
+    };
+    let slot = change.carry_out(|header, _| {
+        let added = match digest {
+            Some(digest) => header.add_unbound_keyslot(&key, &passphrase, &new, digest)?,
+            None => header.add_keyslot(&key, &passphrase, &new)?,
+        };
+        Ok::<_, KeyslotError>((added.slot, added.plan))
+    })?;
+    note(format_args!("{}: key slot {slot} created", change.place));
+    Ok(())
+}
+
+/// The key that goes into the new slot: the volume key, by an existing passphrase or from a file, or
+/// an unbound one.
+fn key(
+    args: &AddKeyArgs,
+    change: &HeaderChange,
+    existing: Option<u8>,
+) -> Result<VolumeKey, CliError> {
+    let asked = match args.key_size {
+        None => None,
+        Some(bits) if bits > 0 && bits.is_multiple_of(8) && bits / 8 <= UNBOUND_KEY_MAX => {
+            Some((bits / 8) as usize)
+        }
+        Some(bits) => {
+            return Err(CliError::usage(format!(
+                "--key-size: a key cannot have {bits} bits; give a multiple of 8 up to {}",
+                UNBOUND_KEY_MAX * 8
+            )));
+        }
+    };
+    if let Some(file) = &args.volume_key_file {
+        let len = asked.or(volume_key_len(change.header())).ok_or_else(|| {
+            CliError::usage(
+                "no key slot tells how long the volume key is: say so with --key-size BITS",
+            )
+        })?;
+        let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
+        if !args.unbound {
+            // A wrong one is refused before a new passphrase is asked for.
+            let verified = change.header().verify_volume_key(&key);
+            verified
+                .map_err(|error| CliError::from(KeyslotError::from(error)).within(&change.place))?;
+        }
+        return Ok(key);
+    }
+    if let (true, Some(len)) = (args.unbound, asked) {
+        return VolumeKey::generate(len)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()));
+    }
+    let asking = Asking {
+        question: "Enter any existing passphrase: ",
+        key: args.key.source(),
+        tries: args.tries,
+    };
+    let HeaderChange {
+        backend,
+        luks,
+        place,
+    } = change;
+    Ok(unlock(luks, backend, place, existing, &asking)?.0.key)
+}
+
+fn volume_key_len(header: &Header) -> Option<usize> {
+    header.data_segment().ok()?.key_size
+}
+
+/// What cannot be is said before a passphrase is asked for.
+fn check_free(slot: Option<u8>, change: &HeaderChange) -> Result<(), CliError> {
+    let in_use = |slot: &u8| {
+        change
+            .header()
+            .keyslots()
+            .iter()
+            .any(|used| used.id == *slot)
+    };
+    match slot.filter(in_use) {
+        Some(slot) => Err(CliError::from(KeyslotError::InUse { slot }).within(&change.place)),
+        None => Ok(()),
+    }
+}
+
+/// What of the options for a new key slot can be wrong, checked before anything is asked.
+pub(super) struct Sealing {
+    pub(super) hash: Hash,
+    luks1: bool,
+    cipher: Option<KeyslotCipher>,
+}
+
+impl Sealing {
+    pub(super) fn check(args: &SealArgs, header: &Header) -> Result<Self, CliError> {
+        let luks1 = header.version() == 1;
+        args.pbkdf.function(luks1)?;
+        let hash = match &args.hash {
+            Some(name) => cost::hash(name)?,
+            None if luks1 => hash_of_luks1(header)?,
+            None => Hash::Sha256,
+        };
+        let cipher = match (&args.keyslot_cipher, args.keyslot_key_size) {
+            (Some(cipher), Some(bits)) => {
+                let spec = for_header("--keyslot-cipher", cipher)?;
+                let key_size = fitting_key_bytes(&spec, bits).ok_or_else(|| {
+                    CliError::usage(format!(
+                        "--keyslot-key-size: {bits} bits do not fit {spec}; give {}",
+                        key_bits(&spec)
+                    ))
+                })?;
+                Some(KeyslotCipher { spec, key_size })
+            }
+            _ => None,
+        };
+        Ok(Self {
+            hash,
+            luks1,
+            cipher,
+        })
+    }
+
+    /// How a key of `key_len` bytes is sealed, at a cost that is measured now.
+    pub(super) fn keyslot(
+        &self,
+        args: &SealArgs,
+        slot: Option<u8>,
+        key_len: usize,
+    ) -> Result<NewKeyslot, CliError> {
+        let derived = self
+            .cipher
+            .as_ref()
+            .map_or(key_len, |cipher| cipher.key_size);
+        Ok(NewKeyslot {
+            slot,
+            kdf: args.pbkdf.kdf(self.luks1, self.hash, derived)?,
+            af_hash: self.hash,
+            cipher: self.cipher.clone(),
+        })
+    }
+}
+
+/// The one hash of a LUKS1 header.
+fn hash_of_luks1(header: &Header) -> Result<Hash, CliError> {
+    let name = header.digests().first().map_or("", |digest| &digest.hash);
+    name.parse().map_err(|error| {
+        CliError::new(
+            Exit::WrongDevice,
+            format!("the hash {name} of the header: {error}"),
+        )
+    })
+}

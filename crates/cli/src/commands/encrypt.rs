@@ -1,0 +1,254 @@
+//! `scrim encrypt --in-place IMAGE`.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use scrim_backend::{Access, Backend, FileBackend};
+use scrim_bench::Progress;
+use scrim_crypt::SectorSize;
+use scrim_luks::{HeaderError, Layout, Placement};
+use scrim_volume::{InPlace, InPlaceError, LuksDevice, LuksError, Room, undo};
+
+use super::import::check_raw;
+use super::{note, warn_of_failed_self_tests};
+use crate::args::{EncryptArgs, LuksType};
+use crate::confirm::Question;
+use crate::error::{CliError, Exit};
+use crate::interruption::Interruption;
+use crate::new_volume::{NewVolume, refused};
+use crate::progress::Display;
+use crate::signature::Contents;
+use crate::unlock::{Asking, unlock};
+
+/// Where the data of a volume starts unless asked otherwise, in bytes.
+const DATA_OFFSET: u64 = 16 << 20;
+/// How often a passphrase is asked for.
+const TRIES: u32 = 3;
+
+pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
+    let image = args.format.image.as_path();
+    if args.format.r#type == LuksType::Luks1 {
+        return Err(CliError::usage(
+            "LUKS1 cannot say that an encryption is not finished; leave --type out",
+        ));
+    }
+    let backend = undone(image)?;
+    let within = |error: InPlaceError| CliError::from(error).within(image.display());
+    let (begun, interruption) = match LuksDevice::read(&backend) {
+        Ok(luks) => match luks.once_encrypted().map_err(within)? {
+            Some(encrypted) => go_on(args, backend, luks, &encrypted)?,
+            None => {
+                let version = luks.header().version();
+                let message = format!("{} is a LUKS{version} volume already", image.display());
+                return Err(CliError::new(Exit::Busy, message));
+            }
+        },
+        Err(LuksError::Header(HeaderError::NotLuks)) => begin(args, backend)?,
+        Err(error) => return Err(CliError::from(error).within(image.display())),
+    };
+    finish(args, begun, &interruption)
+}
+
+/// Opens the image, and puts it back into its state where an earlier run did not get beyond its
+/// beginning.
+fn undone(image: &Path) -> Result<FileBackend, CliError> {
+    let backend = FileBackend::open(image, Access::ReadWrite)?;
+    let undone = undo(&backend).map_err(|error| CliError::from(error).within(image.display()))?;
+    let Some(original) = undone else {
+        return Ok(backend);
+    };
+    drop(backend);
+    shorten(image, original)?;
+    note(format_args!(
+        "{}: an encryption that was cut short as it began has been undone; it begins again",
+        image.display()
+    ));
+    Ok(FileBackend::open(image, Access::ReadWrite)?)
+}
+
+fn begin(args: &EncryptArgs, backend: FileBackend) -> Result<(InPlace, Interruption), CliError> {
+    let image = args.format.image.as_path();
+    let shown = image.display();
+    check_raw(&backend)?;
+    let new = NewVolume::asked_for(&args.format)?;
+    new.warn();
+    let shift = new.data_offset.unwrap_or(DATA_OFFSET);
+    let size = backend.info().size;
+    let room = room(args, size, shift)?;
+    confirm(args, &backend, room)?;
+    let passphrase = new.ask()?.secret;
+    let key = new.generate_key()?;
+    let device_len = room.device().unwrap_or(size).max(size);
+    let layout = Layout {
+        placement: Placement::Attached,
+        device_len,
+        grows: false,
+        data_offset: Some(shift),
+    };
+    let spec = new.luks2_spec(layout, SectorSize::S4096)?;
+    let interruption = Interruption::listen()?;
+    let backend = if device_len > size {
+        backend.reserve(device_len)?;
+        drop(backend);
+        lengthen(image, room)?;
+        FileBackend::open(image, Access::ReadWrite)?
+    } else {
+        backend
+    };
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    let begun = InPlace::begin(Arc::clone(&backend), room, &spec, key, &passphrase);
+    match begun {
+        Ok(begun) => Ok((begun, interruption)),
+        Err(error) => {
+            // What cannot be put back now will be by the next run.
+            let undone = undo(&*backend).is_ok();
+            drop(backend);
+            if undone && device_len > size {
+                let _ = set_len(image, size);
+            }
+            Err(match error {
+                InPlaceError::Format(error) => refused(&error, image),
+                error => CliError::from(error).within(shown),
+            })
+        }
+    }
+}
+
+/// How the device is divided meanwhile.
+fn room(args: &EncryptArgs, size: u64, shift: u64) -> Result<Room, CliError> {
+    let image = args.format.image.display();
+    let spare = Room::around(shift).ok_or_else(|| CliError::usage("--offset is too large"))?;
+    match args.reduce_device_size {
+        Some(reduce) => Room::in_device(size, reduce, shift).ok_or_else(|| {
+            CliError::usage(format!(
+                "--reduce-device-size must leave data on {image}, and spare {spare} bytes at least: \
+                 what the header takes, twice, and a record"
+            ))
+        }),
+        None if fs::metadata(&args.format.image).is_ok_and(|file| file.is_file()) => {
+            Room::in_file(size, shift)
+                .ok_or_else(|| CliError::usage(format!("{image} cannot be made longer")))
+        }
+        None => Err(CliError::usage(format!(
+            "{image} cannot be made longer; make the file system on it {spare} bytes shorter, and \
+             say so with --reduce-device-size"
+        ))),
+    }
+}
+
+fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), CliError> {
+    let shown = args.format.image.display();
+    let holds = Contents::of(backend).describe();
+    let mib = room.length >> 20;
+    let warning = format!(
+        "This encrypts {shown} where it lies: {holds}, {mib} MiB. Until that is finished nobody can \
+         use it, and afterwards only who has the passphrase. A copy kept elsewhere protects against \
+         failing storage."
+    );
+    let question = Question {
+        warning: &warning,
+        unanswered: Some(&format!(
+            "{shown} holds {holds}, and nobody is at a terminal to confirm that it may be encrypted"
+        )),
+        refused: Exit::Usage,
+    };
+    question.ask(args.format.batch_mode)
+}
+
+fn go_on(
+    args: &EncryptArgs,
+    backend: FileBackend,
+    luks: LuksDevice,
+    encrypted: &LuksDevice,
+) -> Result<(InPlace, Interruption), CliError> {
+    warn_of_failed_self_tests();
+    let shown = args.format.image.display().to_string();
+    note(format_args!("{shown}: its encryption goes on"));
+    let asking = Asking {
+        question: &format!("Enter passphrase for {shown}: "),
+        key: (args.format.key).source_or(args.format.positional_key.as_deref()),
+        tries: TRIES,
+    };
+    let (unlocked, _) = unlock(encrypted, &backend, &shown, None, &asking)?;
+    let interruption = Interruption::listen()?;
+    let begun = InPlace::resume(Arc::new(backend), luks, unlocked.key);
+    let begun = begun.map_err(|error| CliError::from(error).within(&shown))?;
+    Ok((begun, interruption))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+fn finish(
+    args: &EncryptArgs,
+    mut begun: InPlace,
+    interruption: &Interruption,
+) -> Result<ExitCode, CliError> {
+    let image = args.format.image.as_path();
+    let shown = image.display();
+    let next = format!("go on with `scrim encrypt --in-place {shown}`");
+    let failed = |error: InPlaceError| {
+        let error = CliError::from(error).within(&shown);
+        CliError::new(error.exit, format!("{error}; {next}"))
+    };
+    let mut display = Display::new("encrypting");
+    while begun.left() > 0 {
+        if interruption.came() {
+            drop(display);
+            note(format_args!(
+                "scrim: interrupted; {shown} keeps what is done: {next}"
+            ));
+            return Ok(interruption.exit_code());
+        }
+        display.show(&Progress {
+            what: format!("encrypting {shown}"),
+            round: 0,
+            rounds: 0,
+            part: 1.0 - begun.left() as f64 / begun.length() as f64,
+        });
+        begun.advance().map_err(&failed)?;
+    }
+    drop(display);
+    let uuid = begun.header().uuid().to_owned();
+    let encrypted = begun.clean().map_err(&failed)?;
+    if args.reduce_device_size.is_none() {
+        shorten(image, encrypted.end())?;
+    }
+    encrypted.finish().map_err(failed)?;
+    note(format_args!("{shown}: LUKS2 volume {uuid} created"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a file longer, in one step with the note of how long it was.
+fn lengthen(image: &Path, room: Room) -> Result<(), CliError> {
+    let (at, end) = room.end();
+    let write = || {
+        let file = File::options().write(true).open(image)?;
+        file.write_all_at(&end, at)?;
+        file.sync_all()
+    };
+    let what = format!("make {} longer", image.display());
+    write().map_err(|error| CliError::io(&what, &error))
+}
+
+/// Gives up what a file has behind `len`; a device keeps its size.
+fn shorten(image: &Path, len: u64) -> Result<(), CliError> {
+    let is_longer = fs::metadata(image).is_ok_and(|file| file.is_file() && file.len() > len);
+    if is_longer {
+        set_len(image, len)
+    } else {
+        Ok(())
+    }
+}
+
+/// Durably.
+fn set_len(image: &Path, len: u64) -> Result<(), CliError> {
+    let set = || {
+        let file = File::options().write(true).open(image)?;
+        file.set_len(len)?;
+        file.sync_all()
+    };
+    let what = format!("make {} {len} bytes long", image.display());
+    set().map_err(|error| CliError::io(&what, &error))
+}

@@ -1,0 +1,37 @@
+//! `scrim header-backup IMAGE --header-backup-file FILE`.
+
+use scrim_backend::{Access, FileBackend};
+use scrim_volume::LuksDevice;
+
+use super::note;
+use crate::args::HeaderBackupArgs;
+use crate::backup_record;
+use crate::error::CliError;
+use crate::new_file::write_new;
+
+pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
+    let path = args.on.header_path();
+    let place = path.display();
+    let file = args.header_backup_file.display();
+    // As in cryptsetup: this is a wrong parameter.
+    if args.header_backup_file.symlink_metadata().is_ok() {
+        return Err(CliError::usage(format!(
+            "{file} exists already; name a file that does not, so that no older backup is lost"
+        )));
+    }
+    let backend = FileBackend::open_shared(path, Access::ReadOnly)?;
+    let backup =
+        LuksDevice::read_backup(&backend).map_err(|error| CliError::from(error).within(&place))?;
+    for finding in backup.findings() {
+        note(format_args!("scrim: warning: {place}: {finding}"));
+    }
+    write_new(&args.header_backup_file, backup.bytes())?;
+    backup_record::note_backup(backup.header());
+    note(format_args!(
+        "{place}: header of LUKS{} volume {} saved in {file}; with it, every passphrase that is valid \
+         now opens the volume for good, so keep it as safe as those",
+        backup.header().version(),
+        backup.header().uuid()
+    ));
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! `scrim import RAW IMAGE`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use scrim_backend::{Access, Backend, FileBackend};
+use scrim_crypt::SectorSize;
+use scrim_luks::{Formatted, Layout, Placement};
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::{LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
+
+use super::{note, warn_of_failed_self_tests};
+use crate::args::{FormatArgs, ImportArgs};
+use crate::error::{CliError, Exit};
+use crate::interruption::Interruption;
+use crate::new_volume::NewVolume;
+use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
+use crate::unlock::{Asking, read_luks, unlock};
+
+/// Formats that hold a disk's contents in some order of their own: name, where the signature lies,
+/// the signature, and what `qemu-img` calls it.
+const NOT_RAW: [(&str, usize, &[u8], &str); 5] = [
+    ("qcow2", 0, b"QFI\xfb", "qcow2"),
+    ("QED", 0, b"QED\0", "qed"),
+    ("VMDK", 0, b"KDMV", "vmdk"),
+    ("VHDX", 0, b"vhdxfile", "vhdx"),
+    ("VDI", 64, b"\x7f\x10\xda\xbe", "vdi"),
+];
+/// How often a passphrase is asked for.
+const TRIES: u32 = 3;
+
+pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
+    let raw = open_raw(&args.raw)?;
+    let image = &args.format.image;
+    let partial = Partial::of(image, &args.raw, args.format.batch_mode)?;
+    let stamp = Stamp::of(&args.raw)?;
+    let interruption;
+    let begun = if args.resume {
+        let resumed = partial.resume(Kind::Import, stamp)?;
+        let Resumed::Unfinished(backend, record) = resumed else {
+            note(format_args!("{}: finished before", image.display()));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let begun = go_on(args, backend, record)?;
+        interruption = Interruption::listen()?;
+        begun
+    } else {
+        partial.check_unused(Kind::Import)?;
+        let new = lay_out(&args.format, raw.info().size)?;
+        tell_of_filling(&args.raw, raw.info().size, new.data_size);
+        interruption = Interruption::listen()?;
+        begin(&partial, &new, args.format.key_slot, stamp)?
+    };
+    let Begun {
+        volume,
+        record,
+        version,
+    } = begun;
+    let uuid = record.uuid.clone();
+    let transfer = Transfer {
+        from: Side::Raw(raw),
+        source: &args.raw,
+        to: Side::Volume(volume),
+        target: image,
+        partial,
+        record,
+        verify: !args.no_verify,
+    };
+    let code = transfer.run(&interruption)?;
+    if !interruption.came() {
+        let image = image.display();
+        note(format_args!("{image}: LUKS{version} volume {uuid} created"));
+    }
+    Ok(code)
+}
+
+/// A volume under its temporary name, open.
+struct Begun {
+    volume: Volume,
+    record: Record,
+    version: u16,
+}
+
+/// Opens the source, for as long as it takes, and refuses what is no raw image.
+fn open_raw(path: &Path) -> Result<FileBackend, CliError> {
+    if path == Path::new("-") {
+        return Err(CliError::usage(
+            "standard input cannot be read twice, to go on or to compare; give a file or block \
+             device, or format and open a volume and use nbdcopy",
+        ));
+    }
+    let raw = FileBackend::open(path, Access::ReadOnly)?;
+    check_raw(&raw)?;
+    Ok(raw)
+}
+
+/// Refuses what is no raw image.
+pub(super) fn check_raw(raw: &FileBackend) -> Result<(), CliError> {
+    let shown = raw.path().display();
+    if raw.info().size == 0 {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!("{shown} is empty; make an empty volume with `scrim format`"),
+        ));
+    }
+    let mut start = [0; 512];
+    let len = usize::try_from(raw.info().size).map_or(start.len(), |len| len.min(start.len()));
+    raw.read_at(0, &mut start[..len])?;
+    let format = NOT_RAW
+        .iter()
+        .find(|(_, at, magic, _)| start[*at..].starts_with(magic));
+    match format {
+        None => Ok(()),
+        Some((name, _, _, option)) => Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{shown} is a {name} image, not a raw one; convert it first: qemu-img convert -f \
+                 {option} -O raw {shown} raw.img"
+            ),
+        )),
+    }
+}
+
+/// A volume that is to be made for data that is there already.
+struct LaidOut {
+    formatted: Formatted,
+    passphrase: SecretBytes,
+    /// Size of the image that holds header and data, in bytes.
+    image_size: u64,
+    /// Size of the data in whole sectors, in bytes.
+    data_size: u64,
+}
+
+/// Lays out a volume that will hold `len` bytes of data, whatever size of image that takes.
+fn lay_out(args: &FormatArgs, len: u64) -> Result<LaidOut, CliError> {
+    let new = NewVolume::asked_for(args)?;
+    new.warn();
+    let too_large = || CliError::usage("the data is larger than any volume can be");
+    let sector = new.sector_size.map_or(512, SectorSize::bytes) as u64;
+    let data_size = len.checked_next_multiple_of(sector);
+    let data_size = data_size.ok_or_else(too_large)?;
+    let sector_size = match data_size.is_multiple_of(4096) {
+        true => SectorSize::S4096,
+        false => SectorSize::S512,
+    };
+    let layout = Layout {
+        placement: Placement::Attached,
+        // More than any header takes: how much that is, is what is asked.
+        device_len: data_size.checked_add(1 << 62).ok_or_else(too_large)?,
+        grows: false,
+        data_offset: new.data_offset,
+    };
+    let passphrase = new.ask()?.secret;
+    let key = new.generate_key()?;
+    let formatted = new.make(&args.image, layout, sector_size, &key, &passphrase)?;
+    let extent = formatted
+        .header
+        .data_segment()
+        .map_err(LuksError::from)?
+        .extent(Placement::Attached, layout.device_len)
+        .map_err(LuksError::from)?;
+    let image_size = extent.start.checked_add(data_size);
+    Ok(LaidOut {
+        formatted,
+        passphrase,
+        image_size: image_size.ok_or_else(too_large)?,
+        data_size,
+    })
+}
+
+fn tell_of_filling(raw: &Path, size: u64, data_size: u64) {
+    if size < data_size {
+        let raw = raw.display();
+        note(format_args!(
+            "scrim: warning: {raw} ends within a sector; the volume has {} zeros more",
+            data_size - size
+        ));
+    }
+}
+
+/// Makes the file, and the volume in it. What fails here leaves nothing.
+fn begin(partial: &Partial, new: &LaidOut, slot: u8, stamp: Stamp) -> Result<Begun, CliError> {
+    let record = Record::new(Kind::Import, stamp, new.formatted.header.uuid());
+    let backend = partial.create(new.image_size, true, &record)?;
+    let make = || {
+        LuksDevice::write(&new.formatted.plan, &backend)?;
+        // As anybody would open it: what is wrong with a header is found now.
+        let luks = LuksDevice::read(&backend)?;
+        let unlocked = luks.unlock(&backend, Some(slot), &new.passphrase)?;
+        Ok((luks, unlocked))
+    };
+    let (luks, unlocked) = make().map_err(|error: LuksError| {
+        let _ = partial.abandon();
+        CliError::from(error)
+    })?;
+    start(backend, &luks, unlocked, record)
+}
+
+/// Opens the volume that an earlier run has begun.
+fn go_on(args: &ImportArgs, backend: FileBackend, record: Record) -> Result<Begun, CliError> {
+    warn_of_failed_self_tests();
+    let luks = read_luks(&backend).map_err(|error| {
+        let step = "begin without --resume if nothing was done yet";
+        CliError::new(Exit::WrongDevice, format!("{error}; {step}"))
+    })?;
+    if luks.header().uuid() != record.uuid {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{} is not the volume that its record is of; remove both and begin without --resume",
+                backend.path().display()
+            ),
+        ));
+    }
+    let shown = args.format.image.display().to_string();
+    let asking = Asking {
+        question: &format!("Enter passphrase for {shown}: "),
+        key: (args.format.key).source_or(args.format.positional_key.as_deref()),
+        tries: TRIES,
+    };
+    let (unlocked, _) = unlock(&luks, &backend, &shown, None, &asking)?;
+    start(backend, &luks, unlocked, record)
+}
+
+fn start(
+    backend: FileBackend,
+    luks: &LuksDevice,
+    unlocked: Unlocked,
+    record: Record,
+) -> Result<Begun, CliError> {
+    let path = backend.path().display().to_string();
+    let size = backend.info().size;
+    let flags = OpenFlags::default();
+    let table = luks.table(unlocked.key, &path, size, Placement::Attached, flags)?;
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    Ok(Begun {
+        volume: Volume::start(table, |_| Ok(Arc::clone(&backend)))?,
+        record,
+        version: luks.header().version(),
+    })
+}

@@ -1,0 +1,158 @@
+//! A new volume, as it is asked for: what `format`, `import` and `encrypt` have in common.
+
+use std::path::Path;
+
+use scrim_crypt::{CipherSpec, SectorSize};
+use scrim_luks::kdf::{Hash, Kdf};
+use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
+use scrim_sys::memory::SecretBytes;
+
+use crate::args::{FormatArgs, LuksType};
+use crate::cipher::{for_header, key_bytes, sector_size};
+use crate::commands::{note, warn_of_failed_self_tests};
+use crate::cost::{self, memory_refused};
+use crate::error::{CliError, Exit};
+use crate::secret_input::{Passphrase, new_passphrase};
+
+/// The options of a new volume; those that can be wrong are checked before anything is looked at.
+pub(crate) struct NewVolume<'a> {
+    args: &'a FormatArgs,
+    luks1: bool,
+    cipher: CipherSpec,
+    key_bytes: usize,
+    hash: Hash,
+    /// `None` where nobody asked for one.
+    pub(crate) sector_size: Option<SectorSize>,
+    /// In bytes; `None` is the default.
+    pub(crate) data_offset: Option<u64>,
+}
+
+impl<'a> NewVolume<'a> {
+    pub(crate) fn asked_for(args: &'a FormatArgs) -> Result<Self, CliError> {
+        let luks1 = args.r#type == LuksType::Luks1;
+        let cipher = for_header("--cipher", &args.cipher)?;
+        let hash = cost::hash(&args.hash)?;
+        let sector_size = args.sector_size.map(sector_size).transpose()?;
+        args.pbkdf.function(luks1)?;
+        if luks1 && sector_size.is_some_and(|size| size.bytes() != 512) {
+            return Err(CliError::usage("LUKS1 has only --sector-size 512"));
+        }
+        if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
+            return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
+        }
+        let data_offset = match args.offset {
+            None => None,
+            Some(sectors) => Some(
+                sectors
+                    .checked_mul(512)
+                    .ok_or_else(|| CliError::usage("--offset is larger than any device"))?,
+            ),
+        };
+        Ok(Self {
+            args,
+            luks1,
+            key_bytes: key_bytes(&cipher, args.key_size)?,
+            cipher,
+            hash,
+            sector_size,
+            data_offset,
+        })
+    }
+
+    /// Says what is unwise about what was asked for.
+    pub(crate) fn warn(&self) {
+        if let Some(weakness) = self.cipher.weakness() {
+            let cipher = &self.cipher;
+            note(format_args!("scrim: warning: {cipher}: {weakness}"));
+        }
+        warn_of_failed_self_tests();
+    }
+
+    pub(crate) fn version(&self) -> u16 {
+        if self.luks1 { 1 } else { 2 }
+    }
+
+    /// Asks for the passphrase of the first key slot.
+    pub(crate) fn ask(&self) -> Result<Passphrase, CliError> {
+        let source = (self.args.key).source_or(self.args.positional_key.as_deref());
+        let shown = self.args.image.display();
+        new_passphrase(&source, &format!("Enter passphrase for {shown}: "))
+    }
+
+    pub(crate) fn generate_key(&self) -> Result<VolumeKey, CliError> {
+        VolumeKey::generate(self.key_bytes)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
+    }
+
+    /// Derives the key and lays out the header, which is to lie at `place`. `sector_size` is for
+    /// those who did not ask for one.
+    pub(crate) fn make(
+        &self,
+        place: &Path,
+        layout: Layout,
+        sector_size: SectorSize,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+    ) -> Result<Formatted, CliError> {
+        let made = if self.luks1 {
+            luks1::format(&self.luks1_spec(layout)?, key, passphrase)
+        } else {
+            luks2::format(&self.luks2_spec(layout, sector_size)?, key, passphrase)
+        };
+        made.map_err(|error| refused(&error, place))
+    }
+
+    fn luks1_spec(&self, layout: Layout) -> Result<luks1::FormatSpec, CliError> {
+        let Kdf::Pbkdf2 { iterations, .. } = self.kdf()? else {
+            return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
+        };
+        Ok(luks1::FormatSpec {
+            cipher: self.cipher.clone(),
+            hash: self.hash,
+            digest_iterations: self.args.pbkdf.digest_iterations(self.hash)?,
+            iterations,
+            slot: Some(self.args.key_slot),
+            uuid: self.args.uuid.clone(),
+            layout,
+        })
+    }
+
+    pub(crate) fn luks2_spec(
+        &self,
+        layout: Layout,
+        sector_size: SectorSize,
+    ) -> Result<luks2::FormatSpec, CliError> {
+        Ok(luks2::FormatSpec {
+            cipher: self.cipher.clone(),
+            sector_size: self.sector_size.unwrap_or(sector_size),
+            digest_hash: self.hash,
+            keyslot: NewKeyslot {
+                slot: Some(self.args.key_slot),
+                kdf: self.kdf()?,
+                af_hash: self.hash,
+                cipher: None,
+            },
+            digest_iterations: self.args.pbkdf.digest_iterations(self.hash)?,
+            uuid: self.args.uuid.clone(),
+            label: self.args.label.clone(),
+            subsystem: self.args.subsystem.clone(),
+            flags: Vec::new(),
+            layout,
+            metadata_size: None,
+            keyslots_size: None,
+        })
+    }
+
+    fn kdf(&self) -> Result<Kdf, CliError> {
+        (self.args.pbkdf).kdf(self.luks1, self.hash, self.key_bytes)
+    }
+}
+
+/// Why there is no header for what lies at `place`.
+pub(crate) fn refused(error: &FormatError, place: &Path) -> CliError {
+    let message = format!("{}: {error}", place.display());
+    match memory_refused(error) {
+        true => CliError::new(Exit::OutOfMemory, message),
+        false => CliError::usage(message),
+    }
+}

@@ -1,0 +1,399 @@
+//! The file that a transfer writes, until it is whole.
+//!
+//! `TARGET.partial` takes the bytes, `TARGET.partial.state` says how far they are. A position is
+//! recorded when everything before it is on the disk, and TARGET gets its name when everything is:
+//! whenever power or process end, there is either a whole TARGET or none.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use scrim_backend::{Access, FileBackend};
+
+use super::{Kind, Record, Stamp};
+use crate::error::{CliError, Exit};
+
+/// Longest record that is read, in bytes.
+const RECORD_MAX: u64 = 4096;
+
+/// A target that is not whole yet.
+pub(crate) struct Partial {
+    target: PathBuf,
+    path: PathBuf,
+    state: PathBuf,
+    /// Whether an older target gives way.
+    replace: bool,
+}
+
+/// What [`Partial::resume`] found.
+pub(crate) enum Resumed {
+    /// Something is left to do.
+    Unfinished(FileBackend, Record),
+    /// Only the record was left.
+    Finished,
+}
+
+impl Partial {
+    /// Refuses a target that cannot be made: the source itself, one that exists, unless it may be
+    /// replaced, and one that is no file.
+    pub(crate) fn of(target: &Path, source: &Path, replace: bool) -> Result<Self, CliError> {
+        let shown = target.display();
+        // Of a link it is the file that gives way, not the link.
+        let target = &match fs::symlink_metadata(target) {
+            Ok(found) if found.is_symlink() => fs::canonicalize(target).map_err(|error| {
+                CliError::io(format_args!("find what {shown} links to"), &error)
+            })?,
+            _ => target.to_owned(),
+        };
+        let partial = Self {
+            target: target.clone(),
+            path: with_suffix(target, ".partial"),
+            state: with_suffix(target, ".partial.state"),
+            replace,
+        };
+        if is_same(source, target) || is_same(source, &partial.path) {
+            return Err(CliError::usage(format!(
+                "{} is what would be read and written; give the new file another name",
+                source.display()
+            )));
+        }
+        match fs::symlink_metadata(target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(partial),
+            Err(error) => Err(CliError::io(format_args!("look at {shown}"), &error)),
+            Ok(found) if !found.is_file() => Err(CliError::usage(format!(
+                "{shown} is no file, and only a file can take its name when it is whole; for a \
+                 device, open the volume and use nbdcopy"
+            ))),
+            Ok(_) if replace => {
+                // Who has it open would go on with a file that has lost its name.
+                drop(FileBackend::open(target, Access::ReadWrite)?);
+                Ok(partial)
+            }
+            Ok(_) if partial.is_finished()? => Ok(partial),
+            Ok(_) => Err(CliError::new(
+                Exit::Busy,
+                format!(
+                    "{shown} exists already; choose another name, or replace it with --batch-mode"
+                ),
+            )),
+        }
+    }
+
+    /// The file with the bytes.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a crash has left the record of a target that is whole.
+    fn is_finished(&self) -> Result<bool, CliError> {
+        Ok(self.target.exists()
+            && !self.path.exists()
+            && self.load()?.is_some_and(|record| record.whole))
+    }
+
+    /// Refuses to begin where another transfer was interrupted, before anybody is asked for a
+    /// passphrase; one that may be replaced goes.
+    pub(crate) fn check_unused(&self, kind: Kind) -> Result<(), CliError> {
+        if self.target.exists() && !self.replace {
+            return Err(CliError::new(
+                Exit::Busy,
+                format!(
+                    "{} was finished by an earlier {}, which --resume confirms",
+                    self.target.display(),
+                    kind.verb()
+                ),
+            ));
+        }
+        if !self.path.exists() {
+            return Ok(());
+        }
+        // In use by a transfer that runs: that one is not disturbed.
+        drop(FileBackend::open(&self.path, Access::ReadWrite)?);
+        let nothing_done = || {
+            let record = self.load().ok().flatten();
+            record.is_some_and(|record| record.position == 0)
+        };
+        if self.replace || nothing_done() {
+            return self.abandon();
+        }
+        Err(CliError::new(
+            Exit::Busy,
+            format!(
+                "{} is there from an earlier {}: go on with it by --resume, or remove it to begin \
+                 again",
+                self.path.display(),
+                kind.verb()
+            ),
+        ))
+    }
+
+    /// Makes the file, with room for all of it if it is to be `full`, and then its record.
+    pub(crate) fn create(
+        &self,
+        size: u64,
+        full: bool,
+        record: &Record,
+    ) -> Result<FileBackend, CliError> {
+        drop(FileBackend::create(&self.path, size)?);
+        let make = || {
+            let backend = FileBackend::open(&self.path, Access::ReadWrite)?;
+            if full {
+                backend.reserve(size)?;
+            }
+            self.save(record)?;
+            Ok(backend)
+        };
+        make().inspect_err(|_| drop(self.abandon()))
+    }
+
+    /// Takes up an interrupted transfer of the same source.
+    pub(crate) fn resume(&self, kind: Kind, source: Stamp) -> Result<Resumed, CliError> {
+        let path = self.path.display();
+        let wrong = |message| Err(CliError::new(Exit::WrongDevice, message));
+        let Some(record) = self.load()? else {
+            return wrong(if self.path.exists() {
+                format!("nothing tells how far {path} is; remove it and begin without --resume")
+            } else {
+                format!("there is no {path} to go on with; begin without --resume")
+            });
+        };
+        if record.kind != kind {
+            let verb = record.kind.verb();
+            return wrong(format!("{path} belongs to an {verb}; resume that"));
+        }
+        if self.is_finished()? {
+            self.remove_record()?;
+            return Ok(Resumed::Finished);
+        }
+        if record.source != source {
+            return wrong(format!(
+                "the source has changed since {path} was begun; remove {path} and begin without \
+                 --resume"
+            ));
+        }
+        let backend = FileBackend::open(&self.path, Access::ReadWrite)?;
+        Ok(Resumed::Unfinished(backend, record))
+    }
+
+    /// Records a position, durably.
+    pub(crate) fn save(&self, record: &Record) -> Result<(), CliError> {
+        let new = with_suffix(&self.state, ".new");
+        let write = || -> io::Result<()> {
+            let mut options = File::options();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&new)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.state)?;
+            sync_folder(&self.state)
+        };
+        write().map_err(|error| {
+            let _ = fs::remove_file(&new);
+            CliError::io(format_args!("write {}", self.state.display()), &error)
+        })
+    }
+
+    fn load(&self) -> Result<Option<Record>, CliError> {
+        let shown = self.state.display();
+        let mut text = Vec::new();
+        match File::open(&self.state) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.and_then(|file| file.take(RECORD_MAX).read_to_end(&mut text)),
+        }
+        .map_err(|error| CliError::io(format_args!("read {shown}"), &error))?;
+        let record = serde_json::from_slice(&text).ok();
+        match record.filter(Record::is_current) {
+            Some(record) => Ok(Some(record)),
+            None => Err(CliError::new(
+                Exit::WrongDevice,
+                format!(
+                    "{shown} is not a record of this version of scrim; remove it and {}, and begin \
+                     without --resume",
+                    self.path.display()
+                ),
+            )),
+        }
+    }
+
+    /// Gives the file, which is on the disk, its name.
+    pub(crate) fn finish(&self, mut record: Record) -> Result<(), CliError> {
+        record.whole = true;
+        self.save(&record)?;
+        self.rename().map_err(|error| {
+            let (path, target) = (self.path.display(), self.target.display());
+            CliError::io(format_args!("rename {path} to {target}"), &error)
+        })?;
+        self.remove_record()
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        let replace = || fs::rename(&self.path, &self.target);
+        if self.replace {
+            replace()?;
+        } else {
+            match renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
+                // A file system that cannot tell; a moment ago there was no target.
+                Err(Errno::INVAL | Errno::NOSYS) if !self.target.exists() => replace()?,
+                renamed => renamed?,
+            }
+        }
+        sync_folder(&self.target)
+    }
+
+    fn remove_record(&self) -> Result<(), CliError> {
+        remove(&self.state)
+    }
+
+    /// Removes what was begun; first what could be mistaken for a volume.
+    pub(crate) fn abandon(&self) -> Result<(), CliError> {
+        remove(&self.path)?;
+        self.remove_record()
+    }
+}
+
+/// Refuses to open what a transfer has not finished.
+pub(crate) fn refuse_unfinished(image: &Path) -> Result<(), CliError> {
+    let is_partial = image.extension().is_some_and(|ext| ext == "partial");
+    if !is_partial || !with_suffix(image, ".state").exists() {
+        return Ok(());
+    }
+    Err(CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{} is an import that was interrupted; finish it with `scrim import --resume`",
+            image.display()
+        ),
+    ))
+}
+
+/// Whether both paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let id = |path| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    id(one).is_some() && id(one) == id(other)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn remove(path: &Path) -> Result<(), CliError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CliError::io(
+            format_args!("remove {}", path.display()),
+            &error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a new name in a folder durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 8192;
+
+    /// A source and the target that it is to become.
+    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+        fs::write(&source, [1; 8192]).unwrap();
+        (folder, source, target)
+    }
+
+    fn begun(source: &Path, target: &Path) -> (Partial, Record) {
+        let partial = Partial::of(target, source, false).unwrap();
+        let mut record = Record::new(Kind::Import, Stamp::of(source).unwrap(), "uuid");
+        drop(partial.create(SIZE, true, &record).unwrap());
+        record.position = 4096;
+        partial.save(&record).unwrap();
+        (partial, record)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_target_has_its_name_when_it_is_finished() {
+        let (folder, source, target) = place();
+        let (partial, record) = begun(&source, &target);
+        assert_eq!(
+            names(folder.path()),
+            ["source", "target.partial", "target.partial.state"]
+        );
+        let error = partial.check_unused(Kind::Import).unwrap_err();
+        assert_eq!(error.exit, Exit::Busy);
+        assert!(refuse_unfinished(&folder.path().join("target.partial")).is_err());
+        let stamp = Stamp::of(&source).unwrap();
+        match partial.resume(Kind::Import, stamp).unwrap() {
+            Resumed::Unfinished(_, found) => assert_eq!(found, record),
+            Resumed::Finished => panic!("it is not finished"),
+        }
+        assert!(partial.resume(Kind::Export, stamp).is_err());
+        partial.finish(record).unwrap();
+        assert_eq!(names(folder.path()), ["source", "target"]);
+        assert!(partial.resume(Kind::Import, stamp).is_err());
+    }
+
+    #[test]
+    fn a_target_that_appears_meanwhile_is_kept() {
+        let (_folder, source, target) = place();
+        let (partial, record) = begun(&source, &target);
+        fs::write(&target, "precious").unwrap();
+        assert_eq!(partial.finish(record).unwrap_err().exit, Exit::Busy);
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        assert!(partial.path().exists());
+    }
+
+    #[test]
+    fn a_crash_before_the_record_goes_is_noticed() {
+        let (folder, source, target) = place();
+        let (partial, mut record) = begun(&source, &target);
+        record.whole = true;
+        partial.save(&record).unwrap();
+        partial.rename().unwrap();
+        let again = Partial::of(&target, &source, false).unwrap();
+        assert!(again.check_unused(Kind::Import).is_err());
+        let resumed = again.resume(Kind::Import, record.source).unwrap();
+        assert!(matches!(resumed, Resumed::Finished));
+        assert_eq!(names(folder.path()), ["source", "target"]);
+    }
+
+    #[test]
+    fn changed_sources_and_foreign_records_are_refused() {
+        let (_folder, source, target) = place();
+        let (partial, _) = begun(&source, &target);
+        fs::write(&source, [2; 4096]).unwrap();
+        let stamp = Stamp::of(&source).unwrap();
+        assert!(partial.resume(Kind::Import, stamp).is_err());
+        for text in [&b""[..], b"{}", b"{\"version\":2}", &[b'['; 1 << 20]] {
+            fs::write(&partial.state, text).unwrap();
+            assert!(partial.resume(Kind::Import, stamp).is_err());
+        }
+        assert!(Partial::of(&target, &partial.path, true).is_err());
+        assert!(Partial::of(&source, &source, true).is_err());
+    }
+}

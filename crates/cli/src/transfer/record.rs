@@ -1,0 +1,93 @@
+//! How far a transfer is, and of what.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::CliError;
+
+/// The record's version.
+const VERSION: u32 = 1;
+
+/// What is transferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// Plaintext into a new volume.
+    Import,
+    /// A volume's plaintext into a file.
+    Export,
+}
+
+impl Kind {
+    /// The command.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Export => "export",
+        }
+    }
+}
+
+/// What tells a source that has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    /// Size in bytes; 0 for a block device.
+    size: u64,
+    /// When it was written last, in seconds and nanoseconds; 0 for a block device, which does not
+    /// tell.
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> Result<Self, CliError> {
+        let found = fs::metadata(path)
+            .map_err(|error| CliError::io(format_args!("look at {}", path.display()), &error))?;
+        Ok(if found.file_type().is_block_device() {
+            Self {
+                size: 0,
+                modified: (0, 0),
+            }
+        } else {
+            Self {
+                size: found.len(),
+                modified: (found.mtime(), found.mtime_nsec()),
+            }
+        })
+    }
+}
+
+/// How far a transfer is.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    version: u32,
+    pub(crate) kind: Kind,
+    pub(crate) source: Stamp,
+    /// The volume's.
+    pub(crate) uuid: String,
+    /// Bytes of plaintext that are on the disk at their places.
+    pub(crate) position: u64,
+    /// Whether nothing is left to do but to give the target its name.
+    pub(super) whole: bool,
+}
+
+impl Record {
+    pub(crate) fn new(kind: Kind, source: Stamp, uuid: &str) -> Self {
+        Self {
+            version: VERSION,
+            kind,
+            source,
+            uuid: uuid.to_owned(),
+            position: 0,
+            whole: false,
+        }
+    }
+
+    /// Whether this version of Scrim understands it.
+    pub(super) fn is_current(&self) -> bool {
+        self.version == VERSION
+    }
+}

@@ -1,0 +1,79 @@
+//! What plaintext comes from or goes to.
+
+use scrim_backend::{Backend, Durability, FileBackend};
+use scrim_volume::{Volume, VolumeError};
+
+use crate::error::{CliError, Exit};
+
+/// Zeros of this length stay a hole, in bytes.
+const HOLE: usize = 64 << 10;
+static ZEROS: [u8; HOLE] = [0; HOLE];
+
+/// One end of a transfer.
+pub(crate) enum Side {
+    /// A raw image. A new one is sparse.
+    Raw(FileBackend),
+    /// An open volume.
+    Volume(Volume),
+}
+
+impl Side {
+    /// In bytes.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Raw(file) => file.info().size,
+            Self::Volume(volume) => volume.size(),
+        }
+    }
+
+    /// Reads; a raw image has zeros behind its end.
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), CliError> {
+        match self {
+            Self::Raw(file) => {
+                let left = file.info().size.saturating_sub(offset);
+                let len = usize::try_from(left).map_or(buffer.len(), |len| len.min(buffer.len()));
+                let (bytes, zeros) = buffer.split_at_mut(len);
+                zeros.fill(0);
+                Ok(file.read_at(offset, bytes)?)
+            }
+            Self::Volume(volume) => volume.read(offset, buffer).map_err(failed),
+        }
+    }
+
+    /// Writes; `data` holds nothing of use afterwards.
+    pub(super) fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), CliError> {
+        match self {
+            Self::Raw(file) => write_sparse(file, offset, data),
+            Self::Volume(volume) => volume
+                .write(offset, data, Durability::Cached)
+                .map_err(failed),
+        }
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn flush(&self) -> Result<(), CliError> {
+        match self {
+            Self::Raw(file) => Ok(file.flush()?),
+            Self::Volume(volume) => volume.flush().map_err(failed),
+        }
+    }
+}
+
+/// Writes what is not zero into a file of zeros.
+fn write_sparse(file: &FileBackend, offset: u64, data: &[u8]) -> Result<(), CliError> {
+    let mut offset = offset;
+    for block in data.chunks(HOLE) {
+        if block != &ZEROS[..block.len()] {
+            file.write_at(offset, block, Durability::Cached)?;
+        }
+        offset += block.len() as u64;
+    }
+    Ok(())
+}
+
+fn failed(error: VolumeError) -> CliError {
+    match error {
+        VolumeError::Backend(error) => error.into(),
+        error => CliError::new(Exit::WrongDevice, error.to_string()),
+    }
+}

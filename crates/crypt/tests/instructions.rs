@@ -1,0 +1,167 @@
+//! How many instructions each driver takes for its work, beside what it took when
+//! `instructions.txt` was written: a loop that spills registers, or a call that crept into one, is
+//! seen on any machine, however busy.
+//!
+//! Counted by the CPU's trap flag, one instruction at a time. Valgrind's callgrind counts the same
+//! of AES-NI, but does not know the instructions of the wide drivers.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::steps::after_each_instruction;
+use common::{cipher, drivers, key_sizes, plaintext, sector_size};
+use scrim_crypt::{Geometry, IvSector, SectorCipher};
+
+const SPECS: [&str; 4] = [
+    "aes-xts-plain64",
+    "aes-cbc-essiv:sha256",
+    "aes-ctr-plain64",
+    "aes-ecb",
+];
+const SECTOR_SIZES: [usize; 2] = [512, 4096];
+/// Part by which a count may differ from the one that was written down.
+const TOLERANCE: f64 = 0.02;
+
+#[test]
+fn instructions_are_as_many_as_they_were() {
+    if cfg!(debug_assertions) {
+        println!("skipped: instructions are counted of release builds (cargo test --release)");
+        return;
+    }
+    let now = table();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/instructions.txt");
+    if std::env::var_os("SCRIM_UPDATE").is_some() {
+        fs::write(&file, &now).unwrap();
+        return;
+    }
+    let before = fs::read_to_string(&file).unwrap();
+    let (now_head, before_head) = (head(&now), head(&before));
+    if now_head != before_head {
+        println!("skipped: counts of {before_head} say nothing of {now_head}; those are:\n{now}");
+        return;
+    }
+    let known = rows(&before);
+    let differences: Vec<_> = rows(&now)
+        .iter()
+        .filter_map(|(name, counts)| {
+            let (_, expected) = known.iter().find(|(known, _)| known == name)?;
+            let like = counts.iter().zip(expected).all(|(a, b)| is_like(*a, *b));
+            (!like).then(|| format!("{name}: {counts:?}, but {expected:?} in {}", file.display()))
+        })
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "if this is meant to be, run the test once more with SCRIM_UPDATE=1:\n{}",
+        differences.join("\n")
+    );
+}
+
+fn is_like(now: f64, before: f64) -> bool {
+    (now - before).abs() <= before * TOLERANCE
+}
+
+/// The compiler that the counts are of.
+fn head(table: &str) -> &str {
+    table.lines().next().unwrap_or_default()
+}
+
+/// What is counted, and the counts.
+fn rows(table: &str) -> Vec<(String, Vec<f64>)> {
+    let lines = table.lines().skip(3);
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name: Vec<_> = words.by_ref().take(3).collect();
+        let counts = words.map(|word| word.parse().unwrap()).collect();
+        (name.join(" "), counts)
+    };
+    lines.map(row).collect()
+}
+
+/// A line for each driver, specification and sector size.
+fn table() -> String {
+    let mut table = compiler();
+    table += "\n\nspecification         driver           sector    run: en-, decrypt   lone: en-, decrypt\n";
+    for spec in SPECS {
+        for driver in drivers(spec) {
+            for size in SECTOR_SIZES {
+                let key_size = key_sizes(spec).max().unwrap();
+                let cipher = cipher(driver, spec, key_size, Geometry::new(sector_size(size)));
+                let [encrypt, decrypt] = [true, false].map(|encrypt| count(&cipher, encrypt));
+                write!(table, "{spec:<21} {driver:<17}{size:>6}").unwrap();
+                for count in [encrypt.run, decrypt.run, encrypt.lone, decrypt.lone] {
+                    write!(table, "{count:>10.0}").unwrap();
+                }
+                table.push('\n');
+            }
+        }
+    }
+    table
+}
+
+fn compiler() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().unwrap();
+    let version = String::from_utf8(version.stdout).unwrap();
+    let words: Vec<_> = version.split_whitespace().take(2).collect();
+    words.join(" ")
+}
+
+/// Instructions a sector.
+struct Counts {
+    /// In the middle of a run.
+    run: f64,
+    /// In a call of its own, which goes on where the last one stopped.
+    lone: f64,
+}
+
+fn count(cipher: &SectorCipher, encrypt: bool) -> Counts {
+    let size = cipher.geometry().sector_size.bytes();
+    let step = (size / 512) as u64;
+    // Of portable code all calls are alike. The others do work for several sectors at once, and where
+    // sectors are turned side by side, for many. Not more than that: to count takes microseconds.
+    let is_portable = cipher.implementation().driver.ends_with("-portable");
+    let (sectors, calls) = match cipher.implementation().name {
+        _ if is_portable => (4, 1),
+        "cbc(aes)" => (16, 8),
+        _ => (4, 8),
+    };
+    let mut data = plaintext(2 * sectors * size);
+    let mut call = |first: u64, sectors: usize| {
+        let run = &mut data[..sectors * size];
+        steps(|| match encrypt {
+            true => cipher.encrypt_in_place(IvSector(first), run),
+            false => cipher.decrypt_in_place(IvSector(first), run),
+        })
+    };
+    let run = call(0, 2 * sectors) - call(0, sectors);
+    call(0, 1);
+    let lone: f64 = (1..=calls).map(|number| call(number * step, 1)).sum();
+    Counts {
+        run: run / sectors as f64,
+        lone: lone / calls as f64,
+    }
+}
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The instructions of `act`.
+fn steps(act: impl FnOnce()) -> f64 {
+    STEPS.set(0);
+    // SAFETY: the handler touches nothing but a cell of this thread, and there is one test here.
+    unsafe { after_each_instruction(step, act) };
+    STEPS.get() as f64
+}
+
+extern "C" fn step(_: libc::c_int) {
+    STEPS.set(STEPS.get() + 1);
+}

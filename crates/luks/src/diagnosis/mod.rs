@@ -1,0 +1,146 @@
+//! What is wrong with a header that cannot be read, or only half, and what can be done.
+
+mod signature;
+
+use std::fmt;
+
+pub use signature::Signature;
+
+use crate::error::HeaderError;
+use crate::finding::{Consent, Finding, HeaderCopy};
+use crate::format::WriteError;
+use crate::header::{Header, Parsed};
+use crate::luks1;
+use crate::plan::Plan;
+
+/// What stands at the start of a device, judged.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// What it amounts to.
+    pub condition: Condition,
+    /// What else lies where a header, or the primary, should start.
+    pub overwritten_by: Option<Signature>,
+}
+
+/// The condition of a header.
+#[derive(Debug)]
+pub enum Condition {
+    /// Nothing has to be repaired.
+    Sound(Parsed),
+    /// One LUKS2 copy is damaged, older or different; the other one serves. All keys are there.
+    OneCopy(Parsed),
+    /// Fields of a LUKS1 header are impossible, but tell what they were.
+    Luks1Fields {
+        /// The header as it would be.
+        header: Header,
+        /// What would be changed.
+        fixes: Vec<luks1::Fix>,
+    },
+    /// No header can be trusted. Without a backup of it the data is lost.
+    Hopeless {
+        /// Why.
+        error: HeaderError,
+        /// The copies of LUKS2 headers that are still there in part, by their offset in bytes.
+        remains: Vec<(HeaderCopy, u64)>,
+    },
+}
+
+impl Diagnosis {
+    /// Looks at `area`, the first [`HEADER_AREA_MAX`](crate::HEADER_AREA_MAX) bytes of a device of
+    /// `device_len` bytes, or all of them if there are fewer.
+    #[must_use]
+    pub fn of(area: &[u8], device_len: u64) -> Self {
+        let condition = match Header::parse(area, device_len) {
+            Ok(parsed) if parsed.repair.is_none() => Condition::Sound(parsed),
+            Ok(parsed) => Condition::OneCopy(parsed),
+            Err(error) => unreadable(area, error),
+        };
+        let overwritten_by = match &condition {
+            Condition::Sound(_) | Condition::Luks1Fields { .. } => None,
+            _ => Signature::find(area),
+        };
+        Self {
+            condition,
+            overwritten_by,
+        }
+    }
+
+    /// How to repair it; `None` where nothing has to be, or nothing can be.
+    ///
+    /// A LUKS2 copy is rewritten from the other, which stays: a cut costs nothing. A LUKS1 header is
+    /// written anew, its second sector first; where both sectors change, a cut between leaves it in
+    /// need of the same repair.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing has been written.
+    pub fn plan(&self) -> Result<Option<Plan>, WriteError> {
+        match &self.condition {
+            Condition::Sound(_) | Condition::Hopeless { .. } => Ok(None),
+            Condition::OneCopy(parsed) => parsed.repair_plan(),
+            Condition::Luks1Fields { header, .. } => match header {
+                Header::Luks1(header) => Ok(Some(Plan::new(header.header_steps()?.into()))),
+                Header::Luks2(_) => Ok(None),
+            },
+        }
+    }
+
+    /// Whether the plan needs the user's word: it may overwrite something else, or it is a guess.
+    #[must_use]
+    pub fn consent(&self) -> Consent {
+        match &self.condition {
+            Condition::OneCopy(parsed) => {
+                parsed.repair.map_or(Consent::Ask, |repair| repair.consent)
+            }
+            Condition::Luks1Fields { .. } => Consent::Ask,
+            Condition::Sound(_) | Condition::Hopeless { .. } => Consent::NotNeeded,
+        }
+    }
+}
+
+fn unreadable(area: &[u8], error: HeaderError) -> Condition {
+    if !matches!(error, HeaderError::Luks2 { .. })
+        && let Some((header, fixes)) = luks1::Header::repair(area)
+    {
+        let header = Header::Luks1(header);
+        return Condition::Luks1Fields { header, fixes };
+    }
+    Condition::Hopeless {
+        error,
+        remains: crate::luks2::remains(area),
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let findings = |f: &mut fmt::Formatter<'_>, findings: &[Finding]| {
+            findings
+                .iter()
+                .try_for_each(|finding| writeln!(f, "{finding}"))
+        };
+        match &self.condition {
+            Condition::Sound(parsed) => {
+                writeln!(f, "the LUKS{} header is sound", parsed.header.version())?;
+                findings(f, &parsed.findings)?;
+            }
+            Condition::OneCopy(parsed) => findings(f, &parsed.findings)?,
+            Condition::Luks1Fields { fixes, .. } => {
+                for fix in fixes {
+                    writeln!(f, "{fix}")?;
+                }
+            }
+            Condition::Hopeless { error, remains } => {
+                writeln!(f, "{error}")?;
+                for (copy, offset) in remains {
+                    writeln!(
+                        f,
+                        "the remains of a {copy} LUKS2 header lie at byte {offset}"
+                    )?;
+                }
+            }
+        }
+        if let Some(signature) = self.overwritten_by {
+            writeln!(f, "where the header should start lies {signature}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Key slots: adding, changing and removing them.
+//!
+//! Every operation checks first, then changes the [`Header`] at once and returns the [`Plan`] that
+//! makes the disk follow. Nobody else may write the header in between; a program holds the lock from
+//! reading the header to the end of the plan. When a plan is cut short, the header in memory no
+//! longer says what is on the disk: read it again.
+//!
+//! # What a cut leaves
+//!
+//! A power cut, or a failed write, at any point of a plan leaves a header that is read again, and
+//! in which either every old key or every new key opens its slot. In between, both may.
+//!
+//! * *add*: the key material becomes durable where nothing refers to it, then the header.
+//! * *change*: as above; the header trades the old slot for the new one in a single update, and only
+//!   then is the old area overwritten. LUKS1, whose header cannot be updated as a whole, has both
+//!   slots for a while. Only where there is no room for the new slot beside the old one, the area is
+//!   overwritten in place: a cut then loses this slot, and its key if it is the last to hold it. It
+//!   has to be allowed by [`InPlace::Allow`].
+//! * *remove*: the area is overwritten first, the header follows, as in cryptsetup. A cut between
+//!   leaves a header that lists a slot which nothing opens; the other slots are untouched, and
+//!   removing the slot again finishes the work. The other order would leave key material that the
+//!   header no longer lists, and that no second attempt would destroy.
+
+mod error;
+
+use scrim_crypt::CipherSpec;
+use scrim_sys::memory::SecretBytes;
+
+pub use error::{KeyslotError, SealError};
+
+use crate::digest::Digest;
+use crate::error::Unsupported;
+use crate::format::WriteError;
+use crate::header::{Header, Metadata};
+use crate::kdf::{Hash, Kdf};
+use crate::key::VolumeKey;
+use crate::keyslot::{self, Keyslot, KeyslotKind, SealSpec, Sealed};
+use crate::plan::Plan;
+use crate::unlock::UnlockError;
+
+/// How the requirements of a volume begin that is being reencrypted, in each version of them.
+const REENCRYPTION: &str = "online-reencrypt";
+
+/// How the passphrase of a new key slot protects it.
+#[derive(Debug)]
+pub struct NewKeyslot {
+    /// Its number; `None` is the first free one, or, when a slot is changed, what cryptsetup takes:
+    /// in LUKS2 the same number, in LUKS1 a free one if there is one.
+    pub slot: Option<u8>,
+    /// The key derivation. LUKS1 has only PBKDF2, with the hash of its header.
+    pub kdf: Kdf,
+    /// The hash of the anti-forensic splitter. LUKS1 has only the hash of its header.
+    pub af_hash: Hash,
+    /// The cipher of the key slot area; `None` is that of the slot that is changed, or that of the
+    /// data, or aes-xts-plain64 where that may not protect a key slot. LUKS1 has only the data's.
+    pub cipher: Option<KeyslotCipher>,
+}
+
+/// A cipher for a key slot area.
+#[derive(Debug, Clone)]
+pub struct KeyslotCipher {
+    /// The cipher.
+    pub spec: CipherSpec,
+    /// Bytes of its key, which is derived from the passphrase.
+    pub key_size: usize,
+}
+
+/// The digest of a new unbound key.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDigest {
+    /// Its hash.
+    pub hash: Hash,
+    /// Its iterations.
+    pub iterations: u32,
+}
+
+/// Whether a key slot may be overwritten where it lies, if there is no other way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InPlace {
+    /// No: [`KeyslotError::InPlaceOnly`] instead.
+    Refuse,
+    /// Yes, though a cut may lose the key slot.
+    Allow,
+}
+
+/// Whether the last key slots that hold the volume key may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastKey {
+    /// No: [`KeyslotError::LastKey`] instead.
+    Keep,
+    /// Yes, though all data is lost with them.
+    Lose,
+}
+
+/// A key slot that was made, and how to write it.
+#[derive(Debug)]
+#[must_use = "a key slot that is made has yet to be written"]
+pub struct KeyslotChange {
+    /// Its number.
+    pub slot: u8,
+    /// Whether the plan overwrites the only copy of a key.
+    pub in_place: bool,
+    /// What writes it.
+    pub plan: Plan,
+}
+
+/// What it means to remove some key slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// Those of them that hold the volume key.
+    pub lost: Vec<u8>,
+    /// The slots that still hold the volume key afterwards. A passphrase opens each, if somebody
+    /// knows it.
+    pub left: Vec<u8>,
+    /// The tokens that would name no key slot any more.
+    pub tokens: Vec<u8>,
+}
+
+impl Removal {
+    /// Whether the data would be lost, as nothing would be left that opens the volume.
+    #[must_use]
+    pub fn loses_volume(&self) -> bool {
+        !self.lost.is_empty() && self.left.is_empty()
+    }
+}
+
+impl Header {
+    /// Adds a key slot for the volume key, which is checked first.
+    ///
+    /// # Errors
+    /// [`KeyslotError`]; neither header nor disk has changed.
+    pub fn add_keyslot(
+        &mut self,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+    ) -> Result<KeyslotChange, KeyslotError> {
+        self.verify_volume_key(key)?;
+        let (segment, digest) = self.data_segment_and_digest()?;
+        let digest = digest.id;
+        let cipher = segment.cipher.to_string();
+        let seal = Seal::new(key, passphrase, new, (&cipher, key.len()));
+        match self {
+            Self::Luks1(header) => header.add_keyslot(&seal),
+            Self::Luks2(header) => header.add_keyslot(&seal, digest),
+        }
+    }
+
+    /// Adds a LUKS2 key slot for a key that encrypts no segment, such as a new
+    /// [`VolumeKey::generate`] of any length up to 512 bytes.
+    ///
+    /// # Errors
+    /// [`KeyslotError`]; neither header nor disk has changed.
+    pub fn add_unbound_keyslot(
+        &mut self,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+        digest: NewDigest,
+    ) -> Result<KeyslotChange, KeyslotError> {
+        let segment = self.data_segment()?;
+        let cipher = segment.cipher.to_string();
+        let cipher_key_size = segment.key_size.unwrap_or_default();
+        let Self::Luks2(header) = self else {
+            return Err(KeyslotError::UnboundLuks1);
+        };
+        let seal = Seal::new(key, passphrase, new, (&cipher, cipher_key_size));
+        header.add_unbound_keyslot(&seal, digest)
+    }
+
+    /// Seals the key of a slot anew: with another passphrase, or the same one at another cost or
+    /// with another cipher. `key` is what [`Header::unlock_keyslot`] gave; it is checked first.
+    ///
+    /// A LUKS2 slot keeps its number, priority and tokens. LUKS1 takes a free slot unless the new
+    /// one is to have the old number.
+    ///
+    /// # Errors
+    /// [`KeyslotError`]; neither header nor disk has changed.
+    pub fn change_keyslot(
+        &mut self,
+        slot: u8,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+        new: &NewKeyslot,
+        in_place: InPlace,
+    ) -> Result<KeyslotChange, KeyslotError> {
+        self.check_editable()?;
+        let cipher = self.check_key_of(slot, key)?;
+        let seal = Seal::new(key, passphrase, new, (&cipher.0, cipher.1));
+        match self {
+            Self::Luks1(header) => header.change_keyslot(slot, &seal, in_place),
+            Self::Luks2(header) => header.change_keyslot(slot, &seal, in_place),
+        }
+    }
+
+    /// Removes key slots and destroys what is in them; tokens no longer name them.
+    ///
+    /// # Errors
+    /// [`KeyslotError`], above all [`KeyslotError::LastKey`]; neither header nor disk has changed.
+    pub fn remove_keyslots(&mut self, slots: &[u8], last: LastKey) -> Result<Plan, KeyslotError> {
+        self.check_editable()?;
+        for &slot in slots {
+            self.keyslot(slot)?;
+        }
+        let removal = self.removal(slots);
+        if removal.loses_volume() && last == LastKey::Keep {
+            return Err(KeyslotError::LastKey {
+                slots: removal.lost,
+            });
+        }
+        Ok(self.destroy_keyslots(slots)?)
+    }
+
+    /// Removes all key slots, unbound ones too, and destroys whatever an interrupted change may have
+    /// left between them. All data is lost; the header stays. Of a volume that is being reencrypted
+    /// it removes the keys, as cryptsetup does, and leaves the record of how far that is, which has
+    /// none.
+    ///
+    /// # Errors
+    /// [`KeyslotError`]; neither header nor disk has changed.
+    pub fn erase(&mut self) -> Result<Plan, KeyslotError> {
+        let requirements = self.requirements();
+        let reencrypted = |name: &String| name.starts_with(REENCRYPTION);
+        let all = requirements.is_empty();
+        if !requirements.iter().all(reencrypted) {
+            self.check_editable()?;
+        }
+        let unused = self.wipe_unused_areas();
+        let has_key = |slot: &&Keyslot| matches!(slot.kind, KeyslotKind::Passphrase(_));
+        let slots = self.keyslots().iter();
+        let slots = slots.filter(|slot| all || has_key(slot));
+        let slots: Vec<u8> = slots.map(|slot| slot.id).collect();
+        Ok(self.destroy_keyslots(&slots)?.then(unused))
+    }
+
+    fn destroy_keyslots(&mut self, slots: &[u8]) -> Result<Plan, WriteError> {
+        match self {
+            Self::Luks1(header) => header.remove_keyslots(slots),
+            Self::Luks2(header) => header.remove_keyslots(slots),
+        }
+    }
+
+    /// Overwrites what lies in the key slots area and belongs to no slot, as an interrupted change
+    /// may have left it.
+    pub fn wipe_unused_areas(&self) -> Plan {
+        Plan::randomise(match self {
+            Self::Luks1(header) => header.unused_areas(),
+            Self::Luks2(header) => header.unused_areas(),
+        })
+    }
+
+    /// What it would mean to remove these key slots: ask, and name it, before it is done.
+    #[must_use]
+    pub fn removal(&self, slots: &[u8]) -> Removal {
+        let metadata = self.metadata();
+        let holders = metadata.volume_key_slots();
+        let (lost, left) = holders.into_iter().partition(|slot| slots.contains(slot));
+        let emptied = metadata.tokens.iter().filter(|token| {
+            !token.keyslots.is_empty() && token.keyslots.iter().all(|slot| slots.contains(slot))
+        });
+        Removal {
+            lost,
+            left,
+            tokens: emptied.map(|token| token.id).collect(),
+        }
+    }
+
+    /// A header with a requirement belongs to the program that set it.
+    pub(crate) fn check_editable(&self) -> Result<(), Unsupported> {
+        match self.requirements().first() {
+            Some(requirement) => Err(Unsupported::Requirement(requirement.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that `key` is the key in a slot, and returns the cipher that protects it there.
+    fn check_key_of(&self, slot: u8, key: &VolumeKey) -> Result<(String, usize), KeyslotError> {
+        let keyslot = self.keyslot(slot)?;
+        let KeyslotKind::Passphrase(sealed) = &keyslot.kind else {
+            return Err(keyslot.not_for_passphrases().into());
+        };
+        let digest = self
+            .metadata()
+            .digest_of(slot)
+            .ok_or(KeyslotError::NoDigest { slot })?;
+        let hash = keyslot::parse_hash(&digest.hash)?;
+        let of_slot = keyslot.key_size as usize == key.len()
+            && digest.matches(key, hash).map_err(UnlockError::Digest)?;
+        if !of_slot {
+            return Err(UnlockError::WrongVolumeKey.into());
+        }
+        Ok((sealed.cipher.clone(), sealed.cipher_key_size as usize))
+    }
+
+    pub(crate) fn keyslot(&self, slot: u8) -> Result<&Keyslot, UnlockError> {
+        let mut keyslots = self.keyslots().iter();
+        keyslots
+            .find(|keyslot| keyslot.id == slot)
+            .ok_or(UnlockError::UnusedKeyslot { slot })
+    }
+}
+
+impl Metadata {
+    /// The digest of the key in a slot.
+    pub(crate) fn digest_of(&self, slot: u8) -> Option<&Digest> {
+        let mut digests = self.digests.iter();
+        digests.find(|digest| digest.keyslots.contains(&slot))
+    }
+
+    /// The slots that hold a key of the data, by number.
+    fn volume_key_slots(&self) -> Vec<u8> {
+        let encrypts = |digest: &Digest| {
+            let mut segments = self.segments_in_use();
+            segments.any(|segment| digest.segments.contains(&segment.id))
+        };
+        self.keyslots
+            .iter()
+            .filter(|slot| matches!(slot.kind, KeyslotKind::Passphrase(_)))
+            .map(|slot| slot.id)
+            .filter(|&slot| self.digest_of(slot).is_some_and(encrypts))
+            .collect()
+    }
+}
+
+/// A key that is to be sealed into a slot, and how.
+pub(crate) struct Seal<'a> {
+    pub(crate) key: &'a VolumeKey,
+    passphrase: &'a SecretBytes,
+    pub(crate) new: &'a NewKeyslot,
+    pub(crate) cipher: String,
+    pub(crate) cipher_key_size: usize,
+}
+
+impl<'a> Seal<'a> {
+    /// `default` is the cipher that is taken if none is asked for, with the length of its key.
+    pub(crate) fn new(
+        key: &'a VolumeKey,
+        passphrase: &'a SecretBytes,
+        new: &'a NewKeyslot,
+        default: (&str, usize),
+    ) -> Self {
+        let (cipher, cipher_key_size) = match &new.cipher {
+            Some(cipher) => (keyslot::stored_name(&cipher.spec), cipher.key_size),
+            None => keyslot::cipher_for_new(default),
+        };
+        Self {
+            key,
+            passphrase,
+            new,
+            cipher,
+            cipher_key_size,
+        }
+    }
+
+    /// Seals the key with this cipher, and as asked for otherwise.
+    pub(crate) fn seal(&self, cipher: &str, cipher_key_size: usize) -> Result<Sealed, SealError> {
+        let spec = SealSpec {
+            cipher,
+            cipher_key_size,
+            kdf: &self.new.kdf,
+            af_hash: self.new.af_hash,
+        };
+        keyslot::seal(self.key, self.passphrase, &spec)
+    }
+}

@@ -1,0 +1,122 @@
+//! What a header says of an encryption in place that is not finished.
+
+use serde_json::{Map, Value, json};
+
+use crate::format::WriteError;
+use crate::header::Header;
+use crate::luks2;
+use crate::plan::Plan;
+
+/// The mandatory requirement (LUKS2 specification, section 3.6.1) of a volume that is not yet
+/// ciphertext as a whole. cryptsetup, and every Scrim that does not know it, refuses such a volume by
+/// this name.
+pub(crate) const REQUIREMENT: &str = "scrim-encrypt-in-place";
+/// The type of the token that tells how far it is.
+const TOKEN: &str = REQUIREMENT;
+
+/// An encryption in place that has begun and is not finished. All in bytes on the device.
+///
+/// The data is moved from its end to its start: what lay at `offset` comes to lie as ciphertext at
+/// the data segment's offset + `offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Underway {
+    /// How much data there is, from the start of the device.
+    pub length: u64,
+    /// Where the start of the data is kept, which the header has overwritten.
+    pub saved: u64,
+    /// Below this the data is still as it was, from here on it is ciphertext.
+    pub position: u64,
+}
+
+impl Underway {
+    fn token(&self) -> Value {
+        json!({
+            "type": TOKEN,
+            "keyslots": [],
+            "length": self.length.to_string(),
+            "saved": self.saved.to_string(),
+            "position": self.position.to_string(),
+        })
+    }
+
+    fn of_token(token: &Value) -> Option<Self> {
+        let number = |name| token.get(name)?.as_str()?.parse().ok();
+        Some(Self {
+            length: number("length")?,
+            saved: number("saved")?,
+            position: number("position")?,
+        })
+    }
+
+    /// Writes it to a document.
+    pub(crate) fn enter(&self, document: &mut Map<String, Value>) {
+        let tokens = luks2::member(document, "tokens");
+        let id = tokens.as_ref().and_then(|tokens| number_of(tokens));
+        if let Some(tokens) = tokens {
+            let free = (0..32).map(|id: u8| id.to_string());
+            let id = id.or_else(|| free.into_iter().find(|id| !tokens.contains_key(id)));
+            tokens.insert(id.unwrap_or_default(), self.token());
+        }
+        if let Some(config) = luks2::member(document, "config") {
+            let requirements = json!({ "mandatory": [REQUIREMENT] });
+            config.insert("requirements".to_owned(), requirements);
+        }
+    }
+
+    /// Takes every trace of it out of a document.
+    fn leave(document: &mut Map<String, Value>) {
+        if let Some(tokens) = luks2::member(document, "tokens")
+            && let Some(id) = number_of(tokens)
+        {
+            tokens.shift_remove(&id);
+        }
+        if let Some(config) = luks2::member(document, "config") {
+            config.shift_remove("requirements");
+        }
+    }
+}
+
+/// The number of the token that tells how far it is.
+fn number_of(tokens: &Map<String, Value>) -> Option<String> {
+    let is_ours = |token: &Value| token.get("type").and_then(Value::as_str) == Some(TOKEN);
+    let mut tokens = tokens.iter();
+    tokens
+        .find(|(_, token)| is_ours(token))
+        .map(|(id, _)| id.clone())
+}
+
+impl Header {
+    /// The encryption in place that has begun, if one has; its numbers are as stored, and not to be
+    /// trusted.
+    #[must_use]
+    pub fn underway(&self) -> Option<Underway> {
+        match self.requirements() {
+            [only] if only == REQUIREMENT => {}
+            _ => return None,
+        }
+        let mut tokens = self.tokens().iter();
+        let token = tokens.find(|token| token.kind == TOKEN)?;
+        Underway::of_token(&token.json)
+    }
+
+    /// Notes how far an encryption in place is; `None` that it is finished. A cut leaves the old note
+    /// or the new one.
+    ///
+    /// # Errors
+    /// [`WriteError`]; neither header nor disk has changed.
+    pub fn set_underway(&mut self, underway: Option<Underway>) -> Result<Plan, WriteError> {
+        let mut changed = self.clone();
+        let steps = match &mut changed {
+            Self::Luks1(_) => Vec::new(),
+            Self::Luks2(header) => {
+                header.change_document(|document| match underway {
+                    Some(underway) => underway.enter(document),
+                    None => Underway::leave(document),
+                })?;
+                header.update_steps()?
+            }
+        };
+        *self = changed;
+        Ok(Plan::new(steps))
+    }
+}

@@ -1,0 +1,225 @@
+//! Data is encrypted where it lies, and the power is cut at every write: what comes back, once the
+//! same command is given again, is the data.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::sync::Arc;
+
+use scrim_backend::sim::{Faults, Random, SimBackend};
+use scrim_backend::{Backend, Durability};
+use scrim_crypt::SectorSize;
+use scrim_luks::kdf::{Hash, Kdf};
+use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks2};
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::{InPlace, InPlaceError, LuksDevice, OpenFlags, Room, Volume, undo};
+
+/// Behind two copies of a header and room for one key slot.
+const SHIFT: u64 = 2 * COPY + 256 * 1024;
+const COPY: u64 = 16 << 10;
+/// Cuts whose survivors are looked at several times.
+const SEEDS: u64 = 2;
+
+fn passphrase() -> SecretBytes {
+    SecretBytes::copied_from(b"first")
+}
+
+fn spec(device_len: u64) -> luks2::FormatSpec {
+    luks2::FormatSpec {
+        cipher: "aes-xts-plain64".parse().unwrap(),
+        sector_size: SectorSize::S4096,
+        digest_hash: Hash::Sha256,
+        digest_iterations: 1,
+        keyslot: NewKeyslot {
+            slot: None,
+            kdf: Kdf::Pbkdf2 {
+                hash: Hash::Sha256,
+                iterations: 1,
+            },
+            af_hash: Hash::Sha256,
+            cipher: None,
+        },
+        uuid: Some("9bbcbbf9-cf9b-48eb-95a2-34484ec7a33b".to_owned()),
+        label: String::new(),
+        subsystem: String::new(),
+        flags: Vec::new(),
+        layout: Layout {
+            placement: Placement::Attached,
+            device_len,
+            grows: false,
+            data_offset: Some(SHIFT),
+        },
+        metadata_size: Some(COPY),
+        keyslots_size: None,
+    }
+}
+
+/// What the command does: undo, go on, or begin; then the end.
+fn encrypt(disk: &Arc<SimBackend>, room: Room) -> Result<(), InPlaceError> {
+    undo(&**disk)?;
+    match begin_or_go_on(disk, room)? {
+        Some(begun) => begun.clean()?.finish(),
+        None => Ok(()),
+    }
+}
+
+/// `None` for a finished volume.
+fn begin_or_go_on(disk: &Arc<SimBackend>, room: Room) -> Result<Option<InPlace>, InPlaceError> {
+    let backend: Arc<dyn Backend> = Arc::clone(disk) as _;
+    let Ok(luks) = LuksDevice::read(&*backend) else {
+        let key = VolumeKey::new(SecretBytes::copied_from(&[5; 64]));
+        let spec = spec(disk.info().size);
+        return InPlace::begin(backend, room, &spec, key, &passphrase()).map(Some);
+    };
+    let Some(encrypted) = luks.once_encrypted()? else {
+        return Ok(None);
+    };
+    let unlocked = encrypted.unlock(&*backend, None, &passphrase())?;
+    InPlace::resume(backend, luks, unlocked.key).map(Some)
+}
+
+fn plaintext(disk: Arc<SimBackend>, len: usize) -> Vec<u8> {
+    let backend: Arc<dyn Backend> = disk;
+    let luks = LuksDevice::read(&*backend).unwrap();
+    let unlocked = luks.unlock(&*backend, None, &passphrase()).unwrap();
+    let size = backend.info().size;
+    let table = luks
+        .table(
+            unlocked.key,
+            "0:0",
+            size,
+            Placement::Attached,
+            OpenFlags::default(),
+        )
+        .unwrap();
+    let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
+    let mut bytes = vec![0; len];
+    volume.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn disk(data: &[u8], room: Room) -> Arc<SimBackend> {
+    let mut bytes = data.to_vec();
+    bytes.resize(usize::try_from(room.device().unwrap()).unwrap(), 0);
+    Arc::new(SimBackend::holding(&bytes, 1))
+}
+
+fn data(len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    Random::new(7).fill(&mut data);
+    data
+}
+
+/// Shorter than a header, as long as one, a few stretches and a part of one.
+#[test]
+fn after_a_cut_anywhere_the_same_command_ends_it() {
+    for len in [4096, SHIFT, 3 * SHIFT + 5000] {
+        let data = data(usize::try_from(len).unwrap());
+        let room = Room::in_file(len, SHIFT).unwrap();
+        let whole = disk(&data, room);
+        whole.arm(Faults::default());
+        encrypt(&whole, room).unwrap();
+        let changes = whole.changes();
+        assert!(plaintext(whole, data.len()) == data);
+        for cut in 1..=changes {
+            let broken = disk(&data, room);
+            broken.arm(Faults {
+                cut_at: Some(cut),
+                ..Faults::default()
+            });
+            assert!(encrypt(&broken, room).is_err(), "cut {cut} of {changes}");
+            for seed in 0..SEEDS {
+                let survivor = Arc::new(broken.after_cut(seed));
+                encrypt(&survivor, room)
+                    .unwrap_or_else(|error| panic!("cut {cut} of {changes}, {seed}: {error}"));
+                let read = plaintext(survivor, data.len());
+                assert!(
+                    read == data,
+                    "cut {cut} of {changes}, seed {seed}, {len} bytes"
+                );
+            }
+        }
+    }
+}
+
+/// A cut while going on after a cut.
+#[test]
+fn after_two_cuts_too() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
+    let mut random = Random::new(3);
+    for _ in 0..40 {
+        let mut at = disk(&data, room);
+        for _ in 0..2 {
+            at.arm(Faults {
+                cut_at: Some(1 + random.below(30)),
+                ..Faults::default()
+            });
+            let _ = encrypt(&at, room);
+            at = Arc::new(at.after_cut(random.next()));
+        }
+        encrypt(&at, room).unwrap();
+        assert!(plaintext(at, data.len()) == data);
+    }
+}
+
+/// A file that was made longer, and then nothing: it is known how long it was, until it is cut.
+#[test]
+fn a_file_that_only_grew_is_known_to_have() {
+    let data = data(12_345);
+    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
+    let (at, end) = room.end();
+    let mut bytes = data.clone();
+    bytes.resize(usize::try_from(at).unwrap(), 0);
+    bytes.extend(end);
+    let grown = Arc::new(SimBackend::holding(&bytes, 1));
+    for _ in 0..2 {
+        assert_eq!(undo(&*grown).unwrap(), Some(data.len() as u64));
+        assert!(grown.contents().starts_with(&data));
+    }
+}
+
+/// A file that was cut at its end, and then nothing: the header still says so, and is gone on with.
+#[test]
+fn a_file_that_was_cut_lacks_only_the_end_of_the_note() {
+    for len in [4096, 3 * SHIFT + 4096] {
+        let data = data(usize::try_from(len).unwrap());
+        let room = Room::in_file(len, SHIFT).unwrap();
+        let whole = disk(&data, room);
+        let begun = begin_or_go_on(&whole, room).unwrap().unwrap();
+        let end = begun.clean().unwrap().end();
+        assert_eq!(end, SHIFT + len);
+        let kept = &whole.contents()[..usize::try_from(end).unwrap()];
+        let cut = Arc::new(SimBackend::holding(kept, 1));
+        encrypt(&cut, room).unwrap();
+        assert!(begin_or_go_on(&cut, room).unwrap().is_none(), "finished");
+        assert!(plaintext(cut, data.len()) == data);
+    }
+}
+
+/// Nothing of the data is left in the clear.
+#[test]
+fn what_was_saved_is_overwritten() {
+    let mut data = data(usize::try_from(SHIFT / 2).unwrap());
+    let marker = b"a sentence that nobody else may read";
+    data[1000..1000 + marker.len()].copy_from_slice(marker);
+    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
+    let disk = disk(&data, room);
+    encrypt(&disk, room).unwrap();
+    let bytes = disk.contents();
+    assert!(!bytes.windows(marker.len()).any(|window| window == marker));
+}
+
+/// A record that is left over or made up does not undo what is whole.
+#[test]
+fn a_finished_volume_has_nothing_to_undo() {
+    let data = data(10_000);
+    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
+    let disk = disk(&data, room);
+    encrypt(&disk, room).unwrap();
+    assert!(undo(&*disk).unwrap().is_none());
+    let mut record = vec![0; 4096];
+    record[..16].copy_from_slice(b"scrim in place\x00\x01");
+    let end = disk.info().size - 4096;
+    disk.write_at(end, &record, Durability::Durable).unwrap();
+    assert!(undo(&*disk).unwrap().is_none());
+}

@@ -1,0 +1,273 @@
+//! Encrypting data where it lies, from its end to its start.
+//!
+//! ```text
+//!            0          shift                         length                saved           end
+//!   before   | data                                   |
+//!   between  | header   | data        | ciphertext moved on by `shift`     | start of data | record
+//!   after    | header   | ciphertext                                       |
+//! ```
+//!
+//! 1. The start of the data, as much as the header will take, is saved behind everything else; then a
+//!    [`Record`] behind that says so. Until here nothing is lost by a crash.
+//! 2. The header is written, with a requirement that keeps every program from the volume, and a note
+//!    of the position. A crash meanwhile leaves a record and no header: [`undo`] puts the start back.
+//! 3. One stretch of at most `shift` bytes after the other, from the last one on, is encrypted from
+//!    where it lies to where it belongs, behind it. What is overwritten has been moved before, and the
+//!    note says so durably; what is read stays until the next stretch is written. So after a crash
+//!    [`InPlace::resume`] does the stretch again that was under way.
+//! 4. The first stretch is read where it was saved. Then that and the record are overwritten, a file is
+//!    cut, and the requirement is lifted.
+//!
+//! A file changes its length together with what says so: it grows by the writing of its record, loses
+//! that by being cut, and is cut while the header still says that there is something to go on with. So
+//! whatever it is killed at, its length never stays wrong.
+
+mod error;
+mod record;
+mod room;
+
+use std::sync::Arc;
+
+use scrim_backend::{Backend, Durability};
+use scrim_luks::{Header, Placement, Underway, VolumeKey, luks2};
+use scrim_sys::memory::{DataBuffer, SecretBytes};
+
+use crate::luks_device::{LuksDevice, OpenFlags};
+use crate::{HeaderSession, Volume};
+
+pub use error::InPlaceError;
+use record::Record;
+pub use record::undo;
+pub use room::Room;
+
+/// How much is moved at a time, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// An encryption in place that has begun: the device, and the volume that it is becoming.
+pub struct InPlace {
+    backend: Arc<dyn Backend>,
+    header: Header,
+    volume: Volume,
+    underway: Underway,
+    /// By how much everything moves: the data offset, in bytes.
+    shift: u64,
+}
+
+impl InPlace {
+    /// Begins to encrypt the data of `original` bytes at the start of `backend`, which must have the
+    /// size of `room`, into the volume that `spec` describes. Its layout's data offset must be the
+    /// one of `room`.
+    ///
+    /// # Errors
+    /// [`InPlaceError`]; where anything has been written, [`undo`] puts it back.
+    pub fn begin(
+        backend: Arc<dyn Backend>,
+        room: Room,
+        spec: &luks2::FormatSpec,
+        key: VolumeKey,
+        passphrase: &SecretBytes,
+    ) -> Result<Self, InPlaceError> {
+        let underway = Underway {
+            length: room.length,
+            saved: room.saved(),
+            position: room.length,
+        };
+        let made = luks2::format_underway(spec, &underway, &key, passphrase)?;
+        let saved = copy(&*backend, 0, underway.saved, room.shift)?;
+        backend.flush()?;
+        Record {
+            shift: room.shift,
+            original: room.original,
+            saved: underway.saved,
+            digest: saved,
+            uuid: made.header.uuid().to_owned(),
+        }
+        .write(&*backend)?;
+        LuksDevice::write(&made.plan, &*backend)?;
+        Self::start(backend, made.header, underway, room.shift, key)
+    }
+
+    /// Goes on with one that was begun, on a device whose header is `luks`. `key` is what
+    /// [`LuksDevice::once_encrypted`] unlocks.
+    ///
+    /// # Errors
+    /// [`InPlaceError::NotUnderway`], or what is wrong with the header's note; nothing was written.
+    pub fn resume(
+        backend: Arc<dyn Backend>,
+        luks: LuksDevice,
+        key: VolumeKey,
+    ) -> Result<Self, InPlaceError> {
+        let header = luks.into_header();
+        let underway = header.underway().ok_or(InPlaceError::NotUnderway)?;
+        let shift = data_offset(&header)?;
+        room::check(underway, shift, backend.info().size)?;
+        Self::start(backend, header, underway, shift, key)
+    }
+
+    fn start(
+        backend: Arc<dyn Backend>,
+        header: Header,
+        underway: Underway,
+        shift: u64,
+        key: VolumeKey,
+    ) -> Result<Self, InPlaceError> {
+        let luks = LuksDevice::of(encrypted(&header)?);
+        let size = backend.info().size;
+        let flags = OpenFlags::default();
+        let table = luks.table(key, "0:0", size, Placement::Attached, flags)?;
+        let volume = Volume::start(table, |_| Ok(Arc::clone(&backend)))?;
+        Ok(Self {
+            backend,
+            header,
+            volume,
+            underway,
+            shift,
+        })
+    }
+
+    /// How much data there is, in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.underway.length
+    }
+
+    /// How much of it is not yet encrypted, in bytes.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.underway.position
+    }
+
+    /// The volume's header, with the note.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Encrypts one stretch, durably. Says whether there was one.
+    ///
+    /// # Errors
+    /// When the storage fails. The stretch can be done again.
+    pub fn advance(&mut self) -> Result<bool, InPlaceError> {
+        let end = self.underway.position;
+        if end == 0 {
+            return Ok(false);
+        }
+        let start = (end - 1) / self.shift * self.shift;
+        let source = if start == 0 {
+            self.underway.saved
+        } else {
+            start
+        };
+        let mut buffer = DataBuffer::zeroed(PIECE);
+        for (at, len) in pieces(end - start) {
+            let piece = &mut buffer[..len];
+            self.backend.read_at(source + at, piece)?;
+            self.volume.write(start + at, piece, Durability::Cached)?;
+        }
+        self.volume.flush()?;
+        let underway = Underway {
+            position: start,
+            ..self.underway
+        };
+        self.note(Some(underway))?;
+        self.underway = underway;
+        Ok(true)
+    }
+
+    /// Encrypts what is left, and overwrites what was saved.
+    ///
+    /// # Errors
+    /// When the storage fails. It can be gone on with.
+    pub fn clean(mut self) -> Result<Encrypted, InPlaceError> {
+        while self.advance()? {}
+        let mut buffer = DataBuffer::zeroed(PIECE);
+        let saved = self.underway.saved - self.shift;
+        let there = self.volume.size().saturating_sub(saved);
+        for (at, len) in pieces(there.min(self.shift + record::LEN)) {
+            let zeros = &mut buffer[..len];
+            zeros.fill(0);
+            self.volume.write(saved + at, zeros, Durability::Cached)?;
+        }
+        self.volume.flush()?;
+        Ok(Encrypted(self))
+    }
+
+    /// Durably, in both copies of the header.
+    fn note(&mut self, underway: Option<Underway>) -> Result<(), InPlaceError> {
+        let plan = self.header.set_underway(underway)?;
+        HeaderSession::start(&*self.backend)?.apply(&plan)?;
+        Ok(())
+    }
+}
+
+/// One of which all is encrypted, and only the header still says otherwise.
+pub struct Encrypted(InPlace);
+
+impl Encrypted {
+    /// Where the volume ends, in bytes of its device: a file can be cut there now, but not later.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.0.shift + self.0.underway.length
+    }
+
+    /// Makes the volume one like any other.
+    ///
+    /// # Errors
+    /// When the storage fails. It can be gone on with.
+    pub fn finish(mut self) -> Result<(), InPlaceError> {
+        self.0.note(None)
+    }
+}
+
+impl LuksDevice {
+    /// Where an encryption in place is under way, the header as it will be at its end: what can be
+    /// unlocked.
+    ///
+    /// # Errors
+    /// When the header without the note would not be one.
+    pub fn once_encrypted(&self) -> Result<Option<Self>, InPlaceError> {
+        match self.header().underway() {
+            None => Ok(None),
+            Some(_) => Ok(Some(Self::of(encrypted(self.header())?))),
+        }
+    }
+}
+
+fn encrypted(header: &Header) -> Result<Header, InPlaceError> {
+    let mut encrypted = header.clone();
+    // The plan is for nobody: the header on the disk keeps its note.
+    let _plan = encrypted.set_underway(None)?;
+    Ok(encrypted)
+}
+
+/// Where the data of a header starts, in bytes.
+fn data_offset(header: &Header) -> Result<u64, InPlaceError> {
+    let segment = encrypted(header)?.data_segment()?;
+    Ok(segment.offset)
+}
+
+/// Copies within a device; returns a digest of what was copied.
+fn copy(
+    backend: &dyn Backend,
+    from: u64,
+    to: u64,
+    len: u64,
+) -> Result<record::Digest, InPlaceError> {
+    let mut buffer = DataBuffer::zeroed(PIECE);
+    let mut digest = record::Digest::default();
+    for (at, len) in pieces(len) {
+        let piece = &mut buffer[..len];
+        backend.read_at(from + at, piece)?;
+        digest.add(piece);
+        backend.write_at(to + at, piece, Durability::Cached)?;
+    }
+    Ok(digest)
+}
+
+/// Where the pieces of `len` bytes start, and how long each is.
+fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
+    (0..len).step_by(PIECE).map(move |at| {
+        let left = usize::try_from(len - at).unwrap_or(PIECE);
+        (at, left.min(PIECE))
+    })
+}

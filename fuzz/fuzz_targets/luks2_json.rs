@@ -1,0 +1,36 @@
+//! The input is the JSON text of both copies.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scrim_fuzz::header::{COPY, DEVICE, assert_printable, assert_repairs, exercise, luks2};
+use scrim_luks::{CopyFault, Header, HeaderError};
+
+fuzz_target!(|json: &[u8]| {
+    let mut area = luks2(json);
+    match Header::parse(&area, DEVICE) {
+        Ok(parsed) => {
+            assert!(parsed.repair.is_none());
+            exercise(&parsed);
+            // The secondary is written from what was read of the primary.
+            area[COPY..].fill(0);
+            let parsed = Header::parse(&area, DEVICE).expect("the primary is whole");
+            assert_repairs(&area, &parsed);
+        }
+        Err(error) => {
+            assert_printable(&error.to_string());
+            let HeaderError::Luks2 {
+                primary: CopyFault::Json(primary),
+                secondary,
+            } = error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!(
+                secondary,
+                Some(CopyFault::Json(primary)),
+                "the copies are alike"
+            );
+        }
+    }
+});

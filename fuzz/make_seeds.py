@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes the seeds: headers that cryptsetup makes, and sessions and texts as clients and users send
+them. Needs cryptsetup and nothing else.
+
+    python3 fuzz/make_seeds.py
+"""
+
+import itertools
+import json
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+SEEDS = Path(__file__).resolve().parent / "seeds"
+KEY = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+
+def seed(target, name, data):
+    folder = SEEDS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def header(folder, *options):
+    """An image that cryptsetup formatted."""
+    image = Path(folder, "image")
+    image.unlink(missing_ok=True)
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    cryptsetup("luksFormat", "--batch-mode", "--key-file", "key", *options, "image", folder=folder)
+    return image
+
+
+def cryptsetup(*arguments, folder):
+    subprocess.run(["cryptsetup", *arguments], cwd=folder, check=True)
+
+
+def luks(folder):
+    Path(folder, "key").write_text("correct horse")
+    cheap = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
+    for name, options in {
+        "aes-xts": [],
+        "aes-cbc-essiv": ["--cipher", "aes-cbc-essiv:sha256", "--key-size", "128", "--hash", "sha1"],
+    }.items():
+        image = header(folder, "--type", "luks1", *cheap[2:], *options)
+        seed("luks1_header", name, image.read_bytes()[8:592])
+    argon2 = ["--pbkdf-force-iterations", "4", "--pbkdf-memory", "32", "--pbkdf-parallel", "1"]
+    for name, options in {
+        "pbkdf2": cheap,
+        "argon2id": argon2,
+        "argon2i-4096": ["--pbkdf", "argon2i", *argon2, "--sector-size", "4096"],
+        "labelled": [*cheap, "--label", "a label", "--subsystem", "a subsystem"],
+    }.items():
+        image = header(folder, "--type", "luks2", *options)
+        if name == "labelled":
+            cryptsetup("token", "add", "--key-description", "x", "image", folder=folder)
+            cryptsetup("config", "--priority", "prefer", "--key-slot", "0", "image", folder=folder)
+        raw = image.read_bytes()[: 32 << 10]
+        seed("luks2_json", name, raw[4096 : raw.index(b"\0", 4096)])
+        seed("luks2_binary", name, raw[:512] + raw[0x4000 : 0x4000 + 512])
+    document = json.loads((SEEDS / "luks2_json" / "labelled").read_text())
+    document["config"]["flags"] = ["allow-discards", "no-read-workqueue"]
+    document["config"]["requirements"] = {"mandatory": ["online-reencrypt-v2"]}
+    document["segments"]["1"] = {**document["segments"]["0"], "flags": ["backup-final"]}
+    document["segments"]["0"]["integrity"] = {
+        "type": "hmac(sha256)", "journal_encryption": "none", "journal_integrity": "none"
+    }
+    document["keyslots"]["7"] = {
+        "type": "reencrypt", "key_size": 1, "mode": "encrypt", "direction": "forward",
+        "area": {"type": "none", "offset": "290816", "size": "4096"},
+    }
+    seed("luks2_json", "reencrypt", json.dumps(document, separators=(",", ":")))
+    numbers = "[0.1,-0.0,1e20,5e-324,2.2250738585072011e-308,1.7976931348623157e308,7.2057594037927933e16,-9223372036854775809]"
+    plain = (SEEDS / "luks2_json" / "pbkdf2").read_text()
+    token = '"tokens":{"0":{"type":"x","keyslots":[],"n":%s}}' % numbers
+    seed("luks2_json", "numbers", plain.replace('"tokens":{}', token))
+
+
+def texts():
+    seed("table_lines", "crypt", f"0 2048 crypt aes-xts-plain64 {KEY} 0 /dev/sdb1 32768 2 allow_discards sector_size:4096\n")
+    seed("table_lines", "more", "0 8 linear /tmp/a\\ b\\\\c 8\n8 1 zero\n\n9 7 error\n")
+    seed("table_lines", "null", "0 8 crypt cipher_null-ecb - 0 /x 0 1 iv_large_sectors\n")
+    seed("table_lines", "flags", f"0 8 crypt aes {KEY} 8 /x 8 5 same_cpu_crypt submit_from_crypt_cpus no_read_workqueue no_write_workqueue high_priority\n")
+    specs = [
+        "aes", "aes-plain", "aes-xts-plain64", "aes-xts-plain64be", "aes-cbc-essiv:sha256", "aes-ctr-benbi",
+        "aes-cbc-eboiv", "aes-ecb", "cipher_null-ecb", "aes-cbc-essiv:streebog256",
+        "capi:xts(aes)-plain64", "capi:essiv(cbc(aes),sha256)-plain64", "capi:xts-aes-portable-plain64",
+        "capi:ecb(cipher_null)-null",
+    ]
+    for number, spec in enumerate(specs):
+        seed("cipher_specs", f"{number:02}", spec)
+    for word in ["status", "table", "table-showkeys", "close", "close-force"]:
+        seed("control_requests", word, f"scrim 1 {word}\n")
+
+
+def option(code, data=b""):
+    return b"IHAVEOPT" + struct.pack(">II", code, len(data)) + data
+
+
+def counted(text):
+    return struct.pack(">I", len(text)) + text
+
+
+def query(name, *kinds):
+    return counted(name) + struct.pack(f">H{len(kinds)}H", len(kinds), *kinds)
+
+
+def contexts(name, *names):
+    return counted(name) + struct.pack(">I", len(names)) + b"".join(map(counted, names))
+
+
+def nbd():
+    fixed = struct.pack(">I", 3)
+    seed("nbd_handshake", "go", fixed + option(8) + option(10, contexts(b"large", b"base:allocation")) + option(7, query(b"large", 0, 1, 2, 3)))
+    seed("nbd_handshake", "list", fixed + option(3) + option(6, query(b"")) + option(9, contexts(b"")) + option(2))
+    seed("nbd_handshake", "old", struct.pack(">I", 1) + option(5) + option(99, b"x") + option(1, b"plain"))
+    seed("nbd_handshake", "contexts", fixed + option(8) + option(9, contexts(b"plain", b"base:", b"qemu:x")) + option(6, query(b"nobody")))
+    half, size = 160 << 10, 320 << 10
+    cookies = itertools.count(1)
+
+    def request(kind, offset=0, length=0, flags=0):
+        return struct.pack(">IHHQQI", 0x25609513, flags, kind, next(cookies), offset, length)
+
+    data = [
+        request(1, 512, 4096), request(0, 0, 8192), request(1, 1000, half, 1), request(0, 3, half),
+        request(3), request(6, 4096, 20000), request(0, 0, size), request(7, 0, 4096),
+        request(5, 0, size), request(4, 0, 8192, 1), request(0, 0, 100), request(2),
+    ]
+    odd = [
+        request(0, size - 1, 2), request(1, size, 512), request(9), request(0, 0, 0), request(6, 0, 512, 16),
+        request(0, 0, 512, 4), request(7, 0, 512, 8), request(3, 1, 1), request(0, 0, 1 << 31), request(1, 0, 1 << 30),
+    ]
+    for choice in range(4):
+        seed("nbd_transmission", f"data-{choice}", bytes([choice]) + b"".join(data))
+        seed("nbd_transmission", f"odd-{choice}", bytes([choice]) + b"".join(odd))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        luks(folder)
+    texts()
+    nbd()

@@ -1,0 +1,205 @@
+//! Raw images that become volumes where they lie: judged by an independent implementation of the
+//! ciphers, killed at any moment and taken up again.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, wait_until};
+use crate::volume::{Case, Image, LUKS2, PASSPHRASE, PAYLOAD, USUAL};
+
+const COST: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+/// Bytes of an image that takes long enough to be killed.
+const LONG: usize = 64 << 20;
+
+fn with_raw(bytes: &[u8]) -> Place {
+    let place = Place::new();
+    place.write("key", PASSPHRASE);
+    place.write("disk.img", bytes);
+    place
+}
+
+fn encrypt(place: &Place, options: &str) -> Output {
+    let line = format!("encrypt --in-place disk.img -q -d key {options}");
+    place.run_with_input(scrim(), line.split_whitespace(), b"")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn check(case: Case, seed: u64) {
+    let bytes = noise(PAYLOAD, seed);
+    let place = with_raw(&bytes);
+    let done = encrypt(&place, &case.options());
+    assert!(done.status.success(), "{case:?}: {}", said(&done));
+    let size = fs::metadata(place.path("disk.img")).unwrap().len();
+    assert_eq!(size, (case.default_offset() + PAYLOAD) as u64, "{case:?}");
+    let image = Image { place, case };
+    assert_same(
+        &image.decrypt_independently(),
+        &bytes,
+        &format!("{case:?}, independently"),
+    );
+    assert!(image.cryptsetup_accepts("key"));
+    assert_same(&image.read(), &bytes, &format!("{case:?}"));
+}
+
+#[test]
+fn what_was_encrypted_in_place_is_what_an_independent_xts_decrypts() {
+    if !have(&["cryptsetup", "nbdcopy", PYTHON]) {
+        return;
+    }
+    let attached = LUKS2.into_iter().filter(|case| !case.detached);
+    for (seed, case) in (1..).zip(attached) {
+        check(case, seed);
+    }
+}
+
+/// A file whose length is no whole sector is filled up with zeros.
+#[test]
+fn a_length_that_is_no_whole_sector_is_filled_up() {
+    let bytes = noise(5_000_001, 4);
+    let place = with_raw(&bytes);
+    assert!(encrypt(&place, COST).status.success());
+    place.scrim("export disk.img back.raw -d key".split(' '));
+    let back = fs::read(place.path("back.raw")).unwrap();
+    let (data, rest) = back.split_at(bytes.len());
+    assert_same(data, &bytes, "the data");
+    assert!(rest.len() < 4096 && rest.iter().all(|byte| *byte == 0));
+}
+
+/// As of a block device, whose length stays.
+#[test]
+fn a_device_gives_up_its_end() {
+    let mut bytes = noise(PAYLOAD, 5);
+    let data = bytes.len();
+    bytes.resize(data + (33 << 20), 0x55);
+    let place = with_raw(&bytes);
+    let few = encrypt(&place, &format!("{COST} --reduce-device-size 32M"));
+    assert_eq!(few.status.code(), Some(1));
+    assert!(
+        said(&few).contains("33558528 bytes at least"),
+        "{}",
+        said(&few)
+    );
+    let done = encrypt(&place, &format!("{COST} --reduce-device-size 33M"));
+    assert!(done.status.success(), "{}", said(&done));
+    let size = fs::metadata(place.path("disk.img")).unwrap().len();
+    assert_eq!(size, bytes.len() as u64);
+    place.scrim("export disk.img back.raw -d key".split(' '));
+    let back = fs::read(place.path("back.raw")).unwrap();
+    assert_same(&back[..data], &bytes[..data], "the data");
+}
+
+/// Whether the header says that the encryption is not finished.
+fn says_underway(place: &Place) -> bool {
+    let dump = ["luksDump", "disk.img"];
+    let dump = place.command("cryptsetup").args(dump).output().unwrap();
+    String::from_utf8_lossy(&dump.stdout).contains("scrim-encrypt-in-place")
+}
+
+/// The same; if so, nobody may use the volume.
+fn is_underway(place: &Place) -> bool {
+    let underway = says_underway(place);
+    if underway {
+        let add = ["luksAddKey", "-d", "key", "disk.img", "key"];
+        let cryptsetup = place.command("cryptsetup").args(add).output().unwrap();
+        assert!(!cryptsetup.status.success(), "cryptsetup changes it");
+        for command in [
+            &["open", "disk.img", "half", "-d", "key"][..],
+            &["add-key", "disk.img", "-d", "key", "key"],
+            &["convert", "disk.img", "--type", "luks1", "-q"],
+        ] {
+            let output = place.run_with_input(scrim(), command, b"");
+            assert!(!output.status.success(), "{command:?}");
+            assert!(
+                said(&output).contains("go on with scrim encrypt --in-place"),
+                "{command:?}: {}",
+                said(&output)
+            );
+        }
+    }
+    underway
+}
+
+/// Killed or asked to stop, again and again, until it has come to its end; returns how often the
+/// header was found half done.
+fn kill_until_done(place: &Place, seed: u64) -> usize {
+    let mut half_done = 0;
+    let line = format!("encrypt --in-place disk.img -q -d key {COST}");
+    for (turn, delay) in noise(64, seed).into_iter().enumerate() {
+        let mut command = place.command(scrim());
+        command.args(line.split(' ')).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let delay = 10 + u64::from(delay) / 2 + 8 * turn as u64;
+        std::thread::sleep(Duration::from_millis(delay));
+        let signal = if turn % 3 == 2 { "INT" } else { "KILL" };
+        let pid = child.id().to_string();
+        let _ = Command::new("kill").args(["-s", signal, &pid]).status();
+        let status = child.wait().unwrap();
+        if status.success() {
+            return half_done;
+        }
+        let killed = status.signal().is_some() || status.code() == Some(130);
+        assert!(killed, "{status}");
+        half_done += usize::from(is_underway(place));
+    }
+    panic!("never done");
+}
+
+#[test]
+fn after_any_signal_the_same_command_goes_on() {
+    if !have(&["kill", "cryptsetup"]) {
+        return;
+    }
+    let mut half_done = 0;
+    for seed in 1..=4 {
+        let bytes = noise(LONG, seed);
+        let place = with_raw(&bytes);
+        half_done += kill_until_done(&place, seed);
+        place.scrim("export disk.img back.raw -d key".split(' '));
+        assert_same(
+            &fs::read(place.path("back.raw")).unwrap(),
+            &bytes,
+            "the data",
+        );
+    }
+    assert!(half_done > 0, "never killed in the midst");
+}
+
+#[test]
+fn only_the_passphrase_goes_on() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let bytes = noise(LONG, 9);
+    let place = with_raw(&bytes);
+    let line = format!("encrypt --in-place disk.img -q -d key {COST}");
+    let mut child = place
+        .command(scrim())
+        .args(line.split(' '))
+        .spawn()
+        .unwrap();
+    let whole = (16 << 20) + LONG as u64;
+    wait_until("the header is there", || {
+        says_underway(&place) || fs::metadata(place.path("disk.img")).unwrap().len() == whole
+    });
+    let _ = child.kill();
+    let _ = child.wait();
+    if !is_underway(&place) {
+        println!("skipped: the encryption was done before it could be killed");
+        return;
+    }
+    place.write("wrong", "not this one");
+    let output = place.run_with_input(
+        scrim(),
+        ["encrypt", "--in-place", "disk.img", "-q", "-d", "wrong"],
+        b"",
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(encrypt(&place, "").status.success());
+    let image = Image { place, case: USUAL };
+    assert!(image.cryptsetup_accepts("key"));
+}

@@ -1,0 +1,269 @@
+//! Raw images into volumes and back: judged by an independent implementation of the ciphers, by QEMU's
+//! own LUKS driver and by hash; interrupted at any point and taken up again.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, wait_until};
+use crate::volume::{Case, Image, LUKS1, LUKS2, PASSPHRASE, PAYLOAD, USUAL};
+
+/// What an import may cost.
+const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 1";
+/// Bytes of an image that takes long enough to be interrupted.
+const LONG: usize = 96 << 20;
+
+fn scrim_in(place: &Place, line: &str) -> Output {
+    place.run_with_input(scrim(), line.split_whitespace(), b"")
+}
+
+/// Demands a refusal; returns what was said.
+#[track_caller]
+fn refused(place: &Place, line: &str, code: i32) -> String {
+    let output = scrim_in(place, line);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+    said
+}
+
+/// A place with noise in `disk.raw`, holes included, and a key.
+fn with_raw(size: usize, seed: u64) -> (Place, Vec<u8>) {
+    let place = Place::new();
+    place.write("key", PASSPHRASE);
+    let mut bytes = noise(size, seed);
+    bytes[size / 4..size / 2].fill(0);
+    place.write("disk.raw", &bytes);
+    (place, bytes)
+}
+
+fn names(place: &Place) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(place.dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "run")
+        .collect();
+    names.sort();
+    names
+}
+
+fn check_import(case: Case, seed: u64) {
+    let (place, bytes) = with_raw(PAYLOAD, seed);
+    let options = case.options();
+    place.scrim(format!("import disk.raw disk.img --key-file key {options}").split_whitespace());
+    assert_eq!(names(&place), ["disk.img", "disk.raw", "key"]);
+    let size = fs::metadata(place.path("disk.img")).unwrap().len();
+    assert_eq!(size, (case.default_offset() + PAYLOAD) as u64, "{case:?}");
+    let image = Image { place, case };
+    assert_same(
+        &image.decrypt_independently(),
+        &bytes,
+        &format!("{case:?}, independently"),
+    );
+    assert!(image.cryptsetup_accepts("key"));
+    assert_same(&image.read(), &bytes, &format!("{case:?}"));
+}
+
+#[test]
+fn what_is_imported_is_what_an_independent_xts_decrypts() {
+    if !have(&["cryptsetup", "nbdcopy", PYTHON]) {
+        return;
+    }
+    let attached = LUKS1.into_iter().chain(LUKS2).filter(|case| !case.detached);
+    for (seed, case) in (1..).zip(attached) {
+        check_import(case, seed);
+    }
+}
+
+/// QEMU's own LUKS driver, which knows LUKS1.
+#[test]
+fn qemu_reads_what_is_imported() {
+    if !have(&["qemu-img"]) {
+        return;
+    }
+    let (place, bytes) = with_raw(PAYLOAD, 3);
+    let options = LUKS1[1].options();
+    place.scrim(format!("import disk.raw disk.img -d key {options}").split_whitespace());
+    let secret = "secret,id=key,file=key";
+    let image = "driver=luks,key-secret=key,file.filename=disk.img";
+    let convert = ["convert", "--object", secret, "--image-opts", image];
+    place.run(
+        "qemu-img",
+        convert.into_iter().chain(["-O", "raw", "back.raw"]),
+    );
+    assert_same(
+        &fs::read(place.path("back.raw")).unwrap(),
+        &bytes,
+        "as QEMU reads it",
+    );
+}
+
+#[test]
+fn what_cryptsetup_formatted_and_others_filled_is_exported() {
+    if !have(&["cryptsetup", PYTHON]) {
+        return;
+    }
+    for (seed, case) in (1..).zip(LUKS1.into_iter().chain(LUKS2)) {
+        let image = Image::made_by_cryptsetup(case);
+        let mut bytes = noise(PAYLOAD, seed);
+        bytes[PAYLOAD / 2..].fill(0);
+        image.encrypt_independently(&bytes);
+        let header = if case.detached {
+            " --header head.img"
+        } else {
+            ""
+        };
+        let line = format!("export disk.img back.raw --key-file key{header}");
+        image.place.scrim(line.split_whitespace());
+        let back = image.place.path("back.raw");
+        assert_same(&fs::read(&back).unwrap(), &bytes, &format!("{case:?}"));
+        let found = fs::metadata(&back).unwrap();
+        assert!(found.blocks() * 512 < PAYLOAD as u64, "zeros are holes");
+        assert_eq!(found.mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn sizes_that_are_no_whole_sectors_are_filled_up() {
+    let place = Place::new();
+    place.write("key", PASSPHRASE);
+    for (size, option, whole) in [
+        (1, "", 512),
+        (4608, "", 4608),
+        (4608, "--sector-size 4096", 8192),
+    ] {
+        let mut bytes = noise(size, 1);
+        place.write("disk.raw", &bytes);
+        let line = format!("import disk.raw disk.img -q -d key {COST} {option}");
+        place.scrim(line.split_whitespace());
+        place.scrim("export disk.img back.raw -q -d key".split(' '));
+        bytes.resize(whole, 0);
+        assert_same(&fs::read(place.path("back.raw")).unwrap(), &bytes, option);
+    }
+}
+
+fn start(place: &Place, line: &str) -> Child {
+    let mut command: Command = place.command(scrim());
+    command.args(line.split_whitespace());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Interrupts a transfer again and again until it has come to its end by itself; returns how often.
+fn resume_until_done(place: &Place, begin: &str, again: &str, target: &str, seed: u64) -> usize {
+    let delays = noise(64, seed);
+    for (turn, delay) in delays.into_iter().enumerate() {
+        let state = fs::read_to_string(place.path(&format!("{target}.partial.state")));
+        let begun = state.is_ok_and(|state| !state.contains("\"position\":0"));
+        let resume = format!("{again} --resume -d key");
+        let mut child = start(place, if begun { &resume } else { begin });
+        std::thread::sleep(Duration::from_millis(
+            20 + 2 * u64::from(delay) + 10 * turn as u64,
+        ));
+        let signal = if turn % 2 == 0 { "KILL" } else { "INT" };
+        let pid = child.id().to_string();
+        let _ = Command::new("kill").args(["-s", signal, &pid]).status();
+        let status = child.wait().unwrap();
+        let exists = place.path(target).exists();
+        assert_eq!(
+            status.success(),
+            exists,
+            "a target is whole, or is not: {status}"
+        );
+        if status.success() {
+            return turn;
+        }
+        let by_signal = status.signal() == Some(9) || matches!(status.code(), Some(130));
+        let too_early = status.signal() == Some(2);
+        assert!(by_signal || too_early, "{status}");
+        let partial = place.path(&format!("{target}.partial"));
+        let state = place.path(&format!("{target}.partial.state"));
+        if partial.exists() && !state.exists() {
+            fs::remove_file(partial).unwrap();
+        }
+    }
+    panic!("never done");
+}
+
+#[test]
+fn an_import_and_an_export_go_on_after_signals() {
+    if !have(&["kill"]) {
+        return;
+    }
+    let (place, bytes) = with_raw(LONG, 5);
+    let begin = format!("import disk.raw disk.img -d key {COST}");
+    let mut times = 0;
+    for seed in 1..=3 {
+        let _ = fs::remove_file(place.path("disk.img"));
+        let _ = fs::remove_file(place.path("back.raw"));
+        times += resume_until_done(&place, &begin, "import disk.raw disk.img", "disk.img", seed);
+        let export = "export disk.img back.raw";
+        times += resume_until_done(
+            &place,
+            &format!("{export} -d key"),
+            export,
+            "back.raw",
+            seed,
+        );
+        assert_same(
+            &fs::read(place.path("back.raw")).unwrap(),
+            &bytes,
+            "in and out",
+        );
+        let left = ["back.raw", "disk.img", "disk.raw", "key"];
+        assert_eq!(names(&place), left);
+    }
+    assert!(times > 3, "interrupted only {times} times");
+}
+
+/// What is refused or goes wrong leaves the source as it is, and no target.
+#[test]
+fn a_source_that_changes_is_noticed() {
+    let (place, mut bytes) = with_raw(LONG, 6);
+    let mut child = start(&place, &format!("import disk.raw disk.img -d key {COST}"));
+    wait_until("the import has begun", || {
+        place.path("disk.img.partial.state").exists()
+    });
+    bytes[LONG - 1] ^= 1;
+    place.write("disk.raw", &bytes);
+    let status = child.wait().unwrap();
+    if status.success() {
+        println!("skipped: the import was done before its source could be changed");
+        return;
+    }
+    assert_eq!(status.code(), Some(4));
+    assert!(!place.path("disk.img").exists());
+    let said = refused(&place, "import disk.raw disk.img --resume -d key", 4);
+    assert!(said.contains("changed"), "{said}");
+    place.scrim(format!("import disk.raw disk.img -q -d key {COST}").split_whitespace());
+    place.scrim("export disk.img back.raw -d key".split(' '));
+    assert_same(
+        &fs::read(place.path("back.raw")).unwrap(),
+        &bytes,
+        "begun again",
+    );
+}
+
+/// What was encrypted and then went bad on the disk is found before the image gets its name.
+#[test]
+fn what_is_not_on_the_disk_as_it_was_written_is_found() {
+    if !have(&["touch"]) {
+        return;
+    }
+    let (place, _) = with_raw(PAYLOAD, 7);
+    place.run("touch", ["-d", "@1", "disk.raw"]);
+    place.scrim(format!("import disk.raw disk.img -d key {COST}").split_whitespace());
+    let uuid = place.scrim(["luksUUID", "disk.img"]);
+    let mut bytes = fs::read(place.path("disk.img")).unwrap();
+    fs::remove_file(place.path("disk.img")).unwrap();
+    bytes[USUAL.default_offset() + 4096] ^= 1;
+    place.write("disk.img.partial", bytes);
+    let state = format!(
+        r#"{{"version":1,"kind":"import","source":{{"size":{PAYLOAD},"modified":[1,0]}},"uuid":"{}","position":{PAYLOAD},"whole":false}}"#,
+        uuid.trim()
+    );
+    place.write("disk.img.partial.state", state);
+    let said = refused(&place, "import disk.raw disk.img --resume -d key", 4);
+    assert!(said.contains("from byte 4096"), "{said}");
+    assert!(!place.path("disk.img").exists());
+}

@@ -14,6 +14,7 @@ mod ciphers;
 mod clients;
 mod cryptsetup_to_scrim;
 mod damage;
+mod engines;
 mod filesystem;
 mod headers;
 mod in_place;

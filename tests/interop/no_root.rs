@@ -106,6 +106,24 @@ fn io_uring_may_be_refused() {
     assert_eq!(field(&process, "NoNewPrivs"), "1");
 }
 
+/// What is asked for and forbidden is refused by name; what waits for a device has threads instead.
+#[test]
+fn without_io_uring_there_are_threads() {
+    if !have(&["setpriv", "chown", "nbdcopy", PYTHON]) {
+        return;
+    }
+    let home = Home::new(&format!("{PYTHON} without_io_uring.py"));
+    home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
+    let output = home.output("./scrim open disk.img secret -d key --io-engine io_uring");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no io_uring, or forbids it"), "{said}");
+    home.run("./scrim open disk.img secret -d key --direct-io on");
+    let (status, _) = home.run("./scrim status secret");
+    assert!(status.contains("threads"), "{status}");
+    home.run("./scrim close secret");
+}
+
 /// Where no memory can be locked, all works, and it is said that keys may reach swap.
 #[test]
 fn memory_that_cannot_be_locked_is_worth_a_warning() {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,16 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, Operation, guard};
+use crate::{
+    Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, guard,
+};
 
 /// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
+
+/// What requests past the page cache of a file must be multiples of, in bytes: the largest sector of a
+/// disk. Of a device the kernel tells.
+const FILE_ALIGNMENT: u64 = 4096;
 
 /// What to do about a file that somebody else uses.
 const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
@@ -45,12 +51,30 @@ enum Kind {
 /// A file or block device.
 pub struct FileBackend {
     file: File,
+    /// The same, past the page cache.
+    direct: Option<Direct>,
     path: PathBuf,
     kind: Kind,
     info: Info,
     /// Whether a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
     /// of a failed write-back once, and of two syncs at a time the other would seem to succeed.
     sync_failed: Mutex<bool>,
+}
+
+/// A file opened with `O_DIRECT`.
+struct Direct {
+    file: File,
+    /// What offset, length and memory of its requests must be multiples of, in bytes.
+    alignment: u64,
+}
+
+impl Direct {
+    fn takes(&self, offset: u64, buffer: &[u8]) -> bool {
+        let memory = buffer.as_ptr() as u64;
+        [offset, buffer.len() as u64, memory]
+            .iter()
+            .all(|number| number.is_multiple_of(self.alignment))
+    }
 }
 
 impl FileBackend {
@@ -123,6 +147,7 @@ impl FileBackend {
         };
         Ok(Self {
             file,
+            direct: None,
             path: path.to_owned(),
             kind,
             info: Info {
@@ -131,6 +156,41 @@ impl FileBackend {
             },
             sync_failed: Mutex::new(false),
         })
+    }
+
+    /// From now on, requests that are aligned as the storage wants it go past the page cache; others
+    /// go through it as before, and the kernel keeps the two in step.
+    ///
+    /// # Errors
+    /// When the file system cannot do that.
+    pub fn past_the_cache(mut self) -> Result<Self, BackendError> {
+        let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+        // By its descriptor: the path may name another file by now.
+        let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let mut options = File::options();
+        options.read(true).write(!self.info.read_only);
+        let file = options.custom_flags(flags).open(same);
+        let file = file.map_err(|error| self.error(Operation::Open, error))?;
+        let alignment = match self.kind {
+            Kind::Regular => FILE_ALIGNMENT,
+            Kind::Block(_) => rustix::fs::ioctl_blksszget(&file).map_or(FILE_ALIGNMENT, u64::from),
+        };
+        self.direct = Some(Direct { file, alignment });
+        Ok(self)
+    }
+
+    /// Whether it is a block device.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        matches!(self.kind, Kind::Block(_))
+    }
+
+    /// By which of the two a request goes.
+    fn file_for(&self, offset: u64, buffer: &[u8]) -> &File {
+        match &self.direct {
+            Some(direct) if direct.takes(offset, buffer) => &direct.file,
+            _ => &self.file,
+        }
     }
 
     /// Makes sure that the first `len` bytes can be written: a sparse file on a full disk fails
@@ -208,9 +268,24 @@ impl Backend for FileBackend {
         self.info
     }
 
+    fn medium(&self) -> Medium<'_> {
+        match &self.direct {
+            Some(direct) => Medium::File {
+                file: direct.file.as_fd(),
+                alignment: direct.alignment,
+                cached: false,
+            },
+            None => Medium::File {
+                file: self.file.as_fd(),
+                alignment: 1,
+                cached: true,
+            },
+        }
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
         let len = buffer.len() as u64;
-        self.file
+        self.file_for(offset, buffer)
             .read_exact_at(buffer, offset)
             .map_err(|error| self.error(Operation::Read { offset, len }, error))
     }
@@ -224,7 +299,7 @@ impl Backend for FileBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        self.file
+        self.file_for(offset, data)
             .write_all_at(data, offset)
             .map_err(|error| self.error(operation, error))?;
         // Not as one call with RWF_DSYNC, whose error does not tell whether this data was refused
@@ -416,6 +491,41 @@ mod tests {
                 .args(["-c", &command])
                 .output();
         }
+    }
+
+    /// Reads and writes that are aligned and such that are not see each other's bytes.
+    #[test]
+    fn the_page_cache_and_what_goes_past_it_agree() {
+        let (_folder, path) = image(64 << 10);
+        let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
+        assert!(matches!(opened.medium(), Medium::File { cached: true, .. }));
+        let backend = match opened.past_the_cache() {
+            Ok(backend) => backend,
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        assert!(matches!(
+            backend.medium(),
+            Medium::File { cached: false, .. }
+        ));
+        let mut buffer = scrim_sys::memory::DataBuffer::zeroed(8192);
+        for (round, offset) in [(1, 0), (2, 4096), (3, 512), (4, 8192)] {
+            buffer[..4096].fill(round);
+            backend
+                .write_at(offset, &buffer[..4096], Durability::Cached)
+                .unwrap();
+            let mut odd = [0; 100];
+            backend.read_at(offset + 7, &mut odd).unwrap();
+            assert_eq!(odd, [round; 100]);
+            backend
+                .write_at(offset + 1, &[9; 3], Durability::Cached)
+                .unwrap();
+            backend.read_at(offset, &mut buffer[4096..]).unwrap();
+            assert_eq!(buffer[4096..4101], [round, 9, 9, 9, round]);
+        }
+        backend.flush().unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod guard;
 mod header_lock;
+mod medium;
 mod memory;
 pub mod sim;
 
@@ -18,6 +19,7 @@ use std::ops::Range;
 pub use error::{BackendError, Operation};
 pub use file::{Access, FileBackend};
 pub use header_lock::{HeaderLock, LockKind};
+pub use medium::Medium;
 pub use memory::MemoryBackend;
 
 /// When a write counts as done.
@@ -45,6 +47,11 @@ pub struct Info {
 pub trait Backend: Send + Sync {
     /// What it is.
     fn info(&self) -> Info;
+
+    /// What it lies on, for those who choose how to make requests.
+    fn medium(&self) -> Medium<'_> {
+        Medium::Memory
+    }
 
     /// Fills `buffer` from `offset` (bytes).
     ///

@@ -307,6 +307,12 @@ pub(crate) struct OpenArgs {
     /// Serve on unix:PATH or on a loopback address like 127.0.0.1:10809 (default: a private socket)
     #[arg(long, value_name = "ADDR")]
     pub(crate) nbd: Option<Address>,
+    /// How requests reach the storage
+    #[arg(long, value_enum, default_value = "auto", value_name = "ENGINE")]
+    pub(crate) io_engine: IoEngine,
+    /// Whether the page cache is passed by: always, never, or for block devices only
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub(crate) direct_io: DirectIo,
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
@@ -326,6 +332,31 @@ pub(crate) struct OpenArgs {
     pub(crate) perf: PerfArgs,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+}
+
+/// How requests reach the storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoEngine {
+    /// By what the volume lies on
+    Auto,
+    /// Plain calls on each connection's thread: for what the page cache holds
+    Plain,
+    /// io_uring: for devices
+    #[value(name = "io_uring")]
+    IoUring,
+    /// Plain calls on more threads: for devices where io_uring is forbidden
+    Threads,
+}
+
+/// Whether the page cache is passed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DirectIo {
+    /// For block devices
+    Auto,
+    /// Where the file system can do that
+    On,
+    /// Never
+    Off,
 }
 
 /// dm-crypt's performance flags; they are part of the table.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use scrim_export::nbd::{Address, BindError, Export, Limits, Listener, Server, StartError};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTarget, Keys, Line, Target, Volume};
 
 use crate::commands::note;
@@ -41,6 +42,7 @@ pub(crate) struct Service {
 struct OpenVolume {
     name: VolumeName,
     volume: Arc<Volume>,
+    engine: Engine,
     origin: Origin,
     address: String,
     server: Server,
@@ -51,6 +53,7 @@ impl Service {
     pub(crate) fn start(
         name: VolumeName,
         volume: Volume,
+        engine: Engine,
         origin: Origin,
         address: &Address,
         control: PathBuf,
@@ -62,12 +65,14 @@ impl Service {
         let export = Export {
             name: name.as_str().to_owned(),
             description: origin.r#type.clone(),
+            engine,
             volume: Arc::clone(&volume),
         };
         let server = Server::start(vec![export], vec![listener], Limits::default())?;
         let open = OpenVolume {
             name,
             volume,
+            engine,
             origin,
             address,
             server,
@@ -196,6 +201,7 @@ impl OpenVolume {
             key_bits: crypt.map_or(0, |c| c.key.len() * 8),
             driver: self.volume.driver().unwrap_or_default().to_owned(),
             data_path: "inline".to_owned(),
+            engine: self.engine.to_string(),
             device: device.unwrap_or_default(),
             header: self.origin.header.clone(),
             sector_size: self.volume.block_size(),

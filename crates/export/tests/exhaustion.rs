@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scrim_export::nbd::{Address, Export, Incident, Limits, Listener, Server};
+use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, Volume};
 
 /// A client that cannot be accepted for want of a descriptor waits, and is served later.
@@ -25,6 +26,7 @@ fn clients_wait_while_descriptors_are_short() {
         name: "zero".to_owned(),
         description: String::new(),
         volume: Arc::new(volume),
+        engine: Engine::Plain,
     };
     let server = Server::start(vec![export], vec![listener], Limits::default()).unwrap();
 

@@ -1,5 +1,5 @@
 //! The one door, beside the cipher kernels, through which Scrim reaches what the compiler cannot
-//! check: memory that is locked and undumpable, record locks, process isolation.
+//! check: memory that is locked and undumpable, record locks, process isolation, io_uring.
 //!
 //! Everything here is thin and without policy: a call, its checks, its `SAFETY`. What has a safe
 //! wrapper in `rustix` is called from there by the crate that needs it, and does not pass here.
@@ -7,3 +7,4 @@
 pub mod lock;
 pub mod memory;
 pub mod process;
+pub mod ring;

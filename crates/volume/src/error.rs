@@ -43,6 +43,8 @@ pub enum VolumeError {
     },
     /// The storage failed.
     Backend(BackendError),
+    /// The system failed the queue that the request was in.
+    Queue(io::Error),
 }
 
 impl VolumeError {
@@ -53,7 +55,7 @@ impl VolumeError {
             Self::OutOfRange { .. } => Errno::Inval,
             Self::ReadOnly => Errno::Perm,
             Self::DiscardNotAllowed => Errno::NotSup,
-            Self::ErrorTarget { .. } => Errno::Io,
+            Self::ErrorTarget { .. } | Self::Queue(_) => Errno::Io,
             Self::Backend(error) => match error.source.kind() {
                 io::ErrorKind::StorageFull
                 | io::ErrorKind::QuotaExceeded
@@ -83,6 +85,10 @@ impl fmt::Display for VolumeError {
                 write!(f, "offset {offset} lies in an error target of the table")
             }
             Self::Backend(error) => error.fmt(f),
+            Self::Queue(error) => write!(
+                f,
+                "cannot queue the request: {error}; open the volume with --io-engine plain"
+            ),
         }
     }
 }
@@ -91,6 +97,7 @@ impl std::error::Error for VolumeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Backend(error) => Some(error),
+            Self::Queue(error) => Some(error),
             _ => None,
         }
     }

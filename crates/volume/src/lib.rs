@@ -10,6 +10,7 @@ mod error;
 mod header_session;
 mod in_place;
 mod luks_device;
+pub mod queue;
 mod range_lock;
 mod segment;
 mod table;

@@ -1,6 +1,6 @@
 //! Keeps a read-modify-write of part of a sector apart from other writes to that sector.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// How many bytes of the volume share a lock.
 pub(crate) const STRIPE: u64 = 1 << 20;
@@ -20,6 +20,20 @@ impl RangeLock {
         self.stripe(offset)
             .read()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`share`](Self::share), if nobody holds or waits for it, and for any length; `None` too when
+    /// a boundary is crossed.
+    pub(crate) fn try_share(&self, offset: u64, len: u64) -> Option<RwLockReadGuard<'_, ()>> {
+        let last = offset + len.saturating_sub(1);
+        if offset / STRIPE != last / STRIPE {
+            return None;
+        }
+        match self.stripe(offset).try_read() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// For a read-modify-write within one sector.

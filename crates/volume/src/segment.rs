@@ -4,7 +4,7 @@
 //! and nothing is handed over.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use scrim_backend::{Backend, Durability};
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SectorIndex};
@@ -109,6 +109,56 @@ impl Runner {
             backend.discard(start + first..start + end)?;
         }
         Ok(())
+    }
+
+    /// Its storage, and where it starts there, in bytes.
+    pub(crate) fn storage(&self) -> Option<(&dyn Backend, u64)> {
+        match self {
+            Self::Crypt(crypt) => Some((&*crypt.backend, crypt.start)),
+            Self::Linear { backend, start } => Some((&**backend, *start)),
+            Self::Zero | Self::Error => None,
+        }
+    }
+
+    /// What a range must be made of for [`seal`](Self::seal) and [`open`](Self::open), in bytes.
+    pub(crate) fn unit(&self) -> usize {
+        match self {
+            Self::Crypt(crypt) => crypt.sector_size,
+            _ => 1,
+        }
+    }
+
+    /// Makes of plaintext at `offset` what is stored.
+    pub(crate) fn seal(&self, offset: u64, from: &[u8], to: &mut [u8]) {
+        match self {
+            Self::Crypt(crypt) => crypt.cipher.encrypt(crypt.iv(offset), from, to),
+            _ => to.copy_from_slice(from),
+        }
+    }
+
+    /// Makes plaintext of what is stored at `offset`.
+    pub(crate) fn open(&self, offset: u64, from: &[u8], to: &mut [u8]) {
+        match self {
+            Self::Crypt(crypt) => crypt.cipher.decrypt(crypt.iv(offset), from, to),
+            _ => to.copy_from_slice(from),
+        }
+    }
+
+    /// What keeps a read-modify-write away from whole sectors while they are written, where there is
+    /// such a thing; `None` if it is to be waited for.
+    #[allow(
+        clippy::option_option,
+        reason = "whether it is free, and whether there is one"
+    )]
+    pub(crate) fn try_share(
+        &self,
+        offset: u64,
+        len: usize,
+    ) -> Option<Option<RwLockReadGuard<'_, ()>>> {
+        match self {
+            Self::Crypt(crypt) => crypt.locks.try_share(offset, len as u64).map(Some),
+            _ => Some(None),
+        }
     }
 
     /// The cipher's driver.

@@ -27,10 +27,10 @@ pub struct Volume {
     allow_discards: bool,
 }
 
-struct Segment {
+pub(crate) struct Segment {
     /// In bytes of the volume.
     range: Range<u64>,
-    runner: Runner,
+    pub(crate) runner: Runner,
 }
 
 impl Volume {
@@ -195,6 +195,22 @@ impl Volume {
             segment.runner.write_zeroes(part, durability)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &dyn Backend> {
+        self.backends.iter().map(|backend| &**backend)
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The segment in which a range lies whole, and where in it, in bytes.
+    pub(crate) fn segment_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
+        let end = offset.checked_add(len as u64)?;
+        let index = self.segments.partition_point(|s| s.range.end <= offset);
+        let range = &self.segments.get(index)?.range;
+        (end <= range.end).then(|| (index, offset - range.start))
     }
 
     fn check_writable(&self) -> Result<(), VolumeError> {

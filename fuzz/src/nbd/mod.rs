@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
+use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, Volume};
 use tempfile::TempDir;
 
@@ -47,6 +48,7 @@ impl Host {
             name: name.to_owned(),
             description: format!("the {name} one"),
             volume: Arc::clone(volume),
+            engine: Engine::Plain,
         };
         let exports = NAMES.into_iter().zip(&volumes).map(export).collect();
         let server = Server::start(exports, vec![listener], Limits::default());

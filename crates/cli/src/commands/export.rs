@@ -7,7 +7,7 @@ use scrim_volume::OpenFlags;
 
 use super::open::{Wanted, from_luks};
 use super::{note, warn_of_failed_self_tests};
-use crate::args::ExportArgs;
+use crate::args::{DirectIo, ExportArgs};
 use crate::error::{CliError, Exit};
 use crate::interruption::Interruption;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
@@ -70,6 +70,7 @@ fn wanted(args: &ExportArgs) -> Wanted<'_> {
         image: &args.image,
         r#type: args.r#type,
         readonly: true,
+        direct_io: DirectIo::Off,
         header: args.header.as_deref(),
         key_slot: args.key_slot,
         flags: OpenFlags::default(),

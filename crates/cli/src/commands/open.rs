@@ -9,10 +9,13 @@ use scrim_backend::{Access, Backend, BackendError, FileBackend};
 use scrim_export::nbd::Address;
 use scrim_luks::{Edit, Flag, Placement};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
 use super::{note, print, warn_of_failed_self_tests};
-use crate::args::{HeaderOnlyArgs, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs};
+use crate::args::{
+    DirectIo, HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs,
+};
 use crate::backup_record;
 use crate::control::find;
 use crate::daemon::Daemon;
@@ -32,6 +35,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
         return super::test_passphrase::check(&as_test(args), args.r#type);
     }
+    let direct_io = direct_io(args)?;
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     let name = volume_name(args)?;
@@ -49,8 +53,8 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         Some(Daemon::start()?)
     };
     let (volume, origin) = match &args.table {
-        Some(file) => from_table(file, args.readonly)?,
-        None => from_luks(&Wanted::by(args))?,
+        Some(file) => from_table(file, args.readonly, direct_io)?,
+        None => from_luks(&Wanted::by(args, direct_io))?,
     };
     if locking() == Locking::Incomplete {
         note(format_args!("scrim: warning: {NOT_LOCKED}"));
@@ -62,7 +66,8 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         Some(tcp) => tcp.clone(),
     };
     let control = runtime.control_socket(&name);
-    let service = Service::start(name, volume, origin, &address, control)?;
+    let engine = engine(args.io_engine, &volume)?;
+    let service = Service::start(name, volume, engine, origin, &address, control)?;
     print(format!("{}\n", service.address()).as_bytes())?;
     if let Some(daemon) = daemon {
         daemon.detach()?;
@@ -101,6 +106,7 @@ pub(super) struct Wanted<'a> {
     pub(super) image: &'a Path,
     pub(super) r#type: LuksType,
     pub(super) readonly: bool,
+    pub(super) direct_io: DirectIo,
     pub(super) header: Option<&'a Path>,
     pub(super) key_slot: Option<u8>,
     pub(super) flags: OpenFlags,
@@ -111,11 +117,12 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn by(args: &'a OpenArgs) -> Self {
+    fn by(args: &'a OpenArgs, direct_io: DirectIo) -> Self {
         Self {
             image: &args.image,
             r#type: args.r#type,
             readonly: args.readonly,
+            direct_io,
             header: args.header.as_deref(),
             key_slot: args.key_slot,
             flags: flags(args),
@@ -132,7 +139,7 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let image = absolute(wanted.image)?;
     refuse_unfinished(&image)?;
     // The lock comes first: who will be refused is not asked for a passphrase.
-    let data = Arc::new(FileBackend::open(&image, access)?);
+    let data = Arc::new(storage(&image, access, wanted.direct_io)?);
     let detached = match wanted.header {
         Some(path) => {
             let path = absolute(path)?;
@@ -222,12 +229,51 @@ fn make_persistent(asked: OpenFlags, header: &Path) -> Result<(), CliError> {
     HeaderChange::read(header)?.edit(&[edit])
 }
 
-fn from_table(file: &Path, readonly: bool) -> Result<(Volume, Origin), CliError> {
+/// Opens what holds the ciphertext.
+fn storage(path: &Path, access: Access, direct_io: DirectIo) -> Result<FileBackend, BackendError> {
+    let backend = FileBackend::open(path, access)?;
+    match direct_io {
+        DirectIo::On => backend.past_the_cache(),
+        DirectIo::Auto if backend.is_device() => backend.past_the_cache(),
+        DirectIo::Auto | DirectIo::Off => Ok(backend),
+    }
+}
+
+/// Plain calls read and write where the client's bytes lie, which the way past the page cache does not
+/// allow.
+fn direct_io(args: &OpenArgs) -> Result<DirectIo, CliError> {
+    match (args.io_engine, args.direct_io) {
+        (IoEngine::Plain, DirectIo::On) => Err(CliError::usage(
+            "--io-engine plain goes through the page cache; leave out either that or --direct-io",
+        )),
+        (IoEngine::Plain, _) => Ok(DirectIo::Off),
+        (_, direct_io) => Ok(direct_io),
+    }
+}
+
+fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
+    match asked {
+        IoEngine::Auto => Ok(Engine::for_volume(volume)),
+        IoEngine::Plain => Ok(Engine::Plain),
+        IoEngine::Threads => Ok(Engine::Threads),
+        IoEngine::IoUring if Engine::IoUring.is_allowed() => Ok(Engine::IoUring),
+        IoEngine::IoUring => Err(CliError::usage(
+            "this system has no io_uring, or forbids it to this process; leave --io-engine out",
+        )),
+    }
+}
+
+fn from_table(
+    file: &Path,
+    readonly: bool,
+    direct_io: DirectIo,
+) -> Result<(Volume, Origin), CliError> {
     let text = read_table(file)?;
     let text = std::str::from_utf8(text.expose())
         .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
     let volume = Volume::start(CryptTable::parse(text)?, |device| {
-        let backend = FileBackend::open(&device::path_of(device), access(readonly))?;
+        let path = device::path_of(device);
+        let backend = storage(&path, access(readonly), direct_io)?;
         Ok::<Arc<dyn Backend>, BackendError>(Arc::new(backend))
     })?;
     let origin = Origin {

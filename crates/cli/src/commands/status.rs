@@ -54,6 +54,7 @@ fn describe(status: &Status) -> String {
             format!("{}, {}", or_none(status.driver.clone()), status.data_path),
         ),
         ("device", status.device.clone()),
+        ("engine", status.engine.clone()),
         ("sector size", status.sector_size.to_string()),
         ("offset", format!("{} sectors", status.offset_sectors)),
         ("size", format!("{} sectors", status.size_sectors)),

@@ -34,6 +34,8 @@ pub(crate) struct Status {
     pub(crate) driver: String,
     /// How requests are served.
     pub(crate) data_path: String,
+    /// How requests reach the storage: `plain`, `io_uring` or `threads`.
+    pub(crate) engine: String,
     /// Where the ciphertext is.
     pub(crate) device: String,
     /// The detached header, if any.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use scrim_volume::Volume;
+use scrim_volume::queue::Engine;
 
 use super::limits;
 use scrim_nbd::wire::flag;
@@ -18,6 +19,8 @@ pub struct Export {
     pub description: String,
     /// What is served.
     pub volume: Arc<Volume>,
+    /// How requests reach its storage.
+    pub engine: Engine,
 }
 
 impl Export {

@@ -78,6 +78,11 @@ impl Link {
         }
     }
 
+    /// Counts a wait for the client that is not the link's own.
+    pub(super) fn count_sleep(&self) {
+        self.meter.slept();
+    }
+
     /// Whether the server stops.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_raised()
@@ -143,12 +148,17 @@ impl Link {
                 }
             }
         }
-        self.window.learn(start.elapsed());
+        self.learn(start);
         Ok(())
     }
 
-    /// Looks for data until the window closes.
-    fn poll_socket(&mut self, start: Instant) -> Result<bool, End> {
+    /// Learns from data that came after a wait which began at `start`.
+    pub(super) fn learn(&mut self, start: Instant) {
+        self.window.learn(start.elapsed());
+    }
+
+    /// Looks for data until the window closes, which opened at `start`.
+    pub(super) fn poll_socket(&mut self, start: Instant) -> Result<bool, End> {
         let window = self.window.length(start);
         if window.is_zero() {
             return Ok(false);
@@ -172,7 +182,8 @@ impl Link {
         }
     }
 
-    fn try_receive(&mut self) -> Result<bool, End> {
+    /// Receives what has come, without waiting; whether there was anything.
+    pub(super) fn try_receive(&mut self) -> Result<bool, End> {
         loop {
             return match recv(&*self.socket, self.inbox.room(), RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => Err(End::Gone),

@@ -7,7 +7,8 @@
 //! TLS: it listens on unix sockets that only their owner can use, and on loopback TCP, which every
 //! user of the machine can use.
 //!
-//! One thread serves one connection: it receives, executes and replies, with no queue between. What
+//! One thread serves one connection: it receives, executes and replies, with no queue between, or, where
+//! an export has another [engine](scrim_volume::queue::Engine), with its own. What
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
 mod budget;
@@ -18,6 +19,7 @@ mod listener;
 mod meter;
 mod negotiate;
 mod option;
+mod pipeline;
 mod registry;
 mod reply;
 mod request;

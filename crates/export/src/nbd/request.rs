@@ -30,8 +30,7 @@ pub(super) struct Range {
 
 /// A valid request.
 ///
-/// `NBD_CMD_FLAG_DF` and `NBD_CMD_FLAG_REQ_ONE` are checked and then forgotten: a reply here never
-/// has more than one content chunk and one extent. `NBD_CMD_FLAG_NO_HOLE` likewise: zeros are
+/// `NBD_CMD_FLAG_REQ_ONE` is checked and then forgotten: a reply here never has more than one extent. `NBD_CMD_FLAG_NO_HOLE` likewise: zeros are
 /// always written, never holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
@@ -63,6 +62,8 @@ pub(super) struct Request {
     pub(super) is_read: bool,
     /// Bytes of data that follow the header, whether the command is valid or not.
     pub(super) payload: u32,
+    /// The client asks for one content chunk (`NBD_CMD_FLAG_DF`).
+    pub(super) one_chunk: bool,
     /// What to do.
     pub(super) command: Result<Command, Refusal>,
 }
@@ -85,6 +86,7 @@ impl Request {
             } else {
                 0
             },
+            one_chunk: header.flags & cmd_flag::DF != 0,
             command: header.command(terms),
         })
     }

@@ -16,7 +16,7 @@
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
-use super::budget::Budget;
+use super::budget::{Budget, Taken};
 use super::limits;
 use super::link::{End, Link, Wait};
 use super::meter::Kind;
@@ -40,12 +40,12 @@ pub(super) struct Transmission<'a> {
 }
 
 /// Why a request failed: what the client is told, and what the journal.
-struct Failure {
+pub(super) struct Failure {
     error: WireError,
     reason: String,
 }
 
-impl Transmission<'_> {
+impl<'a> Transmission<'a> {
     /// Serves until the connection ends; tells why it did.
     pub(super) fn run(&mut self) -> End {
         loop {
@@ -70,7 +70,7 @@ impl Transmission<'_> {
         Ok(())
     }
 
-    fn execute(&mut self, request: &Request) -> Result<(), End> {
+    pub(super) fn execute(&mut self, request: &Request) -> Result<(), End> {
         let command = match request.command {
             Ok(command) => command,
             Err(refusal) => return self.refuse(request, refusal),
@@ -135,7 +135,7 @@ impl Transmission<'_> {
         }
         outbox.spare()[..header.len()].copy_from_slice(header);
         outbox.advance(end);
-        self.entry.meter().executed(Kind::Read, range.len.into());
+        self.count_read(range);
         Ok(())
     }
 
@@ -166,22 +166,33 @@ impl Transmission<'_> {
         }
     }
 
+    /// Memory for a read that is put together before any of it is sent.
+    pub(super) fn memory_apart(&self, len: usize) -> Result<(DataBuffer, Taken<'a>), Failure> {
+        let memory = self.reads_apart.take(len).and_then(|allowance| {
+            let data = DataBuffer::try_zeroed(len)?;
+            Some((data, allowance))
+        });
+        memory.ok_or_else(|| Failure {
+            error: WireError::NoMem,
+            reason: format!("no memory is left for a read of {len} bytes"),
+        })
+    }
+
+    /// Counts a read that has been answered.
+    pub(super) fn count_read(&self, range: Range) {
+        self.entry.meter().executed(Kind::Read, range.len.into());
+    }
+
     /// A long read for a client without structured replies.
     fn read_apart(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
-        let len = range.len as usize;
-        let allowance = self.reads_apart.take(len);
-        let buffer = allowance.as_ref().and_then(|_| DataBuffer::try_zeroed(len));
-        let Some(mut data) = buffer else {
-            let failure = Failure {
-                error: WireError::NoMem,
-                reason: format!("no memory is left for a read of {len} bytes"),
-            };
-            return self.fail(cookie, Kind::Read, failure, None);
+        let (mut data, _allowance) = match self.memory_apart(range.len as usize) {
+            Ok(memory) => memory,
+            Err(failure) => return self.fail(cookie, Kind::Read, failure, None),
         };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
             return self.fail(cookie, Kind::Read, error.into(), None);
         }
-        self.entry.meter().executed(Kind::Read, range.len.into());
+        self.count_read(range);
         self.put(header)?;
         self.link.send_with(&data)
     }
@@ -262,7 +273,7 @@ impl Transmission<'_> {
     }
 
     /// One flush for everything a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
-    fn settle(&self, fua: bool) -> Result<(), Failure> {
+    pub(super) fn settle(&self, fua: bool) -> Result<(), Failure> {
         if fua {
             self.volume.flush()?;
         }
@@ -270,7 +281,7 @@ impl Transmission<'_> {
     }
 
     /// Replies to a command without data in its reply.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         cookie: u64,
         kind: Kind,
@@ -289,7 +300,7 @@ impl Transmission<'_> {
     }
 
     /// Replies that the volume failed; `offset` is where, after a part has been sent.
-    fn fail(
+    pub(super) fn fail(
         &mut self,
         cookie: u64,
         kind: Kind,
@@ -330,7 +341,7 @@ impl Transmission<'_> {
         }
     }
 
-    fn put(&mut self, reply: &[u8]) -> Result<(), End> {
+    pub(super) fn put(&mut self, reply: &[u8]) -> Result<(), End> {
         self.link.make_room(reply.len())?;
         self.link.outbox.put(reply);
         Ok(())
@@ -354,7 +365,7 @@ fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
 }
 
 /// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
-fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
+pub(super) fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
     let size = size as u64;
     let end = range.offset + u64::from(range.len);
     let mut offset = range.offset;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use scrim_volume::queue::Queue;
 
 use super::budget::Budget;
 use super::export::Export;
@@ -17,6 +18,7 @@ use super::limits;
 use super::link::{End, Link};
 use super::listener::Listener;
 use super::negotiate::negotiate;
+use super::pipeline::Pipeline;
 use super::registry::{Entry, Registry};
 use super::serve::Transmission;
 use super::status::{Incident, Peer, Status};
@@ -294,7 +296,17 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, entry: &Entry) -> End {
         entry,
         reads_apart: &shared.reads_apart,
     };
-    transmission.run()
+    let watched = [socket.as_fd(), shared.stop.as_fd()];
+    match Queue::new(&export.volume, export.engine, &watched) {
+        Ok(Some(queue)) => Pipeline::new(transmission, queue).run(),
+        Ok(None) => transmission.run(),
+        Err(error) => {
+            entry.note(Incident::NoQueue {
+                reason: error.to_string(),
+            });
+            transmission.run()
+        }
+    }
 }
 
 /// Why a server did not start.

@@ -138,6 +138,11 @@ pub enum Incident {
         /// The volume's own words.
         reason: String,
     },
+    /// A connection has no queue of its own: it is served by plain calls.
+    NoQueue {
+        /// The system's own words.
+        reason: String,
+    },
     /// A client could not be accepted or served.
     Accept {
         /// The system's own words.
@@ -162,6 +167,7 @@ impl fmt::Display for Incident {
                 limits::CLIENTS
             ),
             Self::RequestFailed { reason } => write!(f, "request failed: {reason}"),
+            Self::NoQueue { reason } => write!(f, "served by plain calls: {reason}"),
             Self::Accept { reason } => write!(f, "a client could not be served: {reason}"),
             Self::Panicked => write!(f, "disconnected: internal error, please report it"),
         }

@@ -173,6 +173,7 @@ pub(crate) fn export(name: &str, volume: Arc<Volume>) -> Export {
         name: name.to_owned(),
         description: format!("the export {name}"),
         volume,
+        engine: crate::ENGINE,
     }
 }
 
@@ -348,6 +349,30 @@ impl Raw {
         self.read_reply(2, offset, len)
     }
 
+    /// Receives the replies to successful reads of `len` bytes with the cookies below `count`.
+    pub(crate) fn reads_in_any_order(&mut self, count: u64, len: usize) {
+        let mut received = vec![0; usize::try_from(count).unwrap()];
+        let mut done = 0;
+        while done < count {
+            let (cookie, bytes, last) = if self.structured {
+                let chunk = self.chunk();
+                assert!(chunk.kind <= 1);
+                (
+                    chunk.cookie,
+                    chunk.payload.len().saturating_sub(8),
+                    chunk.done,
+                )
+            } else {
+                let (error, cookie) = self.simple_reply();
+                assert_eq!(error, 0);
+                (cookie, self.receive(len).len(), true)
+            };
+            received[usize::try_from(cookie).unwrap()] += bytes;
+            done += u64::from(last);
+        }
+        assert!(received.iter().all(|bytes| *bytes == len), "{received:?}");
+    }
+
     /// The data of a read, or its error.
     pub(crate) fn read_reply(
         &mut self,
@@ -364,7 +389,8 @@ impl Raw {
                 Err(error)
             };
         }
-        let mut data = None;
+        let mut data = vec![0; len as usize];
+        let mut received = 0;
         let mut error = None;
         loop {
             let chunk = self.chunk();
@@ -372,10 +398,10 @@ impl Raw {
             match chunk.kind {
                 0 => {}
                 1 => {
-                    assert_eq!(data, None, "one content chunk, whatever its length");
-                    assert_eq!(chunk.payload[..8], offset.to_be_bytes());
-                    assert_eq!(chunk.payload.len() - 8, len as usize);
-                    data = Some(chunk.payload[8..].to_vec());
+                    let (at, part) = chunk.payload.split_first_chunk().unwrap();
+                    let start = usize::try_from(u64::from_be_bytes(*at) - offset).unwrap();
+                    data[start..start + part.len()].copy_from_slice(part);
+                    received += part.len();
                 }
                 0x8001 | 0x8002 => {
                     error = Some(u32::from_be_bytes(chunk.payload[..4].try_into().unwrap()));
@@ -385,7 +411,10 @@ impl Raw {
             if chunk.done {
                 return match error {
                     Some(error) => Err(error),
-                    None => Ok(data.unwrap_or_default()),
+                    None => {
+                        assert_eq!(received, data.len());
+                        Ok(data)
+                    }
                 };
             }
         }

@@ -15,3 +15,8 @@ mod hostile;
 mod interop;
 mod lifecycle;
 mod transmission;
+
+use scrim_volume::queue::Engine;
+
+/// The same tests run with the other engines: `nbd_threads.rs`, `nbd_io_uring.rs`.
+const ENGINE: Engine = Engine::Plain;

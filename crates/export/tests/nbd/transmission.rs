@@ -1,5 +1,7 @@
 //! The transmission phase.
 
+use scrim_volume::queue::Engine;
+
 use scrim_export::nbd::limits;
 
 use crate::common::*;
@@ -58,25 +60,25 @@ fn what_is_written_is_read_at_any_offset_and_length() {
     );
 }
 
-/// One chunk with the done flag for what fits, one chunk and a closing chunk for more, never two
-/// content chunks: `NBD_CMD_FLAG_DF` holds for any length.
+/// Never two content chunks: `NBD_CMD_FLAG_DF` holds for any length.
 #[test]
 fn structured_reads_are_one_chunk() {
     let served = Served::new(crypt_volume(16 * MIB).0);
     let mut raw = served.structured();
-    for (len, closing) in [(512, false), (65536, false), (3 << 20, true)] {
+    for len in [512, 65536, 3 << 20] {
         raw.request(DF, READ, 9, 0, len);
         let chunk = raw.chunk();
-        assert_eq!((chunk.kind, chunk.cookie, chunk.done), (1, 9, !closing));
+        assert_eq!((chunk.kind, chunk.cookie), (1, 9));
         assert_eq!(chunk.payload.len(), len as usize + 8);
-        if closing {
+        if !chunk.done {
             let chunk = raw.chunk();
             assert_eq!((chunk.kind, chunk.cookie, chunk.done), (0, 9, true));
         }
     }
 }
 
-/// Many requests sent at once are received by few calls and answered, in order, by few calls.
+/// Many requests sent at once are received by few calls and answered by few calls, except where each is
+/// answered as soon as another thread has done it.
 #[test]
 fn pipelined_requests_share_system_calls() {
     let (volume, _) = crypt_volume(16 * MIB);
@@ -88,45 +90,45 @@ fn pipelined_requests_share_system_calls() {
         bytes.extend(request(0, READ, cookie, cookie * 512, 16));
     }
     raw.send(&bytes);
-    for cookie in 0..1000 {
-        assert!(raw.read_reply(cookie, 0, 16).is_ok());
-    }
+    raw.reads_in_any_order(1000, 16);
     let after = served.server.status().traffic;
     assert_eq!(after.read.requests - before.read.requests, 1000);
     assert_eq!(after.read.bytes - before.read.bytes, 16_000);
     // 28 000 bytes come at once or nearly so.
     assert!(after.receives - before.receives <= 10, "{after:?}");
-    assert!(after.sends - before.sends <= 10, "{after:?}");
+    let few = crate::ENGINE == Engine::Threads || after.sends - before.sends <= 10;
+    assert!(few, "{after:?}");
 }
 
 #[test]
 fn durability_reaches_the_backend_once_per_request() {
     let (volume, backend) = crypt_volume(16 * MIB);
+    // Flushes, and writes that are durable by themselves.
+    let settled = || {
+        let [flushes, durable, _] = backend.counts();
+        flushes + durable
+    };
     let served = Served::new(volume);
     let mut raw = served.simple();
     raw.write_request(0, 1, 0, &pattern(1, 4096));
     assert_eq!(raw.status(1), 0);
-    assert_eq!(backend.counts(), [0, 0, 0]);
+    assert_eq!(settled(), 0);
     raw.write_request(FUA, 1, 0, &pattern(1, 4096));
     assert_eq!(raw.status(1), 0);
-    assert_eq!(backend.counts(), [0, 1, 0]);
+    assert_eq!(settled(), 1);
     raw.write_request(FUA, 1, 0, &pattern(1, 3 << 20));
     assert_eq!(raw.status(1), 0);
-    assert_eq!(
-        backend.counts(),
-        [1, 1, 0],
-        "a long write is settled by one flush"
-    );
+    assert_eq!(settled(), 2, "a long write is settled by one flush");
     assert_eq!(raw.command(0, FLUSH, 0, 0), 0);
-    assert_eq!(backend.counts(), [2, 1, 0]);
+    assert_eq!(settled(), 3);
     assert_eq!(raw.command(FUA, WRITE_ZEROES, 0, 8 << 20), 0);
-    assert_eq!(backend.counts(), [3, 1, 0]);
+    assert_eq!(settled(), 4);
     assert_eq!(
         raw.command(FUA, READ, 0, 0),
         0,
         "allowed with every command"
     );
-    assert_eq!(backend.counts(), [3, 1, 0]);
+    assert_eq!(settled(), 4);
 }
 
 #[test]
@@ -246,22 +248,30 @@ fn errors_of_the_volume_are_answered_and_the_client_goes_on() {
     );
 }
 
-/// After data has been announced, its error is told with the offset, behind zeros for the rest.
+/// After data has been sent, its error is told with the offset. What was announced and could not be read
+/// is zeros; a queue announces each piece for itself, when it is there.
 #[test]
 fn an_error_within_a_long_read_is_placed() {
     let served = Served::new(failing_volume());
     served.simple().write(0, &vec![7; 1 << 20]);
     let mut raw = served.structured();
     raw.request(0, READ, 4, 0, 3 << 20);
-    let data = raw.chunk();
-    assert_eq!((data.kind, data.done), (1, false));
-    assert_eq!(data.payload.len(), (3 << 20) + 8);
-    assert!(data.payload[8..(1 << 20) + 8].iter().all(|&byte| byte == 7));
-    assert!(data.payload[(1 << 20) + 8..].iter().all(|&byte| byte == 0));
-    let error = raw.chunk();
+    let error = loop {
+        let chunk = raw.chunk();
+        if chunk.kind != 1 {
+            break chunk;
+        }
+        assert!(!chunk.done);
+        let (at, part) = chunk.payload.split_first_chunk().unwrap();
+        let good = MIB.saturating_sub(u64::from_be_bytes(*at));
+        let good = part.len().min(usize::try_from(good).unwrap());
+        assert!(part[..good].iter().all(|&byte| byte == 7));
+        assert!(part[good..].iter().all(|&byte| byte == 0));
+    };
     assert_eq!((error.kind, error.done), (0x8002, true));
     assert_eq!(error.payload[..4], EIO.to_be_bytes());
-    assert!(error.payload.ends_with(&MIB.to_be_bytes()));
+    let (_, at) = error.payload.split_last_chunk().unwrap();
+    assert!((MIB..2 * MIB).contains(&u64::from_be_bytes(*at)));
 }
 
 #[test]

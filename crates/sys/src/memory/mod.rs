@@ -14,3 +14,4 @@ mod pages;
 pub use huge::{HugeSlice, Zeroable};
 pub use locked::{DataBuffer, Locked, SecretBytes};
 pub use pages::{Locking, locking};
+pub(crate) use pages::{PAGE, Pages};

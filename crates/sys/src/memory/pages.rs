@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// The page size that every mapping here is rounded up to, in bytes. 4 KiB on x86-64; where pages
 /// are larger the kernel rounds up itself.
-pub(super) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Part of the memory-lock limit that data buffers leave alone, so that keys always fit, in bytes.
 const RESERVED_FOR_SECRETS: usize = 1 << 20;
@@ -48,7 +48,7 @@ pub(super) enum Lock {
 }
 
 /// Anonymous, private, zeroed pages, left out of core dumps.
-pub(super) struct Pages {
+pub(crate) struct Pages {
     start: NonNull<u8>,
     bytes: usize,
     locked: bool,
@@ -91,6 +91,11 @@ impl Pages {
         Some(pages)
     }
 
+    /// At least `len` bytes for data in flight, or `None` where there is no memory.
+    pub(crate) fn for_data(len: usize) -> Option<Self> {
+        Self::try_map(len, Lock::IfRoom)
+    }
+
     fn lock(&mut self, lock: Lock) {
         let wanted = match lock {
             Lock::Secret => true,
@@ -120,7 +125,7 @@ impl Pages {
         let _ = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.bytes, advice) };
     }
 
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 

@@ -1,0 +1,385 @@
+//! The transmission phase on a [`Queue`]: many requests of one connection are under way at a time, and
+//! are answered as they end, in any order.
+//!
+//! Reads and writes go through the queue, in pieces of at most [`SLOT`]; all else is done by
+//! [`Transmission`], in between. A long read is one content chunk for each piece, or, where the client
+//! has not agreed to that, is put together in memory of its own first. Back-pressure comes from the
+//! slots: nothing more is received while all of them are under way.
+
+use std::io;
+use std::time::Instant;
+
+use scrim_sys::memory::DataBuffer;
+use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Slot};
+
+use super::budget::Taken;
+use super::limits;
+use super::link::{End, Wait};
+use super::meter::Kind;
+use super::reply::{self, Last};
+use super::request::{Command, Range, Request};
+use super::serve::{Failure, Transmission, pieces};
+use super::status::Incident;
+use scrim_nbd::wire::REQUEST_HEADER;
+
+/// Serves requests through a queue until the connection ends.
+pub(super) struct Pipeline<'a> {
+    base: Transmission<'a>,
+    queue: Queue<'a>,
+    /// Those under way.
+    requests: Vec<Option<UnderWay<'a>>>,
+    /// By slot, what it carries.
+    pieces: [Option<Piece>; SLOTS],
+}
+
+/// A read or write of which pieces are under way, or still to be started.
+struct UnderWay<'a> {
+    cookie: u64,
+    range: Range,
+    work: Work<'a>,
+    /// Pieces under way.
+    pieces: u32,
+    /// Whether the last piece has been started.
+    started: bool,
+    /// The first failure, and where.
+    failure: Option<(Failure, u64)>,
+}
+
+enum Work<'a> {
+    Write {
+        fua: bool,
+    },
+    /// The data of each piece follows a header of its own.
+    Read,
+    ReadApart(Apart<'a>),
+}
+
+/// A read that is put together before any of it is sent.
+struct Apart<'a> {
+    data: DataBuffer,
+    _allowance: Taken<'a>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    request: usize,
+    range: Range,
+}
+
+impl<'a> Pipeline<'a> {
+    pub(super) fn new(base: Transmission<'a>, queue: Queue<'a>) -> Self {
+        Self {
+            base,
+            queue,
+            requests: Vec::new(),
+            pieces: [None; SLOTS],
+        }
+    }
+
+    /// Serves until the connection ends; tells why it did.
+    pub(super) fn run(&mut self) -> End {
+        let end = loop {
+            if let Err(end) = self.turn() {
+                break end;
+            }
+        };
+        // What was received is done and answered, if anyone still listens.
+        if self.queue.settle().is_ok() {
+            let _ = self.answer();
+        }
+        let _ = self.base.link.send();
+        end
+    }
+
+    fn turn(&mut self) -> Result<(), End> {
+        self.answer()?;
+        if self.start_received()? {
+            let submitted = self.queue.submit();
+            return self.check(submitted);
+        }
+        self.base.link.send()?;
+        if self.queue.has_free_slot() && self.base.link.try_receive()? {
+            return Ok(());
+        }
+        self.rest()
+    }
+
+    /// Starts what has been received whole, while there are slots. Whether there was anything.
+    fn start_received(&mut self) -> Result<bool, End> {
+        let mut any = false;
+        while self.queue.has_free_slot()
+            && let Some(header) = self.base.link.inbox.first::<REQUEST_HEADER>()
+        {
+            let request = Request::parse(header, &self.base.terms)?;
+            self.base.link.inbox.take(REQUEST_HEADER);
+            self.start(&request)?;
+            any = true;
+            if self.base.link.outbox.len() >= limits::SEND_AT {
+                self.base.link.send()?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn start(&mut self, request: &Request) -> Result<(), End> {
+        match request.command {
+            Ok(Command::Read(range)) if range.len > 0 => self.read(request, range),
+            Ok(Command::Write { range, fua }) => self.write(request.cookie, range, fua),
+            Ok(Command::Trim { .. } | Command::WriteZeroes { .. }) => {
+                // They may wait for writes under way, which must not be ours.
+                let settled = self.queue.settle();
+                self.check(settled)?;
+                self.base.execute(request)
+            }
+            _ => self.base.execute(request),
+        }
+    }
+
+    fn read(&mut self, request: &Request, range: Range) -> Result<(), End> {
+        let in_chunks = self.base.terms.structured && !request.one_chunk;
+        let work = if range.len as usize <= SLOT || in_chunks {
+            Work::Read
+        } else {
+            match self.base.memory_apart(range.len as usize) {
+                Ok((data, allowance)) => Work::ReadApart(Apart {
+                    data,
+                    _allowance: allowance,
+                }),
+                Err(failure) => {
+                    return self.base.fail(request.cookie, Kind::Read, failure, None);
+                }
+            }
+        };
+        let index = self.enter(request.cookie, range, work);
+        for piece in parts(range) {
+            let slot = self.slot_for(index, piece)?;
+            self.queue.read(slot, piece.offset, piece.len as usize);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
+        if range.len == 0 {
+            return self.base.finish(cookie, Kind::Write, 0, Ok(()));
+        }
+        let index = self.enter(cookie, range, Work::Write { fua });
+        for piece in parts(range) {
+            self.base.link.require(piece.len as usize, Wait::Within)?;
+            let slot = self.slot_for(index, piece)?;
+            let data = self.base.link.inbox.take(piece.len as usize);
+            self.queue.write(slot, piece.offset, data);
+        }
+        Ok(())
+    }
+
+    /// Enters a request of which no piece has been started.
+    fn enter(&mut self, cookie: u64, range: Range, work: Work<'a>) -> usize {
+        let request = Some(UnderWay {
+            cookie,
+            range,
+            work,
+            pieces: 0,
+            started: false,
+            failure: None,
+        });
+        match self.requests.iter().position(Option::is_none) {
+            Some(free) => {
+                self.requests[free] = request;
+                free
+            }
+            None => {
+                self.requests.push(request);
+                self.requests.len() - 1
+            }
+        }
+    }
+
+    /// A slot for a piece of a request, waiting for one where it must.
+    fn slot_for(&mut self, index: usize, piece: Range) -> Result<Slot, End> {
+        let slot = loop {
+            if let Some(slot) = self.queue.take() {
+                break slot;
+            }
+            let waited = self.queue.wait_for_completion();
+            self.check(waited)?;
+            self.answer()?;
+        };
+        if let Some(Some(request)) = self.requests.get_mut(index) {
+            let end = request.range.offset + u64::from(request.range.len);
+            request.pieces += 1;
+            request.started = piece.offset + u64::from(piece.len) == end;
+        }
+        self.pieces[slot.index()] = Some(Piece {
+            request: index,
+            range: piece,
+        });
+        Ok(slot)
+    }
+
+    /// Answers what has ended.
+    fn answer(&mut self) -> Result<(), End> {
+        while let Some(Completion { slot, result }) = self.queue.next_completion() {
+            let piece = self.pieces[slot.index()].take();
+            let answered = match piece {
+                Some(piece) => self.end_piece(&slot, piece, result.map_err(Failure::from)),
+                None => Ok(()),
+            };
+            self.queue.give_back(slot);
+            answered?;
+        }
+        Ok(())
+    }
+
+    fn end_piece(
+        &mut self,
+        slot: &Slot,
+        piece: Piece,
+        result: Result<(), Failure>,
+    ) -> Result<(), End> {
+        let Some(entry) = self.requests.get_mut(piece.request) else {
+            return Ok(());
+        };
+        let Some(mut request) = entry.take() else {
+            return Ok(());
+        };
+        request.pieces -= 1;
+        match result {
+            Err(failure) => {
+                request.failure.get_or_insert((failure, piece.range.offset));
+            }
+            Ok(()) => self.collect(slot, piece.range, &mut request)?,
+        }
+        if request.is_done() {
+            return self.finish(request);
+        }
+        self.requests[piece.request] = Some(request);
+        Ok(())
+    }
+
+    /// Takes the data of a read from its slot.
+    fn collect(
+        &mut self,
+        slot: &Slot,
+        piece: Range,
+        request: &mut UnderWay<'a>,
+    ) -> Result<(), End> {
+        let len = piece.len as usize;
+        match &mut request.work {
+            Work::Write { .. } => Ok(()),
+            Work::ReadApart(apart) => {
+                #[allow(clippy::cast_possible_truncation, reason = "within the buffer")]
+                let start = (piece.offset - request.range.offset) as usize;
+                self.queue
+                    .collect(slot, &mut apart.data[start..start + len]);
+                Ok(())
+            }
+            Work::Read => {
+                let last = if request.pieces == 0 && request.started && request.failure.is_none() {
+                    Last::Yes
+                } else {
+                    Last::No
+                };
+                if self.base.terms.structured {
+                    self.base.put(&reply::data(last, request.cookie, piece))?;
+                } else {
+                    self.base.put(&reply::simple(request.cookie, None))?;
+                }
+                self.base.link.make_room(len)?;
+                let outbox = &mut self.base.link.outbox;
+                self.queue.collect(slot, &mut outbox.spare()[..len]);
+                outbox.advance(len);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a request whose last piece has ended.
+    fn finish(&mut self, request: UnderWay<'a>) -> Result<(), End> {
+        let UnderWay {
+            cookie,
+            range,
+            work,
+            failure,
+            ..
+        } = request;
+        match (work, failure) {
+            (Work::Write { fua }, failure) => {
+                let result = match failure {
+                    Some((failure, _)) => Err(failure),
+                    None => self.base.settle(fua),
+                };
+                self.base.finish(cookie, Kind::Write, range.len, result)
+            }
+            (Work::Read, Some((failure, offset))) => {
+                self.base.fail(cookie, Kind::Read, failure, Some(offset))
+            }
+            (Work::ReadApart(_), Some((failure, _))) => {
+                self.base.fail(cookie, Kind::Read, failure, None)
+            }
+            (Work::Read, None) => {
+                self.base.count_read(range);
+                Ok(())
+            }
+            (Work::ReadApart(apart), None) => {
+                self.base.count_read(range);
+                if self.base.terms.structured {
+                    self.base.put(&reply::data(Last::Yes, cookie, range))?;
+                } else {
+                    self.base.put(&reply::simple(cookie, None))?;
+                }
+                self.base.link.send_with(&apart.data)
+            }
+        }
+    }
+
+    /// Waits for whatever comes first.
+    fn rest(&mut self) -> Result<(), End> {
+        let stopping = self.base.link.is_stopping();
+        let idle = self.queue.is_idle();
+        if stopping && idle {
+            return Err(End::Stopping);
+        }
+        let start = Instant::now();
+        if idle && self.base.link.poll_socket(start)? {
+            self.base.link.learn(start);
+            return Ok(());
+        }
+        self.base.link.count_sleep();
+        // A socket from which nothing is received now, or a server that stops, would end every wait.
+        let waited = if stopping || !self.queue.has_free_slot() {
+            self.queue.wait_for_completion()
+        } else {
+            self.queue.wait()
+        };
+        if idle {
+            self.base.link.learn(start);
+        }
+        self.check(waited)
+    }
+
+    /// A queue that fails takes its connection with it.
+    fn check(&self, result: io::Result<()>) -> Result<(), End> {
+        result.map_err(|error| {
+            self.base.entry.note(Incident::RequestFailed {
+                reason: format!("the system failed the queue of a connection: {error}"),
+            });
+            End::Gone
+        })
+    }
+}
+
+impl UnderWay<'_> {
+    fn is_done(&self) -> bool {
+        self.pieces == 0 && self.started
+    }
+}
+
+/// A range cut into what slots hold; what fits one is not cut.
+fn parts(range: Range) -> impl Iterator<Item = Range> {
+    let size = if range.len as usize <= SLOT {
+        usize::MAX
+    } else {
+        SLOT
+    };
+    pieces(range, size)
+}

@@ -1,0 +1,27 @@
+//! The tests of `nbd/`, of a server whose requests go to the storage by io_uring.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+#[path = "nbd/common.rs"]
+mod common;
+#[path = "nbd/fuzz.rs"]
+mod fuzz;
+#[path = "nbd/handshake.rs"]
+mod handshake;
+#[path = "nbd/hostile.rs"]
+mod hostile;
+#[path = "nbd/interop.rs"]
+mod interop;
+#[path = "nbd/lifecycle.rs"]
+mod lifecycle;
+#[path = "nbd/transmission.rs"]
+mod transmission;
+
+use scrim_volume::queue::Engine;
+
+const ENGINE: Engine = Engine::IoUring;

@@ -1,0 +1,262 @@
+//! Requests by io_uring: the thread that asks encrypts, decrypts and starts the transfers; nothing is
+//! handed over. What a ring cannot do (parts of sectors, ranges over two targets) is done by a call, at
+//! once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, OnceLock, RwLockReadGuard};
+
+use scrim_backend::{Backend, BackendError, Durability, Medium};
+use scrim_sys::ring::{Event, FileIndex, Ring};
+
+use super::{Completion, SLOT, SLOTS, Slot};
+use crate::segment::Runner;
+use crate::{Volume, VolumeError};
+
+/// Whether this process may have a ring.
+pub(super) fn is_allowed() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| Ring::new(1, 1, &[]).is_ok())
+}
+
+pub(super) struct RingQueue<'v> {
+    volume: &'v Volume,
+    /// Before `states`: it is dropped first, and waits for its transfers, before their locks go.
+    ring: Ring<'v>,
+    /// For each segment of the volume, where its storage can be reached by the ring.
+    ways: Vec<Option<Way>>,
+    /// For each watched file, whether the ring looks at it.
+    watching: Vec<bool>,
+    /// By slot.
+    states: Vec<State<'v>>,
+    under_way: usize,
+    pub(super) done: VecDeque<Completion>,
+}
+
+/// A file that the ring knows.
+#[derive(Clone, Copy)]
+struct Way {
+    file: FileIndex,
+    alignment: u64,
+}
+
+enum State<'v> {
+    Idle,
+    Reading(Passage<'v>),
+    Writing {
+        passage: Passage<'v>,
+        /// Keeps a read-modify-write away from the same sectors.
+        _shared: Option<RwLockReadGuard<'v, ()>>,
+    },
+    /// As it was stored.
+    Stored(Passage<'v>),
+    Plain,
+}
+
+/// How a range of the volume lies on its storage.
+#[derive(Clone, Copy)]
+struct Passage<'v> {
+    runner: &'v Runner,
+    /// From the target's start, in bytes.
+    within: u64,
+    backend: &'v dyn Backend,
+    /// On the storage, in bytes.
+    at: u64,
+    file: FileIndex,
+    len: usize,
+}
+
+impl<'v> RingQueue<'v> {
+    pub(super) fn new(volume: &'v Arc<Volume>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
+        let mut files = watched.to_vec();
+        let ways = volume
+            .segments()
+            .iter()
+            .map(|segment| {
+                let (backend, _) = segment.runner.storage()?;
+                let Medium::File {
+                    file, alignment, ..
+                } = backend.medium()
+                else {
+                    return None;
+                };
+                files.push(file);
+                let file = FileIndex::try_from(files.len() - 1).ok()?;
+                Some(Way { file, alignment })
+            })
+            .collect();
+        Ok(Self {
+            ring: Ring::new(SLOTS, SLOT, &files)?,
+            volume,
+            ways,
+            watching: vec![false; watched.len()],
+            states: (0..SLOTS).map(|_| State::Idle).collect(),
+            under_way: 0,
+            done: VecDeque::with_capacity(SLOTS),
+        })
+    }
+
+    pub(super) fn read(&mut self, slot: Slot, offset: u64, len: usize) {
+        if let Some(passage) = self.passage(offset, len)
+            && (self.ring.read(slot.0, passage.file, passage.at, len)).is_ok()
+        {
+            self.states[slot.0] = State::Reading(passage);
+            self.under_way += 1;
+            return;
+        }
+        let result = self
+            .volume
+            .read(offset, &mut self.ring.buffer(slot.0)[..len]);
+        self.states[slot.0] = State::Plain;
+        self.done.push_back(Completion { slot, result });
+    }
+
+    pub(super) fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
+        if self.start_write(&slot, offset, data).is_some() {
+            return;
+        }
+        // A read-modify-write waits for the writes to its region to end: these must not be ours.
+        let result = match self.settle() {
+            Ok(()) => self.volume.write(offset, data, Durability::Cached),
+            Err(error) => Err(VolumeError::Queue(error)),
+        };
+        self.done.push_back(Completion { slot, result });
+    }
+
+    fn start_write(&mut self, slot: &Slot, offset: u64, data: &[u8]) -> Option<()> {
+        if self.volume.is_read_only() {
+            return None;
+        }
+        let passage = self.passage(offset, data.len())?;
+        let shared = passage.runner.try_share(passage.within, data.len())?;
+        let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
+        passage.runner.seal(passage.within, data, buffer);
+        let started = self
+            .ring
+            .write(slot.0, passage.file, passage.at, data.len());
+        started.ok()?;
+        self.states[slot.0] = State::Writing {
+            passage,
+            _shared: shared,
+        };
+        self.under_way += 1;
+        Some(())
+    }
+
+    pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
+        let from = &mut self.ring.buffer(slot.0)[..into.len()];
+        match std::mem::replace(&mut self.states[slot.0], State::Idle) {
+            State::Stored(passage) => passage.runner.open(passage.within, from, into),
+            _ => into.copy_from_slice(from),
+        }
+    }
+
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        if self.under_way > 0 {
+            self.ring.submit(0)?;
+        }
+        self.reap();
+        Ok(())
+    }
+
+    pub(super) fn wait(&mut self) -> io::Result<()> {
+        self.reap();
+        if !self.done.is_empty() {
+            return Ok(());
+        }
+        for (index, watching) in self.watching.iter_mut().enumerate() {
+            if !*watching {
+                self.ring.watch(FileIndex::try_from(index).unwrap_or(0))?;
+                *watching = true;
+            }
+        }
+        self.ring.submit(1)?;
+        self.reap();
+        Ok(())
+    }
+
+    pub(super) fn wait_for_completion(&mut self) -> io::Result<()> {
+        self.reap();
+        if self.done.is_empty() && self.under_way > 0 {
+            self.ring.submit(1)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        self.reap();
+        while self.under_way > 0 {
+            self.ring.submit(1)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) {
+        while let Some(event) = self.ring.next_event() {
+            match event {
+                Event::Readable(file) => {
+                    if let Some(watching) = self.watching.get_mut(file as usize) {
+                        *watching = false;
+                    }
+                }
+                Event::Transfer { slot, result } => self.end(slot, &result),
+            }
+        }
+    }
+
+    /// Ends a transfer. What it left undone is done by a call, which also knows how to say what is
+    /// wrong.
+    fn end(&mut self, slot: usize, result: &io::Result<usize>) {
+        self.under_way -= 1;
+        let moved = *result.as_ref().unwrap_or(&0);
+        let rest = |passage: &Passage| moved.min(passage.len)..passage.len;
+        let at = |passage: &Passage| passage.at + moved as u64;
+        let mut result: Result<(), BackendError> = Ok(());
+        let state = std::mem::replace(&mut self.states[slot], State::Idle);
+        match state {
+            State::Reading(passage) => {
+                let rest = &mut self.ring.buffer(slot)[rest(&passage)];
+                if !rest.is_empty() {
+                    result = passage.backend.read_at(at(&passage), rest);
+                }
+                self.states[slot] = State::Stored(passage);
+            }
+            State::Writing { passage, .. } => {
+                let rest = &self.ring.buffer(slot)[rest(&passage)];
+                if !rest.is_empty() {
+                    let cached = Durability::Cached;
+                    result = passage.backend.write_at(at(&passage), rest, cached);
+                }
+            }
+            // Nothing else was started.
+            State::Idle | State::Stored(_) | State::Plain => {}
+        }
+        self.done.push_back(Completion {
+            slot: Slot(slot),
+            result: result.map_err(VolumeError::from),
+        });
+    }
+
+    /// Whether, and how, the ring can reach a range.
+    fn passage(&self, offset: u64, len: usize) -> Option<Passage<'v>> {
+        let (index, within) = self.volume.segment_of(offset, len)?;
+        let way = (*self.ways.get(index)?)?;
+        let runner = &self.volume.segments()[index].runner;
+        let (backend, start) = runner.storage()?;
+        let at = start + within;
+        let unit = runner.unit() as u64;
+        let aligned = |number: u64| number.is_multiple_of(way.alignment);
+        let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);
+        (whole && aligned(at) && aligned(len as u64)).then_some(Passage {
+            runner,
+            within,
+            backend,
+            at,
+            file: way.file,
+            len,
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! Queues against a model, and against calls from other threads.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use scrim_backend::sim::Random;
+use scrim_backend::{Backend, FileBackend, MemoryBackend};
+use scrim_volume::queue::{Engine, Queue, SLOT, Slot};
+use scrim_volume::{CryptTable, Durability, Volume};
+
+const SIZE: usize = 4 << 20;
+
+/// Two crypt targets with sectors of 4096 and 512 bytes and a linear one, on a file.
+fn volume(direct: bool) -> (tempfile::TempDir, Arc<Volume>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    let backend = FileBackend::create(&path, SIZE as u64 + (1 << 20)).unwrap();
+    let backend = if direct {
+        backend.past_the_cache().unwrap()
+    } else {
+        backend
+    };
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    let key = "0123456789abcdef".repeat(8);
+    let text = format!(
+        "0 4096 crypt aes-xts-plain64 {key} 0 disk 8 1 sector_size:4096\n\
+         4096 2048 crypt aes-cbc-essiv:sha256 {} 7 disk 4105\n\
+         6144 2048 linear disk 6160\n",
+        &key[..64]
+    );
+    let table = CryptTable::parse(&text).unwrap();
+    let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
+    (folder, Arc::new(volume))
+}
+
+/// A request under way, and what it is to bring.
+enum Pending {
+    Read { offset: usize, expected: Vec<u8> },
+    Write { offset: usize, len: usize },
+}
+
+/// Random requests, those under way never overlapping, as their order would be nobody's.
+fn run_against_model(volume: &Arc<Volume>, engine: Engine, seed: u64) {
+    let mut queue = match Queue::new(volume, engine, &[]) {
+        Ok(queue) => queue.unwrap(),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "{engine} in CI: {error}");
+            println!("skipped: {error}");
+            return;
+        }
+    };
+    let mut random = Random::new(seed);
+    let mut model = vec![0; SIZE];
+    volume.read(0, &mut model).unwrap();
+    let mut pending: Vec<(usize, Pending)> = Vec::new();
+    for _ in 0..600 {
+        let (offset, len) = range(&mut random);
+        let free = pending.iter().all(|(_, other)| {
+            let (start, other) = match other {
+                Pending::Read { offset, expected } => (*offset, expected.len()),
+                Pending::Write { offset, len } => (*offset, *len),
+            };
+            offset + len <= start || start + other <= offset
+        });
+        if free && let Some(slot) = queue.take() {
+            let index = slot.index();
+            if random.one_in(2) {
+                let expected = model[offset..offset + len].to_vec();
+                queue.read(slot, offset as u64, len);
+                pending.push((index, Pending::Read { offset, expected }));
+            } else {
+                let mut data = vec![0; len];
+                random.fill(&mut data);
+                model[offset..offset + len].copy_from_slice(&data);
+                queue.write(slot, offset as u64, &mut data);
+                pending.push((index, Pending::Write { offset, len }));
+            }
+        } else {
+            queue.wait().unwrap();
+        }
+        if random.one_in(4) {
+            queue.submit().unwrap();
+        }
+        end(&mut queue, &mut pending);
+    }
+    queue.settle().unwrap();
+    end(&mut queue, &mut pending);
+    assert!(queue.is_idle() && pending.is_empty());
+    drop(queue);
+    let mut all = vec![0; SIZE];
+    volume.read(0, &mut all).unwrap();
+    assert!(all == model, "what calls read, after {engine}");
+}
+
+fn end(queue: &mut Queue<'_>, pending: &mut Vec<(usize, Pending)>) {
+    while let Some(completion) = queue.next_completion() {
+        completion.result.unwrap();
+        let index = completion.slot.index();
+        let at = pending.iter().position(|(slot, _)| *slot == index).unwrap();
+        if let (_, Pending::Read { offset, expected }) = pending.swap_remove(at) {
+            let mut read = vec![0; expected.len()];
+            queue.collect(&completion.slot, &mut read);
+            assert!(read == expected, "{} bytes at {offset}", read.len());
+        }
+        queue.give_back(completion.slot);
+    }
+}
+
+/// Mostly whole sectors, sometimes parts of them, sometimes over the targets' borders.
+fn range(random: &mut Random) -> (usize, usize) {
+    #[allow(clippy::cast_possible_truncation, reason = "below SIZE")]
+    let mut below = |most: usize| random.below(most as u64) as usize;
+    let unit = [1, 512, 4096, 4096, 4096][below(5)];
+    let len = (1 + below(SLOT / unit)).min([1, 8, SLOT][below(3)]) * unit;
+    let offset = below((SIZE - len) / unit + 1) * unit;
+    (offset, len)
+}
+
+#[test]
+fn every_engine_reads_what_it_wrote() {
+    for direct in [false, true] {
+        for engine in [Engine::IoUring, Engine::Threads] {
+            let (_folder, volume) = volume(direct);
+            for seed in 1..=4 {
+                run_against_model(&volume, engine, seed);
+            }
+        }
+    }
+}
+
+/// Parts of sectors are read, changed and written; the sectors' other bytes stay the others'.
+#[test]
+fn parts_of_sectors_do_not_undo_what_is_under_way() {
+    for engine in [Engine::IoUring, Engine::Threads] {
+        let (_folder, volume) = volume(false);
+        std::thread::scope(|scope| {
+            for thread in 0..3u8 {
+                let volume = &volume;
+                scope.spawn(move || own_parts(volume, engine, usize::from(thread)));
+            }
+            for byte in 1..=200u8 {
+                for sector in 0..8u64 {
+                    let at = sector * 4096 + 4000;
+                    volume
+                        .write(at, &mut [byte; 10], Durability::Cached)
+                        .unwrap();
+                }
+            }
+        });
+        for sector in 0..8u64 {
+            let mut part = [0; 10];
+            volume.read(sector * 4096 + 4000, &mut part).unwrap();
+            assert_eq!(part, [200; 10], "{engine}");
+        }
+    }
+}
+
+/// Writes parts of the same sectors that nobody else writes, and reads them back.
+fn own_parts(volume: &Arc<Volume>, engine: Engine, thread: usize) {
+    let Ok(Some(mut queue)) = Queue::new(volume, engine, &[]) else {
+        return;
+    };
+    let own = |sector: u64| sector * 4096 + 1000 * thread as u64;
+    for byte in 1..=100u8 {
+        for sector in 0..8 {
+            let slot = queue.take().unwrap();
+            queue.write(slot, own(sector), &mut [byte; 900]);
+            // And whole sectors elsewhere in the same region.
+            let slot = queue.take().unwrap();
+            let at = (1 + thread as u64) * 65536 + sector * 4096;
+            queue.write(slot, at, &mut [byte; 4096]);
+        }
+        queue.settle().unwrap();
+        end(&mut queue, &mut writes());
+        for sector in 0..8 {
+            let mut part = [0; 900];
+            volume.read(own(sector), &mut part).unwrap();
+            assert_eq!(part, [byte; 900]);
+        }
+    }
+}
+
+/// One for each slot, wherever it is.
+fn writes() -> Vec<(usize, Pending)> {
+    let write = |slot| (slot, Pending::Write { offset: 0, len: 0 });
+    (0..scrim_volume::queue::SLOTS).map(write).collect()
+}
+
+#[test]
+fn a_wait_ends_when_a_watched_file_can_be_read() {
+    let (_folder, volume) = volume(false);
+    for engine in [Engine::IoUring, Engine::Threads] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let Ok(queue) = Queue::new(&volume, engine, &[ours.as_fd()]) else {
+            continue;
+        };
+        let mut queue = queue.unwrap();
+        drop(theirs);
+        queue.wait().unwrap();
+        assert!(queue.next_completion().is_none());
+    }
+}
+
+#[test]
+fn what_a_volume_refuses_a_queue_refuses() {
+    let (_folder, volume) = volume(false);
+    for engine in [Engine::IoUring, Engine::Threads] {
+        let Ok(Some(mut queue)) = Queue::new(&volume, engine, &[]) else {
+            continue;
+        };
+        let slot: Slot = queue.take().unwrap();
+        queue.read(slot, SIZE as u64 - 4096, 8192);
+        let slot = queue.take().unwrap();
+        queue.write(slot, SIZE as u64, &mut [0; 512]);
+        queue.settle().unwrap();
+        for _ in 0..2 {
+            let completion = queue.next_completion().unwrap();
+            assert!(completion.result.is_err());
+            queue.give_back(completion.slot);
+        }
+    }
+}
+
+#[test]
+fn the_engine_follows_what_the_volume_lies_on() {
+    let (_folder, cached) = volume(false);
+    assert_eq!(Engine::for_volume(&cached), Engine::Plain);
+    let (_folder, direct) = volume(true);
+    assert_ne!(Engine::for_volume(&direct), Engine::Plain);
+    let table = CryptTable::parse("0 8 linear x 0\n").unwrap();
+    let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new(vec![0; 4096]));
+    let volume = Volume::start(table, |_| Ok(Arc::clone(&memory))).unwrap();
+    assert_eq!(Engine::for_volume(&volume), Engine::Plain);
+    for engine in [Engine::Plain, Engine::IoUring, Engine::Threads] {
+        assert_eq!(engine.to_string().parse(), Ok(engine));
+    }
+    assert!("fast".parse::<Engine>().is_err());
+}

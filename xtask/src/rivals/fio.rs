@@ -49,6 +49,8 @@ pub(super) struct Moved {
     pub(super) bytes: f64,
     /// The same a second, while the load ran.
     pub(super) bytes_per_second: f64,
+    /// What 99 of 100 requests waited at most, in microseconds.
+    pub(super) p99: f64,
 }
 
 impl Load {
@@ -115,10 +117,16 @@ pub(super) fn parse(output: &[u8]) -> Option<Moved> {
     if job["error"].as_i64()? != 0 {
         return None;
     }
+    // A load reads or writes, and the other side has no percentiles.
     let both = |key: &str| Some(job["read"][key].as_f64()? + job["write"][key].as_f64()?);
+    let slowest = |side: &str| job[side]["clat_ns"]["percentile"]["99.000000"].as_f64();
     let moved = Moved {
         bytes: both("io_bytes")?,
         bytes_per_second: both("bw_bytes")?,
+        p99: slowest("read")
+            .unwrap_or(0.0)
+            .max(slowest("write").unwrap_or(0.0))
+            / 1e3,
     };
     (moved.bytes > 0.0).then_some(moved)
 }
@@ -130,7 +138,9 @@ mod tests {
     fn report(error: i32, read: (u64, u64), written: (u64, u64)) -> Vec<u8> {
         let side =
             |(bytes, rate): (u64, u64)| serde_json::json!({"io_bytes": bytes, "bw_bytes": rate});
-        let job = serde_json::json!({"error": error, "read": side(read), "write": side(written)});
+        let mut job =
+            serde_json::json!({"error": error, "read": side(read), "write": side(written)});
+        job["write"]["clat_ns"] = serde_json::json!({"percentile": {"99.000000": 7000}});
         format!("fio: a note\n{}", serde_json::json!({"jobs": [job]})).into_bytes()
     }
 
@@ -139,6 +149,7 @@ mod tests {
         let moved = Moved {
             bytes: 30.0,
             bytes_per_second: 12.0,
+            p99: 7.0,
         };
         assert_eq!(parse(&report(0, (10, 4), (20, 8))), Some(moved));
     }

@@ -56,22 +56,50 @@ const COMPARED: u64 = 64 << 20;
 /// Each server runs each load for this long before the first round.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What an encrypted volume of Scrim's is compared with: the end of the ratio's name, the peer, and
-/// the target.
-const COMPARISONS: [(&str, Contender, Option<f64>); 5] = [
-    ("vs_qemu_luks", QEMU_LUKS, Some(3.0)),
-    ("vs_nbdkit_luks", NBDKIT_LUKS, Some(1.0)),
-    ("vs_qemu_raw", QEMU_RAW, None),
-    ("vs_nbdkit_raw", NBDKIT_RAW, None),
-    ("encrypted_vs_plain", SCRIM_PLAIN, None),
+/// What an encrypted volume of Scrim's is compared with: the end of the ratio's name, the peer, and in
+/// what.
+const COMPARISONS: [(&str, Contender, Figure); 7] = [
+    ("vs_qemu_luks", QEMU_LUKS, Figure::Rate),
+    ("vs_nbdkit_luks", NBDKIT_LUKS, Figure::Rate),
+    ("vs_qemu_raw", QEMU_RAW, Figure::Rate),
+    ("vs_nbdkit_raw", NBDKIT_RAW, Figure::Rate),
+    ("encrypted_vs_plain", SCRIM_PLAIN, Figure::Rate),
+    ("cpu_encrypted_vs_plain", SCRIM_PLAIN, Figure::Cpu),
+    ("p99_encrypted_vs_plain", SCRIM_PLAIN, Figure::P99),
 ];
+
+/// What is measured of a load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    Rate,
+    Cpu,
+    P99,
+}
+
+/// What a ratio is to be at least: of one request at a time, of many, and of long ones.
+fn target(load: &Load, end: &str) -> Option<f64> {
+    let (one, many, long) = match end {
+        "vs_qemu_luks" => (Some(4.0), Some(4.0), Some(8.0)),
+        "vs_nbdkit_luks" => (Some(1.0), Some(1.5), Some(1.5)),
+        "vs_qemu_raw" | "vs_nbdkit_raw" => (Some(1.0), Some(1.0), Some(1.0)),
+        "encrypted_vs_plain" => (None, Some(0.95), Some(0.9)),
+        "cpu_encrypted_vs_plain" => (Some(0.85), Some(0.85), Some(0.85)),
+        "p99_encrypted_vs_plain" if load.name == "randread4k_qd1" => (Some(0.9), None, None),
+        _ => (None, None, None),
+    };
+    match load.name {
+        name if name.ends_with("_qd1") => one,
+        name if name.ends_with("_qd32") => many,
+        _ => long,
+    }
+}
 
 /// Each ratio with its target.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     LOADS.iter().flat_map(|load| {
         COMPARISONS
             .iter()
-            .map(|(end, _, target)| (format!("nbd_{}_{end}", load.name), *target))
+            .map(|(end, ..)| (format!("nbd_{}_{end}", load.name), target(load, end)))
     })
 }
 
@@ -114,18 +142,33 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
     compare_payloads(&room, &mut study, &running, payload)?;
     measure(&room, &mut study, &mut running, &loads, args)?;
 
+    compare(&mut study, &running, &loads, args.pin);
+    Ok(study.finish())
+}
+
+fn compare(study: &mut Study, running: &[Running], loads: &[Load], pin: Option<Pin>) {
+    let prefix = prefix(pin);
     for (index, load) in loads.iter().enumerate() {
-        for (end, peer, target) in COMPARISONS {
-            let rate = |wanted: Contender| {
+        for (end, peer, figure) in COMPARISONS {
+            let series = |wanted: Contender| {
                 let side = running.iter().find(|side| side.contender == wanted)?;
-                Some(side.series[index].rate)
+                Some(side.series[index].of(figure))
             };
-            if let (Some(ours), Some(peer)) = (rate(SCRIM_LUKS), rate(peer)) {
-                study.ratio(&format!("nbd_{}_{end}", load.name), ours, peer, target);
+            if let (Some(ours), Some(peer)) = (series(SCRIM_LUKS), series(peer)) {
+                let name = format!("{prefix}nbd_{}_{end}", load.name);
+                study.ratio(&name, ours, peer, target(load, end));
             }
         }
     }
-    Ok(study.finish())
+}
+
+/// How names begin where server and client have not been placed by the kernel.
+fn prefix(pin: Option<Pin>) -> &'static str {
+    match pin {
+        None => "",
+        Some(Pin::Apart) => "pinned_",
+        Some(Pin::Together) => "onecore_",
+    }
 }
 
 /// Warms everything up, then runs the rounds. Who fails is left out from then on.
@@ -150,10 +193,11 @@ fn measure(
         announce(turn, study.rounds());
         let side = &mut running[turn.contender];
         let measured = side.take_turn(room, study, &client, &loads[turn.load], time)?;
-        if let Some((rate, cpu)) = measured {
+        if let Some([rate, cpu, p99]) = measured {
             let series = side.series[turn.load];
             study.record(series.rate, rate);
             study.record(series.cpu, cpu);
+            study.record(series.p99, p99);
         }
     }
     Ok(())
@@ -178,6 +222,17 @@ struct Running {
 struct LoadSeries {
     rate: SeriesId,
     cpu: SeriesId,
+    p99: SeriesId,
+}
+
+impl LoadSeries {
+    fn of(self, figure: Figure) -> SeriesId {
+        match figure {
+            Figure::Rate => self.rate,
+            Figure::Cpu => self.cpu,
+            Figure::P99 => self.p99,
+        }
+    }
 }
 
 impl Running {
@@ -194,16 +249,25 @@ impl Running {
             Some(Pin::Together) => "server and client on one processor",
         };
         let series = loads.iter().map(|load| {
-            let name = format!("nbd_{}_{}", load.name, contender.name);
+            let name = format!("{}nbd_{}_{}", prefix(args.pin), load.name, contender.name);
             let workload = format!(
                 "{}, {} MiB, Unix socket, {} s, {placement}",
                 load.workload(),
                 args.size_mib,
                 args.seconds
             );
+            let lower = |study: &mut Study, end: &str, unit| {
+                study.series(
+                    format!("{name}_{end}"),
+                    unit,
+                    Better::Lower,
+                    workload.clone(),
+                )
+            };
             LoadSeries {
                 rate: study.series(name.clone(), "MB/s", Better::Higher, workload.clone()),
-                cpu: study.series(format!("{name}_cpu"), "CPU s/GB", Better::Lower, workload),
+                cpu: lower(study, "cpu", "CPU s/GB"),
+                p99: lower(study, "p99", "µs"),
             }
         });
         Self {
@@ -213,8 +277,8 @@ impl Running {
         }
     }
 
-    /// Runs `load` once: MB/s, and the server's processor seconds per GB. A server that fails is
-    /// stopped, and there is a warning.
+    /// Runs `load` once: MB/s, the server's processor seconds per GB, and the 99th percentile in µs. A
+    /// server that fails is stopped, and there is a warning.
     fn take_turn(
         &mut self,
         room: &Room,
@@ -222,7 +286,7 @@ impl Running {
         client: &Client,
         load: &Load,
         time: Duration,
-    ) -> Result<Option<(f64, f64)>, Error> {
+    ) -> Result<Option<[f64; 3]>, Error> {
         room.check()?;
         let Some(server) = &self.server else {
             return Ok(None);
@@ -232,7 +296,7 @@ impl Running {
             let moved = load.run(room, server.socket(), client.size, time, client.processor)?;
             let used = server.cpu_time()?.saturating_sub(before);
             let per_gb = used.as_secs_f64() / (moved.bytes / 1e9);
-            Ok((moved.bytes_per_second / 1e6, per_gb))
+            Ok([moved.bytes_per_second / 1e6, per_gb, moved.p99])
         };
         match attempt() {
             Ok(measured) => Ok(Some(measured)),
@@ -334,24 +398,21 @@ mod tests {
     #[test]
     fn every_ratio_has_its_name_and_target() {
         let promises: Vec<_> = promises().collect();
-        assert_eq!(promises.len(), 30);
-        for load in [
-            "randread4k_qd1",
-            "randread4k_qd32",
-            "randwrite4k_qd1",
-            "randwrite4k_qd32",
-            "read1m_qd4",
-            "write1m_qd4",
+        assert_eq!(promises.len(), 42);
+        for (name, expected) in [
+            ("nbd_randread4k_qd1_vs_qemu_luks", Some(4.0)),
+            ("nbd_write1m_qd4_vs_qemu_luks", Some(8.0)),
+            ("nbd_randwrite4k_qd32_vs_nbdkit_luks", Some(1.5)),
+            ("nbd_read1m_qd4_vs_nbdkit_raw", Some(1.0)),
+            ("nbd_randread4k_qd1_encrypted_vs_plain", None),
+            ("nbd_randread4k_qd32_encrypted_vs_plain", Some(0.95)),
+            ("nbd_write1m_qd4_encrypted_vs_plain", Some(0.9)),
+            ("nbd_write1m_qd4_cpu_encrypted_vs_plain", Some(0.85)),
+            ("nbd_randread4k_qd1_p99_encrypted_vs_plain", Some(0.9)),
+            ("nbd_read1m_qd4_p99_encrypted_vs_plain", None),
         ] {
-            let target = |end: &str| {
-                let name = format!("nbd_{load}_{end}");
-                promises.iter().find(|(ratio, _)| *ratio == name).unwrap().1
-            };
-            assert_eq!(target("vs_qemu_luks"), Some(3.0));
-            assert_eq!(target("vs_nbdkit_luks"), Some(1.0));
-            for end in ["vs_qemu_raw", "vs_nbdkit_raw", "encrypted_vs_plain"] {
-                assert_eq!(target(end), None);
-            }
+            let found = promises.iter().find(|(ratio, _)| ratio == name).unwrap();
+            assert_eq!(found.1, expected, "{name}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Many clients at once, and the end of a volume while they are there.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use crate::support::{Background, Place, assert_same, have, noise, wait_until};
@@ -186,5 +187,105 @@ fn it_serves_on_loopback_and_on_a_socket_of_ones_choice() {
         let size = image.place.run("nbdinfo", ["--size", &uri]);
         assert_eq!(size.trim(), PAYLOAD.to_string());
         image.place.close("secret");
+    }
+}
+
+/// What a process has open, how many threads it has, and how much memory, in KiB.
+fn held_by(pid: &str) -> (usize, usize, u64) {
+    let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let memory = line.unwrap().split_whitespace().nth(1).unwrap();
+    (count("fd"), count("task"), memory.parse().unwrap())
+}
+
+/// Goes through a handshake, reads 64 KiB, and ends as `how` says.
+fn come_and_go(socket: &str, how: usize) {
+    let mut client = UnixStream::connect(socket).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    let mut go = 3u32.to_be_bytes().to_vec();
+    go.extend(b"IHAVEOPT");
+    for number in [7u32, 6, 0] {
+        go.extend(number.to_be_bytes());
+    }
+    go.extend([0; 2]);
+    client.write_all(&go).unwrap();
+    if how == 0 {
+        return;
+    }
+    // The export's size and flags, and the end of the options.
+    client.read_exact(&mut [0; 20 + 12 + 20]).unwrap();
+    let mut read = 0x2560_9513_u32.to_be_bytes().to_vec();
+    read.extend([0; 20]);
+    read.extend((64u32 << 10).to_be_bytes());
+    client.write_all(&read).unwrap();
+    if how == 1 {
+        return;
+    }
+    client.read_exact(&mut vec![0; 16 + (64 << 10)]).unwrap();
+}
+
+#[test]
+fn a_thousand_clients_that_come_and_go_leave_nothing() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    for options in [
+        &[][..],
+        &["--io-engine", "io_uring"],
+        &["--io-engine", "threads"],
+    ] {
+        let image = Image::made_by_cryptsetup(USUAL);
+        let place = &image.place;
+        let uri = image.open_with("key", "secret", options);
+        let socket = uri.split_once("socket=").unwrap().1;
+        let status = place.scrim(["status", "secret", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let pid = status["pid"].to_string();
+        let gone = || {
+            wait_until("the clients have gone", || {
+                fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() <= 2
+            });
+        };
+        for turn in 0..30 {
+            come_and_go(socket, turn % 3);
+        }
+        gone();
+        let (files, threads, memory) = held_by(&pid);
+        for turn in 0..1000 {
+            come_and_go(socket, turn % 3);
+        }
+        gone();
+        let after = held_by(&pid);
+        assert_eq!((after.0, after.1), (files, threads), "{options:?}");
+        assert!(
+            after.2 <= memory + 1024,
+            "{options:?}: {memory} KiB, then {} KiB",
+            after.2
+        );
+        place.close("secret");
+    }
+}
+
+/// All at once, each on a range of its own, none in the way of another.
+#[test]
+fn sixty_four_clients_are_served_at_once() {
+    if !have(&["cryptsetup", "fio"]) {
+        return;
+    }
+    for options in [&[][..], &["--io-engine", "io_uring"]] {
+        let image = Image::made_by_cryptsetup(USUAL);
+        roomy(&image);
+        let place = &image.place;
+        let uri = image.open_with("key", "secret", options);
+        let line = format!(
+            "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite --numjobs=64 --thread --size=256k \
+             --offset_increment=256k --bs=4k --iodepth=4 --verify=crc32c --verify_fatal=1 \
+             --verify_state_save=0 --do_verify=1"
+        );
+        let mut fio = place.command("fio");
+        fio.args(line.split_whitespace()).stdout(Stdio::null());
+        assert!(fio.status().unwrap().success(), "{options:?}");
+        place.close("secret");
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Software {
     Scrim,
     Qemu,
     Nbdkit,
+    /// No server: the file itself.
+    Disk,
 }
 
 const fn contender(name: &'static str, software: Software, encrypted: bool) -> Contender {
@@ -44,13 +46,16 @@ pub(super) const QEMU_RAW: Contender = contender("qemu_raw", Software::Qemu, fal
 pub(super) const NBDKIT_LUKS: Contender = contender("nbdkit_luks", Software::Nbdkit, true);
 pub(super) const NBDKIT_RAW: Contender = contender("nbdkit_raw", Software::Nbdkit, false);
 
-pub(super) const CONTENDERS: [Contender; 6] = [
+pub(super) const DISK: Contender = contender("disk", Software::Disk, false);
+
+pub(super) const CONTENDERS: [Contender; 7] = [
     SCRIM_LUKS,
     QEMU_LUKS,
     NBDKIT_LUKS,
     SCRIM_PLAIN,
     QEMU_RAW,
     NBDKIT_RAW,
+    DISK,
 ];
 
 /// What the servers need: their programs and the images from which each gets its copy.
@@ -61,6 +66,14 @@ pub(super) struct Stage<'a> {
     plain: PathBuf,
     key_file: PathBuf,
     payload: u64,
+    /// Past the page cache.
+    direct: bool,
+}
+
+/// What fio is run on.
+pub(super) enum Target {
+    Server(Server),
+    File(PathBuf),
 }
 
 impl<'a> Stage<'a> {
@@ -71,6 +84,7 @@ impl<'a> Stage<'a> {
         scrim: PathBuf,
         payload: u64,
         contenders: usize,
+        direct: bool,
     ) -> Result<Self, Error> {
         // The two originals stay until the end.
         room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
@@ -92,11 +106,12 @@ impl<'a> Stage<'a> {
             plain,
             key_file,
             payload,
+            direct,
         })
     }
 
     /// Starts a contender's server on its own copy of the image.
-    pub(super) fn start(&self, contender: Contender) -> Result<Server, Error> {
+    pub(super) fn start(&self, contender: Contender) -> Result<Target, Error> {
         let name = contender.name;
         let original = if contender.encrypted {
             &self.luks
@@ -109,14 +124,18 @@ impl<'a> Stage<'a> {
             Software::Scrim => self.scrim(contender, &image, &socket)?,
             Software::Qemu => self.qemu_nbd(contender, &image, &socket),
             Software::Nbdkit => self.nbdkit(contender, &image, &socket),
+            Software::Disk => return Ok(Target::File(image)),
         };
-        Server::start(self.room, name, &socket, &mut command)
+        Server::start(self.room, name, &socket, &mut command).map(Target::Server)
     }
 
     fn scrim(&self, contender: Contender, image: &Path, socket: &Path) -> Result<Command, Error> {
         let mut command = self.room.command(&self.scrim);
         command.args(["open", "--foreground", "--nbd"]);
         command.arg(format!("unix:{}", socket.display()));
+        if self.direct {
+            command.args(["--direct-io", "on"]);
+        }
         if contender.encrypted {
             command.arg("--key-file").arg(&self.key_file).arg(image);
         } else {
@@ -128,19 +147,27 @@ impl<'a> Stage<'a> {
         Ok(command)
     }
 
-    /// With its defaults for cache mode and asynchronous I/O.
+    /// With its defaults for cache mode and asynchronous I/O, or with what its manual names for disks.
     fn qemu_nbd(&self, contender: Contender, image: &Path, socket: &Path) -> Command {
         let mut command = self.room.command(QEMU_NBD.program);
         command.args(["--persistent", "--shared=8", "--socket"]);
         command.arg(socket);
         if contender.encrypted {
             let secret = format!("secret,id=sec0,file={}", self.key_file.display());
+            let direct = if self.direct {
+                ",file.aio=io_uring,cache.direct=on"
+            } else {
+                ""
+            };
             let options = format!(
-                "driver=luks,key-secret=sec0,file.driver=file,file.filename={}",
+                "driver=luks,key-secret=sec0,file.driver=file,file.filename={}{direct}",
                 image.display()
             );
             command.args(["--object", &secret, "--image-opts", &options]);
         } else {
+            if self.direct {
+                command.args(["--cache=none", "--aio=io_uring"]);
+            }
             command.arg("--format=raw").arg(image);
         }
         command
@@ -155,6 +182,10 @@ impl<'a> Stage<'a> {
             command.arg(format!("passphrase=+{}", self.key_file.display()));
         } else {
             command.arg("file").arg(image);
+        }
+        if self.direct {
+            // It knows no more than to ask the kernel to forget what it has read or written.
+            command.arg("cache=none");
         }
         command
     }

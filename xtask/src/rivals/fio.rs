@@ -1,12 +1,12 @@
 //! The loads, and the client that runs them: fio with its `nbd` engine.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::FIO;
+use super::contender::Target;
 use super::room::Room;
 use crate::error::{Doing, Error};
 
@@ -62,20 +62,29 @@ impl Load {
         )
     }
 
-    /// Runs it for `time` on the first `size` bytes of what `socket` serves, on `processor` only
+    /// Runs it for `time` on the first `size` bytes of `target`, on `processor` only
     /// if there is one.
     pub(super) fn run(
         &self,
         room: &Room,
-        socket: &Path,
+        target: &Target,
         size: u64,
         time: Duration,
         processor: Option<usize>,
     ) -> Result<Moved, Error> {
         let mut command = room.command(FIO.program);
+        match target {
+            Target::Server(server) => command.args([
+                "--ioengine=nbd".to_owned(),
+                format!("--uri=nbd+unix:///?socket={}", server.socket().display()),
+            ]),
+            Target::File(file) => command.args([
+                "--ioengine=io_uring".to_owned(),
+                "--direct=1".to_owned(),
+                format!("--filename={}", file.display()),
+            ]),
+        };
         command.args([
-            "--ioengine=nbd".to_owned(),
-            format!("--uri=nbd+unix:///?socket={}", socket.display()),
             format!("--name={}", self.name),
             format!("--rw={}", self.pattern),
             format!("--bs={}", self.block),

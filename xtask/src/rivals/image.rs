@@ -40,7 +40,9 @@ fn write_noise(path: &Path, size: u64) -> std::io::Result<()> {
 /// A copy of `image` as the file `name`.
 pub(super) fn copy(room: &Room, image: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = room.path(name);
-    fs::copy(image, &path).doing(|| format!("copy {} to {}", image.display(), path.display()))?;
+    // On a disk, nothing of it is still to be written when something else is measured.
+    let made = fs::copy(image, &path).and_then(|_| File::open(&path)?.sync_all());
+    made.doing(|| format!("copy {} to {}", image.display(), path.display()))?;
     Ok(path)
 }
 

@@ -5,7 +5,7 @@
 //! refuse each other. In each round each server runs each load in turn.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,12 +13,11 @@ use clap::ValueEnum;
 use scrim_bench::{Better, Report, SeriesId, Study, turns};
 
 use super::contender::{
-    CONTENDERS, Contender, NBDKIT_LUKS, NBDKIT_RAW, QEMU_LUKS, QEMU_RAW, SCRIM_LUKS, SCRIM_PLAIN,
-    Software, Stage,
+    CONTENDERS, Contender, DISK, NBDKIT_LUKS, NBDKIT_RAW, QEMU_LUKS, QEMU_RAW, SCRIM_LUKS,
+    SCRIM_PLAIN, Software, Stage, Target,
 };
 use super::fio::{LOADS, Load};
 use super::room::Room;
-use super::server::Server;
 use super::{CRYPTSETUP, Common, FIO, NBDCOPY, NBDKIT, Ours, QEMU_NBD, announce, machine, scrim};
 use crate::error::{Doing, Error};
 
@@ -41,6 +40,9 @@ pub(super) struct Args {
     /// Keep server and fio on processors of their own, or on one; by default the kernel chooses
     #[arg(long)]
     pin: Option<Pin>,
+    /// Keep the images in DIR, on a disk, and go past the page cache
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -58,7 +60,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 
 /// What an encrypted volume of Scrim's is compared with: the end of the ratio's name, the peer, and in
 /// what.
-const COMPARISONS: [(&str, Contender, Figure); 7] = [
+const COMPARISONS: [(&str, Contender, Figure); 8] = [
     ("vs_qemu_luks", QEMU_LUKS, Figure::Rate),
     ("vs_nbdkit_luks", NBDKIT_LUKS, Figure::Rate),
     ("vs_qemu_raw", QEMU_RAW, Figure::Rate),
@@ -66,6 +68,7 @@ const COMPARISONS: [(&str, Contender, Figure); 7] = [
     ("encrypted_vs_plain", SCRIM_PLAIN, Figure::Rate),
     ("cpu_encrypted_vs_plain", SCRIM_PLAIN, Figure::Cpu),
     ("p99_encrypted_vs_plain", SCRIM_PLAIN, Figure::P99),
+    ("vs_disk", DISK, Figure::Rate),
 ];
 
 /// What is measured of a load.
@@ -107,7 +110,10 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
     let scrim = scrim::binary(args.ours.scrim.as_deref())?;
     let peers = [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY];
     let machine = machine(&peers, &[CRYPTSETUP, FIO])?;
-    let room = Room::new()?;
+    let room = match &args.disk {
+        Some(directory) => Room::on_disk(directory)?,
+        None => Room::new()?,
+    };
     let loads: Vec<Load> = LOADS
         .into_iter()
         .filter(|load| args.loads.is_empty() || args.loads.iter().any(|name| name == load.name))
@@ -118,14 +124,16 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
             Software::Scrim => true,
             Software::Qemu => machine.has(QEMU_NBD.program),
             Software::Nbdkit => machine.has(NBDKIT.program),
+            Software::Disk => args.disk.is_some(),
         })
         .collect();
 
     let mut study = Study::new(machine, args.common.rounds);
     eprintln!("making images in {}", room.path("").display());
     let payload = args.size_mib << 20;
-    let stage = Stage::set(&room, scrim, payload, contenders.len())?;
-    if !room.in_memory {
+    let direct = args.disk.is_some();
+    let stage = Stage::set(&room, scrim, payload, contenders.len(), direct)?;
+    if !room.in_memory && !direct {
         study.warn("no tmpfs: the images are on a disk, and the disk is measured too");
     }
     let mut running = Vec::new();
@@ -133,8 +141,8 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         room.check()?;
         eprintln!("starting {}", contender.name);
         let started = stage.start(contender);
-        match started.and_then(|server| server.pinned(args.pin.map(Pin::server))) {
-            Ok(server) => running.push(Running::new(&mut study, contender, server, &loads, args)),
+        match started.and_then(|target| pinned(target, args.pin.map(Pin::server))) {
+            Ok(target) => running.push(Running::new(&mut study, contender, target, &loads, args)),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => study.warn(format!("{error}; its ratios are left out")),
         }
@@ -142,12 +150,12 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
     compare_payloads(&room, &mut study, &running, payload)?;
     measure(&room, &mut study, &mut running, &loads, args)?;
 
-    compare(&mut study, &running, &loads, args.pin);
+    compare(&mut study, &running, &loads, args);
     Ok(study.finish())
 }
 
-fn compare(study: &mut Study, running: &[Running], loads: &[Load], pin: Option<Pin>) {
-    let prefix = prefix(pin);
+fn compare(study: &mut Study, running: &[Running], loads: &[Load], args: &Args) {
+    let prefix = prefix(args);
     for (index, load) in loads.iter().enumerate() {
         for (end, peer, figure) in COMPARISONS {
             let series = |wanted: Contender| {
@@ -162,12 +170,21 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load], pin: Option<P
     }
 }
 
-/// How names begin where server and client have not been placed by the kernel.
-fn prefix(pin: Option<Pin>) -> &'static str {
-    match pin {
+/// How names begin where the images are on a disk, or where the kernel has not placed server and client.
+fn prefix(args: &Args) -> String {
+    let disk = if args.disk.is_some() { "disk_" } else { "" };
+    let placed = match args.pin {
         None => "",
         Some(Pin::Apart) => "pinned_",
         Some(Pin::Together) => "onecore_",
+    };
+    format!("{disk}{placed}")
+}
+
+fn pinned(target: Target, processor: Option<usize>) -> Result<Target, Error> {
+    match target {
+        Target::Server(server) => server.pinned(processor).map(Target::Server),
+        file @ Target::File(_) => Ok(file),
     }
 }
 
@@ -213,7 +230,7 @@ struct Client {
 struct Running {
     contender: Contender,
     /// `None` once it has failed.
-    server: Option<Server>,
+    target: Option<Target>,
     /// By load.
     series: Vec<LoadSeries>,
 }
@@ -239,7 +256,7 @@ impl Running {
     fn new(
         study: &mut Study,
         contender: Contender,
-        server: Server,
+        target: Target,
         loads: &[Load],
         args: &Args,
     ) -> Self {
@@ -248,10 +265,15 @@ impl Running {
             Some(Pin::Apart) => "server and client on processors of their own",
             Some(Pin::Together) => "server and client on one processor",
         };
+        let disk = if args.disk.is_some() {
+            " on a disk, past the page cache"
+        } else {
+            ""
+        };
         let series = loads.iter().map(|load| {
-            let name = format!("{}nbd_{}_{}", prefix(args.pin), load.name, contender.name);
+            let name = format!("{}nbd_{}_{}", prefix(args), load.name, contender.name);
             let workload = format!(
-                "{}, {} MiB, Unix socket, {} s, {placement}",
+                "{}, {} MiB{disk}, Unix socket, {} s, {placement}",
                 load.workload(),
                 args.size_mib,
                 args.seconds
@@ -272,7 +294,7 @@ impl Running {
         });
         Self {
             contender,
-            server: Some(server),
+            target: Some(target),
             series: series.collect(),
         }
     }
@@ -288,13 +310,17 @@ impl Running {
         time: Duration,
     ) -> Result<Option<[f64; 3]>, Error> {
         room.check()?;
-        let Some(server) = &self.server else {
+        let Some(target) = &self.target else {
             return Ok(None);
         };
+        let cpu_time = || match target {
+            Target::Server(server) => server.cpu_time(),
+            Target::File(_) => Ok(Duration::ZERO),
+        };
         let attempt = || {
-            let before = server.cpu_time()?;
-            let moved = load.run(room, server.socket(), client.size, time, client.processor)?;
-            let used = server.cpu_time()?.saturating_sub(before);
+            let before = cpu_time()?;
+            let moved = load.run(room, target, client.size, time, client.processor)?;
+            let used = cpu_time()?.saturating_sub(before);
             let per_gb = used.as_secs_f64() / (moved.bytes / 1e9);
             Ok([moved.bytes_per_second / 1e6, per_gb, moved.p99])
         };
@@ -307,7 +333,7 @@ impl Running {
                     "{name} failed on {} ({error}) and was stopped",
                     load.name
                 ));
-                self.server = None;
+                self.target = None;
                 Ok(None)
             }
         }
@@ -330,7 +356,9 @@ fn compare_payloads(
             .filter(|side| side.contender.encrypted == encrypted)
         {
             room.check()?;
-            let Some(server) = &side.server else { continue };
+            let Some(Target::Server(server)) = &side.target else {
+                continue;
+            };
             let name = side.contender.name;
             let payload = match read_payload(room, server.socket(), length) {
                 Ok(payload) => payload,
@@ -398,7 +426,7 @@ mod tests {
     #[test]
     fn every_ratio_has_its_name_and_target() {
         let promises: Vec<_> = promises().collect();
-        assert_eq!(promises.len(), 42);
+        assert_eq!(promises.len(), 48);
         for (name, expected) in [
             ("nbd_randread4k_qd1_vs_qemu_luks", Some(4.0)),
             ("nbd_write1m_qd4_vs_qemu_luks", Some(8.0)),

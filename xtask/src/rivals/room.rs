@@ -28,10 +28,19 @@ impl Room {
     /// From here on SIGINT, SIGTERM and SIGHUP only make [`Room::check`] fail.
     pub(super) fn new() -> Result<Self, Error> {
         let (place, in_memory) = place();
+        Self::make(&place, in_memory)
+    }
+
+    /// The same in a directory on a disk, which is to be measured too.
+    pub(super) fn on_disk(directory: &Path) -> Result<Self, Error> {
+        Self::make(directory, is_tmpfs(directory))
+    }
+
+    fn make(place: &Path, in_memory: bool) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
             .prefix("scrim-rivals-")
             .permissions(fs::Permissions::from_mode(0o700))
-            .tempdir_in(&place)
+            .tempdir_in(place)
             .doing(|| format!("make a directory in {}", place.display()))?;
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -23,6 +23,7 @@ mod killed;
 mod luks1_peers;
 mod no_root;
 mod numbers;
+mod resize;
 #[path = "../support/schema.rs"]
 mod schema;
 mod scrim_to_cryptsetup;

@@ -2,9 +2,15 @@
 //! that may be swapped or dumped.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
 
-use crate::support::{PYTHON, have, is_root, noise, scrim, succeeded};
+use crate::support::{
+    Background, PYTHON, Place, have, is_root, noise, scrim, succeeded, wait_until,
+};
 use crate::volume::{Image, LUKS1, PASSPHRASE, PAYLOAD, USUAL};
 
 /// A text that stands for what is in the volume.
@@ -221,11 +227,19 @@ fn what_was_read_from_standard_input_or_typed_is_forgotten() {
     place.close("secret");
 }
 
+/// Attaches to a process as a debugger does, and prints what came of it.
+const ATTACH: &str = "\
+import ctypes, errno, sys
+libc = ctypes.CDLL(None, use_errno=True)
+result = libc.ptrace(16, int(sys.argv[1]), None, None)
+print(result, errno.errorcode.get(ctypes.get_errno()))
+";
+
 /// The process that holds the key belongs to its user, and yet he cannot read its memory or trace
 /// it, and it leaves no core.
 #[test]
 fn the_process_is_closed_even_to_its_own_user() {
-    if !have(&["setpriv", "chown"]) {
+    if !have(&["setpriv", "chown", PYTHON]) {
         return;
     }
     let image = Image::made_by_scrim(USUAL);
@@ -255,6 +269,12 @@ fn the_process_is_closed_even_to_its_own_user() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("Permission denied"), "{name}: {said}");
     }
+    // The kernel gives the files of what may not be dumped to root.
+    let file = fs::metadata(format!("/proc/{pid}/environ"));
+    assert_eq!(file.unwrap().uid(), 0);
+    let attached = as_user(&[PYTHON, "-c", ATTACH, &pid]);
+    let said = String::from_utf8_lossy(&attached.stdout);
+    assert_eq!(said.trim(), "-1 EPERM", "{attached:?}");
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let core = limits
         .lines()
@@ -262,4 +282,82 @@ fn the_process_is_closed_even_to_its_own_user() {
     let core: Vec<_> = core.unwrap().split_whitespace().collect();
     assert_eq!(core[4..6], ["0", "0"]);
     place.close("secret");
+}
+
+impl Place {
+    /// A command that would leave a core, however large, if it were killed.
+    fn with_cores(&self, words: &str) -> Background {
+        let mut command = self.command("sh");
+        command.args(["-c", &format!("ulimit -c unlimited; exec {words}")]);
+        Background::start(command.stdout(Stdio::piped()))
+    }
+
+    /// The files of the folder that cores come into, where the kernel writes them itself.
+    fn files_beside_cores(&self) -> Vec<PathBuf> {
+        let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+        let folder = self.path(pattern.trim());
+        if pattern.starts_with('|') || !folder.parent().unwrap().is_dir() {
+            return Vec::new();
+        }
+        let files = fs::read_dir(folder.parent().unwrap()).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+fn killed_by(signal: &str, mut process: Background) -> ExitStatus {
+    let number = process.0.id().to_string();
+    let mut ended = None;
+    // Rust's runtime takes the first SIGSEGV for a fault, which would come again by itself.
+    wait_until("it has ended", || {
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args([signal, &number]).status().unwrap().success());
+        ended = process.0.try_wait().unwrap();
+        ended.is_some()
+    });
+    let status = ended.unwrap();
+    assert!(status.signal().is_some(), "{status:?}");
+    status
+}
+
+/// Where any other program leaves a core, or has it passed to what collects them, this one does not,
+/// whatever limit it was started with.
+#[test]
+fn a_process_that_is_killed_leaves_no_core() {
+    if !have(&["nbdcopy"]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let place = &image.place;
+    let before = place.files_beside_cores();
+    let other = place.with_cores("sleep 600");
+    wait_until("the shell has become another program", || {
+        let name = fs::read_to_string(format!("/proc/{}/comm", other.0.id()));
+        name.is_ok_and(|name| name.trim() == "sleep")
+    });
+    if !killed_by("-SEGV", other).core_dumped() {
+        assert!(std::env::var_os("CI").is_none(), "no cores in CI");
+        println!("skipped: no program leaves a core here");
+        return;
+    }
+    for file in place.files_beside_cores() {
+        if !before.contains(&file) {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    for signal in ["-SEGV", "-ABRT", "-BUS", "-QUIT"] {
+        let words = format!("{} open --foreground disk.img secret -d key", scrim());
+        let mut server = place.with_cores(&words);
+        let mut uri = String::new();
+        let stdout = server.0.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut uri).unwrap();
+        let mut bytes = noise(PAYLOAD, 1);
+        bytes[5000..5000 + MARKER.len()].copy_from_slice(MARKER);
+        place.copy_in(&bytes, uri.trim());
+        let before = place.files_beside_cores();
+        let status = killed_by(signal, server);
+        assert!(!status.core_dumped(), "{signal}: {status:?}");
+        assert_eq!(place.files_beside_cores(), before, "{signal}");
+    }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -55,7 +56,9 @@ pub struct FileBackend {
     direct: Option<Direct>,
     path: PathBuf,
     kind: Kind,
-    info: Info,
+    /// In bytes; what lies behind it is not touched.
+    size: AtomicU64,
+    read_only: bool,
     /// Whether a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
     /// of a failed write-back once, and of two syncs at a time the other would seem to succeed.
     sync_failed: Mutex<bool>,
@@ -141,19 +144,13 @@ impl FileBackend {
     }
 
     fn from_file(file: File, path: &Path, kind: Kind, access: Access) -> io::Result<Self> {
-        let size = match kind {
-            Kind::Regular => file.metadata()?.len(),
-            Kind::Block(_) => rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?,
-        };
         Ok(Self {
+            size: AtomicU64::new(size_of(&file, kind)?),
             file,
             direct: None,
             path: path.to_owned(),
             kind,
-            info: Info {
-                size,
-                read_only: access == Access::ReadOnly,
-            },
+            read_only: access == Access::ReadOnly,
             sync_failed: Mutex::new(false),
         })
     }
@@ -168,7 +165,7 @@ impl FileBackend {
         // By its descriptor: the path may name another file by now.
         let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let mut options = File::options();
-        options.read(true).write(!self.info.read_only);
+        options.read(true).write(!self.info().read_only);
         let file = options.custom_flags(flags).open(same);
         let file = file.map_err(|error| self.error(Operation::Open, error))?;
         let alignment = match self.kind {
@@ -222,7 +219,7 @@ impl FileBackend {
     /// A range that passes the end of a regular file would silently make it longer.
     fn check_end(&self, operation: Operation, offset: u64, len: u64) -> Result<(), BackendError> {
         match offset.checked_add(len) {
-            Some(end) if end <= self.info.size => Ok(()),
+            Some(end) if end <= self.size.load(Ordering::Relaxed) => Ok(()),
             _ => Err(self.error(operation, io::ErrorKind::UnexpectedEof)),
         }
     }
@@ -237,6 +234,13 @@ impl FileBackend {
         }
         Ok(())
     }
+}
+
+fn size_of(file: &File, kind: Kind) -> io::Result<u64> {
+    Ok(match kind {
+        Kind::Regular => file.metadata()?.len(),
+        Kind::Block(_) => rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?,
+    })
 }
 
 /// Makes the name of a new file durable.
@@ -265,7 +269,17 @@ fn kind_of(path: &Path) -> io::Result<Kind> {
 
 impl Backend for FileBackend {
     fn info(&self) -> Info {
-        self.info
+        Info {
+            size: self.size.load(Ordering::Relaxed),
+            read_only: self.read_only,
+        }
+    }
+
+    fn measure(&self) -> Result<Info, BackendError> {
+        let size = size_of(&self.file, self.kind);
+        let size = size.map_err(|error| self.error(Operation::Open, error))?;
+        self.size.store(size, Ordering::Relaxed);
+        Ok(self.info())
     }
 
     fn medium(&self) -> Medium<'_> {
@@ -418,6 +432,21 @@ mod tests {
         assert!(backend.write_zeroes(0..1025, Durability::Cached).is_err());
         assert!(backend.discard(512..2048).is_err());
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 1024);
+    }
+
+    #[test]
+    fn a_file_that_grew_is_as_large_as_when_it_was_last_measured() {
+        let (_folder, path) = image(1024);
+        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
+        let other = File::options().write(true).open(&path).unwrap();
+        other.set_len(2048).unwrap();
+        assert_eq!(backend.info().size, 1024);
+        assert!(backend.write_at(1024, &[1], Durability::Cached).is_err());
+        assert_eq!(backend.measure().unwrap().size, 2048);
+        backend.write_at(1024, &[1], Durability::Cached).unwrap();
+        other.set_len(512).unwrap();
+        assert_eq!(backend.measure().unwrap().size, 512);
+        assert!(backend.write_at(1024, &[1], Durability::Cached).is_err());
     }
 
     #[test]

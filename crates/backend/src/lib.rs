@@ -34,7 +34,8 @@ pub enum Durability {
 /// What a backend is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// Size in bytes. A file can grow or shrink under us: this is the size when it was opened.
+    /// Size in bytes. A file can grow or shrink under us: this is the size when it was opened, or when
+    /// [`Backend::measure`] last looked.
     pub size: u64,
     /// Whether writes are refused.
     pub read_only: bool,
@@ -51,6 +52,14 @@ pub trait Backend: Send + Sync {
     /// What it lies on, for those who choose how to make requests.
     fn medium(&self) -> Medium<'_> {
         Medium::Memory
+    }
+
+    /// Looks again how large the storage is. From now on that is its size.
+    ///
+    /// # Errors
+    /// When the storage does not say; the size stays as it was.
+    fn measure(&self) -> Result<Info, BackendError> {
+        Ok(self.info())
     }
 
     /// Fills `buffer` from `offset` (bytes).

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use scrim_export::nbd::{Address, BindError, Export, Limits, Listener, Server, StartError};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
-use scrim_volume::{CryptTarget, Keys, Line, Target, Volume};
+use scrim_volume::{CryptTarget, Keys, Line, ResizeError, Target, Volume};
 
 use crate::commands::note;
 use crate::control::{Answer, ControlSocket, Request, Served, Status};
@@ -128,16 +128,33 @@ fn while_answering<T>(
 impl OpenVolume {
     /// The answer to a request; `None` to one that closes the volume.
     fn answer(&self, request: Request) -> Option<Answer> {
-        let table = |keys| Ok(self.volume.table().to_text(keys));
+        let table = |keys| Ok(self.volume.table_text(keys));
         match request {
             Request::Status => Some(self.status()),
             Request::Table => Some(table(Keys::Masked)),
             Request::TableWithKeys => Some(table(Keys::Shown)),
+            Request::Resize(sectors) => Some(self.resize(sectors)),
             Request::CloseForced => None,
             Request::Close => match self.clients_after_a_moment() {
                 0 => None,
                 clients => Some(Err(self.in_use(clients))),
             },
+        }
+    }
+
+    fn resize(&self, sectors: u64) -> Answer {
+        match self.volume.resize(sectors.saturating_mul(512)) {
+            Ok(()) => Ok(SecretBytes::zeroed(0)),
+            Err(error) => {
+                let exit = match &error {
+                    ResizeError::Backend(_) => Exit::WrongDevice,
+                    _ => Exit::Usage,
+                };
+                Err(CliError::new(
+                    exit,
+                    format!("{}: {error}", self.name.as_str()),
+                ))
+            }
         }
     }
 

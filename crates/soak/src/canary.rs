@@ -1,8 +1,8 @@
 //! Backends that lie: whoever trusts one must be caught, or the judge is of no use.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use scrim_backend::sim::SimBackend;
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind};
@@ -20,6 +20,10 @@ pub enum Canary {
     HidesErrors,
     /// Every nth write goes a sector further.
     Misplaces(u64),
+    /// In each header operation, and nowhere else, the nth flush succeeds without being done.
+    SkipsFlushOfHeader(u64),
+    /// In each header operation, and nowhere else, the nth write is done after the flush behind it.
+    HoldsBackWriteOfHeader(u64),
 }
 
 /// A backend that lies about a simulated disk.
@@ -28,6 +32,8 @@ pub(crate) struct Lying {
     canary: Canary,
     flushes: AtomicU64,
     writes: AtomicU64,
+    /// A write that is done after the next flush.
+    held_back: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
 impl Lying {
@@ -37,6 +43,7 @@ impl Lying {
             canary,
             flushes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            held_back: Mutex::default(),
         }
     }
 }
@@ -48,6 +55,37 @@ pub(crate) fn backend(disk: &Arc<SimBackend>, canary: Option<Canary>) -> Arc<dyn
         None => disk,
         Some(canary) => Arc::new(Lying::new(disk, canary)),
     }
+}
+
+/// The disk as the volume sees it.
+pub(crate) fn of_volume(disk: &Arc<SimBackend>, canary: Option<Canary>) -> Arc<dyn Backend> {
+    backend(disk, canary.filter(|canary| !canary.is_of_headers()))
+}
+
+/// The disk as one header operation sees it: as the volume does, which is `same`, or with a lie that
+/// starts anew with each.
+pub(crate) fn of_header(
+    disk: &Arc<SimBackend>,
+    canary: Option<Canary>,
+    same: &Arc<dyn Backend>,
+) -> Arc<dyn Backend> {
+    match canary {
+        Some(canary) if canary.is_of_headers() => backend(disk, Some(canary)),
+        _ => Arc::clone(same),
+    }
+}
+
+impl Canary {
+    fn is_of_headers(self) -> bool {
+        matches!(
+            self,
+            Self::SkipsFlushOfHeader(_) | Self::HoldsBackWriteOfHeader(_)
+        )
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Backend for Lying {
@@ -84,6 +122,10 @@ impl Backend for Lying {
                 let at = if fits { further } else { offset };
                 self.disk.write_at(at, data, durability)
             }
+            Canary::HoldsBackWriteOfHeader(one) if nth == one => {
+                *lock(&self.held_back) = Some((offset, data.to_vec()));
+                Ok(())
+            }
             _ => self.disk.write_at(offset, data, durability),
         }
     }
@@ -91,14 +133,18 @@ impl Backend for Lying {
     fn flush(&self) -> Result<(), BackendError> {
         let nth = self.flushes.fetch_add(1, Ordering::Relaxed) + 1;
         let skipped = match self.canary {
-            Canary::SkipsFlush(one) => nth == one,
+            Canary::SkipsFlush(one) | Canary::SkipsFlushOfHeader(one) => nth == one,
             Canary::SkipsEveryFlush(every) => nth.is_multiple_of(every),
             _ => false,
         };
         if skipped && !self.disk.is_cut() {
             return Ok(());
         }
-        self.disk.flush()
+        self.disk.flush()?;
+        match lock(&self.held_back).take() {
+            Some((offset, data)) => self.disk.write_at(offset, &data, Durability::Cached),
+            None => Ok(()),
+        }
     }
 
     fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {

@@ -9,7 +9,7 @@ use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Argon2Cost, Hash, Kdf};
 use scrim_luks::{
     Backup, Diagnosis, Edit, HEADER_AREA_MAX, Header, InPlace, LastKey, NewDigest, NewKeyslot,
-    Placement, Plan,
+    Placement, Plan, RestoreNote,
 };
 use scrim_volume::{HeaderSession, LuksDevice};
 
@@ -63,14 +63,23 @@ pub(crate) fn write_saved(disk: &dyn Backend, version: Version) -> Result<(), Re
     write(disk, 0, version.saved()?.bytes())
 }
 
-/// Puts a backup back.
+/// Puts the saved header back.
 pub(crate) fn restore(disk: &dyn Backend, version: Version) -> Result<(), Refused> {
-    let backup = version.saved()?;
+    restore_backup(disk, &version.saved()?).map(drop)
+}
+
+/// Puts a backup back; the key slots that the user is told a power cut may take.
+pub(crate) fn restore_backup(disk: &dyn Backend, backup: &Backup) -> Result<Vec<u8>, Refused> {
     let session = HeaderSession::start(disk).map_err(refused)?;
     let device = session.bytes(backup.restore_len()).map_err(refused)?;
     let restore = backup.restore(&device, disk.info().size, Placement::Attached);
-    let plan = restore.map_err(refused)?.plan;
-    session.apply(&plan).map_err(refused)
+    let restore = restore.map_err(refused)?;
+    session.apply(&restore.plan).map_err(refused)?;
+    let at_risk = restore.notes.into_iter().find_map(|note| match note {
+        RestoreNote::AtRisk { slots } => Some(slots),
+        _ => None,
+    });
+    Ok(at_risk.unwrap_or_default())
 }
 
 /// Seals the key of a slot by another passphrase. With `to` it is to have that number.
@@ -81,7 +90,7 @@ pub(crate) fn change_key(
     to: Option<u8>,
     in_place: InPlace,
 ) -> Result<(), Refused> {
-    reseal(disk, slot, passphrase, &new_keyslot(to), in_place)
+    reseal(disk, slot, passphrase, &new_keyslot(to), in_place).map(drop)
 }
 
 /// Gives slot 0, which the first passphrase opens, another key derivation.
@@ -90,8 +99,14 @@ pub(crate) fn convert_key(disk: &dyn Backend, kdf: Kdf) -> Result<(), Refused> {
         kdf,
         ..new_keyslot(None)
     };
-    reseal(disk, 0, PASSPHRASES[0], &new, InPlace::Refuse)
+    reseal(disk, 0, PASSPHRASES[0], &new, InPlace::Refuse).map(drop)
 }
+
+/// More than a new key slot has.
+pub(crate) const MORE_ITERATIONS: Kdf = Kdf::Pbkdf2 {
+    hash: Hash::Sha256,
+    iterations: 2,
+};
 
 /// The cheapest Argon2id that there is.
 pub(crate) const ARGON2ID: Kdf = Kdf::Argon2id {
@@ -102,18 +117,23 @@ pub(crate) const ARGON2ID: Kdf = Kdf::Argon2id {
     },
 };
 
-fn reseal(
+/// Makes a key slot another one; those that the user is told a power cut may take.
+pub(crate) fn reseal(
     disk: &dyn Backend,
     slot: u8,
     passphrase: &str,
     new: &NewKeyslot,
     in_place: InPlace,
-) -> Result<(), Refused> {
+) -> Result<Vec<u8>, Refused> {
+    let mut at_risk = Vec::new();
     change(disk, |header, _| {
         let passphrase = secret(passphrase);
         let changed = header.change_keyslot(slot, &volume_key(NUMBER), &passphrase, new, in_place);
-        Ok(changed.map_err(refused)?.plan)
-    })
+        let changed = changed.map_err(refused)?;
+        at_risk.extend(changed.in_place.then_some(slot));
+        Ok(changed.plan)
+    })?;
+    Ok(at_risk)
 }
 
 /// Adds a key slot for a key that is not the volume key.

@@ -100,7 +100,7 @@ impl DataOperation {
         done.map_err(refused)?;
         let cut_points = disk.changes() + 1;
         let calls = [Call::Read, Call::Write, Call::Flush].map(|call| (call, disk.calls(call)));
-        let new = self.read(&SimBackend::holding(&disk.contents(), 0))?;
+        let new = self.read(&disk.settled())?;
         let mut outcomes = Outcomes {
             cut_points,
             ..Outcomes::default()
@@ -152,7 +152,7 @@ impl DataOperation {
             if done.is_ok() {
                 return Err(at("nothing was said of it".to_owned()));
             }
-            let now = SimBackend::holding(&disk.contents(), 0);
+            let now = disk.settled();
             for disk in [now, disk.after_cut(0), disk.after_cut(1), disk.after_cut(2)] {
                 let bytes = self.read(&disk)?;
                 count(&mut Outcomes::default(), &bytes, old, new, false).map_err(at)?;
@@ -171,7 +171,7 @@ impl DataOperation {
 
     fn prepare(&self) -> Result<SimBackend, String> {
         let disk = Arc::new(self.ground().disk(0)?);
-        let volume = self.ground().open(&canary::backend(&disk, None), "")?;
+        let volume = self.ground().open(&canary::backend(&disk, None))?;
         let mut data = vec![0; self.ground().size];
         Random::new(1).fill(&mut data);
         volume
@@ -188,7 +188,7 @@ impl DataOperation {
     ) -> Result<(Arc<SimBackend>, Result<(), VolumeError>), String> {
         let disk = Arc::new(before.after_cut(0));
         let backend: Arc<dyn Backend> = canary::backend(&disk, None);
-        let volume = self.ground().open(&backend, "")?;
+        let volume = self.ground().open(&backend)?;
         disk.arm(faults);
         let done = (self.run)(&volume);
         Ok((disk, done))
@@ -196,7 +196,7 @@ impl DataOperation {
 
     fn read(&self, disk: &SimBackend) -> Result<Vec<u8>, String> {
         let disk = Arc::new(disk.after_cut(0));
-        let volume = self.ground().open(&canary::backend(&disk, None), "")?;
+        let volume = self.ground().open(&canary::backend(&disk, None))?;
         let mut bytes = vec![0; self.ground().size];
         volume.read(0, &mut bytes).map_err(refused)?;
         Ok(bytes)

@@ -5,10 +5,14 @@ use std::sync::{Arc, OnceLock};
 use scrim_backend::Backend;
 use scrim_backend::sim::{Random, SimBackend};
 use scrim_crypt::SectorSize;
-use scrim_luks::Placement;
-use scrim_volume::{CryptTable, LuksDevice, OpenFlags, Volume};
+use scrim_luks::{HeaderError, Placement};
+use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
-use crate::luks::{self, LUKS1_DATA, LUKS2_DATA, PASSPHRASES, Refused, refused};
+use crate::luks::{self, COPY, LUKS1_DATA, PASSPHRASES, Refused, luks2_data, refused};
+
+/// Key slots for which a LUKS2 header has room.
+const ROOM: u64 = 3;
+const LUKS2_DATA: u64 = luks2_data(COPY, ROOM);
 
 /// What stands before the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,17 +79,13 @@ impl Ground {
             (Front::Luks2, 512) => {
                 static HEADER: OnceLock<Result<Vec<u8>, Refused>> = OnceLock::new();
                 kept(&HEADER, || {
-                    header(LUKS2_DATA, |disk| {
-                        luks::format2(disk, 0, PASSPHRASES[0], SectorSize::S512, 16 << 10)
-                    })
+                    header(LUKS2_DATA, |disk| format2(disk, SectorSize::S512))
                 })?
             }
             (Front::Luks2, _) => {
                 static HEADER: OnceLock<Result<Vec<u8>, Refused>> = OnceLock::new();
                 kept(&HEADER, || {
-                    header(LUKS2_DATA, |disk| {
-                        luks::format2(disk, 0, PASSPHRASES[0], SectorSize::S4096, 16 << 10)
-                    })
+                    header(LUKS2_DATA, |disk| format2(disk, SectorSize::S4096))
                 })?
             }
         };
@@ -94,43 +94,59 @@ impl Ground {
         Ok(SimBackend::holding(&bytes, seed))
     }
 
-    /// Opens the volume, as `scrim open` does.
-    pub(crate) fn open(
-        self,
-        backend: &Arc<dyn Backend>,
-        passphrase: &str,
-    ) -> Result<Volume, Refused> {
-        let table = match self.front {
-            Front::Nothing => CryptTable::parse(&self.line()).map_err(refused)?,
-            Front::Luks1 | Front::Luks2 => {
-                let device = LuksDevice::read(&**backend).map_err(refused)?;
-                if device.needs_repair() {
-                    LuksDevice::repair(&**backend).map_err(refused)?;
-                }
-                let key = luks::unlock(&device, &**backend, None, passphrase)?
-                    .ok_or_else(|| format!("the {passphrase} passphrase opens no key slot"))?;
-                let flags = OpenFlags {
-                    allow_discards: true,
-                    ..OpenFlags::default()
-                };
-                let len = backend.info().size;
-                device
-                    .table(key, "/disk", len, Placement::Attached, flags)
-                    .map_err(refused)?
-            }
+    /// Opens the volume, as `scrim open` does; where no passphrase opens it any more, by the table
+    /// that it always had.
+    pub(crate) fn open(self, backend: &Arc<dyn Backend>) -> Result<Volume, Refused> {
+        let unlocked = match self.front {
+            Front::Nothing => None,
+            Front::Luks1 | Front::Luks2 => unlock(&**backend)?,
+        };
+        let table = match unlocked {
+            Some(table) => table,
+            None => CryptTable::parse(&self.line()).map_err(refused)?,
         };
         Volume::start(table, |_| Ok(Arc::clone(backend))).map_err(refused)
     }
 
     fn line(self) -> String {
         let (sectors, start) = (self.size / 512, self.start() / 512);
-        let key = "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
+        let key = luks::volume_key(0);
+        let key = key.expose().iter();
+        let key: String = key.map(|byte| format!("{byte:02x}")).collect();
         let options = match self.sector_size {
             512 => "1 allow_discards".to_owned(),
             size => format!("2 allow_discards sector_size:{size}"),
         };
         format!("0 {sectors} crypt aes-xts-plain64 {key} 0 /disk {start} {options}")
     }
+}
+
+/// Mends the header and unlocks it by the first passphrase that opens it, if any does.
+fn unlock(backend: &dyn Backend) -> Result<Option<CryptTable>, Refused> {
+    let device = match LuksDevice::read(backend) {
+        Ok(device) => device,
+        Err(LuksError::Header(HeaderError::NotLuks)) => return Ok(None),
+        Err(error) => return Err(refused(error)),
+    };
+    if device.needs_repair() {
+        LuksDevice::repair(backend).map_err(refused)?;
+    }
+    for passphrase in PASSPHRASES {
+        if let Some(key) = luks::unlock(&device, backend, None, passphrase)? {
+            let flags = OpenFlags {
+                allow_discards: true,
+                ..OpenFlags::default()
+            };
+            let len = backend.info().size;
+            let table = device.table(key, "/disk", len, Placement::Attached, flags);
+            return table.map(Some).map_err(refused);
+        }
+    }
+    Ok(None)
+}
+
+fn format2(disk: &dyn Backend, sector_size: SectorSize) -> Result<(), Refused> {
+    luks::format2_with_room(disk, 0, PASSPHRASES[0], sector_size, COPY, ROOM)
 }
 
 /// What a header of this length is on the medium.

@@ -9,7 +9,7 @@ use scrim_backend::sim::Random;
 use crate::broken::Broken;
 use crate::canary::Canary;
 use crate::ground::{Front, Ground};
-use crate::life::{Keys, Life};
+use crate::life::Life;
 
 /// What histories have gone through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Tally {
     pub luks: u64,
     /// Requests to volumes.
     pub requests: u64,
+    /// Changes of headers that were asked for.
+    pub changes: u64,
     /// Power cuts in the middle of something.
     pub cuts: u64,
     /// Requests that failed while there was power.
@@ -37,10 +39,17 @@ impl Tally {
         self.threaded += other.threaded;
         self.luks += other.luks;
         self.requests += other.requests;
+        self.changes += other.changes;
         self.cuts += other.cuts;
         self.failures += other.failures;
         self.survivors += other.survivors;
     }
+}
+
+/// Whether there is a LUKS header before the data in the history of a seed.
+#[must_use]
+pub fn has_header(seed: u64) -> bool {
+    Ground::choose(&mut Random::new(seed)).front != Front::Nothing
 }
 
 /// Runs the history of a seed. With a canary the disk is lied about, and the history should break.
@@ -67,10 +76,10 @@ pub fn run(seed: u64, canary: Option<Canary>) -> Result<Tally, Broken> {
         luks: u64::from(ground.front != Front::Nothing),
         ..Tally::default()
     };
-    let mut keys = Keys::default();
+    let mut saved = None;
     let generations = if random.one_in(3) { 2 } else { 1 };
     for generation in 0..generations {
-        let mut life = Life::choose(ground, disk, canary, keys, &mut random).map_err(refused)?;
+        let mut life = Life::choose(ground, disk, canary, saved, &mut random).map_err(refused)?;
         let lived = life.live();
         let left = lived.and_then(|()| life.judge(&mut random));
         disk = left.map_err(|what| {
@@ -78,7 +87,7 @@ pub fn run(seed: u64, canary: Option<Canary>) -> Result<Tally, Broken> {
             trace.insert(0, format!("generation {generation}: {}", life.describe()));
             broken(what, trace, life.threads())
         })?;
-        keys = life.keys_on(&disk);
+        saved = life.saved();
         tally.add(life.tally());
     }
     tally.threaded = tally.threaded.min(1);

@@ -8,11 +8,13 @@ use scrim_backend::{Backend, Durability};
 use scrim_volume::{Errno, Volume, VolumeError};
 
 use crate::canary::{self, Canary};
-use crate::ground::Ground;
+use crate::ground::{Front, Ground};
+use crate::header_model::HeaderModel;
 use crate::history::Tally;
-use crate::luks::{self, PASSPHRASES, Refused};
+use crate::luks::{self, Refused};
 use crate::model::{Begun, Model};
 use crate::request::{Chooser, Request};
+use crate::state::{Seen, observe};
 use crate::value::UNIT;
 
 /// Outcomes of one power cut that are looked at.
@@ -27,7 +29,9 @@ pub(crate) struct Life {
     model: Mutex<Model>,
     faults: Faults,
     threads: Vec<Vec<(Request, u64)>>,
-    keys: Mutex<Keys>,
+    /// Where there is one.
+    header: Option<Mutex<HeaderModel>>,
+    canary: Option<Canary>,
     done: Mutex<Vec<Done>>,
     broken: AtomicBool,
     survivors: u64,
@@ -39,32 +43,22 @@ struct Done {
     error: Option<String>,
 }
 
-/// Which passphrases open the header.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Keys {
-    second: Key,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Key {
-    #[default]
-    Absent,
-    /// It was being added.
-    Perhaps,
-    Present,
-}
-
 impl Life {
+    /// `saved` is a backup of the header that a life before this one has made.
     pub(crate) fn choose(
         ground: Ground,
         disk: SimBackend,
         canary: Option<Canary>,
-        keys: Keys,
+        saved: Option<Vec<u8>>,
         random: &mut Random,
     ) -> Result<Self, Refused> {
         let disk = Arc::new(disk);
-        let backend = canary::backend(&disk, canary);
-        let volume = ground.open(&backend, PASSPHRASES[0])?;
+        let backend = canary::of_volume(&disk, canary);
+        let volume = ground.open(&backend)?;
+        let header = match ground.front {
+            Front::Nothing => None,
+            Front::Luks1 | Front::Luks2 => Some(Mutex::new(HeaderModel::seen_on(&disk, saved)?)),
+        };
         let mut bytes = vec![0; ground.size];
         volume.read(0, &mut bytes).map_err(luks::refused)?;
 
@@ -86,10 +80,11 @@ impl Life {
                 .map(|_| (chooser.choose(random), random.next()))
                 .collect()
         });
-        let threads: Vec<_> = threads.collect();
-        let requests = each * count as u64;
+        let threads: Vec<Vec<(Request, u64)>> = threads.collect();
+        let requests = threads.iter().flatten();
+        let changes: u64 = requests.map(|(request, _)| request.changes()).sum();
         let mut faults = Faults {
-            cut_at: Some(1 + random.below(requests + requests / 2)),
+            cut_at: Some(1 + random.below(changes + changes / 2)),
             failures: Vec::new(),
             latency: count > 1,
         };
@@ -108,7 +103,8 @@ impl Life {
             model: Mutex::new(Model::holding(&bytes, flushes_fail && count > 1)),
             faults,
             threads,
-            keys: Mutex::new(keys),
+            header,
+            canary,
             done: Mutex::default(),
             broken: AtomicBool::new(false),
             disk,
@@ -222,7 +218,7 @@ impl Life {
                 }
                 self.said(result)?
             }
-            Request::AddKey => self.add_key(),
+            Request::Header => self.change_header(seed)?,
         })
     }
 
@@ -255,20 +251,46 @@ impl Life {
         Ok(Err(error.to_string()))
     }
 
-    fn add_key(&self) -> Result<(), String> {
-        let before = lock(&self.keys).second;
-        if before != Key::Absent {
-            return Ok(());
+    /// Changes the header, as a seed says. After a change that failed, first everything is made
+    /// durable: what two changes together have left in the cache is nobody's promise.
+    fn change_header(&self, seed: u64) -> Result<Result<(), String>, Refused> {
+        let Some(header) = &self.header else {
+            return Ok(Ok(()));
+        };
+        let mut header = lock(header);
+        if header.is_unsettled() {
+            let begun = lock(&self.model).begin();
+            if let Err(error) = self.backend.flush() {
+                lock(&self.model).flush_failed();
+                return Ok(Err(error.to_string()));
+            }
+            lock(&self.model).flushed(&begun);
+            header.settle(&self.disk)?;
         }
+        let rehearsed = header.rehearse(&self.disk, seed)?;
         let begun = lock(&self.model).begin();
-        lock(&self.keys).second = Key::Perhaps;
-        luks::add_key(&*self.backend, 0, PASSPHRASES[1], None).inspect_err(|_| {
-            // One of its flushes may be what failed.
-            lock(&self.model).flush_failed();
-        })?;
-        lock(&self.model).flushed(&begun);
-        lock(&self.keys).second = Key::Present;
-        Ok(())
+        let (failed, changes) = (self.disk.failed(), self.disk.changes());
+        let backend = canary::of_header(&self.disk, self.canary, &self.backend);
+        let done = header.make(&rehearsed.change, &*backend);
+        let only_thread = self.threads.len() == 1;
+        if rehearsed.is_refused() && only_thread && self.disk.changes() != changes {
+            return Err(format!("{}: it was refused, and wrote", rehearsed.change));
+        }
+        if rehearsed.change.flushes() && !rehearsed.is_refused() {
+            match done {
+                Ok(()) => lock(&self.model).flushed(&begun),
+                // One of its flushes may be what failed.
+                Err(_) => lock(&self.model).flush_failed(),
+            }
+        }
+        if !self.disk.is_cut() {
+            let ended = header.ended(&rehearsed, done.is_ok(), &self.disk);
+            ended.map_err(|what| format!("{}: {what}", rehearsed.change))?;
+        }
+        if rehearsed.is_refused() && self.disk.failed() == failed {
+            return Ok(Ok(()));
+        }
+        Ok(done)
     }
 
     /// Judges what the power cut may have left; returns one of the outcomes.
@@ -288,29 +310,34 @@ impl Life {
 
     fn judge_survivor(&self, disk: &Arc<SimBackend>) -> Result<(), Refused> {
         let backend = canary::backend(disk, None);
-        let volume = self.ground.open(&backend, PASSPHRASES[0])?;
+        let header = match &self.header {
+            Some(header) => {
+                let seen = observe(&**disk)?;
+                lock(header).check(&seen)?;
+                Some(seen)
+            }
+            None => None,
+        };
+        let volume = self.ground.open(&backend)?;
+        if let Some(Seen {
+            state,
+            repair: Some(_),
+        }) = header
+        {
+            let mended = observe(&**disk)?;
+            if mended.state != state || mended.repair.is_some() {
+                return Err(format!("opened, and so mended, the header is {mended:?}"));
+            }
+        }
         let mut bytes = vec![0; self.ground.size];
         volume.read(0, &mut bytes).map_err(luks::refused)?;
-        lock(&self.model)
-            .check_survivor(&bytes)
-            .map_err(luks::refused)?;
-        if lock(&self.keys).second == Key::Present {
-            self.ground.open(&backend, PASSPHRASES[1])?;
-        }
-        Ok(())
+        let survived = lock(&self.model).check_survivor(&bytes);
+        survived.map_err(luks::refused)
     }
 
-    /// What has become of the keys on a disk that is left: of one that was being added, that is seen.
-    pub(crate) fn keys_on(&self, disk: &SimBackend) -> Keys {
-        let mut keys = *lock(&self.keys);
-        if keys.second == Key::Perhaps {
-            let backend: Arc<dyn Backend> = Arc::new(disk.after_cut(0));
-            keys.second = match self.ground.open(&backend, PASSPHRASES[1]) {
-                Ok(_) => Key::Present,
-                Err(_) => Key::Absent,
-            };
-        }
-        keys
+    /// The last backup of the header.
+    pub(crate) fn saved(&self) -> Option<Vec<u8>> {
+        lock(self.header.as_ref()?).saved()
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -325,6 +352,10 @@ impl Life {
             requests: done.len() as u64,
             threaded: u64::from(self.threads.len() > 1),
             cuts: cut,
+            changes: self
+                .header
+                .as_ref()
+                .map_or(0, |header| lock(header).asked().len() as u64),
             failures: failed.saturating_sub(cut),
             survivors: self.survivors,
             ..Tally::default()
@@ -348,9 +379,19 @@ impl Life {
 
     pub(crate) fn trace(&self) -> Vec<String> {
         let done = lock(&self.done);
+        let asked = self
+            .header
+            .as_ref()
+            .map(|header| lock(header).asked().to_vec());
+        let mut asked = asked.unwrap_or_default().into_iter();
         let line = |one: &Done| {
             let result = one.error.as_deref().unwrap_or("done");
-            format!("thread {}: {}: {result}", one.thread, one.request)
+            let which = match one.request {
+                Request::Header => asked.next().map(|change| format!(" ({change})")),
+                _ => None,
+            };
+            let which = which.unwrap_or_default();
+            format!("thread {}: {}{which}: {result}", one.thread, one.request)
         };
         done.iter().map(line).collect()
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use scrim_backend::Backend;
 use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
-use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks1, luks2};
+use scrim_luks::{Layout, NewKeyslot, Placement, UnlockError, VolumeKey, luks1, luks2};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
@@ -149,7 +149,7 @@ pub(crate) fn unlock(
         Some(answer) => answer,
         None => match unlock_now(device, backend, slot, passphrase) {
             Ok(unlocked) => Some(unlocked.key.expose().to_vec()),
-            Err(LuksError::NoKey { .. }) => None,
+            Err(LuksError::NoKey { .. } | LuksError::Unlock(UnlockError::NoKeyslot)) => None,
             Err(error) => return Err(refused(error)),
         },
     };

@@ -172,13 +172,14 @@ impl Soak {
         let tally = *lock(&self.tally);
         let seconds = started.elapsed().as_secs().max(1);
         println!(
-            "{} histories ({} a second), {} with threads, {} with LUKS; {} requests, {} failed; {} \
-             cuts in the middle, {} disks read after a cut",
+            "{} histories ({} a second), {} with threads, {} with LUKS; {} requests, of them {} to \
+             change a header, {} failed; {} cuts in the middle, {} disks read after a cut",
             tally.histories,
             tally.histories / seconds,
             tally.threaded,
             tally.luks,
             tally.requests,
+            tally.changes,
             tally.failures,
             tally.cuts,
             tally.survivors

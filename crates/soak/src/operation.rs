@@ -12,6 +12,7 @@ use scrim_volume::LuksDevice;
 use crate::broken::Broken;
 use crate::canary::{self, Canary};
 use crate::state::{State, observe};
+use crate::transition::{Between, Class, Transition};
 
 /// Bytes of data behind the header, which no operation may touch.
 const DATA: u64 = 64 << 10;
@@ -34,20 +35,6 @@ pub struct Operation {
     pub between: &'static [Between],
 }
 
-/// A state on the way from old to new that is as good as one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Between {
-    /// No header: where a new one replaces an old one and its keys.
-    NoHeader,
-    /// A header with all of the old keys or all of the new ones, and perhaps some of the others.
-    OtherKeys,
-    /// The old header with key slots that nothing opens any more, where they are to go.
-    KeysGoing,
-    /// The old or the new header, in which nothing opens this key slot: where it is overwritten in
-    /// place, which the user has been asked about.
-    Lost(u8),
-}
-
 /// What power cuts have left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcomes {
@@ -63,13 +50,6 @@ pub struct Outcomes {
     pub asked: u64,
     /// Calls that failed with an error, one at a time.
     pub errors: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Old,
-    New,
-    Between,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +99,7 @@ impl Operation {
             if done.is_ok() {
                 return Err(broken(at("nothing was said of it".to_owned())));
             }
-            let now = SimBackend::holding(&disk.contents(), 0);
+            let now = disk.settled();
             let judged = trial.judge(&now, false);
             judged.map_err(|what| broken(at(what)))?;
             for seed in effort.seeds(fault.nth).take(3) {
@@ -181,8 +161,7 @@ struct Trial<'a> {
     operation: &'a Operation,
     canary: Option<Canary>,
     before: SimBackend,
-    old: State,
-    new: State,
+    transition: Transition,
     data: Vec<u8>,
     /// Calls of the whole operation: those that change something, and all by kind.
     changes: u64,
@@ -205,8 +184,11 @@ impl<'a> Trial<'a> {
         let mut trial = Self {
             operation,
             canary,
-            old: old.clone(),
-            new: old,
+            transition: Transition {
+                new: old.clone(),
+                old,
+                between: operation.between.to_vec(),
+            },
             before,
             data,
             changes: 0,
@@ -218,7 +200,7 @@ impl<'a> Trial<'a> {
         trial.changes = disk.changes();
         let kinds = [Call::Read, Call::Write, Call::Flush];
         trial.calls = kinds.map(|call| (call, disk.calls(call))).to_vec();
-        trial.new = observe(&*disk)?.state;
+        trial.transition.new = observe(&*disk)?.state;
         Ok(trial)
     }
 
@@ -272,29 +254,12 @@ impl<'a> Trial<'a> {
     fn judge_new(&self, disk: &SimBackend) -> Result<Judgement, String> {
         let seen = observe(disk)?;
         let state = &seen.state;
-        let class = if *state == self.new {
-            Class::New
-        } else if *state == self.old {
-            Class::Old
-        } else if self.allows(state) {
-            Class::Between
-        } else {
-            return Err(format!("it is neither old nor new: {state:?}"));
-        };
+        let class = self.transition.class(state)?;
         if seen.repair == Some(Consent::NotNeeded) {
             check_repair(disk, state)?;
         }
         let repair = seen.repair;
         Ok(Judgement { class, repair })
-    }
-
-    fn allows(&self, state: &State) -> bool {
-        self.operation.between.iter().any(|between| match between {
-            Between::NoHeader => *state == State::Bare,
-            Between::OtherKeys => state.has_keys_of_either(&self.old, &self.new),
-            Between::KeysGoing => state.is_losing_keys(&self.old, &self.new),
-            Between::Lost(slot) => state.has_lost(*slot, &self.old, &self.new),
-        })
     }
 }
 

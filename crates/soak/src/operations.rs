@@ -1,19 +1,19 @@
 //! The operations of the table in `docs/crash-safety.md`: one row each.
 
 use scrim_crypt::SectorSize;
-use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{Edit, Flag, InPlace, Priority};
 
 use crate::changes::{
-    ARGON2ID, ROOMY_LUKS2_DATA, Version, add_unbound_key, change_key, convert, convert_key, edit,
-    erase, remove_key, repair, restore, write, write_saved,
+    ARGON2ID, MORE_ITERATIONS, ROOMY_LUKS2_DATA, Version, add_unbound_key, change_key, convert,
+    convert_key, edit, erase, remove_key, repair, restore, write, write_saved,
 };
 use crate::luks::{COPY, LUKS1_DATA, LUKS2_DATA, PASSPHRASES, add_key, format1, format2};
-use crate::operation::{Between, Operation};
+use crate::operation::Operation;
 use crate::prepared::{
     boot_sector, copy_at, differing_copies, full1, label, luks2, new_token, new_uuid, two_keys1,
     two_keys2,
 };
+use crate::transition::Between;
 
 const FIRST: &str = PASSPHRASES[0];
 const SECOND: &str = PASSPHRASES[1];
@@ -22,10 +22,6 @@ const THIRD: &str = PASSPHRASES[2];
 /// Where a LUKS1 header says whether slot 3 is in use.
 const MARKER_OF_SLOT_3: u64 = 208 + 3 * 48;
 
-const MORE_ITERATIONS: Kdf = Kdf::Pbkdf2 {
-    hash: Hash::Sha256,
-    iterations: 2,
-};
 const PREFER: Edit = Edit::Priority {
     slot: 0,
     priority: Priority::Prefer,

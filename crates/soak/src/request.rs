@@ -33,8 +33,18 @@ pub(crate) enum Request {
         len: usize,
     },
     Flush,
-    /// Adds the second key to the header.
-    AddKey,
+    /// A change of the header.
+    Header,
+}
+
+impl Request {
+    /// About how many calls that change something it makes.
+    pub(crate) fn changes(self) -> u64 {
+        match self {
+            Self::Header => 5,
+            _ => 1,
+        }
+    }
 }
 
 /// Chooses requests for one thread.
@@ -46,6 +56,9 @@ pub(crate) struct Chooser {
 
 impl Chooser {
     pub(crate) fn choose(&self, random: &mut Random) -> Request {
+        if self.ground.front != Front::Nothing && self.me == 0 && random.one_in(5) {
+            return Request::Header;
+        }
         let durable = random.one_in(4);
         match random.below(20) {
             0..=3 => {
@@ -65,7 +78,6 @@ impl Chooser {
                     durable,
                 }
             }
-            10 if self.ground.front != Front::Nothing && self.threads == 1 => Request::AddKey,
             _ => {
                 let (offset, len) = self.changeable(random);
                 Request::Write {
@@ -144,7 +156,7 @@ impl fmt::Display for Request {
             } => write!(f, "write {len} zeros at {offset}{}", word(durable)),
             Self::Discard { offset, len } => write!(f, "discard {len} bytes at {offset}"),
             Self::Flush => f.write_str("flush"),
-            Self::AddKey => f.write_str("add a key"),
+            Self::Header => f.write_str("change the header"),
         }
     }
 }

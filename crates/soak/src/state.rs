@@ -53,6 +53,7 @@ impl Slot {
 }
 
 /// A header device, and what is to be repaired of it.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) state: State,
     pub(crate) repair: Option<Consent>,
@@ -184,17 +185,39 @@ impl State {
         now == &lost && new.opened_by().iter().all(|key| mine.contains(key))
     }
 
-    /// Whether it is `old` or `new` but that this key slot is not opened by anything.
-    pub(crate) fn has_lost(&self, slot: u8, old: &Self, new: &Self) -> bool {
+    /// Whether it is `old` or `new` but that some of these key slots are not opened by anything.
+    pub(crate) fn has_lost(&self, slots: &[u8], old: &Self, new: &Self) -> bool {
+        let Self::Header(now) = self else {
+            return false;
+        };
+        let closed = now.slots.iter().filter(|slot| slot.opened_by.is_empty());
+        let closed: Vec<u8> = closed.map(|slot| slot.id).collect();
         [old, new].into_iter().any(|state| {
-            let Self::Header(mut summary) = state.clone() else {
+            let Self::Header(mut whole) = state.clone() else {
                 return false;
             };
-            let mut slots = summary.slots.iter_mut();
-            slots
-                .find(|one| one.id == slot)
-                .map(Slot::close)
-                .is_some_and(|()| *self == Self::Header(summary))
+            let lost = |slot: &&mut Slot| slots.contains(&slot.id) && closed.contains(&slot.id);
+            whole.slots.iter_mut().filter(lost).for_each(Slot::close);
+            *now == whole
         })
+    }
+
+    /// Each key slot with the passphrases that open it.
+    pub(crate) fn slots(&self) -> Vec<(u8, &[&'static str])> {
+        match self {
+            Self::Bare | Self::Unusable(_) => Vec::new(),
+            Self::Header(summary) => {
+                let slots = summary.slots.iter();
+                slots.map(|slot| (slot.id, &slot.opened_by[..])).collect()
+            }
+        }
+    }
+
+    /// The version of LUKS, if there is a header.
+    pub(crate) fn version(&self) -> Option<u16> {
+        match self {
+            Self::Bare | Self::Unusable(_) => None,
+            Self::Header(summary) => Some(summary.version),
+        }
     }
 }

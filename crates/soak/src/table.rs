@@ -138,11 +138,19 @@ const TAIL: &str = "
 ## Random histories
 
 `cargo test --package scrim-soak` runs 10,400 of them: volumes with and without LUKS headers, one to
-three threads, reads, writes, zeros, discards, flushes and keys that are added, errors, and a power cut
-anywhere. A model says what each 512 bytes may hold, when they are read and after the cut. Disks that
-lie (a flush that is not done, a durable write that is not, an error that is hidden, a write to the
-wrong place) are put in between and must be found out; so must a sync that a header operation needs and
-leaves out.
+three threads, reads, writes, zeros, discards, flushes, changes of the header, errors, and a power cut
+anywhere. A model says what each 512 bytes may hold, when they are read and after the cut.
+
+The changes are those of the table above, but `format`, which takes the data with it: with any key slot
+and passphrase, one after the other, while the volume is open, also with one copy of the header torn
+beforehand. What one is to leave is seen on a copy of the disk; after a cut or an error the header must
+be the old one, that one, or what the table allows between, and the volume must open with the passphrases
+that this one has. After a change that failed, a flush comes before the next: what two of them together
+leave in a cache is not promised.
+
+Disks that lie (a flush that is not done, a durable write that is not, an error that is hidden, a write to
+the wrong place) are put in between and must be found out; so must a sync that a header operation needs and
+leaves out, and a write of one that comes a sync too late.
 
 `cargo xtask soak` goes on with other seeds until it is interrupted. What it finds it prints with the
 seed and the command that runs it again.

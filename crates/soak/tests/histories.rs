@@ -21,6 +21,7 @@ fn all_hold(first: u64) {
     for (what, count) in [
         ("threads", tally.threaded),
         ("LUKS headers", tally.luks),
+        ("changes of headers", tally.changes),
         ("cuts in the middle", tally.cuts),
         ("failed requests", tally.failures),
     ] {
@@ -65,5 +66,25 @@ fn a_disk_that_lies_is_found_out() {
             panic!("{canary:?} was not found in {PATIENCE} histories");
         };
         println!("{canary:?}: {} and {} more", first.what, found.count());
+    }
+}
+
+/// The same where only header operations are lied to: by the header alone it must be seen.
+#[test]
+fn a_disk_that_lies_to_header_operations_is_found_out() {
+    const PATIENCE: usize = 400;
+    for canary in [
+        Canary::SkipsFlushOfHeader(1),
+        Canary::SkipsFlushOfHeader(2),
+        Canary::SkipsFlushOfHeader(3),
+        Canary::HoldsBackWriteOfHeader(1),
+        Canary::HoldsBackWriteOfHeader(2),
+    ] {
+        let seeds = (0..).filter(|seed| history::has_header(*seed));
+        let mut seeds = seeds.take(PATIENCE);
+        match seeds.find_map(|seed| history::run(seed, Some(canary)).err()) {
+            Some(broken) => println!("{canary:?}: {}", broken.what),
+            None => panic!("{canary:?} was not found in {PATIENCE} histories"),
+        }
     }
 }

@@ -62,3 +62,32 @@ fn a_sync_that_is_left_out_is_found() {
         }
     }
 }
+
+/// The same of a wrong order: a write that comes behind the sync that was to make it durable.
+#[test]
+fn a_write_in_the_wrong_order_is_found() {
+    let effort = Effort {
+        seed: 7,
+        survivors: 24,
+    };
+    for (name, write) in [
+        ("add a key, LUKS1", 3),
+        ("add a key, LUKS2", 1),
+        ("change a key, LUKS1", 3),
+        ("change a key, LUKS2", 1),
+        ("remove a key, LUKS1", 2),
+        ("remove a key, LUKS2", 2),
+        ("remove a key, LUKS2", 3),
+        ("set a key slot's priority, LUKS2", 1),
+        ("convert LUKS1 to LUKS2", 1),
+        ("convert LUKS2 to LUKS1", 1),
+        ("restore a header with a changed key, LUKS2", 1),
+    ] {
+        let operation = OPERATIONS.iter().find(|one| one.name == name);
+        let operation = operation.unwrap_or_else(|| panic!("there is no {name}"));
+        match operation.check(effort, Some(Canary::HoldsBackWriteOfHeader(write))) {
+            Ok(outcomes) => panic!("{name}, write {write} too late: not found: {outcomes:?}"),
+            Err(broken) => println!("write {write} too late: {}", broken.what),
+        }
+    }
+}

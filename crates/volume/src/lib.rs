@@ -24,4 +24,4 @@ pub use scrim_backend::Durability;
 pub use table::{
     CryptOptions, CryptTable, CryptTarget, Keys, Line, LinearTarget, TableError, Target,
 };
-pub use volume::{OpenError, Volume};
+pub use volume::{OpenError, ResizeError, Volume};

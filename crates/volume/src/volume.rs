@@ -1,8 +1,13 @@
 //! A table at work.
 
+mod resize;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use resize::ResizeError;
 
 use scrim_backend::{Backend, BackendError, Durability};
 use scrim_crypt::{CipherError, Geometry, SectorCipher};
@@ -21,14 +26,15 @@ pub struct Volume {
     segments: Vec<Segment>,
     /// Each backend once.
     backends: Vec<Arc<dyn Backend>>,
-    size: u64,
+    /// Where the last segment ends; it alone changes.
+    size: AtomicU64,
     block_size: u32,
     read_only: bool,
     allow_discards: bool,
 }
 
 pub(crate) struct Segment {
-    /// In bytes of the volume.
+    /// In bytes of the volume. The last one ends where the volume does.
     range: Range<u64>,
     pub(crate) runner: Runner,
 }
@@ -61,10 +67,14 @@ impl Volume {
                 runner: runner(line, backend)?,
             });
         }
+        let size = table.len() * SECTOR;
+        if let Some(last) = segments.last_mut() {
+            last.range.end = u64::MAX;
+        }
         let backends: Vec<_> = opened.into_iter().map(|(_, backend)| backend).collect();
         let largest = segments.iter().map(|s| s.runner.block_size()).max();
         Ok(Self {
-            size: segments.last().map_or(0, |last| last.range.end),
+            size: AtomicU64::new(size),
             block_size: largest
                 .and_then(|bytes| u32::try_from(bytes).ok())
                 .unwrap_or(512),
@@ -76,16 +86,16 @@ impl Volume {
         })
     }
 
-    /// The table it runs.
+    /// The table it runs, as it was started; [`Volume::resize`] leaves it as it is.
     #[must_use]
     pub fn table(&self) -> &CryptTable {
         &self.table
     }
 
-    /// Size in bytes.
+    /// Size in bytes; [`Volume::resize`] changes it.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Relaxed)
     }
 
     /// The largest encryption sector, in bytes (512 to 4096). Requests of any size and offset are
@@ -207,7 +217,9 @@ impl Volume {
 
     /// The segment in which a range lies whole, and where in it, in bytes.
     pub(crate) fn segment_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
-        let end = offset.checked_add(len as u64)?;
+        let end = offset
+            .checked_add(len as u64)
+            .filter(|&end| end <= self.size())?;
         let index = self.segments.partition_point(|s| s.range.end <= offset);
         let range = &self.segments.get(index)?.range;
         (end <= range.end).then(|| (index, offset - range.start))
@@ -228,14 +240,11 @@ impl Volume {
         offset: u64,
         len: u64,
     ) -> Result<impl Iterator<Item = (&Segment, Range<u64>)>, VolumeError> {
+        let size = self.size();
         let end = offset
             .checked_add(len)
-            .filter(|&end| end <= self.size)
-            .ok_or(VolumeError::OutOfRange {
-                offset,
-                len,
-                size: self.size,
-            })?;
+            .filter(|&end| end <= size)
+            .ok_or(VolumeError::OutOfRange { offset, len, size })?;
         let first = self.segments.partition_point(|s| s.range.end <= offset);
         let touched = self.segments[first..]
             .iter()

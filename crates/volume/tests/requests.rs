@@ -318,3 +318,43 @@ fn requests_cost_the_calls_they_should() {
     assert_eq!(calls(&|| volume.flush().unwrap()), ["flush"]);
     assert_eq!(calls(&|| volume.read(0, &mut [0; 4096]).unwrap()), ["read"]);
 }
+
+/// The end moves while the volume is open, and what is written behind the old one is read back; a
+/// shorter volume refuses what passes its new end.
+#[test]
+fn a_volume_ends_where_it_was_last_said_to_end() {
+    let table = format!(
+        "0 1024 crypt aes-xts-plain64 {} 0 /disk 8 1 sector_size:4096",
+        key()
+    );
+    let (volume, _) = volume(&table, MIB);
+    let room = (MIB as u64 - 8 * 512) / 4096 * 4096;
+    for wrong in [0, 512, room + 4096, u64::MAX / 4096 * 4096] {
+        assert!(volume.resize(wrong).is_err(), "{wrong}");
+        assert_eq!(volume.size(), 1024 * 512);
+    }
+    let mut last = *b"the last bytes";
+    let at = room - last.len() as u64;
+    let refused = volume.write(at, &mut last.clone(), Durability::Cached);
+    assert_eq!(refused.unwrap_err().errno(), Errno::Inval);
+    volume.resize(room).unwrap();
+    volume
+        .write(at, &mut last.clone(), Durability::Cached)
+        .unwrap();
+    volume.read(at, &mut last).unwrap();
+    assert_eq!(&last, b"the last bytes");
+    let text = volume.table_text(scrim_volume::Keys::Masked);
+    let start = format!("0 {} crypt ", room / 512);
+    assert!(text.expose().starts_with(start.as_bytes()));
+    volume.resize(4096).unwrap();
+    assert!(volume.read(4095, &mut [0; 2]).is_err());
+    assert!(volume.discard(4096, 512).is_err());
+    volume.read(4095, &mut [0; 1]).unwrap();
+}
+
+#[test]
+fn a_table_of_several_targets_keeps_its_size() {
+    let (volume, _) = volume("0 8 zero\n8 8 linear /disk 0", MIB);
+    assert!(volume.resize(4096).is_err());
+    assert_eq!(volume.size(), 16 * 512);
+}

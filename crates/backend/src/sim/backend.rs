@@ -118,6 +118,14 @@ impl SimBackend {
         Self::with_disk(self.size, seed, disk)
     }
 
+    /// A disk that durably holds what reads see of this one, cut or not, and has no faults.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        let mut disk = self.lock().disk.clone();
+        disk.flush();
+        Self::with_disk(self.size, self.seed, disk)
+    }
+
     /// All it holds, as reads see it, cut or not.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! `scrim resize NAME`: what there is to say of it. A volume has the size that it was opened with.
+//! `scrim resize NAME`: an open volume as long as its device has become, or as the user says.
 
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_luks::Placement;
@@ -6,45 +6,51 @@ use scrim_volume::LuksError;
 
 use super::{note, status};
 use crate::args::ResizeArgs;
-use crate::control::{Client, Status};
-use crate::error::{CliError, Exit};
+use crate::control::{Client, Request, Status};
+use crate::error::CliError;
 use crate::runtime::RuntimeDir;
 use crate::unlock::read_luks;
 
 pub(crate) fn run(args: &ResizeArgs) -> Result<(), CliError> {
-    let open = status::ask(Client::connect(&RuntimeDir::locate(), &args.name)?)?;
+    let runtime = RuntimeDir::locate();
+    let open = status::ask(Client::connect(&runtime, &args.name)?)?;
     let (name, now) = (&open.name, open.size_sectors);
-    let asked = args.size.or(args.device_size.map(|bytes| bytes / 512));
-    let wanted = match asked {
-        Some(sectors) => sectors,
-        None => sectors_when_opened_now(&open)?,
+    let wanted = match (args.size, args.device_size) {
+        (Some(sectors), _) => sectors,
+        (None, Some(bytes)) => whole_sectors(bytes)?,
+        (None, None) => sectors_when_opened_now(&open)?,
     };
     if wanted == now {
         note(format_args!("{name}: it has {now} sectors already"));
         return Ok(());
     }
-    let next = match asked {
-        Some(_) => {
-            "a volume is as large as its device allows: change the size of that, close the volume, \
-             and open it again"
-                .to_owned()
-        }
-        None => format!("close the volume and open it again, and it will have {wanted} sectors"),
-    };
-    Err(CliError::new(
-        Exit::Busy,
-        format!(
-            "{name} has {now} sectors for as long as it is open, since NBD tells its clients the size \
-             only once; {next}"
-        ),
-    ))
+    Client::connect(&runtime, &args.name)?.ask(Request::Resize(wanted))?;
+    note(format_args!(
+        "{name}: it had {now} sectors and has {wanted} now"
+    ));
+    // NBD tells a client the size once.
+    if open.clients > 0 {
+        note(format_args!(
+            "clients connected: {}; each keeps the size that it was told until it connects again",
+            open.clients
+        ));
+    }
+    Ok(())
+}
+
+fn whole_sectors(bytes: u64) -> Result<u64, CliError> {
+    if bytes.is_multiple_of(512) {
+        return Ok(bytes / 512);
+    }
+    let message = format!("{bytes} bytes are no whole number of sectors: use a multiple of 512");
+    Err(CliError::usage(message))
 }
 
 /// The size of the volume, in 512-byte sectors, if it were opened as its device is now.
 fn sectors_when_opened_now(open: &Status) -> Result<u64, CliError> {
     if !open.r#type.starts_with("LUKS") {
         return Err(CliError::usage(format!(
-            "{} runs a table, which says how large it is: close it, and open it with another table",
+            "{} runs a table, which says how large it is: say the size with --size",
             open.name
         )));
     }

@@ -1,7 +1,7 @@
 //! How commands talk to the process that serves a volume: one request and one answer per
 //! connection, on a unix socket that only its owner reaches.
 //!
-//! A request is one line, `scrim 1 WORD`. An answer is one line, `ok LENGTH` or
+//! A request is one line, `scrim 1 WORD` or `scrim 1 resize SECTORS`. An answer is one line, `ok LENGTH` or
 //! `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for `status`.
 
 mod client;

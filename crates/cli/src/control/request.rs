@@ -11,8 +11,11 @@ pub(crate) enum Request {
     TableWithKeys,
     Close,
     CloseForced,
+    /// In 512-byte sectors.
+    Resize(u64),
 }
 
+/// Those that are one word.
 const REQUESTS: [(Request, &str); 5] = [
     (Request::Status, "status"),
     (Request::Table, "table"),
@@ -23,6 +26,9 @@ const REQUESTS: [(Request, &str); 5] = [
 
 impl Request {
     pub(super) fn to_line(self) -> String {
+        if let Self::Resize(sectors) = self {
+            return format!("scrim 1 resize {sectors}\n");
+        }
         let word = REQUESTS.iter().find(|(request, _)| *request == self);
         format!("scrim 1 {}\n", word.map_or("", |(_, word)| word))
     }
@@ -31,6 +37,9 @@ impl Request {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(bytes).ok()?;
         let word = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
+        if let Some(sectors) = word.strip_prefix("resize ") {
+            return sectors.parse().ok().map(Self::Resize);
+        }
         let found = REQUESTS.iter().find(|(_, name)| *name == word);
         found.map(|(request, _)| *request)
     }
@@ -42,7 +51,8 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_are_written() {
-        for (request, _) in REQUESTS {
+        let words = REQUESTS.into_iter().map(|(request, _)| request);
+        for request in words.chain([Request::Resize(0), Request::Resize(u64::MAX)]) {
             let line = request.to_line();
             assert_eq!(Request::from_bytes(line.as_bytes()), Some(request));
             assert!(line.len() <= REQUEST_MAX);
@@ -53,6 +63,8 @@ mod tests {
             b"scrim 1 status",
             b"scrim 2 status\n",
             b"scrim 1 \n",
+            b"scrim 1 resize\n",
+            b"scrim 1 resize -1\n",
             b"scrim 1 status\xff\n",
         ] {
             assert_eq!(Request::from_bytes(line), None);

@@ -20,9 +20,16 @@ impl CryptTable {
     /// as secret as the keys, so it is kept as they are.
     #[must_use]
     pub fn to_text(&self, keys: Keys) -> SecretBytes {
+        self.to_text_until(self.len(), keys)
+    }
+
+    /// The same with a last line that ends elsewhere, in 512-byte units.
+    pub(crate) fn to_text_until(&self, end: u64, keys: Keys) -> SecretBytes {
         let mut text = SecretText::default();
-        for line in &self.lines {
-            line.print(&mut text, keys);
+        for (number, line) in (1..).zip(&self.lines) {
+            let last = number == self.lines.len();
+            let len = if last { end - line.start } else { line.len };
+            line.print(&mut text, len, keys);
             text.push("\n");
         }
         text.into_secret()
@@ -30,8 +37,8 @@ impl CryptTable {
 }
 
 impl Line {
-    fn print(&self, text: &mut SecretText, keys: Keys) {
-        text.push(&format!("{} {} ", self.start, self.len));
+    fn print(&self, text: &mut SecretText, len: u64, keys: Keys) {
+        text.push(&format!("{} {len} ", self.start));
         match &self.target {
             Target::Zero => text.push("zero"),
             Target::Error => text.push("error"),

@@ -1,0 +1,107 @@
+//! A volume whose device has grown or shrunk.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use scrim_backend::BackendError;
+use scrim_sys::memory::SecretBytes;
+
+use super::{SECTOR, Volume};
+use crate::segment::Runner;
+use crate::table::Keys;
+
+impl Volume {
+    /// Makes the volume end elsewhere: `size` bytes. Requests that have begun go by the size that they
+    /// met. What lies behind a new end stays on the device; behind the old one lies what the device
+    /// has there, decrypted.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; the size is what it was.
+    pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
+        let [segment] = &self.segments[..] else {
+            return Err(ResizeError::Table);
+        };
+        let (backend, start) = match &segment.runner {
+            Runner::Crypt(crypt) => (&crypt.backend, crypt.start),
+            Runner::Linear { backend, start } => (backend, *start),
+            Runner::Zero | Runner::Error => return Err(ResizeError::Table),
+        };
+        let unit = segment.runner.block_size() as u64;
+        if size == 0 || !size.is_multiple_of(unit) {
+            return Err(ResizeError::Unit { size, unit });
+        }
+        let room = backend.measure()?.size.saturating_sub(start) / unit * unit;
+        if size > room {
+            return Err(ResizeError::TooLarge { size, room });
+        }
+        self.size.store(size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The table as text, as long as the volume is now; see [`CryptTable::to_text`](crate::CryptTable::to_text).
+    #[must_use]
+    pub fn table_text(&self, keys: Keys) -> SecretBytes {
+        self.table.to_text_until(self.size() / SECTOR, keys)
+    }
+}
+
+/// Why a volume keeps its size.
+#[derive(Debug)]
+pub enum ResizeError {
+    /// It is not one target on one device.
+    Table,
+    /// Its size must be a multiple of its encryption sector, and not zero.
+    Unit {
+        /// The size that was asked for, in bytes.
+        size: u64,
+        /// The encryption sector, in bytes.
+        unit: u64,
+    },
+    /// The device is shorter than that.
+    TooLarge {
+        /// The size that was asked for, in bytes.
+        size: u64,
+        /// The largest that there is room for, in bytes.
+        room: u64,
+    },
+    /// The device does not tell its size.
+    Backend(BackendError),
+}
+
+impl fmt::Display for ResizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table => f.write_str(
+                "its table has more than one target, or none on a device: open it with another table",
+            ),
+            Self::Unit { size, unit } => write!(
+                f,
+                "{size} bytes are not a size that it can have: use a multiple of its encryption \
+                 sector, {unit} bytes"
+            ),
+            Self::TooLarge { size, room } => write!(
+                f,
+                "its device has room for {} sectors, and {} were asked for: make the device longer \
+                 first",
+                room / SECTOR,
+                size / SECTOR
+            ),
+            Self::Backend(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ResizeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Backend(error) => Some(error),
+            Self::Table | Self::Unit { .. } | Self::TooLarge { .. } => None,
+        }
+    }
+}
+
+impl From<BackendError> for ResizeError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}

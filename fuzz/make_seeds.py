@@ -136,8 +136,31 @@ def nbd():
         seed("nbd_transmission", f"odd-{choice}", bytes([choice]) + b"".join(odd))
 
 
+def nbd_client():
+    """What servers say: the greeting, replies to NBD_OPT_GO or none, and replies to requests."""
+
+    def reply(kind, data=b""):
+        return struct.pack(">QIII", 0x3E889045565A9, 7, kind, len(data)) + data
+
+    greeting = b"NBDMAGICIHAVEOPT"
+    export = reply(3, struct.pack(">HQH", 0, 1 << 30, 0x16F))
+    blocks = reply(3, struct.pack(">HIII", 3, 512, 4096, 1 << 25))
+    replies = b"".join(struct.pack(">IIQ", 0x67446698, error, 1 << 32) for error in (0, 5, 28, 108))
+    name = reply(3, struct.pack(">H", 1) + b"disk")
+    seed("nbd_client", "go", greeting + b"\0\3" + export + name + blocks + reply(1) + replies)
+    seed("nbd_client", "old", greeting + b"\0\0" + struct.pack(">QH", 1 << 20, 5) + bytes(124) + replies)
+    seed("nbd_client", "unsupported", greeting + b"\0\3" + reply(1 << 31 | 1) + struct.pack(">QH", 512, 1))
+    seed("nbd_client", "refused", greeting + b"\0\3" + reply(1 << 31 | 6, b"no such export"))
+    for number, uri in enumerate([
+        "nbd://example.com:10809/disk", "nbds://[2001:db8::1]/a%20b", "nbd+unix:///disk?socket=/run/a%3Fb",
+        "nbds+unix://?socket=s", "NBD://[fe80::1%25eth0]:1//",
+    ]):
+        seed("nbd_uris", str(number), uri)
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         luks(folder)
     texts()
     nbd()
+    nbd_client()

@@ -47,8 +47,10 @@ case $want in
         ;;&
     test)
         need qemu-img qemu-utils
+        need qemu-storage-daemon qemu-system-common
         need nbdkit nbdkit
         need fio fio
+        need tc iproute2
         need argon2 argon2
         /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
         ;;

@@ -23,6 +23,8 @@ mod killed;
 mod luks1_peers;
 mod no_root;
 mod numbers;
+mod remote;
+mod remote_network;
 mod resize;
 #[path = "../support/schema.rs"]
 mod schema;

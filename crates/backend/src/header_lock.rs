@@ -1,12 +1,14 @@
 //! The lock around reads and writes of LUKS headers, by the rules of cryptsetup's
 //! `docs/LUKS2-locking.txt`: a `flock` on an image file itself, or on a file in `/run/cryptsetup`
-//! that stands for a block device.
+//! that stands for a block device. Storage that has no such file has a [`HeaderGate`], between the
+//! threads of this process.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -33,12 +35,19 @@ pub enum LockKind {
 
 /// A header lock, held until dropped.
 #[must_use = "the lock is released when this is dropped"]
-pub struct HeaderLock(Option<OwnedFd>);
+pub struct HeaderLock(Held);
+
+/// What is held.
+enum Held {
+    Nothing,
+    File(OwnedFd),
+    Gate(Arc<Gate>, LockKind),
+}
 
 impl HeaderLock {
     /// A lock that excludes nobody: of storage that no other program can reach.
     pub(crate) fn unneeded() -> Self {
-        Self(None)
+        Self(Held::Nothing)
     }
 
     /// Locks an image file itself.
@@ -50,7 +59,7 @@ impl HeaderLock {
         let fail = |error: io::Error| BackendError::new(Operation::Lock, place, error);
         let file = file.try_clone_to_owned().map_err(fail)?;
         match wait_for(file.as_fd(), kind, Instant::now() + PATIENCE) {
-            Ok(()) => Ok(Self(Some(file))),
+            Ok(()) => Ok(Self(Held::File(file))),
             // A filesystem without locks: cryptsetup goes on as well.
             Err(Errno::NOLCK | Errno::NOTSUP) => Ok(Self::unneeded()),
             Err(error) => Err(fail(error.into()).with_hint(BUSY)),
@@ -78,7 +87,7 @@ impl HeaderLock {
                 .map_err(|error| fail(error.into()).with_hint(BUSY))?;
             // Whoever held it before may have removed the file: then the lock is on nothing.
             if is_at(file.as_fd(), &path) {
-                return Ok(Self(Some(file)));
+                return Ok(Self(Held::File(file)));
             }
         }
     }
@@ -128,9 +137,95 @@ fn wait_for(file: BorrowedFd<'_>, kind: LockKind, patience_ends: Instant) -> Res
 
 impl Drop for HeaderLock {
     fn drop(&mut self) {
-        if let Some(file) = &self.0 {
-            // Explicit, because the descriptor may be a duplicate whose original lives on.
-            let _ = flock(file, FlockOperation::Unlock);
+        match &self.0 {
+            Held::Nothing => {}
+            Held::File(file) => {
+                // Explicit, because the descriptor may be a duplicate whose original lives on.
+                let _ = flock(file, FlockOperation::Unlock);
+            }
+            Held::Gate(gate, kind) => gate.leave(*kind),
         }
+    }
+}
+
+/// A header lock between the threads that share a store: no other program sees it.
+#[derive(Default)]
+pub(crate) struct HeaderGate(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    users: Mutex<Users>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Users {
+    readers: usize,
+    writer: bool,
+}
+
+impl HeaderGate {
+    /// Takes the lock of the header at `place`.
+    ///
+    /// # Errors
+    /// When another thread keeps it.
+    pub(crate) fn lock(&self, kind: LockKind, place: &str) -> Result<HeaderLock, BackendError> {
+        let patience_ends = Instant::now() + PATIENCE;
+        let gate = &self.0;
+        let mut users = gate.users();
+        loop {
+            match kind {
+                LockKind::Read if !users.writer => users.readers += 1,
+                LockKind::Write if !users.writer && users.readers == 0 => users.writer = true,
+                LockKind::Read | LockKind::Write => {
+                    let left = patience_ends.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        let error = io::Error::from(io::ErrorKind::WouldBlock);
+                        return Err(
+                            BackendError::new(Operation::Lock, place, error).with_hint(BUSY)
+                        );
+                    }
+                    let waited = gate.changed.wait_timeout(users, left);
+                    (users, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                }
+            }
+            return Ok(HeaderLock(Held::Gate(Arc::clone(gate), kind)));
+        }
+    }
+}
+
+impl Gate {
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, kind: LockKind) {
+        let mut users = self.users();
+        match kind {
+            LockKind::Read => users.readers -= 1,
+            LockKind::Write => users.writer = false,
+        }
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_is_alone_at_the_gate_and_readers_are_not() {
+        let gate = HeaderGate::default();
+        let reader = gate.lock(LockKind::Read, "here").unwrap();
+        let second = gate.lock(LockKind::Read, "here").unwrap();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| drop(gate.lock(LockKind::Write, "here").unwrap()));
+            drop(reader);
+            assert!(gate.0.users().readers == 1 && !gate.0.users().writer);
+            drop(second);
+            writer.join().unwrap();
+        });
+        assert!(!gate.0.users().writer);
     }
 }

@@ -1,5 +1,5 @@
-//! Where ciphertext lives: a file, a block device or memory, behind one trait; and [`sim`], a disk
-//! that fails, for tests.
+//! Where ciphertext lives: a file, a block device, memory or an NBD export, behind one trait; and
+//! [`sim`], a disk that fails, for tests.
 //!
 //! A backend moves bytes and knows nothing of what they mean. It reports every failure as a
 //! [`BackendError`] that names the operation, the place and the next step.
@@ -12,6 +12,7 @@ mod guard;
 mod header_lock;
 mod medium;
 mod memory;
+pub mod remote;
 pub mod sim;
 
 use std::ops::Range;
@@ -21,6 +22,7 @@ pub use file::{Access, FileBackend};
 pub use header_lock::{HeaderLock, LockKind};
 pub use medium::Medium;
 pub use memory::MemoryBackend;
+pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};
 
 /// When a write counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

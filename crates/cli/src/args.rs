@@ -4,6 +4,7 @@
 
 mod headers;
 mod keys;
+mod storage;
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,8 @@ pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs, KillSlotArgs,
     PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
 };
+
+pub(crate) use storage::{IoEngine, StorageArgs};
 
 use crate::runtime::VolumeName;
 
@@ -134,7 +137,7 @@ pub(crate) enum LuksType {
 
 #[derive(Args)]
 pub(crate) struct FormatArgs {
-    /// File or block device; a file that does not exist is created with --size
+    /// File, block device or NBD URI; a file that does not exist is created with --size
     pub(crate) image: PathBuf,
     /// Key file, as --key-file
     #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
@@ -283,7 +286,7 @@ const TABLE_EXCLUDES: [&str; 15] = [
 
 #[derive(Args)]
 pub(crate) struct OpenArgs {
-    /// File or block device with the volume; with --table the NAME
+    /// File, block device or NBD URI with the volume; with --table the NAME
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Name of the open volume
@@ -307,12 +310,6 @@ pub(crate) struct OpenArgs {
     /// Serve on unix:PATH or on a loopback address like 127.0.0.1:10809 (default: a private socket)
     #[arg(long, value_name = "ADDR")]
     pub(crate) nbd: Option<Address>,
-    /// How requests reach the storage
-    #[arg(long, value_enum, default_value = "auto", value_name = "ENGINE")]
-    pub(crate) io_engine: IoEngine,
-    /// Whether the page cache is passed by: always, never, or for block devices only
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
-    pub(crate) direct_io: DirectIo,
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
@@ -331,32 +328,9 @@ pub(crate) struct OpenArgs {
     #[command(flatten)]
     pub(crate) perf: PerfArgs,
     #[command(flatten)]
+    pub(crate) storage: StorageArgs,
+    #[command(flatten)]
     pub(crate) key: KeyArgs,
-}
-
-/// How requests reach the storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IoEngine {
-    /// By what the volume lies on
-    Auto,
-    /// Plain calls on each connection's thread: for what the page cache holds
-    Plain,
-    /// io_uring: for devices
-    #[value(name = "io_uring")]
-    IoUring,
-    /// Plain calls on more threads: for devices where io_uring is forbidden
-    Threads,
-}
-
-/// Whether the page cache is passed by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DirectIo {
-    /// For block devices
-    Auto,
-    /// Where the file system can do that
-    On,
-    /// Never
-    Off,
 }
 
 /// dm-crypt's performance flags; they are part of the table.
@@ -466,7 +440,7 @@ pub(crate) struct IsLuksArgs {
 
 #[derive(Args)]
 pub(crate) struct HeaderOnlyArgs {
-    /// File or block device with the header
+    /// File, block device or NBD URI with the header
     pub(crate) image: PathBuf,
     /// Take the header from FILE instead of IMAGE
     #[arg(long, value_name = "FILE")]

@@ -2,8 +2,9 @@
 //! and then, under the lock, it is compared with what was read, changed and written.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_luks::{Edit, Header, Plan, UnlockError};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
@@ -11,11 +12,12 @@ use crate::args::{ChangeArgs, HeaderOnlyArgs};
 use crate::backup_record;
 use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
+use crate::storage::Storage;
 use crate::unlock::{check_type, read_luks};
 
 /// A header that is to be changed, as it was when it was read.
 pub(crate) struct HeaderChange {
-    pub(crate) backend: FileBackend,
+    pub(crate) backend: Arc<Storage>,
     pub(crate) luks: LuksDevice,
     /// The file or device with the header, for messages.
     pub(crate) place: String,
@@ -37,10 +39,14 @@ impl HeaderChange {
     /// Reads the header at a path. An open volume does not keep anybody from changing its header, as
     /// in cryptsetup: it was read when it was opened.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
-        let backend = FileBackend::open_shared(path, Access::ReadWrite)?;
-        let luks = read_luks(&backend)?;
+        Self::on(Arc::new(Storage::open_shared(path, Access::ReadWrite)?))
+    }
+
+    /// Reads the header of an image that is open for writing.
+    pub(crate) fn on(backend: Arc<Storage>) -> Result<Self, CliError> {
+        let luks = read_luks(&*backend, backend.path())?;
         Ok(Self {
-            place: path.display().to_string(),
+            place: backend.path().display().to_string(),
             backend,
             luks,
         })
@@ -66,7 +72,7 @@ impl HeaderChange {
         make: impl FnOnce(&mut Header, &HeaderSession<'_>) -> Result<(T, Plan), E>,
     ) -> Result<T, CliError> {
         let within = |error: CliError| error.within(&self.place);
-        let session = HeaderSession::start(&self.backend)?;
+        let session = HeaderSession::start(&*self.backend)?;
         let header = session.header(&self.luks);
         let mut header = header.map_err(|error| within(error.into()))?;
         let (made, plan) = make(&mut header, &session).map_err(|error| within(error.into()))?;
@@ -86,7 +92,7 @@ impl HeaderChange {
 pub(crate) fn write(
     plan: Plan,
     session: &HeaderSession<'_>,
-    backend: &FileBackend,
+    backend: &Storage,
 ) -> Result<(), CliError> {
     let size = backend.info().size;
     let plan = plan.clipped(size);

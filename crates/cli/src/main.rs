@@ -22,6 +22,7 @@ mod secret_input;
 mod self_tests;
 mod service;
 mod signature;
+mod storage;
 mod transfer;
 mod unlock;
 

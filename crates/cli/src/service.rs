@@ -11,12 +11,13 @@ use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTarget, Keys, Line, ResizeError, Target, Volume};
 
 use crate::commands::note;
-use crate::control::{Answer, ControlSocket, Request, Served, Status};
+use crate::control::{Answer, ControlSocket, Request, Served, Server as ServerStatus, Status};
 use crate::daemon::termination;
 use crate::device::path_of;
 use crate::error::{CliError, Exit};
 use crate::runtime::VolumeName;
 use crate::self_tests;
+use crate::storage::Storage;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ pub(crate) struct Origin {
     pub(crate) uuid: String,
     /// The detached header, if any.
     pub(crate) header: Option<String>,
+    /// What its devices are.
+    pub(crate) storage: Vec<Arc<Storage>>,
 }
 
 /// A volume that is being served.
@@ -243,12 +246,30 @@ impl OpenVolume {
                 written_bytes: traffic.write.bytes,
                 flushes: traffic.flush.requests,
             },
+            servers: self.servers(),
             errors: server
                 .events
                 .iter()
                 .map(|e| e.incident.to_string())
                 .collect(),
         }
+    }
+}
+
+impl OpenVolume {
+    /// The servers that have its devices.
+    fn servers(&self) -> Vec<ServerStatus> {
+        let remote = |storage: &Arc<Storage>| {
+            let status = storage.remote_status()?;
+            Some(ServerStatus {
+                address: storage.path().display().to_string(),
+                connections: status.connections,
+                reconnects: status.reconnects,
+                replayed_bytes: status.replayed_bytes,
+                unflushed_bytes: status.unflushed_bytes,
+            })
+        };
+        self.origin.storage.iter().filter_map(remote).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_luks::Header;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
@@ -12,17 +12,18 @@ use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::commands::note;
 use crate::error::{CliError, Exit};
 use crate::secret_input::{KeySource, Source, existing_passphrase};
+use crate::storage::Storage;
 
 /// Reads the header of an image, or of the file that holds it detached; prints what is amiss.
-pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(FileBackend, LuksDevice), CliError> {
-    let backend = FileBackend::open_shared(on.header_path(), Access::ReadOnly)?;
-    let luks = read_luks(&backend)?;
+pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(Storage, LuksDevice), CliError> {
+    let backend = Storage::open_shared(on.header_path(), Access::ReadOnly)?;
+    let luks = read_luks(&backend, backend.path())?;
     Ok((backend, luks))
 }
 
-/// Reads the header on a backend; prints what is amiss.
-pub(crate) fn read_luks(backend: &FileBackend) -> Result<LuksDevice, CliError> {
-    let place = backend.path().display();
+/// Reads the header on a backend; prints what is amiss with it, by the name of its place.
+pub(crate) fn read_luks(backend: &dyn Backend, place: &Path) -> Result<LuksDevice, CliError> {
+    let place = place.display();
     let luks = LuksDevice::read(backend)
         .map_err(|error| CliError::from(error).within(format_args!("{place}")))?;
     for finding in luks.findings() {

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::{Endpoint, Uri};
 
 /// A place to listen on: a unix socket, or a TCP port of the loopback interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,29 +20,20 @@ impl Address {
     /// The NBD URI by which clients reach `export` here; an empty name is the default export.
     #[must_use]
     pub fn uri(&self, export: &str) -> String {
-        let export = percent_encoded(export.as_bytes(), b"/");
-        match self {
-            Self::Unix(path) => {
-                let path = percent_encoded(path.as_os_str().as_bytes(), b"/");
-                format!("nbd+unix:///{export}?socket={path}")
-            }
-            Self::Tcp(address) => format!("nbd://{address}/{export}"),
-        }
+        let endpoint = match self {
+            Self::Unix(path) => Endpoint::Unix(path.clone()),
+            Self::Tcp(address) => Endpoint::Tcp {
+                host: address.ip().to_string(),
+                port: address.port(),
+            },
+        };
+        let uri = Uri {
+            endpoint,
+            tls: false,
+            export: export.to_owned(),
+        };
+        uri.to_string()
     }
-}
-
-/// Escapes all but RFC 3986's unreserved characters and those of `allowed`.
-fn percent_encoded(bytes: &[u8], allowed: &[u8]) -> String {
-    let mut encoded = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if plain || allowed.contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 impl fmt::Display for Address {

@@ -1,10 +1,14 @@
-//! The Network Block Device protocol as both sides of it speak it: its numbers, and where a server is.
+//! The Network Block Device protocol as both sides of it speak it: its numbers, where a server is, and
+//! what a client says and hears.
 //!
-//! The server is `scrim_export::nbd`.
+//! The server is `scrim_export::nbd`; the client's sockets and its policy are `scrim_backend::remote`.
 
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod client;
+mod uri;
 pub mod wire;
 
 pub use address::{Address, AddressError};
+pub use uri::{DEFAULT_PORT, EXPORT_NAME_MAX, Endpoint, Uri, UriError};

@@ -3,6 +3,8 @@
 
 /// `NBDMAGIC`, the first eight bytes a server sends.
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
+/// `cliserv_magic`, which servers of before 2011 send in the place of [`IHAVEOPT`].
+pub const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// `IHAVEOPT`, before the handshake flags and before each option.
 pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 /// Before each reply to an option.
@@ -98,15 +100,19 @@ pub mod rep {
     /// `NBD_REP_META_CONTEXT`
     pub const META_CONTEXT: u32 = 4;
     /// The bit that errors have.
-    const ERROR: u32 = 1 << 31;
+    pub const ERROR: u32 = 1 << 31;
     /// `NBD_REP_ERR_UNSUP`
     pub const ERR_UNSUP: u32 = ERROR | 1;
     /// `NBD_REP_ERR_POLICY`
     pub const ERR_POLICY: u32 = ERROR | 2;
     /// `NBD_REP_ERR_INVALID`
     pub const ERR_INVALID: u32 = ERROR | 3;
+    /// `NBD_REP_ERR_TLS_REQD`
+    pub const ERR_TLS_REQD: u32 = ERROR | 5;
     /// `NBD_REP_ERR_UNKNOWN`
     pub const ERR_UNKNOWN: u32 = ERROR | 6;
+    /// `NBD_REP_ERR_SHUTDOWN`
+    pub const ERR_SHUTDOWN: u32 = ERROR | 7;
     /// `NBD_REP_ERR_TOO_BIG`
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
 }
@@ -197,4 +203,22 @@ pub enum WireError {
     NotSup = 95,
     /// `NBD_ESHUTDOWN`
     Shutdown = 108,
+}
+
+impl WireError {
+    /// The error that a reply carries; `None` for success. What is not known counts as `NBD_EIO`, as
+    /// the specification has it for clients.
+    #[must_use]
+    pub fn from_wire(value: u32) -> Option<Self> {
+        Some(match value {
+            0 => return None,
+            1 => Self::Perm,
+            12 => Self::NoMem,
+            22 => Self::Inval,
+            28 => Self::NoSpc,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            _ => Self::Io,
+        })
+    }
 }

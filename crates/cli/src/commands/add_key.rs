@@ -102,7 +102,7 @@ fn key(
         luks,
         place,
     } = change;
-    Ok(unlock(luks, backend, place, existing, &asking)?.0.key)
+    Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)
 }
 
 fn volume_key_len(header: &Header) -> Option<usize> {

@@ -78,11 +78,11 @@ fn open(
         tries: args.tries,
     };
     let Some(slot) = args.key_slot else {
-        return unlock(luks, backend, place, None, &asking);
+        return unlock(luks, &**backend, place, None, &asking);
     };
     change.check_in_use(slot)?;
     asking.until_it_fits(place, |passphrase| {
-        luks.unlock_keyslot(backend, slot, passphrase)
+        luks.unlock_keyslot(&**backend, slot, passphrase)
     })
 }
 

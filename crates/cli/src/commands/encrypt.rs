@@ -21,6 +21,7 @@ use crate::interruption::Interruption;
 use crate::new_volume::{NewVolume, refused};
 use crate::progress::Display;
 use crate::signature::Contents;
+use crate::storage::demand_local;
 use crate::unlock::{Asking, unlock};
 
 /// Where the data of a volume starts unless asked otherwise, in bytes.
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
             "LUKS1 cannot say that an encryption is not finished; leave --type out",
         ));
     }
+    demand_local(image, "encrypt --in-place")?;
     let backend = undone(image)?;
     let within = |error: InPlaceError| CliError::from(error).within(image.display());
     let (begun, interruption) = match LuksDevice::read(&backend) {

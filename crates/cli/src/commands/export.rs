@@ -7,9 +7,11 @@ use scrim_volume::OpenFlags;
 
 use super::open::{Wanted, from_luks};
 use super::{note, warn_of_failed_self_tests};
-use crate::args::{DirectIo, ExportArgs};
+use crate::args::ExportArgs;
 use crate::error::{CliError, Exit};
 use crate::interruption::Interruption;
+use crate::storage::Manner;
+use crate::storage::demand_local;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
 
 pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
@@ -19,6 +21,8 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
              the volume and use nbdcopy",
         ));
     }
+    demand_local(&args.image, "export")?;
+    demand_local(&args.raw, "export")?;
     let partial = Partial::of(&args.raw, &args.image, args.batch_mode)?;
     let stamp = Stamp::of(&args.image)?;
     // Before anybody is asked for a passphrase.
@@ -70,12 +74,12 @@ fn wanted(args: &ExportArgs) -> Wanted<'_> {
         image: &args.image,
         r#type: args.r#type,
         readonly: true,
-        direct_io: DirectIo::Off,
         header: args.header.as_deref(),
         key_slot: args.key_slot,
         flags: OpenFlags::default(),
         persistent: false,
         tries: args.tries,
         key: &args.key,
+        manner: Manner::default(),
     }
 }

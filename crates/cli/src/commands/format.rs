@@ -14,6 +14,7 @@ use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
 use crate::new_volume::NewVolume;
 use crate::signature::Contents;
+use crate::storage::{Storage, is_remote};
 
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let new = NewVolume::asked_for(args)?;
@@ -21,7 +22,9 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let image = Place::find(&args.image, args.size)?;
     let header = match &args.header {
         // A header file that does not exist is made, as large as it needs to be.
-        Some(path) if path.symlink_metadata().is_err() => Some(Place::find(path, Some(0))?),
+        Some(path) if !is_remote(path) && path.symlink_metadata().is_err() => {
+            Some(Place::find(path, Some(0))?)
+        }
         Some(path) => Some(Place::find(path, None)?),
         None => None,
     };
@@ -56,12 +59,12 @@ struct Place {
     /// In bytes.
     size: u64,
     /// `None` when the file does not exist yet.
-    backend: Option<FileBackend>,
+    backend: Option<Storage>,
 }
 
 impl Place {
     fn find(path: &Path, size: Option<u64>) -> Result<Self, CliError> {
-        let exists = path.symlink_metadata().is_ok();
+        let exists = is_remote(path) || path.symlink_metadata().is_ok();
         let shown = path.display();
         match (exists, size) {
             (true, Some(_)) => Err(CliError::new(
@@ -78,7 +81,7 @@ impl Place {
                 backend: None,
             }),
             (true, None) => {
-                let backend = FileBackend::open(path, Access::ReadWrite)?;
+                let backend = Storage::open(path, Access::ReadWrite)?;
                 Ok(Self {
                     path: path.to_owned(),
                     size: backend.info().size,
@@ -169,13 +172,13 @@ fn write(formatted: &Formatted, image: &Place, header: Option<&Place>) -> Result
 
 impl Place {
     /// Makes the file if it does not exist; notes that it did.
-    fn create(&self, size: u64, made: &mut Vec<PathBuf>) -> Result<Option<FileBackend>, CliError> {
+    fn create(&self, size: u64, made: &mut Vec<PathBuf>) -> Result<Option<Storage>, CliError> {
         if self.backend.is_some() {
             return Ok(None);
         }
         let backend = FileBackend::create(&self.path, size)?;
         made.push(self.path.clone());
-        Ok(Some(backend))
+        Ok(Some(Storage::Local(backend)))
     }
 
     fn write(

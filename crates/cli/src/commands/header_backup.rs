@@ -1,6 +1,6 @@
 //! `scrim header-backup IMAGE --header-backup-file FILE`.
 
-use scrim_backend::{Access, FileBackend};
+use scrim_backend::Access;
 use scrim_volume::LuksDevice;
 
 use super::note;
@@ -8,6 +8,7 @@ use crate::args::HeaderBackupArgs;
 use crate::backup_record;
 use crate::error::CliError;
 use crate::new_file::write_new;
+use crate::storage::Storage;
 
 pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
     let path = args.on.header_path();
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
             "{file} exists already; name a file that does not, so that no older backup is lost"
         )));
     }
-    let backend = FileBackend::open_shared(path, Access::ReadOnly)?;
+    let backend = Storage::open_shared(path, Access::ReadOnly)?;
     let backup =
         LuksDevice::read_backup(&backend).map_err(|error| CliError::from(error).within(&place))?;
     for finding in backup.findings() {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_luks::{Backup, Header, Placement, Restore};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
@@ -16,6 +16,7 @@ use crate::confirm::Question;
 use crate::error::{CliError, Exit};
 use crate::header_change::write;
 use crate::new_file::write_new;
+use crate::storage::Storage;
 
 /// More than any backup has, in bytes: both copies of the largest header and the largest key slots
 /// area.
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &HeaderRestoreArgs) -> Result<(), CliError> {
             file.display()
         ));
     }
-    let backend = FileBackend::open_shared(path, Access::ReadWrite)?;
+    let backend = Storage::open_shared(path, Access::ReadWrite)?;
     let within = |error: CliError| error.within(&place);
     let before = LuksDevice::read_area(&backend, backup.restore_len())?;
     let size = backend.info().size;

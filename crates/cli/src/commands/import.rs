@@ -15,6 +15,7 @@ use crate::args::{FormatArgs, ImportArgs};
 use crate::error::{CliError, Exit};
 use crate::interruption::Interruption;
 use crate::new_volume::NewVolume;
+use crate::storage::demand_local;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
 use crate::unlock::{Asking, read_luks, unlock};
 
@@ -31,6 +32,8 @@ const NOT_RAW: [(&str, usize, &[u8], &str); 5] = [
 const TRIES: u32 = 3;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
+    demand_local(&args.raw, "import")?;
+    demand_local(&args.format.image, "import")?;
     let raw = open_raw(&args.raw)?;
     let image = &args.format.image;
     let partial = Partial::of(image, &args.raw, args.format.batch_mode)?;
@@ -200,7 +203,7 @@ fn begin(partial: &Partial, new: &LaidOut, slot: u8, stamp: Stamp) -> Result<Beg
 /// Opens the volume that an earlier run has begun.
 fn go_on(args: &ImportArgs, backend: FileBackend, record: Record) -> Result<Begun, CliError> {
     warn_of_failed_self_tests();
-    let luks = read_luks(&backend).map_err(|error| {
+    let luks = read_luks(&backend, backend.path()).map_err(|error| {
         let step = "begin without --resume if nothing was done yet";
         CliError::new(Exit::WrongDevice, format!("{error}; {step}"))
     })?;

@@ -7,11 +7,12 @@ use scrim_volume::LuksError;
 use super::note;
 use crate::args::IsLuksArgs;
 use crate::error::{CliError, Exit};
+use crate::storage::Storage;
 use crate::unlock::is_of_type;
 
 pub(crate) fn run(args: &IsLuksArgs) -> Result<ExitCode, CliError> {
     let path = args.on.header_path();
-    let backend = scrim_backend::FileBackend::open_shared(path, scrim_backend::Access::ReadOnly)?;
+    let backend = Storage::open_shared(path, scrim_backend::Access::ReadOnly)?;
     let (found, answer) = match scrim_volume::LuksDevice::read(&backend) {
         Ok(luks) => (
             is_of_type(luks.header(), args.r#type),

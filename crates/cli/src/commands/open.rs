@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use scrim_backend::{Access, Backend, BackendError, FileBackend};
+use scrim_backend::{Access, Backend, BackendError};
 use scrim_export::nbd::Address;
 use scrim_luks::{Edit, Flag, Placement};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
@@ -13,9 +13,7 @@ use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
 use super::{note, print, warn_of_failed_self_tests};
-use crate::args::{
-    DirectIo, HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs,
-};
+use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs};
 use crate::backup_record;
 use crate::control::find;
 use crate::daemon::Daemon;
@@ -25,6 +23,7 @@ use crate::header_change::HeaderChange;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
+use crate::storage::{Manner, Storage, absolute, is_remote};
 use crate::transfer::refuse_unfinished;
 use crate::unlock::{Asking, check_type, read_luks, unlock};
 
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
         return super::test_passphrase::check(&as_test(args), args.r#type);
     }
-    let direct_io = direct_io(args)?;
+    let manner = args.storage.manner()?;
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     let name = volume_name(args)?;
@@ -53,8 +52,8 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         Some(Daemon::start()?)
     };
     let (volume, origin) = match &args.table {
-        Some(file) => from_table(file, args.readonly, direct_io)?,
-        None => from_luks(&Wanted::by(args, direct_io))?,
+        Some(file) => from_table(file, args.readonly, manner)?,
+        None => from_luks(&Wanted::by(args, manner))?,
     };
     if locking() == Locking::Incomplete {
         note(format_args!("scrim: warning: {NOT_LOCKED}"));
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         Some(tcp) => tcp.clone(),
     };
     let control = runtime.control_socket(&name);
-    let engine = engine(args.io_engine, &volume)?;
+    let engine = engine(args.storage.io_engine, &volume)?;
     let service = Service::start(name, volume, engine, origin, &address, control)?;
     print(format!("{}\n", service.address()).as_bytes())?;
     if let Some(daemon) = daemon {
@@ -106,7 +105,6 @@ pub(super) struct Wanted<'a> {
     pub(super) image: &'a Path,
     pub(super) r#type: LuksType,
     pub(super) readonly: bool,
-    pub(super) direct_io: DirectIo,
     pub(super) header: Option<&'a Path>,
     pub(super) key_slot: Option<u8>,
     pub(super) flags: OpenFlags,
@@ -114,36 +112,39 @@ pub(super) struct Wanted<'a> {
     pub(super) persistent: bool,
     pub(super) tries: u32,
     pub(super) key: &'a KeyArgs,
+    pub(super) manner: Manner,
 }
 
 impl<'a> Wanted<'a> {
-    fn by(args: &'a OpenArgs, direct_io: DirectIo) -> Self {
+    fn by(args: &'a OpenArgs, manner: Manner) -> Self {
         Self {
             image: &args.image,
             r#type: args.r#type,
             readonly: args.readonly,
-            direct_io,
             header: args.header.as_deref(),
             key_slot: args.key_slot,
             flags: flags(args),
             persistent: args.persistent,
             tries: args.tries,
             key: &args.key,
+            manner,
         }
     }
 }
 
 /// Opens a LUKS volume, asking for its passphrase.
 pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
-    let access = access(wanted.readonly);
     let image = absolute(wanted.image)?;
-    refuse_unfinished(&image)?;
+    if !is_remote(&image) {
+        refuse_unfinished(&image)?;
+    }
     // The lock comes first: who will be refused is not asked for a passphrase.
-    let data = Arc::new(storage(&image, access, wanted.direct_io)?);
+    let data = open_storage(&image, wanted.readonly, wanted.manner)?;
+    let writable = !data.info().read_only;
     let detached = match wanted.header {
         Some(path) => {
             let path = absolute(path)?;
-            Some(FileBackend::open_shared(&path, Access::ReadOnly)?)
+            Some(Arc::new(Storage::open_shared(&path, Access::ReadOnly)?))
         }
         None => None,
     };
@@ -152,7 +153,7 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         None => Placement::Attached,
     };
     let header = detached.as_ref().unwrap_or(&data);
-    let luks = read_luks(header)?;
+    let luks = read_luks(&**header, header.path())?;
     check_type(luks.header(), wanted.r#type, header.path())?;
     let shown = wanted.image.display().to_string();
     if wanted.persistent && luks.header().version() == 1 {
@@ -166,12 +167,12 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         key: wanted.key.source(),
         tries: wanted.tries,
     };
-    let (unlocked, _) = unlock(&luks, header, &shown, wanted.key_slot, &asking)?;
-    if access == Access::ReadWrite && luks.needs_repair() {
+    let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.key_slot, &asking)?;
+    if writable && luks.needs_repair() {
         repair(header);
     }
     if wanted.persistent {
-        make_persistent(wanted.flags, header.path())?;
+        make_persistent(wanted.flags, header)?;
     }
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
@@ -182,22 +183,22 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let table = luks
         .table(unlocked.key, &device, size, placement, wanted.flags)
         .map_err(|error| CliError::from(error).within(&shown))?;
-    let data: Arc<dyn Backend> = data;
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&data)))?;
+    let volume = Volume::start(table, |_| Ok(Arc::clone(&data) as Arc<dyn Backend>))?;
     let origin = Origin {
         r#type: format!("LUKS{}", luks.header().version()),
         uuid: luks.header().uuid().to_owned(),
         header: detached.map(|header| header.path().display().to_string()),
+        storage: vec![data],
     };
     Ok((volume, origin))
 }
 
 /// Rewrites the worse copy of the header, as cryptsetup does. The volume opens without it, so that
 /// a failure is only worth a warning.
-fn repair(header: &FileBackend) {
+fn repair(header: &Storage) {
     let place = header.path().display();
     let repaired = if header.info().read_only {
-        FileBackend::open_shared(header.path(), Access::ReadWrite)
+        Storage::open_shared(header.path(), Access::ReadWrite)
             .map_err(LuksError::from)
             .and_then(|writable| LuksDevice::repair(&writable))
     } else {
@@ -216,7 +217,7 @@ fn repair(header: &FileBackend) {
 
 /// Stores the flags that were asked for in the header, in place of those that are there; as in
 /// cryptsetup, those still count this time.
-fn make_persistent(asked: OpenFlags, header: &Path) -> Result<(), CliError> {
+fn make_persistent(asked: OpenFlags, header: &Arc<Storage>) -> Result<(), CliError> {
     let set = [
         (asked.allow_discards, Flag::AllowDiscards),
         (asked.same_cpu_crypt, Flag::SameCpuCrypt),
@@ -226,29 +227,12 @@ fn make_persistent(asked: OpenFlags, header: &Path) -> Result<(), CliError> {
     ];
     let set = set.into_iter().filter(|(set, _)| *set);
     let edit = Edit::Flags(set.map(|(_, flag)| flag).collect());
-    HeaderChange::read(header)?.edit(&[edit])
-}
-
-/// Opens what holds the ciphertext.
-fn storage(path: &Path, access: Access, direct_io: DirectIo) -> Result<FileBackend, BackendError> {
-    let backend = FileBackend::open(path, access)?;
-    match direct_io {
-        DirectIo::On => backend.past_the_cache(),
-        DirectIo::Auto if backend.is_device() => backend.past_the_cache(),
-        DirectIo::Auto | DirectIo::Off => Ok(backend),
-    }
-}
-
-/// Plain calls read and write where the client's bytes lie, which the way past the page cache does not
-/// allow.
-fn direct_io(args: &OpenArgs) -> Result<DirectIo, CliError> {
-    match (args.io_engine, args.direct_io) {
-        (IoEngine::Plain, DirectIo::On) => Err(CliError::usage(
-            "--io-engine plain goes through the page cache; leave out either that or --direct-io",
-        )),
-        (IoEngine::Plain, _) => Ok(DirectIo::Off),
-        (_, direct_io) => Ok(direct_io),
-    }
+    // A server may have one connection for each client.
+    let change = match header.info().read_only {
+        true => HeaderChange::read(header.path())?,
+        false => HeaderChange::on(Arc::clone(header))?,
+    };
+    change.edit(&[edit])
 }
 
 fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
@@ -263,23 +247,22 @@ fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
     }
 }
 
-fn from_table(
-    file: &Path,
-    readonly: bool,
-    direct_io: DirectIo,
-) -> Result<(Volume, Origin), CliError> {
+fn from_table(file: &Path, readonly: bool, manner: Manner) -> Result<(Volume, Origin), CliError> {
     let text = read_table(file)?;
     let text = std::str::from_utf8(text.expose())
         .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
+    let mut storage = Vec::new();
     let volume = Volume::start(CryptTable::parse(text)?, |device| {
-        let path = device::path_of(device);
-        let backend = storage(&path, access(readonly), direct_io)?;
-        Ok::<Arc<dyn Backend>, BackendError>(Arc::new(backend))
+        let image = device::path_of(device);
+        let backend = open_storage(&image, readonly, manner)?;
+        storage.push(Arc::clone(&backend));
+        Ok::<Arc<dyn Backend>, BackendError>(backend)
     })?;
     let origin = Origin {
         r#type: "TABLE".to_owned(),
         uuid: String::new(),
         header: None,
+        storage,
     };
     Ok((volume, origin))
 }
@@ -300,12 +283,24 @@ fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
     read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)
 }
 
-fn access(readonly: bool) -> Access {
-    if readonly {
-        Access::ReadOnly
-    } else {
-        Access::ReadWrite
+/// Opens what holds a volume's data; says so when it can only be read, and nobody asked for that.
+fn open_storage(
+    image: &Path,
+    readonly: bool,
+    manner: Manner,
+) -> Result<Arc<Storage>, BackendError> {
+    let access = match readonly {
+        true => Access::ReadOnly,
+        false => Access::ReadWrite,
+    };
+    let storage = Storage::open_for_volume(image, access, manner)?;
+    if storage.info().read_only && !readonly {
+        note(format_args!(
+            "scrim: {}: the server has it as read-only, and so is the volume",
+            image.display()
+        ));
     }
+    Ok(Arc::new(storage))
 }
 
 fn flags(args: &OpenArgs) -> OpenFlags {
@@ -324,10 +319,4 @@ fn flags(args: &OpenArgs) -> OpenFlags {
         no_write_workqueue,
         high_priority,
     }
-}
-
-/// The path that the table shows, and that holds when the process has left its folder.
-fn absolute(path: &Path) -> Result<std::path::PathBuf, CliError> {
-    std::path::absolute(path)
-        .map_err(|error| CliError::io(format_args!("find {}", path.display()), &error))
 }

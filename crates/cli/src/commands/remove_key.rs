@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RemoveKeyArgs) -> Result<(), CliError> {
         key: args.key.source_or(args.positional_key.as_deref()),
         tries: args.tries,
     };
-    let (unlocked, _) = unlock(luks, backend, place, None, &asking)?;
+    let (unlocked, _) = unlock(luks, &**backend, place, None, &asking)?;
     remove(&change, unlocked.slot, args.on.batch_mode)
 }
 
@@ -97,7 +97,7 @@ fn try_any(
     for &slot in remaining {
         match change
             .luks
-            .unlock_keyslot(&change.backend, slot, passphrase)
+            .unlock_keyslot(&*change.backend, slot, passphrase)
         {
             Ok(_) => return Ok(()),
             Err(LuksError::NoKey { .. }) => {}

@@ -1,6 +1,6 @@
 //! `scrim repair IMAGE`.
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
@@ -9,12 +9,13 @@ use crate::args::RepairArgs;
 use crate::confirm::Question;
 use crate::error::{CliError, Exit};
 use crate::header_change::write;
+use crate::storage::Storage;
 
 pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     let path = args.on.on.header_path();
     let place = path.display();
     let within = |error: CliError| error.within(&place);
-    let backend = FileBackend::open_shared(path, Access::ReadWrite)?;
+    let backend = Storage::open_shared(path, Access::ReadWrite)?;
     let area = LuksDevice::read_area(&backend, HEADER_AREA_MAX)?;
     let diagnosis = Diagnosis::of(&area, backend.info().size);
     for line in diagnosis.to_string().lines() {

@@ -1,6 +1,6 @@
 //! `scrim resize NAME`: an open volume as long as its device has become, or as the user says.
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_luks::Placement;
 use scrim_volume::LuksError;
 
@@ -9,6 +9,7 @@ use crate::args::ResizeArgs;
 use crate::control::{Client, Request, Status};
 use crate::error::CliError;
 use crate::runtime::RuntimeDir;
+use crate::storage::Storage;
 use crate::unlock::read_luks;
 
 pub(crate) fn run(args: &ResizeArgs) -> Result<(), CliError> {
@@ -54,13 +55,13 @@ fn sectors_when_opened_now(open: &Status) -> Result<u64, CliError> {
             open.name
         )));
     }
-    let shared = |path: &str| FileBackend::open_shared(path.as_ref(), Access::ReadOnly);
+    let shared = |path: &str| Storage::open_shared(path.as_ref(), Access::ReadOnly);
     let device = shared(&open.device)?;
     let (header, placement) = match &open.header {
         Some(header) => (&shared(header)?, Placement::Detached),
         None => (&device, Placement::Attached),
     };
-    let luks = read_luks(header)?;
+    let luks = read_luks(header, header.path())?;
     let segment = luks.header().data_segment().map_err(LuksError::from)?;
     let data = segment
         .extent(placement, device.info().size)

@@ -2,7 +2,7 @@
 
 use super::{print, print_json};
 use crate::args::NameArgs;
-use crate::control::{Client, Request, Status};
+use crate::control::{Client, Request, Server, Status};
 use crate::error::{CliError, Exit};
 use crate::runtime::RuntimeDir;
 
@@ -78,6 +78,10 @@ fn describe(status: &Status) -> String {
     if let Some(header) = &status.header {
         rows.insert(5, ("header", header.clone()));
     }
+    let servers = status.servers.iter().map(connection);
+    let at = rows.iter().position(|(label, _)| *label == "sector size");
+    let at = at.unwrap_or(rows.len());
+    rows.splice(at..at, servers.map(|server| ("connection", server)));
     if !status.keys_locked {
         rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
     }
@@ -89,4 +93,21 @@ fn describe(status: &Status) -> String {
         text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
     }
     text
+}
+
+/// The connection to a server, as a line.
+fn connection(server: &Server) -> String {
+    let now = match server.connections {
+        0 => "lost, being made again".to_owned(),
+        number => format!("{number} to the server"),
+    };
+    let lost = match server.reconnects {
+        0 => String::new(),
+        1 => ", lost once".to_owned(),
+        times => format!(", lost {times} times"),
+    };
+    format!(
+        "{now}{lost}, {} bytes written again, {} bytes kept until a flush",
+        server.replayed_bytes, server.unflushed_bytes
+    )
 }

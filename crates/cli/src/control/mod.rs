@@ -63,8 +63,26 @@ pub(crate) struct Status {
     pub(crate) clients: usize,
     /// Requests and bytes since it was opened.
     pub(crate) served: Served,
+    /// The servers that have its devices, where they are NBD exports.
+    #[serde(default)]
+    pub(crate) servers: Vec<Server>,
     /// The latest errors, oldest first.
     pub(crate) errors: Vec<String>,
+}
+
+/// The connection to a server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Server {
+    /// The export's URI.
+    pub(crate) address: String,
+    /// How many connections there are; 0 while it cannot be reached.
+    pub(crate) connections: usize,
+    /// How often they were lost and made again.
+    pub(crate) reconnects: u64,
+    /// How much was written again after that, in bytes.
+    pub(crate) replayed_bytes: u64,
+    /// What is kept for it, in bytes.
+    pub(crate) unflushed_bytes: usize,
 }
 
 /// Counters since a volume was opened.

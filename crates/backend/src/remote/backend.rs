@@ -1,0 +1,357 @@
+//! The store that is an export.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use rustix::io::Errno;
+use scrim_nbd::client::{Command, Request};
+use scrim_nbd::wire::{WireError, flag};
+use scrim_nbd::{Uri, UriError};
+
+use super::link::{Link, error_of};
+use super::range::{inner, pieces};
+use super::session::Dial;
+use super::stream::Target;
+use super::{RemoteOptions, RemoteStatus};
+use crate::header_lock::HeaderGate;
+use crate::{
+    Access, Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation,
+};
+
+/// Most data of one request, in bytes, whatever more the server would take.
+const PIECE: u32 = 256 << 10;
+/// Most of a range that one request zeroes or discards, in bytes.
+const RANGE_PIECE: u32 = 64 << 20;
+/// What a server that says nothing of block sizes surely takes, by the specification, in bytes.
+const USUAL_MINIMUM: u32 = 512;
+/// How much is zeroed with one write where the server has no request for it, in bytes.
+const ZERO_PIECE: usize = 64 << 10;
+static ZEROS: [u8; ZERO_PIECE] = [0; ZERO_PIECE];
+
+/// What to do about a server that is not there.
+const UNREACHABLE: &str = "see that the server runs and can be reached, then try again";
+/// What to do about a server that does not give what it is asked for.
+const UNWILLING: &str = "see what it exports with `nbdinfo --list`, and what its log says";
+/// What to do about a server that cannot.
+const REFUSED: &str = "the server says so: see its log and its storage";
+
+/// An NBD export.
+pub struct RemoteBackend {
+    pub(super) link: Link,
+    /// For messages.
+    place: String,
+    pub(super) info: Info,
+    /// Requests are multiples of it, in bytes.
+    align: u32,
+    /// Most data of one request, in bytes: a multiple of `align`.
+    piece: u32,
+    /// Held across each flush: of two at a time only one may hear of a failure.
+    pub(super) flushing: Mutex<()>,
+    header: HeaderGate,
+}
+
+impl RemoteBackend {
+    /// Connects to an export. One that is read-only can be opened for writing too:
+    /// [`Backend::info`] tells.
+    ///
+    /// # Errors
+    /// When there is no way to the server, or it does not have the export.
+    pub fn open(uri: &Uri, access: Access, options: RemoteOptions) -> Result<Self, BackendError> {
+        let place = uri.to_string();
+        let fail = |error: io::Error| BackendError::new(Operation::Open, &place, error);
+        if uri.tls {
+            let unsupported = "encrypted connections are not supported";
+            let error = fail(io::Error::new(io::ErrorKind::Unsupported, unsupported));
+            return Err(
+                error.with_hint("reach the server through a tunnel, and write nbd, not nbds")
+            );
+        }
+        let unreachable = |error: io::Error| {
+            // What the server itself has said comes as an error of its own.
+            let answered = error.get_ref().is_some();
+            fail(error).with_hint(if answered { UNWILLING } else { UNREACHABLE })
+        };
+        let link = Link::open(Dial {
+            target: Target::resolve(&uri.endpoint).map_err(unreachable)?,
+            export: uri.export.clone(),
+            connections: options.connections.max(1),
+            limit: options.limit,
+        });
+        let link = link.map_err(unreachable)?;
+        Ok(Self::of(link, place, access))
+    }
+
+    /// As [`RemoteBackend::open`], by what may be a URI.
+    ///
+    /// # Errors
+    /// When it is none, too.
+    pub fn open_named(
+        name: &str,
+        access: Access,
+        options: RemoteOptions,
+    ) -> Result<Self, BackendError> {
+        let uri: Uri = name.parse().map_err(|error: UriError| {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, error);
+            BackendError::new(Operation::Open, name, error)
+        })?;
+        Self::open(&uri, access, options)
+    }
+
+    /// For those who would have to write.
+    ///
+    /// # Errors
+    /// When it was opened for reading only, or the server has it as read-only.
+    pub fn check_writable(&self) -> Result<(), BackendError> {
+        match self.info.read_only {
+            true => Err(self.error(Operation::Open, Errno::ROFS.into())),
+            false => Ok(()),
+        }
+    }
+
+    fn of(link: Link, place: String, access: Access) -> Self {
+        let export = link.export;
+        let (align, largest) = match export.blocks {
+            Some(blocks) => (blocks.minimum, blocks.maximum),
+            None if export.size.is_multiple_of(u64::from(USUAL_MINIMUM)) => (USUAL_MINIMUM, PIECE),
+            None => (1, PIECE),
+        };
+        let read_only = access == Access::ReadOnly || export.flags & flag::READ_ONLY != 0;
+        Self {
+            info: Info {
+                // What is behind the last whole block cannot be asked for.
+                size: export.size / u64::from(align) * u64::from(align),
+                read_only,
+            },
+            piece: largest.min(PIECE) / align * align,
+            align,
+            place,
+            link,
+            flushing: Mutex::new(()),
+            header: HeaderGate::default(),
+        }
+    }
+
+    /// Its URI.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What has become of the connection.
+    #[must_use]
+    pub fn status(&self) -> RemoteStatus {
+        let connections = self.link.connections();
+        let state = self.link.state();
+        RemoteStatus {
+            connections,
+            reconnects: state.history.reconnects,
+            replayed_bytes: state.history.replayed_bytes,
+            unflushed_bytes: state.journal.cost(),
+        }
+    }
+
+    /// Whether the server has said so.
+    pub(super) fn offers(&self, flag: u16) -> bool {
+        self.link.export.flags & flag != 0
+    }
+
+    fn error(&self, operation: Operation, source: io::Error) -> BackendError {
+        let is_of_server = source.raw_os_error().is_some();
+        let kind = source.kind();
+        let error = BackendError::new(operation, &self.place, source);
+        match kind {
+            // These say what to do themselves, as a flush does.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ReadOnlyFilesystem => error,
+            _ if operation == Operation::Flush => error,
+            _ if is_of_server => error.with_hint(REFUSED),
+            _ => error.with_hint(UNREACHABLE),
+        }
+    }
+
+    /// Checks that a range is there.
+    fn check(&self, operation: Operation, offset: u64, len: u64) -> Result<(), BackendError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.info.size => Ok(()),
+            _ => Err(self.error(operation, io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Checks that a range is there and may be changed.
+    fn check_change(
+        &self,
+        operation: Operation,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), BackendError> {
+        if self.info.read_only {
+            return Err(self.error(operation, Errno::ROFS.into()));
+        }
+        self.check(operation, offset, len)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut rest = buffer;
+        for piece in pieces(offset, rest.len() as u64, self.align, self.piece) {
+            let (now, later) = rest.split_at_mut(piece.len);
+            rest = later;
+            let deadline = self.link.deadline();
+            if piece.is_aligned() {
+                self.read_blocks(piece.offset, now, deadline)?;
+            } else {
+                let mut whole = vec![0; piece.whole_len()];
+                self.read_blocks(piece.whole.start, &mut whole, deadline)?;
+                now.copy_from_slice(&whole[piece.within()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8], durability: Durability) -> io::Result<()> {
+        let cut = || pieces(offset, data.len() as u64, self.align, self.piece);
+        // One piece is made durable by its request; several by one flush, if there is such a thing.
+        let one_by_one = self.offers(flag::SEND_FUA)
+            && (cut().nth(1).is_none() || !self.offers(flag::SEND_FLUSH));
+        let each = if one_by_one {
+            durability
+        } else {
+            Durability::Cached
+        };
+        let mut rest = data;
+        for piece in cut() {
+            let (now, later) = rest.split_at(piece.len);
+            rest = later;
+            self.write_piece(&piece, now, each)?;
+        }
+        if durability == Durability::Durable && !one_by_one {
+            self.sync(self.link.deadline())?;
+        }
+        Ok(())
+    }
+
+    fn zero(&self, range: Range<u64>, durability: Durability) -> io::Result<()> {
+        let inner = inner(&range, self.align);
+        let by_request = self.offers(flag::SEND_WRITE_ZEROES) && !inner.is_empty();
+        let left = if by_request {
+            self.zero_by_hand(range.start..inner.start)?;
+            let refused_from = self.zero_by_request(inner)?;
+            refused_from..range.end
+        } else {
+            range
+        };
+        self.zero_by_hand(left)?;
+        match durability {
+            Durability::Durable => self.sync(self.link.deadline()),
+            Durability::Cached => Ok(()),
+        }
+    }
+
+    /// Zeroes whole blocks; tells where the server would no longer do it.
+    fn zero_by_request(&self, blocks: Range<u64>) -> io::Result<u64> {
+        for piece in self.range_pieces(&blocks) {
+            match self.zero_piece(&piece)? {
+                Ok(()) => {}
+                Err(WireError::NotSup | WireError::Inval) => return Ok(piece.start),
+                Err(error) => return Err(error_of(error)),
+            }
+        }
+        Ok(blocks.end)
+    }
+
+    fn zero_by_hand(&self, range: Range<u64>) -> io::Result<()> {
+        let mut offset = range.start;
+        while offset < range.end {
+            let len = usize::try_from(range.end - offset).map_or(ZERO_PIECE, |l| l.min(ZERO_PIECE));
+            self.write(offset, &ZEROS[..len], Durability::Cached)?;
+            offset += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Discards the whole blocks of a range; the others are no longer needed either, but stay.
+    fn trim(&self, range: &Range<u64>) -> io::Result<()> {
+        if !self.offers(flag::SEND_TRIM) {
+            return Ok(());
+        }
+        for piece in self.range_pieces(&inner(range, self.align)) {
+            match self.trim_piece(&piece)? {
+                // Advice that the server cannot take is not an error.
+                Ok(()) | Err(WireError::NotSup) => {}
+                Err(error) => return Err(error_of(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn range_pieces(&self, blocks: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        let len = blocks.end.saturating_sub(blocks.start);
+        pieces(blocks.start, len, self.align, RANGE_PIECE).map(|piece| piece.whole)
+    }
+}
+
+/// A request for a range that one request can have.
+pub(super) fn request(command: Command, offset: u64, len: u64) -> Request {
+    Request {
+        command,
+        offset,
+        len: u32::try_from(len).unwrap_or(u32::MAX),
+    }
+}
+
+impl Backend for RemoteBackend {
+    fn info(&self) -> Info {
+        self.info
+    }
+
+    fn medium(&self) -> Medium<'_> {
+        Medium::Remote
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
+        let len = buffer.len() as u64;
+        let operation = Operation::Read { offset, len };
+        self.check(operation, offset, len)?;
+        self.read(offset, buffer)
+            .map_err(|error| self.error(operation, error))
+    }
+
+    fn write_at(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), BackendError> {
+        let len = data.len() as u64;
+        let operation = Operation::Write { offset, len };
+        self.check_change(operation, offset, len)?;
+        self.write(offset, data, durability)
+            .map_err(|error| self.error(operation, error))
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        self.sync(self.link.deadline())
+            .map_err(|error| self.error(Operation::Flush, error))
+    }
+
+    fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {
+        let (offset, len) = (range.start, range.end.saturating_sub(range.start));
+        let operation = Operation::Discard { offset, len };
+        self.check_change(operation, offset, len)?;
+        self.trim(&range)
+            .map_err(|error| self.error(operation, error))
+    }
+
+    fn write_zeroes(&self, range: Range<u64>, durability: Durability) -> Result<(), BackendError> {
+        let (offset, len) = (range.start, range.end.saturating_sub(range.start));
+        let operation = Operation::Write { offset, len };
+        self.check_change(operation, offset, len)?;
+        self.zero(range, durability)
+            .map_err(|error| self.error(operation, error))
+    }
+
+    /// There is no lock that other programs or machines would see: this one is between the threads of
+    /// this process.
+    fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
+        self.header.lock(kind, &self.place)
+    }
+}

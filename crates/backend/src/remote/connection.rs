@@ -1,0 +1,303 @@
+//! One connection, shared by as many threads as have something to ask.
+//!
+//! No thread of its own receives the replies. Who waits for one while nobody receives does so himself,
+//! and hands out what belongs to others, until his own has come; then another who waits takes over. So
+//! a thread that is alone with the connection sends and receives by two system calls, and hands nothing
+//! over.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use scrim_nbd::client::{Command, Reply, ReplyError, Request};
+use scrim_nbd::wire::{SIMPLE_HEADER, WireError};
+
+use super::desk::{Collected, Desk, Ticket};
+use super::stream::{Stream, receive_some, remaining, send_all};
+
+/// How much is received at a time, in bytes: the replies of many small requests, or most of a piece.
+const INBOX: usize = 64 << 10;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection is lost; whether the server has done it nobody knows.
+    Lost(Arc<io::Error>),
+    /// The server says that it cannot.
+    Refused(WireError),
+}
+
+/// A connection after its handshake.
+pub(super) struct Connection {
+    stream: Stream,
+    /// Held while a request is sent, so that it goes out as a whole.
+    sending: Mutex<()>,
+    inbox: Mutex<Inbox>,
+    desk: Mutex<Desk>,
+    /// How many requests are under way.
+    load: AtomicUsize,
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            sending: Mutex::new(()),
+            inbox: Mutex::new(Inbox::new()),
+            desk: Mutex::new(Desk::default()),
+            load: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many requests are under way.
+    pub(super) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request with its data, and waits for the reply, whose data fills `room`.
+    pub(super) fn call(
+        &self,
+        request: Request,
+        data: &[u8],
+        room: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let _counted = Counted::new(&self.load);
+        let ticket = self.ask(request, data, room.len(), deadline)?;
+        self.wait(&ticket, room, deadline)
+    }
+
+    /// Sends several requests without waiting between them, and then waits for all. The server may
+    /// carry them out in any order. Tells of each whether the server could.
+    pub(super) fn call_all(
+        &self,
+        requests: &[(Request, &[u8])],
+        deadline: Instant,
+    ) -> Result<Vec<Result<(), WireError>>, Failure> {
+        let asked: Result<Vec<_>, _> = requests
+            .iter()
+            .map(|(request, data)| self.ask(*request, data, 0, deadline))
+            .collect();
+        let answers =
+            asked?
+                .into_iter()
+                .map(|ticket| match self.wait(&ticket, &mut [], deadline) {
+                    Ok(()) => Ok(Ok(())),
+                    Err(Failure::Refused(error)) => Ok(Err(error)),
+                    Err(lost) => Err(lost),
+                });
+        answers.collect()
+    }
+
+    /// Cuts the connection: every request that is under way fails.
+    pub(super) fn cut(&self, why: io::Error) -> Failure {
+        self.stream.cut();
+        Failure::Lost(self.desk().close(why))
+    }
+
+    /// Takes leave of the server, without waiting for anything.
+    pub(super) fn say_goodbye(&self) {
+        let request = Request {
+            command: Command::Disconnect,
+            offset: 0,
+            len: 0,
+        };
+        self.stream.say_last(&request.to_bytes(0));
+    }
+
+    fn ask(
+        &self,
+        request: Request,
+        data: &[u8],
+        expected: usize,
+        deadline: Instant,
+    ) -> Result<Ticket, Failure> {
+        let ticket = self.desk().register(expected).map_err(Failure::Lost)?;
+        let header = request.to_bytes(ticket.cookie());
+        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = send_all(&self.stream, [&header, data], deadline);
+        drop(sending);
+        sent.map_err(|error| self.cut(error))?;
+        Ok(ticket)
+    }
+
+    /// Waits for a reply, receiving it if nobody else receives.
+    fn wait(&self, ticket: &Ticket, room: &mut [u8], deadline: Instant) -> Result<(), Failure> {
+        let mut desk = self.desk();
+        loop {
+            match desk.collect(ticket) {
+                Some(Collected::Reply(Ok(data))) => {
+                    drop(desk);
+                    room.copy_from_slice(&data);
+                    return Ok(());
+                }
+                Some(Collected::Reply(Err(error))) => {
+                    drop(desk);
+                    return Err(self.refused(error));
+                }
+                Some(Collected::Lost(error)) => return Err(Failure::Lost(error)),
+                None => {}
+            }
+            if desk.begin_receiving() {
+                drop(desk);
+                let received = self.receive(ticket, room, deadline);
+                self.desk().end_receiving(ticket);
+                return match received {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => Err(self.refused(error)),
+                    Err(error) => Err(self.cut(error)),
+                };
+            }
+            let Ok(left) = remaining(deadline) else {
+                drop(desk);
+                return Err(self.cut(io::ErrorKind::TimedOut.into()));
+            };
+            desk.park(ticket);
+            let woken = ticket.wake.wait_timeout(desk, left);
+            (desk, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A server that shuts down is as good as gone, and may come back.
+    fn refused(&self, error: WireError) -> Failure {
+        match error {
+            WireError::Shutdown => self.cut(io::Error::other("the server is shutting down")),
+            error => Failure::Refused(error),
+        }
+    }
+
+    /// Receives replies until that of `ticket` has come, and then those that have come with it.
+    fn receive(
+        &self,
+        ticket: &Ticket,
+        room: &mut [u8],
+        deadline: Instant,
+    ) -> io::Result<Result<(), WireError>> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let reply = inbox.reply(&self.stream, deadline)?;
+            if reply.cookie != ticket.cookie() {
+                self.hand_out(&mut inbox, reply, deadline)?;
+                continue;
+            }
+            let answer = match reply.error {
+                None => Ok(inbox.fill(&self.stream, room, deadline)?),
+                Some(error) => Err(error),
+            };
+            if !inbox.filled().is_empty() {
+                self.desk().received(ticket);
+            }
+            while self.has_another(&inbox)? {
+                let reply = inbox.reply(&self.stream, deadline)?;
+                self.hand_out(&mut inbox, reply, deadline)?;
+            }
+            return Ok(answer);
+        }
+    }
+
+    /// Whether a whole reply to somebody else has been received already.
+    fn has_another(&self, inbox: &Inbox) -> io::Result<bool> {
+        let Some(header) = inbox.filled().first_chunk() else {
+            return Ok(false);
+        };
+        let reply = Reply::parse(header).map_err(broken)?;
+        let expected = match reply.error {
+            None => self.desk().expected(reply.cookie).map_err(broken)?,
+            Some(_) => 0,
+        };
+        Ok(inbox.filled().len() - SIMPLE_HEADER >= expected)
+    }
+
+    /// Gives a reply to whom it belongs to.
+    fn hand_out(&self, inbox: &mut Inbox, reply: Reply, deadline: Instant) -> io::Result<()> {
+        let expected = self.desk().expected(reply.cookie).map_err(broken)?;
+        let answer = match reply.error {
+            None => {
+                let mut data = vec![0; expected];
+                inbox.fill(&self.stream, &mut data, deadline)?;
+                Ok(data)
+            }
+            Some(error) => Err(error),
+        };
+        self.desk().deliver(reply.cookie, answer);
+        Ok(())
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn broken(error: ReplyError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// A request under way, as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(load: &'a AtomicUsize) -> Self {
+        load.fetch_add(1, Ordering::Relaxed);
+        Self(load)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Received bytes that nobody has taken yet.
+struct Inbox {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Inbox {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; INBOX].into_boxed_slice(),
+            start: 0,
+            end: 0,
+        }
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes a reply without its data.
+    fn reply(&mut self, stream: &Stream, deadline: Instant) -> io::Result<Reply> {
+        loop {
+            if let Some(header) = self.filled().first_chunk() {
+                let reply = Reply::parse(header).map_err(broken)?;
+                self.start += SIMPLE_HEADER;
+                return Ok(reply);
+            }
+            // What is left is less than a header.
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            let room = &mut self.buffer[self.end..];
+            self.end += receive_some(stream, room, deadline)?;
+        }
+    }
+
+    /// Takes as many bytes as there is room for; what has not come yet is received in its place.
+    fn fill(&mut self, stream: &Stream, room: &mut [u8], deadline: Instant) -> io::Result<()> {
+        let here = self.filled().len().min(room.len());
+        let (first, mut rest) = room.split_at_mut(here);
+        first.copy_from_slice(&self.filled()[..here]);
+        self.start += here;
+        while !rest.is_empty() {
+            let len = receive_some(stream, rest, deadline)?;
+            rest = rest.get_mut(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+/// Who waits is woken by this.
+pub(super) type Wake = Arc<Condvar>;

@@ -1,0 +1,331 @@
+//! The way to an export through all that may happen to it: requests are carried out by the session
+//! that there is, and when it is lost whoever comes first makes another.
+//!
+//! A new session begins with the journal: what the server has acknowledged and no flush has covered is
+//! written again, while nobody else is inside. Then those whose requests were under way send them again.
+//! All of them can be repeated without harm.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use scrim_nbd::client::Export;
+use scrim_nbd::wire::WireError;
+
+use super::claims::Claims;
+use super::connection::{Connection, Failure};
+use super::journal::Journal;
+use super::outage::{Outage, as_error};
+use super::session::{Changed, Dial, Session};
+use super::stream::remaining;
+
+/// How long requests on the other connections of a lost session may take to end by themselves: a server
+/// that lives would otherwise carry them out later than what comes after them.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The way to an export.
+pub(super) struct Link {
+    dial: Dial,
+    /// As it was at first; it has to stay so.
+    pub(super) export: Export,
+    state: Mutex<State>,
+    /// Somebody may find now what he waits for.
+    changed: Condvar,
+}
+
+pub(super) struct State {
+    /// `None` while the connection is lost.
+    session: Option<Arc<Session>>,
+    /// The session that was lost, as long as requests are in it.
+    lost: Option<Arc<Session>>,
+    /// How many requests are in the session, or in the lost one.
+    inside: usize,
+    /// Since the connection was lost, until the server has answered a request again.
+    outage: Option<Outage>,
+    /// Whether somebody tries to make another session.
+    recovering: bool,
+    pub(super) journal: Journal,
+    pub(super) claims: Claims,
+    /// Whether acknowledged data is lost: for good, as for a file.
+    pub(super) sync_failed: bool,
+    /// Everything below this number has been flushed.
+    pub(super) flushed: u64,
+    pub(super) history: History,
+}
+
+/// What has happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct History {
+    pub(super) reconnects: u64,
+    pub(super) replayed_bytes: u64,
+}
+
+/// A request in a session.
+struct Inside {
+    session: Arc<Session>,
+    /// What a flush that is sent now covers.
+    acknowledged: u64,
+}
+
+impl Link {
+    /// Connects for the first time: once.
+    pub(super) fn open(dial: Dial) -> io::Result<Self> {
+        let (session, export) = Session::open(&dial, Instant::now() + dial.limit)?;
+        Ok(Self {
+            dial,
+            export,
+            state: Mutex::new(State {
+                session: Some(Arc::new(session)),
+                lost: None,
+                inside: 0,
+                outage: None,
+                recovering: false,
+                journal: Journal::default(),
+                claims: Claims::default(),
+                sync_failed: false,
+                flushed: 0,
+                history: History::default(),
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// When a request that is made now has ended.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.dial.limit
+    }
+
+    /// How many connections there are; 0 while there is none.
+    pub(super) fn connections(&self) -> usize {
+        self.state().session.as_ref().map_or(0, |s| s.len())
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a change of the state, until the deadline.
+    pub(super) fn wait<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout(state, left);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Tells everybody who waits of a change.
+    pub(super) fn tell(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Carries a request out, again and again until there is a reply or the deadline passes. `done` is
+    /// told of the reply before anything else can happen: the server's error, or what a flush has
+    /// covered.
+    ///
+    /// # Errors
+    /// Why there is no reply.
+    pub(super) fn run<T>(
+        &self,
+        deadline: Instant,
+        mut call: impl FnMut(&Connection) -> Result<(), Failure>,
+        done: impl FnOnce(&mut State, Result<u64, WireError>) -> T,
+    ) -> io::Result<T> {
+        loop {
+            let inside = self.enter(deadline)?;
+            let reply = match call(inside.session.least_busy()) {
+                Ok(()) => Ok(inside.acknowledged),
+                Err(Failure::Refused(error)) => Err(error),
+                Err(Failure::Lost(error)) => {
+                    let mut state = self.state();
+                    state.lose(&inside.session, &error);
+                    self.tell();
+                    self.leave(state);
+                    remaining(deadline).map_err(|_| as_error(&error))?;
+                    continue;
+                }
+            };
+            let mut state = self.state();
+            if state.session.is_some() {
+                state.outage = None;
+            }
+            let result = done(&mut state, reply);
+            self.leave(state);
+            return Ok(result);
+        }
+    }
+
+    /// Waits for a session; makes one if it is lost and nobody does.
+    fn enter(&self, deadline: Instant) -> io::Result<Inside> {
+        let mut state = self.state();
+        loop {
+            if let Some(session) = &state.session {
+                let session = Arc::clone(session);
+                state.inside += 1;
+                return Ok(Inside {
+                    session,
+                    acknowledged: state.journal.next(),
+                });
+            }
+            let now = Instant::now();
+            let limit = self.dial.limit;
+            if let Some(outage) = &state.outage {
+                let soon = outage.wait(now).is_zero();
+                if now >= deadline || (outage.is_lasting(now, limit) && !soon) {
+                    return Err(outage.error());
+                }
+            }
+            if state.recovering {
+                state = self.wait(state, deadline);
+            } else {
+                state.recovering = true;
+                state = self.recover(state, deadline);
+                state.recovering = false;
+                self.tell();
+            }
+        }
+    }
+
+    /// The one who leaves a lost session last lets it be replaced.
+    fn leave(&self, mut state: MutexGuard<'_, State>) {
+        state.inside -= 1;
+        if state.inside == 0 && state.session.is_none() {
+            self.tell();
+        }
+    }
+
+    /// Makes one attempt to have a session again, once nobody is in the lost one.
+    fn recover<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State> {
+        let grace_ends = deadline.min(Instant::now() + GRACE);
+        while state.inside > 0 && Instant::now() < grace_ends {
+            state = self.wait(state, grace_ends);
+        }
+        if let Some(lost) = state.lost.take() {
+            lost.cut();
+        }
+        // Each of them hears of the cut at once.
+        while state.inside > 0 {
+            state = self.wait(state, Instant::now() + GRACE);
+        }
+        loop {
+            let now = Instant::now();
+            let wait = state
+                .outage
+                .as_ref()
+                .map_or(Duration::ZERO, |o| o.wait(now));
+            if now >= deadline {
+                return state;
+            }
+            if wait.is_zero() {
+                break;
+            }
+            state = self.wait(state, deadline.min(now + wait));
+        }
+        let empty = Journal::starting_at(state.journal.next());
+        let journal = std::mem::replace(&mut state.journal, empty);
+        drop(state);
+        let opened = self.open_again(&journal, deadline);
+        let mut state = self.state();
+        state.journal = journal;
+        if state.sync_failed {
+            state.give_up_syncing();
+        }
+        match opened {
+            Ok(Opened {
+                session,
+                replayed,
+                refused,
+            }) => {
+                state.session = Some(Arc::new(session));
+                state.history.reconnects += 1;
+                state.history.replayed_bytes += replayed;
+                if refused {
+                    state.give_up_syncing();
+                }
+            }
+            Err(error) => {
+                if let Some(outage) = &mut state.outage {
+                    outage.attempt_failed(Instant::now(), error);
+                }
+            }
+        }
+        state
+    }
+
+    /// Connects, and writes again what the server may have lost.
+    fn open_again(&self, journal: &Journal, deadline: Instant) -> io::Result<Opened> {
+        let (session, export) = Session::open(&self.dial, deadline)?;
+        if export != self.export {
+            let (before, now) = (self.export, export);
+            return Err(io::Error::other(Changed { before, now }));
+        }
+        let mut opened = Opened {
+            session,
+            replayed: 0,
+            refused: false,
+        };
+        let connection = opened.session.least_busy();
+        for batch in journal.batches() {
+            let answers = connection.call_all(&batch, deadline);
+            let answers = answers.map_err(|failure| match failure {
+                Failure::Lost(error) => as_error(&error),
+                Failure::Refused(error) => error_of(error),
+            })?;
+            opened.refused |= answers.iter().any(Result::is_err);
+            let bytes = batch.iter().map(|(request, _)| u64::from(request.len));
+            opened.replayed += bytes.sum::<u64>();
+        }
+        Ok(opened)
+    }
+}
+
+/// A session after a loss.
+struct Opened {
+    session: Session,
+    /// In bytes.
+    replayed: u64,
+    /// Whether the server would not take some of it.
+    refused: bool,
+}
+
+impl State {
+    /// A request has found that a session is lost.
+    fn lose(&mut self, session: &Arc<Session>, why: &Arc<io::Error>) {
+        let current = self.session.as_ref();
+        if current.is_some_and(|current| Arc::ptr_eq(current, session)) {
+            self.lost = self.session.take();
+            let now = Instant::now();
+            match &mut self.outage {
+                // The server took the connection, and has done nothing with it.
+                Some(outage) => outage.attempt_failed(now, as_error(why)),
+                None => self.outage = Some(Outage::begin(now, Arc::clone(why))),
+            }
+        }
+    }
+
+    /// Acknowledged data is lost: from now on every flush says so, and nothing is kept for one.
+    pub(super) fn give_up_syncing(&mut self) {
+        self.sync_failed = true;
+        let end = self.journal.next();
+        self.journal.forget(end);
+    }
+}
+
+/// What a server's error is called here.
+pub(super) fn error_of(error: WireError) -> io::Error {
+    let errno = match error {
+        WireError::Perm => Errno::PERM,
+        WireError::NoMem => Errno::NOMEM,
+        WireError::Inval => Errno::INVAL,
+        WireError::NoSpc => Errno::NOSPC,
+        WireError::NotSup => Errno::NOTSUP,
+        WireError::Io | WireError::Shutdown => Errno::IO,
+    };
+    errno.into()
+}

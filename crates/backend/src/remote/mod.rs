@@ -1,0 +1,67 @@
+//! An NBD export as a store.
+//!
+//! From the outside in: [`RemoteBackend`] cuts what it is asked into requests that the server takes; a
+//! `Link` carries each of them out through all losses of the connection; a `Session` is the connections
+//! that there are now, and a `Connection` shares one of them between threads.
+//!
+//! # What is durable when
+//!
+//! - A flush that has returned without an error covers every write that returned before it began; a
+//!   durable write covers itself. That is the server's word, and all that can be had of it.
+//! - What a server has acknowledged and no flush has covered is lost when the server dies. So it is kept
+//!   here (the journal), and written again after every loss of a connection, before anything else. It is
+//!   kept in memory only: it outlives the server, not this process.
+//! - Once the journal takes 64 MiB, the next write flushes first.
+//! - A flush that fails because the server cannot be reached takes nothing away: the journal stays, and
+//!   a later flush is as good. A flush that the server itself fails, or a write of the journal that it
+//!   will not take again, is final, as for a file.
+//! - A server that offers no flush is taken at its word that what it acknowledges is durable.
+
+mod backend;
+mod change;
+mod claims;
+mod connection;
+mod desk;
+mod journal;
+mod link;
+mod outage;
+mod range;
+mod session;
+mod stream;
+
+use std::time::Duration;
+
+pub use backend::RemoteBackend;
+
+/// How a server is used.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteOptions {
+    /// At most so many connections; one if the server does not say that several see the same data.
+    pub connections: usize,
+    /// Within it every request has ended, well or badly; until then a lost connection is made again.
+    pub limit: Duration,
+}
+
+/// What the options are where nobody chose.
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            connections: processors.min(4),
+            limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What has become of the connection to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteStatus {
+    /// How many connections there are; 0 while the server cannot be reached.
+    pub connections: usize,
+    /// How often they were lost and made again.
+    pub reconnects: u64,
+    /// How much was written again after that, in bytes.
+    pub replayed_bytes: u64,
+    /// What is kept for it, in bytes: acknowledged, and not flushed.
+    pub unflushed_bytes: usize,
+}

@@ -1,0 +1,131 @@
+//! The connections to a server, which live and die together: a server that has lost one may have lost
+//! what it kept in memory too.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use scrim_nbd::client::{Export, HandshakeError, handshake};
+use scrim_nbd::wire::flag;
+
+use super::connection::Connection;
+use super::stream::{Stream, Target, Timed};
+
+/// How long a connection beyond the first may take: a server that does not want it may let it wait for
+/// ever.
+const FURTHER: Duration = Duration::from_secs(2);
+
+/// What it takes to connect.
+pub(super) struct Dial {
+    pub(super) target: Target,
+    /// The export's name.
+    pub(super) export: String,
+    /// At most so many connections, if the server allows several.
+    pub(super) connections: usize,
+    /// Within it every request has ended, well or badly.
+    pub(super) limit: Duration,
+}
+
+/// One or several connections to the same export.
+pub(super) struct Session {
+    connections: Vec<Connection>,
+}
+
+impl Session {
+    /// Connects, as often as is wanted and the server allows.
+    pub(super) fn open(dial: &Dial, deadline: Instant) -> io::Result<(Self, Export)> {
+        let (first, export) = dial.connect(deadline)?;
+        let mut connections = vec![first];
+        if export.flags & flag::CAN_MULTI_CONN != 0 {
+            while connections.len() < dial.connections {
+                let deadline = deadline.min(Instant::now() + FURTHER);
+                match dial.connect(deadline) {
+                    Ok((further, same)) if same == export => connections.push(further),
+                    // One is enough.
+                    _ => break,
+                }
+            }
+        }
+        Ok((Self { connections }, export))
+    }
+
+    /// How many connections there are.
+    pub(super) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The connection with the fewest requests under way.
+    pub(super) fn least_busy(&self) -> &Connection {
+        let mut best = &self.connections[0];
+        for connection in &self.connections[1..] {
+            if best.load() == 0 {
+                break;
+            }
+            if connection.load() < best.load() {
+                best = connection;
+            }
+        }
+        best
+    }
+
+    /// Cuts all connections.
+    pub(super) fn cut(&self) {
+        for connection in &self.connections {
+            let why = io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "another connection to the server was lost",
+            );
+            let _ = connection.cut(why);
+        }
+    }
+}
+
+/// A server that is left is told so.
+impl Drop for Session {
+    fn drop(&mut self) {
+        for connection in &self.connections {
+            connection.say_goodbye();
+        }
+    }
+}
+
+impl Dial {
+    fn connect(&self, deadline: Instant) -> io::Result<(Connection, Export)> {
+        let stream = Stream::connect(&self.target, self.limit, deadline)?;
+        let mut timed = Timed {
+            stream: &stream,
+            deadline,
+        };
+        let shaken = handshake::greet(&mut timed)
+            .and_then(|greeting| handshake::go(&mut timed, greeting, &self.export));
+        let export = shaken.map_err(|error| match error {
+            HandshakeError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => error,
+            error => io::Error::new(io::ErrorKind::ConnectionRefused, error),
+        })?;
+        Ok((Connection::new(stream), export))
+    }
+}
+
+/// An export that is not what it was when it was opened.
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) before: Export,
+    pub(super) now: Export,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { before, now } = self;
+        f.write_str("the server is back with another export: ")?;
+        if before.size == now.size {
+            write!(
+                f,
+                "its flags or block sizes were {before:x?} and are {now:x?}"
+            )
+        } else {
+            write!(f, "it had {} bytes and has {}", before.size, now.size)
+        }
+    }
+}
+
+impl std::error::Error for Changed {}

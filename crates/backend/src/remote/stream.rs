@@ -1,0 +1,265 @@
+//! A connection to a server, as bytes that come and go.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    Timeout, set_socket_keepalive, set_socket_timeout, set_tcp_keepcnt, set_tcp_keepidle,
+    set_tcp_keepintvl, set_tcp_nodelay, set_tcp_user_timeout,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, sendmsg, shutdown, socket_with,
+};
+use scrim_nbd::Endpoint;
+
+/// How long a call waits before its caller looks at the clock again: at most a second.
+const TICK_MAX: Duration = Duration::from_secs(1);
+/// And at least this, which a socket's timeout can be.
+const TICK_MIN: Duration = Duration::from_millis(10);
+
+/// Where to connect to.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    Unix(PathBuf),
+    /// Every address that the host's name had, in the order in which they are tried.
+    Tcp(Vec<SocketAddr>),
+}
+
+impl Target {
+    /// Looks a host's name up: once, since nothing limits how long that takes.
+    pub(super) fn resolve(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Unix(path) => Ok(Self::Unix(path.clone())),
+            Endpoint::Tcp { host, port } => {
+                let found: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                match found.is_empty() {
+                    true => Err(io::Error::new(
+                        io::ErrorKind::NotFound,
+                        "the host's name has no address",
+                    )),
+                    false => Ok(Self::Tcp(found)),
+                }
+            }
+        }
+    }
+}
+
+/// A connected stream. Its calls wait for a moment at most, and then say `WouldBlock`.
+pub(super) enum Stream {
+    Plain(OwnedFd),
+}
+
+impl Stream {
+    /// Connects. Of a network that has gone silent the kernel says so after half of `limit`, while a
+    /// server that is only slow has all of it.
+    pub(super) fn connect(target: &Target, limit: Duration, deadline: Instant) -> io::Result<Self> {
+        let socket = match target {
+            Target::Unix(path) => {
+                let address = SocketAddrUnix::new(path)?;
+                let socket = socket(AddressFamily::UNIX)?;
+                connect_by(&socket, &address, deadline)?;
+                socket
+            }
+            Target::Tcp(addresses) => connect_first(addresses, limit, deadline)?,
+        };
+        let tick = (limit / 8).clamp(TICK_MIN, TICK_MAX);
+        set_socket_timeout(&socket, Timeout::Recv, Some(tick))?;
+        set_socket_timeout(&socket, Timeout::Send, Some(tick))?;
+        Ok(Self::Plain(socket))
+    }
+
+    /// Receives what has come, or waits for a moment.
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => match recv(socket, buffer, RecvFlags::empty()) {
+                Ok((_, len)) => Ok(len),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Sends some of both parts, or waits for a moment.
+    pub(super) fn send(&self, parts: [&[u8]; 2]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => {
+                let slices = parts.map(IoSlice::new);
+                let mut nothing = SendAncillaryBuffer::default();
+                Ok(sendmsg(socket, &slices, &mut nothing, SendFlags::NOSIGNAL)?)
+            }
+        }
+    }
+
+    /// Says something if nothing stands in the way, and nothing after it.
+    pub(super) fn say_last(&self, bytes: &[u8]) {
+        match self {
+            Self::Plain(socket) => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                let _ = rustix::net::send(socket, bytes, flags);
+                let _ = shutdown(socket, Shutdown::Write);
+            }
+        }
+    }
+
+    /// Ends it: whoever waits for it hears of that at once.
+    pub(super) fn cut(&self) {
+        match self {
+            Self::Plain(socket) => {
+                let _ = shutdown(socket, Shutdown::Both);
+            }
+        }
+    }
+}
+
+fn socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// Connects, waiting until the deadline at most.
+fn connect_by(
+    socket: &OwnedFd,
+    address: &impl rustix::net::addr::SocketAddrArg,
+    deadline: Instant,
+) -> io::Result<()> {
+    let left = remaining(deadline)?;
+    set_socket_timeout(socket, Timeout::Send, Some(left))?;
+    match connect(socket, address) {
+        // What a socket with a timeout says when that has passed.
+        Err(Errno::AGAIN | Errno::INPROGRESS) => Err(io::ErrorKind::TimedOut.into()),
+        done => Ok(done?),
+    }
+}
+
+fn connect_first(
+    addresses: &[SocketAddr],
+    limit: Duration,
+    deadline: Instant,
+) -> io::Result<OwnedFd> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for (tried, address) in addresses.iter().enumerate() {
+        // One that does not answer leaves time for the others.
+        let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        let share = remaining(deadline)? / others;
+        let socket = socket(family(address))?;
+        match connect_by(&socket, address, Instant::now() + share) {
+            Ok(()) => {
+                watch(&socket, limit)?;
+                return Ok(socket);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn family(address: &SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+/// Has the kernel notice when the other side no longer acknowledges.
+fn watch(socket: &OwnedFd, limit: Duration) -> io::Result<()> {
+    set_tcp_nodelay(socket, true)?;
+    let silence = limit / 2;
+    let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    set_tcp_user_timeout(socket, millis.max(1))?;
+    let probe = Duration::from_secs((silence.as_secs() / 3).clamp(1, 60));
+    set_tcp_keepidle(socket, probe)?;
+    set_tcp_keepintvl(socket, probe)?;
+    set_tcp_keepcnt(socket, 3)?;
+    Ok(set_socket_keepalive(socket, true)?)
+}
+
+/// The time that is left.
+///
+/// # Errors
+/// `TimedOut` when none is.
+pub(super) fn remaining(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        Err(io::ErrorKind::TimedOut.into())
+    } else {
+        Ok(left)
+    }
+}
+
+/// Whether to try again after an error: it was only a moment that passed, and there is time.
+///
+/// # Errors
+/// The error itself, or `TimedOut`.
+pub(super) fn wait_on(error: io::Error, deadline: Instant) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => remaining(deadline).map(|_| ()),
+        _ => Err(error),
+    }
+}
+
+/// Receives at least one byte.
+///
+/// # Errors
+/// `UnexpectedEof` at the end, `TimedOut` when the deadline has passed.
+pub(super) fn receive_some(
+    stream: &Stream,
+    buffer: &mut [u8],
+    deadline: Instant,
+) -> io::Result<usize> {
+    loop {
+        match stream.receive(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                // Who sends a byte now and then does not get more time by that.
+                remaining(deadline)?;
+                return Ok(len);
+            }
+            Err(error) => wait_on(error, deadline)?,
+        }
+    }
+}
+
+/// Sends all of both parts.
+pub(super) fn send_all(stream: &Stream, parts: [&[u8]; 2], deadline: Instant) -> io::Result<()> {
+    let [mut head, mut data] = parts;
+    while !head.is_empty() || !data.is_empty() {
+        match stream.send([head, data]) {
+            Ok(sent) => {
+                let of_head = sent.min(head.len());
+                head = head.get(of_head..).unwrap_or_default();
+                data = data.get(sent - of_head..).unwrap_or_default();
+            }
+            Err(error) => wait_on(error, deadline)?,
+        }
+    }
+    Ok(())
+}
+
+/// A stream within a handshake, for which there is only so much time.
+pub(super) struct Timed<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) deadline: Instant,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        receive_some(self.stream, buffer, self.deadline)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        send_all(self.stream, [bytes, &[]], self.deadline)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

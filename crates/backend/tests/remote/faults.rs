@@ -1,0 +1,294 @@
+//! Lost connections, dead and silent servers: what is repeated, what is written again, what is an error.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use scrim_backend::{Backend, Durability};
+use scrim_nbd::wire::{cmd, flag};
+
+use crate::server::{Asked, Fate, Server, USUAL};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// For what is to fail.
+const SOON: Duration = Duration::from_millis(300);
+
+/// The first request of a kind meets this fate, all others are served.
+fn once(kind: u16, fate: Fate) -> impl FnMut(Asked) -> Fate + Send + 'static {
+    let mut fate = Some(fate);
+    move |asked| match asked.kind == kind {
+        true => fate.take().unwrap_or(Fate::Served),
+        false => Fate::Served,
+    }
+}
+
+/// Whatever happens to the first request of each kind, it is done in the end.
+#[test]
+fn a_request_that_is_lost_is_sent_again() {
+    let fates = [
+        Fate::LostBefore,
+        Fate::LostAfter,
+        Fate::Crash,
+        Fate::CrashAfter,
+        Fate::Error(108),
+        Fate::Truncated(0),
+        Fate::Truncated(7),
+        Fate::Truncated(16),
+        Fate::Truncated(300),
+        Fate::Raw(vec![0; 64]),
+        Fate::Raw(vec![0xff; 8]),
+    ];
+    let kinds = [
+        cmd::READ,
+        cmd::WRITE,
+        cmd::FLUSH,
+        cmd::WRITE_ZEROES,
+        cmd::TRIM,
+    ];
+    for kind in kinds {
+        for fate in fates.clone() {
+            // What such a reply breaks comes after it is complete, and this one is.
+            if kind != cmd::READ && matches!(fate, Fate::Truncated(16 | 300)) {
+                continue;
+            }
+            // Shorter than a reply: the rest never comes.
+            if fate == Fate::Raw(vec![0xff; 8]) {
+                continue;
+            }
+            let server = Server::start(64 << 10, USUAL, once(kind, fate.clone()));
+            let backend = server.open(LIMIT);
+            backend.write_at(0, &[3; 4096], Durability::Cached).unwrap();
+            backend
+                .write_zeroes(8192..12288, Durability::Cached)
+                .unwrap();
+            backend.discard(16384..20480).unwrap();
+            let mut read = [0; 4096];
+            backend.read_at(0, &mut read).unwrap();
+            assert_eq!(read, [3; 4096], "{kind} {fate:?}");
+            backend.flush().unwrap();
+            assert_eq!(server.disk().durable[..4096], [3; 4096], "{kind} {fate:?}");
+            let status = backend.status();
+            assert_eq!(status.reconnects, 1, "{kind} {fate:?}");
+            assert_eq!(status.unflushed_bytes, 0, "{kind} {fate:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_server_forgot_is_written_again_in_order() {
+    let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    backend.write_at(0, &[1; 8192], Durability::Cached).unwrap();
+    backend.flush().unwrap();
+    backend.write_at(0, &[2; 4096], Durability::Cached).unwrap();
+    backend
+        .write_at(512, &[3; 512], Durability::Cached)
+        .unwrap();
+    backend
+        .write_zeroes(1024..1536, Durability::Cached)
+        .unwrap();
+    // Durable by itself, and yet to be written again: an older write would come over it.
+    backend
+        .write_at(2048, &[4; 512], Durability::Durable)
+        .unwrap();
+    let mut before = [0; 8192];
+    backend.read_at(0, &mut before).unwrap();
+    for _ in 0..3 {
+        server.crash();
+        let mut after = [0; 8192];
+        backend.read_at(0, &mut after).unwrap();
+        assert!(before == after);
+    }
+    let status = backend.status();
+    assert_eq!(status.reconnects, 3);
+    assert_eq!(status.replayed_bytes, 3 * (4096 + 3 * 512));
+    backend.flush().unwrap();
+    server.crash();
+    assert!(server.disk().cached[..8192] == before);
+    let mut after = [0; 8192];
+    backend.read_at(0, &mut after).unwrap();
+    assert_eq!(backend.status().replayed_bytes, status.replayed_bytes);
+}
+
+#[test]
+fn the_journal_is_bounded_by_flushing() {
+    let server = Server::start(1 << 20, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    let data = vec![7; 256 << 10];
+    for _ in 0..600 {
+        backend.write_at(0, &data, Durability::Cached).unwrap();
+        assert!(backend.status().unflushed_bytes < 65 << 20);
+    }
+    let served = &server.disk().served;
+    let flushes = served.iter().filter(|asked| asked.kind == cmd::FLUSH);
+    assert_eq!(flushes.count(), 2);
+}
+
+#[test]
+fn an_error_is_told_and_the_connection_stays() {
+    let server = Server::start(64 << 10, USUAL, |asked| match asked.offset {
+        4096 => Fate::Error(5),
+        8192 => Fate::Error(28),
+        12288 => Fate::Error(1),
+        _ => Fate::Served,
+    });
+    let backend = server.open(LIMIT);
+    let error = backend.read_at(4096, &mut [0; 512]).unwrap_err();
+    assert!(error.to_string().contains("see its log"), "{error}");
+    let error = backend
+        .write_at(8192, &[0; 512], Durability::Cached)
+        .unwrap_err();
+    assert_eq!(error.source.kind(), std::io::ErrorKind::StorageFull);
+    assert!(
+        backend
+            .write_at(12288, &[0; 512], Durability::Cached)
+            .is_err()
+    );
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    backend.flush().unwrap();
+    assert_eq!(backend.status().reconnects, 0);
+}
+
+/// As for a file: the server may say it once and forget.
+#[test]
+fn a_flush_that_the_server_fails_fails_for_good() {
+    for kind in [cmd::FLUSH, cmd::WRITE] {
+        let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+        let backend = server.open(LIMIT);
+        backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+        server.change_plan(once(kind, Fate::Error(5)));
+        let first = match kind {
+            cmd::FLUSH => backend.flush(),
+            _ => backend.write_at(0, &[1; 512], Durability::Durable),
+        };
+        first.unwrap_err();
+        let error = backend.flush().unwrap_err();
+        assert!(error.to_string().contains("may be lost"), "{error}");
+        assert!(backend.write_at(0, &[1; 512], Durability::Durable).is_err());
+        backend.write_at(0, &[2; 512], Durability::Cached).unwrap();
+        backend.read_at(0, &mut [0; 512]).unwrap();
+        assert_eq!(backend.status().unflushed_bytes, 0);
+    }
+}
+
+#[test]
+fn a_server_that_will_not_take_lost_data_again_fails_every_flush() {
+    let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    server.change_plan(once(cmd::WRITE, Fate::Error(28)));
+    server.crash();
+    backend.read_at(0, &mut [0; 512]).unwrap();
+    assert!(backend.flush().is_err());
+    assert!(backend.flush().is_err());
+}
+
+#[test]
+fn a_server_that_comes_back_in_time_is_waited_for() {
+    let mut server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    server.stop();
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| backend.flush());
+        let read = scope.spawn(|| backend.read_at(0, &mut [0; 512]));
+        std::thread::sleep(Duration::from_millis(200));
+        server.listen();
+        flush.join().unwrap().unwrap();
+        read.join().unwrap().unwrap();
+    });
+    assert_eq!(server.disk().durable[..512], [1; 512]);
+    assert_eq!(backend.status().reconnects, 1);
+}
+
+/// Requests fail when the limit has passed, and the next ones at once; nothing is lost by that.
+#[test]
+fn a_server_that_stays_away_fails_requests_until_it_is_back() {
+    let mut server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(SOON);
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    server.stop();
+    let error = backend.flush().unwrap_err();
+    assert!(error.to_string().contains("flush"), "{error}");
+    let error = backend.read_at(0, &mut [0; 512]).unwrap_err();
+    assert!(
+        error.to_string().contains("see that the server runs"),
+        "{error}"
+    );
+    let many = Instant::now();
+    for _ in 0..1000 {
+        assert!(backend.read_at(0, &mut [0; 512]).is_err());
+    }
+    assert!(many.elapsed() < SOON * 100, "most of them without waiting");
+    assert_eq!(backend.status().connections, 0);
+    server.listen();
+    while backend.read_at(0, &mut [0; 512]).is_err() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    backend.flush().unwrap();
+    assert_eq!(server.disk().durable[..512], [1; 512]);
+}
+
+/// Silence is not waited for beyond the limit, and the next request has a connection of its own.
+#[test]
+fn a_silent_server_is_left_after_the_limit() {
+    for kind in [cmd::READ, cmd::FLUSH] {
+        let server = Server::start(64 << 10, USUAL, once(kind, Fate::Silence));
+        let backend = server.open(SOON);
+        let call = || match kind {
+            cmd::READ => backend.read_at(0, &mut [0; 512]),
+            _ => backend.flush(),
+        };
+        let error = call().unwrap_err();
+        let said = error.source.to_string();
+        assert!(
+            said.contains("does not answer") || said.contains("timed out"),
+            "{said}"
+        );
+        call().unwrap();
+        assert_eq!(backend.status().reconnects, 1);
+    }
+}
+
+#[test]
+fn another_export_in_its_place_is_not_used() {
+    let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(SOON);
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    server.shared.terms.lock().unwrap().size = 32 << 10;
+    server.crash();
+    let error = backend.read_at(0, &mut [0; 512]).unwrap_err().to_string();
+    assert!(error.contains("had 65536 bytes and has 32768"), "{error}");
+    {
+        let mut terms = server.shared.terms.lock().unwrap();
+        terms.size = 64 << 10;
+        terms.flags |= flag::READ_ONLY;
+    }
+    std::thread::sleep(SOON);
+    let error = backend.read_at(0, &mut [0; 512]).unwrap_err().to_string();
+    assert!(error.contains("another export"), "{error}");
+    assert_eq!(server.disk().durable[..512], [0; 512]);
+}
+
+/// Two writes of the same place are never with the server at the same time: of two that have returned,
+/// the one that is read is also the one that is written again.
+#[test]
+fn overlapping_writes_take_turns() {
+    let server = Server::start(64 << 10, USUAL, |asked| match asked.kind {
+        cmd::WRITE => Fate::Watched,
+        _ => Fate::Served,
+    });
+    let backend = server.open(LIMIT);
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let backend = &backend;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let offset = 512 * (round % 3);
+                    let data = [thread; 4096];
+                    backend.write_at(offset, &data, Durability::Cached).unwrap();
+                }
+            });
+        }
+    });
+    assert!(!server.shared.overlapped.load(Ordering::SeqCst));
+}

@@ -1,0 +1,189 @@
+//! Random work of several threads, while the server loses connections and dies with what it has not
+//! flushed; a model says what has to be read.
+
+use std::time::Duration;
+
+use scrim_backend::{Backend, Durability, RemoteBackend};
+use scrim_nbd::wire::flag;
+
+use crate::server::{Fate, Server, USUAL};
+
+const BLOCK: u64 = 512;
+/// Each thread has every fourth block of these to itself.
+const BLOCKS: u64 = 256;
+/// Behind them lie some that all write.
+const COMMON: u64 = 8;
+const THREADS: u64 = 4;
+const ROUNDS: usize = 300;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 16) % end
+    }
+}
+
+/// What a block holds, and what it may hold on the medium.
+#[derive(Clone, Default)]
+struct Model {
+    now: u64,
+    /// As it was at the last flush, and all since.
+    may_survive: Vec<u64>,
+}
+
+fn contents(value: u64) -> Vec<u8> {
+    value.to_le_bytes().repeat(64)
+}
+
+/// One thread's work on its own blocks and the common ones; what it knows in the end.
+fn work(backend: &RemoteBackend, thread: u64, seed: u64) -> Vec<Model> {
+    let mut random = Random(seed.wrapping_mul(thread + 1) | 1);
+    let mut mine = vec![
+        Model {
+            now: 0,
+            may_survive: vec![0],
+        };
+        (BLOCKS / THREADS) as usize
+    ];
+    for round in 0..ROUNDS {
+        let number = random.below(BLOCKS / THREADS);
+        let offset = (number * THREADS + thread) * BLOCK;
+        let model = &mut mine[number as usize];
+        let value = (round as u64) << 8 | thread | 0x80;
+        match random.below(16) {
+            0 => {
+                backend.flush().unwrap();
+                for model in &mut mine {
+                    model.may_survive = vec![model.now];
+                }
+            }
+            1 => {
+                let data = contents(value);
+                backend
+                    .write_at(offset, &data, Durability::Durable)
+                    .unwrap();
+                model.now = value;
+                model.may_survive = vec![value];
+            }
+            2 => {
+                backend
+                    .write_zeroes(offset..offset + BLOCK, Durability::Cached)
+                    .unwrap();
+                model.now = 0;
+                model.may_survive.push(0);
+            }
+            3 | 4 => {
+                let common = (BLOCKS + random.below(COMMON)) * BLOCK;
+                let len = 1 + random.below(3);
+                let data = contents(value).repeat(len as usize);
+                backend.write_at(common, &data, Durability::Cached).unwrap();
+            }
+            5..9 => {
+                backend
+                    .write_at(offset, &contents(value), Durability::Cached)
+                    .unwrap();
+                model.now = value;
+                model.may_survive.push(value);
+            }
+            _ => {
+                let mut read = vec![0; BLOCK as usize];
+                backend.read_at(offset, &mut read).unwrap();
+                assert!(read == contents(model.now), "block {number} of {thread}");
+            }
+        }
+    }
+    mine
+}
+
+fn common(backend: &RemoteBackend) -> Vec<u8> {
+    let mut read = vec![0; ((COMMON + 2) * BLOCK) as usize];
+    backend.read_at(BLOCKS * BLOCK, &mut read).unwrap();
+    read
+}
+
+fn run(seed: u64, flags: u16) {
+    let size = (BLOCKS + COMMON + 2) * BLOCK;
+    let mut random = Random(seed);
+    let server = Server::start(size as usize, flags, move |_| match random.below(600) {
+        0 => Fate::Crash,
+        1 => Fate::CrashAfter,
+        2 => Fate::LostBefore,
+        3 => Fate::LostAfter,
+        4 => Fate::Truncated(9),
+        _ => Fate::Served,
+    });
+    let backend = server.open(Duration::from_secs(60));
+    let models: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let backend = &backend;
+                scope.spawn(move || work(backend, thread, seed))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    server.change_plan(|_| Fate::Served);
+    // Of several writes of a place, the one that counts stays the same one.
+    let before = common(&backend);
+    server.crash();
+    assert!(before == common(&backend), "seed {seed}: common blocks");
+    for (thread, mine) in models.iter().enumerate() {
+        for (number, model) in mine.iter().enumerate() {
+            let offset = (number as u64 * THREADS + thread as u64) * BLOCK;
+            let mut read = vec![0; BLOCK as usize];
+            backend.read_at(offset, &mut read).unwrap();
+            assert!(
+                read == contents(model.now),
+                "seed {seed}: block {number} of {thread}"
+            );
+        }
+    }
+    assert!(
+        backend.status().reconnects > 0,
+        "seed {seed}: nothing has happened"
+    );
+    // Now this side dies, and after it the server: what was flushed is there.
+    drop(backend);
+    server.crash();
+    let disk = server.disk();
+    for (thread, mine) in models.iter().enumerate() {
+        for (number, model) in mine.iter().enumerate() {
+            let start = (number * THREADS as usize + thread) * BLOCK as usize;
+            let found = &disk.durable[start..start + BLOCK as usize];
+            let survives = model
+                .may_survive
+                .iter()
+                .any(|&value| found == contents(value));
+            assert!(
+                survives,
+                "seed {seed}: block {number} of {thread} after all died"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_read_and_what_was_flushed_survives() {
+    for seed in 1..=6 {
+        run(seed * 0x9e37_79b9, USUAL);
+    }
+}
+
+#[test]
+fn one_connection_and_no_fua_are_enough() {
+    let flags = USUAL & !(flag::CAN_MULTI_CONN | flag::SEND_FUA | flag::SEND_WRITE_ZEROES);
+    for seed in 1..=3 {
+        run(seed * 0x1234_5677, flags);
+    }
+}

@@ -1,0 +1,12 @@
+//! What an NBD client says and hears: the [`handshake`], and requests and replies.
+//!
+//! Every byte that a server sends is untrusted: what breaks the protocol becomes an error that names
+//! it, and no length that a server names is believed beyond its limit here.
+
+mod error;
+pub mod handshake;
+mod transmission;
+
+pub use error::{HandshakeError, ReplyError};
+pub use handshake::{BlockSizes, Export, Greeting};
+pub use transmission::{Command, Reply, Request};

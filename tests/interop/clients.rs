@@ -181,8 +181,9 @@ fn it_serves_on_loopback_and_on_a_socket_of_ones_choice() {
     }
     let image = Image::made_by_scrim(USUAL);
     let bytes = image.fill_with_noise(4);
-    for address in ["127.0.0.1:0", "[::1]:0", "unix:own.sock"] {
-        let uri = image.open_with("key", "secret", &["--nbd", address]);
+    for address in ["127.0.0.1:0", "tcp:[::1]:0", "unix:own.sock"] {
+        let more = ["--insecure-plaintext", "--nbd", address];
+        let uri = image.open_with("key", "secret", &more);
         assert_same(&image.place.copy_out(&uri), &bytes, address);
         let size = image.place.run("nbdinfo", ["--size", &uri]);
         assert_eq!(size.trim(), PAYLOAD.to_string());

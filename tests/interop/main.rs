@@ -10,6 +10,8 @@
 
 mod benchmark;
 mod block_device;
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod ciphers;
 mod clients;
 mod cryptsetup_to_scrim;
@@ -39,6 +41,7 @@ mod shortage;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod tls;
 mod transfer;
 mod volume;
 mod while_open;

@@ -4,13 +4,12 @@
 
 mod headers;
 mod keys;
+mod serving;
 mod storage;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use scrim_export::nbd::Address;
 
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, HeaderBackupArgs, HeaderRestoreArgs, NewTokenArgs, RepairArgs,
@@ -20,6 +19,7 @@ pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs, KillSlotArgs,
     PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
 };
+pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};
 
@@ -307,9 +307,8 @@ pub(crate) struct OpenArgs {
     /// Pass discards on; shows which parts of the volume are unused
     #[arg(long)]
     pub(crate) allow_discards: bool,
-    /// Serve on unix:PATH or on a loopback address like 127.0.0.1:10809 (default: a private socket)
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) nbd: Option<Address>,
+    #[command(flatten)]
+    pub(crate) serving: ServingArgs,
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,

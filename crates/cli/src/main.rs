@@ -21,6 +21,7 @@ mod runtime;
 mod secret_input;
 mod self_tests;
 mod service;
+mod serving;
 mod signature;
 mod storage;
 mod transfer;

@@ -5,18 +5,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrim_export::nbd::{Address, BindError, Export, Limits, Listener, Server, StartError};
+use scrim_export::nbd::{BindError, ClientStatus, Export, Limits, Server, StartError};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTarget, Keys, Line, ResizeError, Target, Volume};
 
 use crate::commands::note;
-use crate::control::{Answer, ControlSocket, Request, Served, Server as ServerStatus, Status};
+use crate::control::{
+    Answer, Connection, ControlSocket, Protected, Request, Served, Server as ServerStatus, Status,
+    Tls,
+};
 use crate::daemon::termination;
 use crate::device::path_of;
 use crate::error::{CliError, Exit};
 use crate::runtime::VolumeName;
 use crate::self_tests;
+use crate::serving::Serving;
 use crate::storage::Storage;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
@@ -48,6 +52,7 @@ struct OpenVolume {
     engine: Engine,
     origin: Origin,
     address: String,
+    tls: Option<Tls>,
     server: Server,
 }
 
@@ -58,13 +63,13 @@ impl Service {
         volume: Volume,
         engine: Engine,
         origin: Origin,
-        address: &Address,
+        serving: &Serving,
         control: PathBuf,
     ) -> Result<Self, CliError> {
         let control = ControlSocket::bind(control)?;
         let volume = Arc::new(volume);
-        let listener = Listener::bind(address)?;
-        let address = listener.address().uri("");
+        let listener = serving.listen()?;
+        let address = listener.uri("");
         let export = Export {
             name: name.as_str().to_owned(),
             description: origin.r#type.clone(),
@@ -78,6 +83,7 @@ impl Service {
             engine,
             origin,
             address,
+            tls: serving.tls(),
             server,
         };
         Ok(Self { control, open })
@@ -237,6 +243,8 @@ impl OpenVolume {
             keys_locked: locking() == Locking::Complete,
             warnings: self_tests::failures(),
             address: self.address.clone(),
+            tls: self.tls,
+            connections: server.clients.iter().map(connection).collect(),
             pid: std::process::id(),
             clients: server.clients.len(),
             served: Served {
@@ -270,6 +278,16 @@ impl OpenVolume {
             })
         };
         self.origin.storage.iter().filter_map(remote).collect()
+    }
+}
+
+fn connection(client: &ClientStatus) -> Connection {
+    Connection {
+        peer: client.peer.to_string(),
+        tls: client.tls.map(|tls| Protected {
+            version: tls.version.to_owned(),
+            cipher_suite: tls.suite.to_owned(),
+        }),
     }
 }
 

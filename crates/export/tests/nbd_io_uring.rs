@@ -19,6 +19,12 @@ mod hostile;
 mod interop;
 #[path = "nbd/lifecycle.rs"]
 mod lifecycle;
+#[path = "../../../tests/support/certificates.rs"]
+mod certificates;
+#[path = "nbd/tls.rs"]
+mod tls;
+#[path = "nbd/tls_hostile.rs"]
+mod tls_hostile;
 #[path = "nbd/transmission.rs"]
 mod transmission;
 

@@ -7,12 +7,13 @@ use std::str::FromStr;
 
 use crate::{Endpoint, Uri};
 
-/// A place to listen on: a unix socket, or a TCP port of the loopback interface.
+/// A place to listen on: a unix socket, or a TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket at this path. Only its owner can connect.
     Unix(PathBuf),
-    /// A TCP port. Every user of this machine can connect.
+    /// A TCP port. Without TLS it is on the loopback interface, where every user of the machine can
+    /// connect.
     Tcp(SocketAddr),
 }
 
@@ -20,6 +21,16 @@ impl Address {
     /// The NBD URI by which clients reach `export` here; an empty name is the default export.
     #[must_use]
     pub fn uri(&self, export: &str) -> String {
+        self.uri_by(false, export)
+    }
+
+    /// As [`Address::uri`], for a server that asks for TLS.
+    #[must_use]
+    pub fn tls_uri(&self, export: &str) -> String {
+        self.uri_by(true, export)
+    }
+
+    fn uri_by(&self, tls: bool, export: &str) -> String {
         let endpoint = match self {
             Self::Unix(path) => Endpoint::Unix(path.clone()),
             Self::Tcp(address) => Endpoint::Tcp {
@@ -29,7 +40,7 @@ impl Address {
         };
         let uri = Uri {
             endpoint,
-            tls: false,
+            tls,
             export: export.to_owned(),
         };
         uri.to_string()
@@ -74,8 +85,7 @@ impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not an address; write unix:PATH or a loopback IP and port, such as \
-             127.0.0.1:10809",
+            "{:?} is not an address; write unix:PATH or tcp:IP:PORT, such as tcp:127.0.0.1:10809",
             self.0
         )
     }
@@ -112,5 +122,8 @@ mod tests {
         );
         let tcp = Address::Tcp("127.0.0.1:10809".parse().unwrap());
         assert_eq!(tcp.uri(""), "nbd://127.0.0.1:10809/");
+        assert_eq!(tcp.tls_uri("a b"), "nbds://127.0.0.1:10809/a%20b");
+        let unix = Address::Unix("/run/s".into());
+        assert_eq!(unix.tls_uri(""), "nbds+unix:///?socket=/run/s");
     }
 }

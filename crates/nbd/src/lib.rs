@@ -1,5 +1,5 @@
 //! The Network Block Device protocol as both sides of it speak it: its numbers, where a server is, and
-//! what a client says and hears.
+//! what a client says and hears, and its connections under TLS.
 //!
 //! The server is `scrim_export::nbd`; the client's sockets and its policy are `scrim_backend::remote`.
 
@@ -7,6 +7,7 @@
 
 mod address;
 pub mod client;
+pub mod tls;
 mod uri;
 pub mod wire;
 

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, BackendError};
-use scrim_export::nbd::Address;
 use scrim_luks::{Edit, Flag, Placement};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
@@ -23,6 +22,7 @@ use crate::header_change::HeaderChange;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
+use crate::serving::Serving;
 use crate::storage::{Manner, Storage, absolute, is_remote};
 use crate::transfer::refuse_unfinished;
 use crate::unlock::{Asking, check_type, read_luks, unlock};
@@ -51,6 +51,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     } else {
         Some(Daemon::start()?)
     };
+    let serving = Serving::by(&args.serving, runtime.nbd_socket(&name))?;
     let (volume, origin) = match &args.table {
         Some(file) => from_table(file, args.readonly, manner)?,
         None => from_luks(&Wanted::by(args, manner))?,
@@ -59,14 +60,9 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         note(format_args!("scrim: warning: {NOT_LOCKED}"));
     }
     warn_of_failed_self_tests();
-    let address = match &args.nbd {
-        None => Address::Unix(runtime.nbd_socket(&name)),
-        Some(Address::Unix(path)) => Address::Unix(absolute(path)?),
-        Some(tcp) => tcp.clone(),
-    };
     let control = runtime.control_socket(&name);
     let engine = engine(args.storage.io_engine, &volume)?;
-    let service = Service::start(name, volume, engine, origin, &address, control)?;
+    let service = Service::start(name, volume, engine, origin, &serving, control)?;
     print(format!("{}\n", service.address()).as_bytes())?;
     if let Some(daemon) = daemon {
         daemon.detach()?;

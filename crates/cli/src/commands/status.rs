@@ -2,7 +2,7 @@
 
 use super::{print, print_json};
 use crate::args::NameArgs;
-use crate::control::{Client, Request, Server, Status};
+use crate::control::{Client, Connection, Request, Server, Status, Tls};
 use crate::error::{CliError, Exit};
 use crate::runtime::RuntimeDir;
 
@@ -75,10 +75,14 @@ fn describe(status: &Status) -> String {
         ("address", status.address.clone()),
         ("process", status.pid.to_string()),
     ];
+    if let Some(tls) = status.tls {
+        rows.insert(rows.len() - 1, ("tls", describe_tls(tls).to_owned()));
+    }
+    rows.extend(status.connections.iter().filter_map(describe_connection));
     if let Some(header) = &status.header {
         rows.insert(5, ("header", header.clone()));
     }
-    let servers = status.servers.iter().map(connection);
+    let servers = status.servers.iter().map(describe_server);
     let at = rows.iter().position(|(label, _)| *label == "sector size");
     let at = at.unwrap_or(rows.len());
     rows.splice(at..at, servers.map(|server| ("connection", server)));
@@ -96,7 +100,7 @@ fn describe(status: &Status) -> String {
 }
 
 /// The connection to a server, as a line.
-fn connection(server: &Server) -> String {
+fn describe_server(server: &Server) -> String {
     let now = match server.connections {
         0 => "lost, being made again".to_owned(),
         number => format!("{number} to the server"),
@@ -110,4 +114,22 @@ fn connection(server: &Server) -> String {
         "{now}{lost}, {} bytes written again, {} bytes kept until a flush",
         server.replayed_bytes, server.unflushed_bytes
     )
+}
+
+fn describe_tls(tls: Tls) -> &'static str {
+    if tls.client_certificates {
+        "required, with a certificate of the client"
+    } else {
+        "required"
+    }
+}
+
+/// How a client's connection is protected, if it is.
+fn describe_connection(connection: &Connection) -> Option<(&'static str, String)> {
+    let tls = connection.tls.as_ref()?;
+    let Connection { peer, .. } = connection;
+    Some((
+        "client",
+        format!("{peer}, {} {}", tls.version, tls.cipher_suite),
+    ))
 }

@@ -57,10 +57,16 @@ pub(crate) struct Status {
     pub(crate) warnings: Vec<String>,
     /// Address of the plaintext device.
     pub(crate) address: String,
+    /// What clients must begin TLS with; `None` where they are served without.
+    #[serde(default)]
+    pub(crate) tls: Option<Tls>,
     /// Process that serves it.
     pub(crate) pid: u32,
     /// Connected clients.
     pub(crate) clients: usize,
+    /// Each of them.
+    #[serde(default)]
+    pub(crate) connections: Vec<Connection>,
     /// Requests and bytes since it was opened.
     pub(crate) served: Served,
     /// The servers that have its devices, where they are NBD exports.
@@ -83,6 +89,29 @@ pub(crate) struct Server {
     pub(crate) replayed_bytes: u64,
     /// What is kept for it, in bytes.
     pub(crate) unflushed_bytes: usize,
+}
+
+/// TLS, which every client must begin.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Tls {
+    /// Whether clients must show a certificate.
+    pub(crate) client_certificates: bool,
+}
+
+/// A connected client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Connection {
+    /// Where it comes from.
+    pub(crate) peer: String,
+    /// `None` without TLS, and before it is agreed.
+    pub(crate) tls: Option<Protected>,
+}
+
+/// How a connection is protected.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Protected {
+    pub(crate) version: String,
+    pub(crate) cipher_suite: String,
 }
 
 /// Counters since a volume was opened.

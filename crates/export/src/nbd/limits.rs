@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use scrim_nbd::tls;
+
 /// Clients served at the same time by one server; a further one is disconnected at once.
 pub const CLIENTS: usize = 128;
 
@@ -38,6 +40,11 @@ pub const RECEIVE_BUFFER: usize = 256 << 10;
 /// Send buffer of a connection, bytes: holds the replies that wait for one send.
 pub const SEND_BUFFER: usize = 256 << 10;
 
+/// Memory of a connection under TLS, bytes, beside the two buffers that every connection has: a buffer
+/// of records that came, one of records that go, and what rustls may hold of a handshake, its answer and
+/// one record.
+pub const TLS: usize = tls::RECEIVE_BUFFER + tls::SEND_BUFFER + (256 << 10);
+
 /// Unsent replies, in bytes, that are sent before the next request is looked at, so that the client
 /// works on them meanwhile.
 pub const SEND_AT: usize = 64 << 10;
@@ -63,6 +70,10 @@ pub const STACK: usize = 256 << 10;
 /// Longest time a connection polls its socket before it sleeps. Waking a sleeping thread costs 5 to
 /// 70 µs, so longer polling could not win back what it costs.
 pub const POLL: Duration = Duration::from_micros(100);
+
+/// How long a TCP client may be silent before the kernel asks whether it is still there, and the time
+/// between its questions.
+pub const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Events that a server remembers; older ones are forgotten.
 pub const EVENTS: usize = 64;

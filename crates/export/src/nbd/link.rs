@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use scrim_nbd::tls::{Protection, ServerTls, TlsError};
 use scrim_sys::memory::DataBuffer;
 
 use super::budget::Budget;
@@ -17,10 +18,11 @@ use super::limits;
 use super::meter::Meter;
 use super::status::ProtocolError;
 use super::stop::Stop;
+use super::tls::Secured;
 use super::wait::{self, Window};
 
 /// Why a connection ends.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum End {
     /// The client said goodbye or went away, or its socket failed.
     Gone,
@@ -30,11 +32,19 @@ pub(super) enum End {
     Deadline,
     /// The client broke the protocol.
     Protocol(ProtocolError),
+    /// TLS came to an end: the client's certificate or records were refused, or it refused ours.
+    Tls(TlsError),
 }
 
 impl From<ProtocolError> for End {
     fn from(error: ProtocolError) -> Self {
         Self::Protocol(error)
+    }
+}
+
+impl From<TlsError> for End {
+    fn from(error: TlsError) -> Self {
+        Self::Tls(error)
     }
 }
 
@@ -56,6 +66,8 @@ pub(super) struct Link {
     seats: Arc<Budget>,
     meter: Arc<Meter>,
     window: Window,
+    /// `None` while the bytes on the socket are those of the protocol.
+    tls: Option<Box<Secured>>,
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
 }
@@ -73,6 +85,7 @@ impl Link {
             seats,
             meter,
             window: Window::new(Instant::now()),
+            tls: None,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
         }
@@ -81,6 +94,47 @@ impl Link {
     /// Counts a wait for the client that is not the link's own.
     pub(super) fn count_sleep(&self) {
         self.meter.slept();
+    }
+
+    /// From here on, all bytes go under TLS; returns when the handshake is over. What is in the outbox
+    /// is sent before, as it is.
+    pub(super) fn start_tls(&mut self, tls: &ServerTls, deadline: Instant) -> Result<(), End> {
+        self.send()?;
+        let secured = self.tls.insert(Box::new(Secured::new(tls)?));
+        let mut done = false;
+        while !done {
+            if Instant::now() >= deadline {
+                return Err(End::Deadline);
+            }
+            done = secured.shake_hands(&self.socket, &mut self.inbox, &self.meter)?;
+            if !done && !secured.receive(&self.socket, &self.meter)? {
+                sleep(
+                    &self.socket,
+                    &self.stop,
+                    &self.meter,
+                    Wait::Handshake(deadline),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How the connection is protected, under TLS.
+    pub(super) fn protection(&self) -> Option<Protection> {
+        self.tls.as_ref().and_then(|tls| tls.protection())
+    }
+
+    /// Whether all bytes go under TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Sends what is due and says goodbye, if anyone still listens.
+    pub(super) fn close(&mut self) {
+        let _ = self.send();
+        if let Some(tls) = &mut self.tls {
+            let _ = tls.close(&self.socket, &self.meter);
+        }
     }
 
     /// Whether the server stops.
@@ -122,8 +176,12 @@ impl Link {
 
     /// Sends what is in the outbox.
     pub(super) fn send(&mut self) -> Result<(), End> {
-        self.meter
-            .sent(send_all(&self.socket, self.outbox.filled())?);
+        match &mut self.tls {
+            None => self
+                .meter
+                .sent(send_all(&self.socket, self.outbox.filled())?),
+            Some(tls) => tls.send(&self.socket, self.outbox.filled(), &self.meter)?,
+        }
         self.outbox.clear();
         Ok(())
     }
@@ -131,7 +189,10 @@ impl Link {
     /// Sends what is in the outbox and then `data`.
     pub(super) fn send_with(&mut self, data: &[u8]) -> Result<(), End> {
         self.send()?;
-        self.meter.sent(send_all(&self.socket, data)?);
+        match &mut self.tls {
+            None => self.meter.sent(send_all(&self.socket, data)?),
+            Some(tls) => tls.send(&self.socket, data, &self.meter)?,
+        }
         Ok(())
     }
 
@@ -142,7 +203,7 @@ impl Link {
         let start = Instant::now();
         if !self.poll_socket(start)? {
             loop {
-                self.sleep(wait)?;
+                sleep(&self.socket, &self.stop, &self.meter, wait)?;
                 if self.try_receive()? {
                     break;
                 }
@@ -184,47 +245,59 @@ impl Link {
 
     /// Receives what has come, without waiting; whether there was anything.
     pub(super) fn try_receive(&mut self) -> Result<bool, End> {
-        loop {
-            return match recv(&*self.socket, self.inbox.room(), RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => Err(End::Gone),
-                Ok((_, len)) => {
-                    self.inbox.received(len);
-                    self.meter.received();
-                    Ok(true)
-                }
-                Err(Errno::AGAIN) => Ok(false),
-                Err(Errno::INTR) => continue,
-                Err(_) => Err(End::Gone),
-            };
+        if let Some(tls) = &mut self.tls {
+            return tls.try_receive(&self.socket, &mut self.inbox, &self.meter);
+        }
+        match try_receive(&self.socket, self.inbox.room())? {
+            None => Ok(false),
+            Some(len) => {
+                self.inbox.received(len);
+                self.meter.received();
+                Ok(true)
+            }
         }
     }
+}
 
-    fn sleep(&self, wait: Wait) -> Result<(), End> {
-        self.meter.slept();
-        let timeout = match wait {
-            Wait::Handshake(deadline) => match deadline.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => Some(timespec(left)),
-                _ => return Err(End::Deadline),
-            },
-            Wait::Idle | Wait::Within => None,
+/// Waits for data, or for what `wait` ends for.
+fn sleep(socket: &OwnedFd, stop: &Stop, meter: &Meter, wait: Wait) -> Result<(), End> {
+    meter.slept();
+    let timeout = match wait {
+        Wait::Handshake(deadline) => match deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Some(timespec(left)),
+            _ => return Err(End::Deadline),
+        },
+        Wait::Idle | Wait::Within => None,
+    };
+    let mut sources = [
+        PollFd::new(socket, PollFlags::IN),
+        PollFd::new(stop, PollFlags::IN),
+    ];
+    let watched = match wait {
+        Wait::Within => &mut sources[..1],
+        Wait::Handshake(_) | Wait::Idle => &mut sources[..],
+    };
+    match poll(watched, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(_) => return Err(End::Gone),
+    }
+    // Data that has come is looked at first: what was sent before the stop is still served.
+    if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
+        return Err(End::Stopping);
+    }
+    Ok(())
+}
+
+/// Receives what has come, without waiting: its length, `None` when there is nothing.
+pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, End> {
+    loop {
+        return match recv(socket, &mut *room, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(End::Gone),
+            Ok((_, len)) => Ok(Some(len)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(Errno::INTR) => continue,
+            Err(_) => Err(End::Gone),
         };
-        let mut sources = [
-            PollFd::new(&*self.socket, PollFlags::IN),
-            PollFd::new(&*self.stop, PollFlags::IN),
-        ];
-        let watched = match wait {
-            Wait::Within => &mut sources[..1],
-            Wait::Handshake(_) | Wait::Idle => &mut sources[..],
-        };
-        match poll(watched, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return Err(End::Gone),
-        }
-        // Data that has come is looked at first: what was sent before the stop is still served.
-        if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
-            return Err(End::Stopping);
-        }
-        Ok(())
     }
 }
 
@@ -237,7 +310,7 @@ fn timespec(duration: Duration) -> Timespec {
 
 /// Sends all of `data`; tells how many system calls it took. Blocks while the client does not read:
 /// that holds up this client only.
-fn send_all(socket: &OwnedFd, mut data: &[u8]) -> Result<u64, End> {
+pub(super) fn send_all(socket: &OwnedFd, mut data: &[u8]) -> Result<u64, End> {
     let mut calls = 0;
     while !data.is_empty() {
         match send(socket, data, SendFlags::NOSIGNAL) {
@@ -289,7 +362,7 @@ impl Inbox {
 
     /// Where to receive to. What is left moves to the front when the buffer is half used up; it
     /// is never more than part of one request.
-    fn room(&mut self) -> &mut [u8] {
+    pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.end > self.buffer.len() / 2 {
@@ -299,7 +372,7 @@ impl Inbox {
         &mut self.buffer[self.end..]
     }
 
-    fn received(&mut self, len: usize) {
+    pub(super) fn received(&mut self, len: usize) {
         self.end += len;
     }
 }

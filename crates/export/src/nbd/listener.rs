@@ -1,9 +1,10 @@
-//! Listening sockets, made so that nobody but their owner can connect at any moment.
+//! Listening sockets, made so that nobody but those who are meant to can connect at any moment: the
+//! owner to a unix socket, this machine to TCP without TLS.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,29 +20,60 @@ use rustix::net::{
 use super::limits;
 use super::status::Peer;
 use scrim_nbd::Address;
+use scrim_nbd::tls::ServerTls;
 
 /// A bound socket. Clients can connect, and wait until a server accepts them. Dropping it removes
 /// a unix socket's path.
 pub struct Listener {
     address: Address,
     socket: OwnedFd,
+    /// What clients are asked for: TLS, or nothing.
+    tls: Option<ServerTls>,
     /// Device and inode of a unix socket's path: what is removed in the end must be ours.
     identity: Option<(u64, u64)>,
 }
 
 impl Listener {
-    /// Listens on `address`. A TCP port of 0 lets the kernel choose one.
+    /// Listens on `address`, without TLS: so TCP is for this machine only. A TCP port of 0 lets the
+    /// kernel choose one.
     ///
     /// # Errors
     /// When the address is in use or not a loopback address, or the system refuses.
     pub fn bind(address: &Address) -> Result<Self, BindError> {
+        Self::listen(address, None)
+    }
+
+    /// Listens on `address`, of this machine or for others, for clients that begin TLS.
+    ///
+    /// # Errors
+    /// When the address is in use, or the system refuses.
+    pub fn bind_tls(address: &Address, tls: ServerTls) -> Result<Self, BindError> {
+        Self::listen(address, Some(tls))
+    }
+
+    fn listen(address: &Address, tls: Option<ServerTls>) -> Result<Self, BindError> {
+        let error = |kind| BindError {
+            address: address.clone(),
+            kind,
+        };
         match address {
-            Address::Unix(path) => bind_unix(path).map_err(|kind| BindError {
-                address: address.clone(),
-                kind,
-            }),
-            Address::Tcp(_) => bind_tcp(address),
+            Address::Unix(path) => bind_unix(path, tls).map_err(error),
+            Address::Tcp(wanted) => bind_tcp(wanted, tls).map_err(error),
         }
+    }
+
+    /// The NBD URI by which clients reach `export` here; an empty name is the default export.
+    #[must_use]
+    pub fn uri(&self, export: &str) -> String {
+        match self.tls {
+            None => self.address.uri(export),
+            Some(_) => self.address.tls_uri(export),
+        }
+    }
+
+    /// What clients need to begin TLS with, where they must.
+    pub(super) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
     }
 
     /// Where it listens, with the port that was chosen.
@@ -66,6 +98,10 @@ impl Listener {
             }
             Address::Tcp(_) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
+                // A machine that has vanished must not keep its place for ever.
+                sockopt::set_socket_keepalive(&socket, true)?;
+                sockopt::set_tcp_keepidle(&socket, limits::KEEPALIVE)?;
+                sockopt::set_tcp_keepintvl(&socket, limits::KEEPALIVE)?;
                 let Ok(Some(peer)) = rustix::net::getpeername(&socket) else {
                     return Ok(None);
                 };
@@ -94,31 +130,20 @@ impl Drop for Listener {
     }
 }
 
-fn bind_tcp(address: &Address) -> Result<Listener, BindError> {
-    let error = |kind| BindError {
-        address: address.clone(),
-        kind,
-    };
-    let Address::Tcp(wanted) = address else {
-        return Err(error(BindErrorKind::NotLoopback));
-    };
-    if !wanted.ip().to_canonical().is_loopback() {
-        return Err(error(BindErrorKind::NotLoopback));
+fn bind_tcp(wanted: &SocketAddr, tls: Option<ServerTls>) -> Result<Listener, BindErrorKind> {
+    if tls.is_none() && !wanted.ip().to_canonical().is_loopback() {
+        return Err(BindErrorKind::NotLoopback);
     }
-    let listen = || -> io::Result<Listener> {
-        let listener = TcpListener::bind(wanted)?;
-        listener.set_nonblocking(true)?;
-        Ok(Listener {
-            address: Address::Tcp(listener.local_addr()?),
-            socket: listener.into(),
-            identity: None,
-        })
-    };
-    listen().map_err(|source| {
-        error(match source.kind() {
-            io::ErrorKind::AddrInUse => BindErrorKind::InUse,
-            _ => BindErrorKind::System(source),
-        })
+    let listener = TcpListener::bind(wanted).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => BindErrorKind::InUse,
+        _ => BindErrorKind::System(source),
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(Listener {
+        address: Address::Tcp(listener.local_addr()?),
+        socket: listener.into(),
+        tls,
+        identity: None,
     })
 }
 
@@ -127,7 +152,7 @@ fn bind_tcp(address: &Address) -> Result<Listener, BindError> {
 /// The mode is set on the socket before it is bound, and Linux gives it to the path, so that there
 /// is no moment at which others could connect. A dead socket at the path is replaced; the
 /// directory is locked meanwhile, so that of two servers that start at once one is refused.
-fn bind_unix(path: &Path) -> Result<Listener, BindErrorKind> {
+fn bind_unix(path: &Path, tls: Option<ServerTls>) -> Result<Listener, BindErrorKind> {
     let name = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => BindErrorKind::PathTooLong,
         error => BindErrorKind::System(error.into()),
@@ -143,6 +168,7 @@ fn bind_unix(path: &Path) -> Result<Listener, BindErrorKind> {
         address: Address::Unix(std::path::absolute(path)?),
         identity: Some(identity(path)?),
         socket,
+        tls,
     };
     let mode = fs::symlink_metadata(path)?.mode();
     if mode & 0o177 != 0 {
@@ -218,7 +244,7 @@ pub enum BindErrorKind {
     DirectoryLocked,
     /// The filesystem did not give the socket mode 0600.
     ModeNotKept,
-    /// The TCP address can be reached from other machines.
+    /// The TCP address can be reached from other machines, and there is no TLS.
     NotLoopback,
     /// Anything else the system said.
     System(io::Error),
@@ -253,8 +279,8 @@ impl fmt::Display for BindError {
             ),
             BindErrorKind::NotLoopback => write!(
                 f,
-                "NBD without TLS is served on this machine only; use 127.0.0.1, [::1] or a unix \
-                 socket, and a tunnel to go further"
+                "without TLS, NBD is served on this machine only; give a certificate (--tls-cert), or \
+                 use 127.0.0.1 or a unix socket"
             ),
             BindErrorKind::System(error) => match error.kind() {
                 io::ErrorKind::NotFound => write!(f, "{error}; create its directory first"),

@@ -1,5 +1,10 @@
 //! The handshake phase: fixed newstyle negotiation (specification, section "Fixed newstyle
-//! negotiation"), without TLS.
+//! negotiation").
+//!
+//! With TLS the server is in the mode that the specification calls FORCEDTLS: before
+//! `NBD_OPT_STARTTLS` every other option but `NBD_OPT_ABORT` is refused, so that nothing is agreed or
+//! told in plaintext. Nothing crosses the line either: bytes that a client has sent behind
+//! `NBD_OPT_STARTTLS`, before it can know the answer, end the connection. They may be somebody else's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,6 +15,7 @@ use super::link::{End, Link, Wait};
 use super::option::{InfoQuery, MetaQuery, Opt, OptionHeader, OptionRefusal};
 use super::request::Terms;
 use super::status::ProtocolError;
+use scrim_nbd::tls::ServerTls;
 use scrim_nbd::wire::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, IHAVEOPT, NBDMAGIC, OPTION_HEADER,
     OPTION_REPLY_MAGIC, client, handshake, info, opt, rep,
@@ -19,12 +25,16 @@ use scrim_nbd::wire::{
 pub(super) fn negotiate(
     link: &mut Link,
     exports: &[Arc<Export>],
+    tls: Option<&ServerTls>,
     deadline: Instant,
 ) -> Result<(Arc<Export>, Terms), End> {
     let mut handshake = Handshake {
         link,
         exports,
+        tls,
+        deadline,
         wait: Wait::Handshake(deadline),
+        fixed: false,
         no_zeroes: false,
         structured: false,
         allocation: None,
@@ -41,7 +51,12 @@ pub(super) fn negotiate(
 struct Handshake<'a> {
     link: &'a mut Link,
     exports: &'a [Arc<Export>],
+    /// What TLS needs, where it is required.
+    tls: Option<&'a ServerTls>,
+    deadline: Instant,
     wait: Wait,
+    /// Whether the client knows that options can be refused.
+    fixed: bool,
     no_zeroes: bool,
     structured: bool,
     /// The export for which the last `NBD_OPT_SET_META_CONTEXT` selected `base:allocation`.
@@ -59,6 +74,7 @@ impl Handshake<'_> {
         if flags & !(client::FIXED_NEWSTYLE | client::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags).into());
         }
+        self.fixed = flags & client::FIXED_NEWSTYLE != 0;
         self.no_zeroes = flags & client::NO_ZEROES != 0;
         Ok(())
     }
@@ -67,6 +83,14 @@ impl Handshake<'_> {
     fn option(&mut self) -> Result<Option<(Arc<Export>, Terms)>, End> {
         let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?)?;
         let code = header.code;
+        if self.is_too_early(code) {
+            self.link.skip(header.len, self.wait)?;
+            if code == opt::EXPORT_NAME {
+                return Err(ProtocolError::Plaintext.into());
+            }
+            self.reply(code, rep::ERR_TLS_REQD, &[b"this server asks for TLS"])?;
+            return Ok(None);
+        }
         if header.len > limits::OPTION_DATA {
             self.link.skip(header.len, self.wait)?;
             if code == opt::EXPORT_NAME {
@@ -107,13 +131,34 @@ impl Handshake<'_> {
             }
             Ok(Opt::ListMetaContext(query)) => self.list_meta_context(code, &query)?,
             Ok(Opt::SetMetaContext(query)) => self.set_meta_context(code, &query)?,
-            Ok(Opt::StartTls) => {
-                let reason = b"only local clients are served, without TLS";
-                self.reply(code, rep::ERR_POLICY, &[reason])?;
-            }
+            Ok(Opt::StartTls) => self.start_tls(code)?,
             Ok(Opt::Unknown) => self.reply(code, rep::ERR_UNSUP, &[b"unknown option"])?,
         }
         Ok(None)
+    }
+
+    /// Whether an option has to wait for TLS.
+    fn is_too_early(&self, code: u32) -> bool {
+        let waits = !matches!(code, opt::STARTTLS | opt::ABORT);
+        self.tls.is_some() && !self.link.is_secure() && waits
+    }
+
+    /// `NBD_OPT_STARTTLS`: what was agreed before is forgotten.
+    fn start_tls(&mut self, code: u32) -> Result<(), End> {
+        if self.link.is_secure() {
+            return self.reply(code, rep::ERR_INVALID, &[b"TLS is there already"]);
+        }
+        let Some(tls) = self.tls.filter(|_| self.fixed) else {
+            let reason = b"this server has no certificate, and serves without TLS";
+            return self.reply(code, rep::ERR_POLICY, &[reason]);
+        };
+        if self.link.inbox.len() > 0 {
+            return Err(ProtocolError::BeforeTls.into());
+        }
+        self.structured = false;
+        self.allocation = None;
+        self.reply(code, rep::ACK, &[])?;
+        self.link.start_tls(tls, self.deadline)
     }
 
     fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), End> {

@@ -87,7 +87,7 @@ impl<'a> Pipeline<'a> {
         if self.queue.settle().is_ok() {
             let _ = self.answer();
         }
-        let _ = self.base.link.send();
+        self.base.link.close();
         end
     }
 

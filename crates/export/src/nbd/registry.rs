@@ -10,6 +10,7 @@ use rustix::net::{Shutdown, shutdown};
 use super::limits;
 use super::meter::Meter;
 use super::status::{ClientStatus, Event, Incident, Peer, Status, Traffic};
+use scrim_nbd::tls::Protection;
 
 /// The table of clients.
 #[derive(Default)]
@@ -34,6 +35,7 @@ struct Client {
     socket: Arc<OwnedFd>,
     peer: Peer,
     export: Option<String>,
+    tls: Option<Protection>,
     since: SystemTime,
     meter: Arc<Meter>,
 }
@@ -59,6 +61,7 @@ impl Registry {
             socket,
             peer,
             export: None,
+            tls: None,
             since: SystemTime::now(),
             meter: Arc::clone(&meter),
         };
@@ -114,6 +117,7 @@ impl Registry {
                 id,
                 peer: client.peer,
                 export: client.export.clone(),
+                tls: client.tls,
                 since: client.since,
                 traffic: client.meter.snapshot(),
             })
@@ -171,10 +175,11 @@ impl Entry {
         &self.meter
     }
 
-    /// The client has chosen an export.
-    pub(super) fn chose(&self, export: &str) {
+    /// The client has chosen an export, on a connection that is protected like this.
+    pub(super) fn chose(&self, export: &str, tls: Option<Protection>) {
         if let Some(client) = self.registry.lock().clients.get_mut(&self.id) {
             client.export = Some(export.to_owned());
+            client.tls = tls;
         }
     }
 
@@ -211,7 +216,7 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let first = registry.enter(socket(), Peer::Unix, 1).unwrap();
         assert!(registry.enter(socket(), Peer::Unix, 1).is_none());
-        first.chose("secret");
+        first.chose("secret", None);
         first.meter().received();
         assert_eq!(
             registry.status().clients[0].export.as_deref(),

@@ -50,8 +50,7 @@ impl<'a> Transmission<'a> {
     pub(super) fn run(&mut self) -> End {
         loop {
             if let Err(end) = self.next() {
-                // Replies that are due are sent, if anyone still listens.
-                let _ = self.link.send();
+                self.link.close();
                 return end;
             }
         }

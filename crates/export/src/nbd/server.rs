@@ -25,6 +25,7 @@ use super::status::{Incident, Peer, Status};
 use super::stop::Stop;
 use super::wait::seats;
 use scrim_nbd::Address;
+use scrim_nbd::tls::ServerTls;
 
 /// What a server limits, for those who want less than [`limits`] allows.
 #[derive(Debug, Clone, Copy)]
@@ -191,7 +192,7 @@ fn accept_clients(shared: &Arc<Shared>, listeners: &[Listener]) -> Vec<JoinHandl
         for listener in listeners {
             let served = match listener.accept() {
                 Ok(None) => continue,
-                Ok(Some((socket, peer))) => serve_client(shared, socket, peer),
+                Ok(Some((socket, peer))) => serve_client(shared, socket, peer, listener.tls()),
                 Err(error) => Err(error),
             };
             match served {
@@ -237,6 +238,7 @@ fn serve_client(
     shared: &Arc<Shared>,
     socket: OwnedFd,
     peer: Peer,
+    tls: Option<&ServerTls>,
 ) -> io::Result<Option<JoinHandle<()>>> {
     let socket = Arc::new(socket);
     let most = shared.limits.clients;
@@ -244,15 +246,17 @@ fn serve_client(
         return Ok(None);
     };
     let shared = Arc::clone(shared);
+    let tls = tls.cloned();
     let thread = thread::Builder::new()
         .name(format!("nbd-{}", entry.id()))
         .stack_size(limits::STACK)
         .spawn(move || {
-            let end = converse(&shared, &socket, &entry);
+            let end = converse(&shared, &socket, tls.as_ref(), &entry);
             match end {
                 End::Gone | End::Stopping => {}
                 End::Deadline => entry.note(Incident::HandshakeTimeout),
                 End::Protocol(error) => entry.note(Incident::Protocol(error)),
+                End::Tls(error) => entry.note(Incident::Tls(error)),
             }
             // First what holds the volume, then the entry that `stop` waits for.
             drop(shared);
@@ -262,7 +266,7 @@ fn serve_client(
 }
 
 /// Handshake and transmission.
-fn converse(shared: &Shared, socket: &Arc<OwnedFd>, entry: &Entry) -> End {
+fn converse(shared: &Shared, socket: &Arc<OwnedFd>, tls: Option<&ServerTls>, entry: &Entry) -> End {
     let time = shared.limits.handshake;
     let Some(deadline) = Instant::now().checked_add(time) else {
         return End::Deadline;
@@ -277,18 +281,17 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, entry: &Entry) -> End {
         Arc::clone(&shared.seats),
         Arc::clone(entry.meter()),
     );
-    let (export, terms) = match negotiate(&mut link, &shared.exports, deadline) {
+    let (export, terms) = match negotiate(&mut link, &shared.exports, tls, deadline) {
         Ok(agreed) => agreed,
         Err(end) => {
-            // Replies that are due are sent, if anyone still listens.
-            let _ = link.send();
+            link.close();
             return end;
         }
     };
     if set_socket_timeout(socket, Timeout::Send, None).is_err() {
         return End::Gone;
     }
-    entry.chose(&export.name);
+    entry.chose(&export.name, link.protection());
     let mut transmission = Transmission {
         link,
         volume: &export.volume,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::SystemTime;
 
 use super::limits;
+use scrim_nbd::tls::{Protection, TlsError};
 
 /// A server at one moment.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct ClientStatus {
     pub peer: Peer,
     /// The export it uses; `None` during the handshake.
     pub export: Option<String>,
+    /// How its connection is protected; `None` without TLS, and before it is agreed.
+    pub tls: Option<Protection>,
     /// When it connected.
     pub since: SystemTime,
     /// Its traffic so far.
@@ -43,7 +46,7 @@ pub struct ClientStatus {
 pub enum Peer {
     /// A process of this machine, on the unix socket.
     Unix,
-    /// A process of this machine, on loopback TCP.
+    /// TCP: without TLS a process of this machine.
     Tcp(SocketAddr),
 }
 
@@ -129,6 +132,8 @@ pub struct Event {
 pub enum Incident {
     /// A client broke the protocol and was disconnected.
     Protocol(ProtocolError),
+    /// TLS with a client came to an end: its certificate or records were refused, or it refused ours.
+    Tls(TlsError),
     /// A client did not finish its handshake within [`limits::HANDSHAKE`] and was disconnected.
     HandshakeTimeout,
     /// A client was turned away because [`limits::CLIENTS`] were being served.
@@ -156,6 +161,7 @@ impl fmt::Display for Incident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Protocol(error) => write!(f, "disconnected: {error}"),
+            Self::Tls(error) => write!(f, "disconnected: TLS: {error}"),
             Self::HandshakeTimeout => write!(
                 f,
                 "disconnected: the handshake took longer than {} s",
@@ -189,6 +195,10 @@ pub enum ProtocolError {
     UnknownExport,
     /// Another magic number than `NBD_REQUEST_MAGIC` before a request.
     RequestMagic(u32),
+    /// `NBD_OPT_EXPORT_NAME` without TLS, where TLS is required; this option has no error reply.
+    Plaintext,
+    /// Bytes behind `NBD_OPT_STARTTLS`, sent before its answer: they would count as sent under TLS.
+    BeforeTls,
 }
 
 impl fmt::Display for ProtocolError {
@@ -200,6 +210,11 @@ impl fmt::Display for ProtocolError {
             Self::TooManyOptions => write!(f, "more than {} options", limits::OPTIONS),
             Self::UnknownExport => write!(f, "the export it named does not exist"),
             Self::RequestMagic(magic) => write!(f, "{magic:#010x} is not the magic of a request"),
+            Self::Plaintext => write!(f, "it asked for an export without TLS; connect by nbds://"),
+            Self::BeforeTls => write!(
+                f,
+                "it sent more before TLS had begun; somebody may have put it there"
+            ),
         }
     }
 }

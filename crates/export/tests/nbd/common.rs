@@ -119,6 +119,16 @@ impl Served {
     pub(crate) fn with(exports: Vec<Export>, limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = Listener::bind(&Address::Unix(directory.path().join("s"))).unwrap();
+        Self::start(directory, listener, exports, limits)
+    }
+
+    /// As [`Served::with`], by another listener that has its files in `directory`.
+    pub(crate) fn start(
+        directory: tempfile::TempDir,
+        listener: Listener,
+        exports: Vec<Export>,
+        limits: Limits,
+    ) -> Self {
         let server = Server::start(exports, vec![listener], limits).unwrap();
         Self { server, directory }
     }
@@ -158,8 +168,13 @@ impl Served {
 
     /// Waits until the server has noticed that no client is left.
     pub(crate) fn wait_until_no_client(&self) {
+        self.wait_until_clients(0);
+    }
+
+    /// Waits until the server has so many clients.
+    pub(crate) fn wait_until_clients(&self, expected: usize) {
         for _ in 0..1000 {
-            if self.server.clients() == 0 {
+            if self.server.clients() == expected {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));

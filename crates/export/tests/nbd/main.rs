@@ -8,12 +8,16 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+#[path = "../../../../tests/support/certificates.rs"]
+mod certificates;
 mod common;
 mod fuzz;
 mod handshake;
 mod hostile;
 mod interop;
 mod lifecycle;
+mod tls;
+mod tls_hostile;
 mod transmission;
 
 use scrim_volume::queue::Engine;

@@ -1,0 +1,26 @@
+//! Where a volume is served, and to whom.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use scrim_export::nbd::Address;
+
+#[derive(Args)]
+pub(crate) struct ServingArgs {
+    /// Serve on unix:PATH or tcp:IP:PORT (default: a private socket)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) nbd: Option<Address>,
+    /// Serve under TLS only, with the certificate chain in FILE (PEM), or with server-cert.pem,
+    /// server-key.pem and, where it exists, ca-cert.pem of a directory, as for QEMU and nbdkit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Admit only clients with a certificate that a CA in FILE (PEM) has signed
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Serve TCP without TLS, on a loopback address, where every user of this machine can connect
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub(crate) insecure_plaintext: bool,
+}

@@ -1,0 +1,183 @@
+//! What goes wrong with TLS: files that cannot be used, and connections that end.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use rustls::{AlertDescription, CertificateError};
+
+/// A file with a certificate or key that cannot be used.
+#[derive(Debug)]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub fault: FileFault,
+}
+
+/// The reasons of a [`FileError`].
+#[derive(Debug)]
+pub enum FileFault {
+    /// It cannot be read.
+    Read(io::Error),
+    /// It is longer than the limit, in bytes, that certificates and keys have here.
+    TooLong(usize),
+    /// It has no certificate in PEM, or what it has is not one.
+    NoCertificate,
+    /// It has no private key in PEM.
+    NoKey,
+    /// Its key is encrypted with a passphrase.
+    EncryptedKey,
+    /// Its key is of a kind that TLS here has no use for.
+    KeyKind,
+    /// Its key belongs to another certificate than the one in this file.
+    OtherCertificate(PathBuf),
+    /// A certificate in it cannot be used.
+    Certificate(rustls::Error),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.fault {
+            FileFault::Read(error) => write!(f, "cannot be read: {error}"),
+            FileFault::TooLong(limit) => write!(
+                f,
+                "is longer than {limit} bytes; name a file that holds one certificate chain or key"
+            ),
+            FileFault::NoCertificate => write!(
+                f,
+                "holds no certificate; it must have a block that begins with \
+                 -----BEGIN CERTIFICATE-----"
+            ),
+            FileFault::NoKey => write!(
+                f,
+                "holds no private key; it must have a block that begins with \
+                 -----BEGIN PRIVATE KEY-----"
+            ),
+            FileFault::EncryptedKey => write!(
+                f,
+                "the private key is encrypted; `openssl pkey -in FILE -out NEW` removes its \
+                 passphrase"
+            ),
+            FileFault::KeyKind => write!(
+                f,
+                "the private key cannot be used; make one with ECDSA (P-256, P-384), Ed25519 or RSA"
+            ),
+            FileFault::OtherCertificate(path) => write!(
+                f,
+                "the private key does not belong to the first certificate in {}; name the pair that \
+                 was made together",
+                path.display()
+            ),
+            FileFault::Certificate(error) => {
+                write!(f, "a certificate cannot be used: {error}; make a new one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.fault {
+            FileFault::Read(error) => Some(error),
+            FileFault::Certificate(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a connection under TLS cannot go on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TlsError {
+    /// The other side's certificate, records or messages were refused, or it refused ours.
+    Protocol(rustls::Error),
+    /// What a server was called is no DNS name or IP address.
+    ServerName(String),
+    /// The other side sent a message in pieces where no message of that length exists.
+    Fragments,
+    /// The other side makes this one send more than it takes.
+    Flooded,
+    /// The key has encrypted as much as is safe, and TLS 1.2 cannot change it; connect again.
+    Exhausted,
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(error) => {
+                write!(f, "{error}")?;
+                advice(error).map_or(Ok(()), |advice| write!(f, "; {advice}"))
+            }
+            Self::ServerName(name) => write!(
+                f,
+                "{name:?} is no DNS name or IP address, and no certificate can be for it; name the \
+                 server as its certificate does"
+            ),
+            Self::Fragments => write!(f, "a message after the handshake came in pieces"),
+            Self::Flooded => write!(f, "the other side asks for more replies than it takes"),
+            Self::Exhausted => write!(
+                f,
+                "the key has encrypted as much as is safe; connect again, or use TLS 1.3, which \
+                 changes keys"
+            ),
+        }
+    }
+}
+
+/// What to do about the errors that people meet.
+fn advice(error: &rustls::Error) -> Option<&'static str> {
+    Some(match error {
+        rustls::Error::NoCertificatesPresented => {
+            "give the client a certificate that the CA of --tls-ca has signed"
+        }
+        rustls::Error::InvalidCertificate(reason) => match reason {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "another CA has signed it: name that one"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "make a new one, or set the clock"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "connect to a name that it has as subjectAltName"
+            }
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                "make one for this purpose (serverAuth or clientAuth)"
+            }
+            _ => return None,
+        },
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired => "the server asks for a client certificate",
+            AlertDescription::UnknownCA | AlertDescription::DecryptError => {
+                "the other side does not know this side's CA"
+            }
+            AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
+                "the other side does not accept this side's certificate"
+            }
+            _ => return None,
+        },
+        rustls::Error::InvalidMessage(_) => "what came is not TLS",
+        _ => return None,
+    })
+}
+
+impl std::error::Error for TlsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Protocol(error) => Some(error),
+            Self::ServerName(_) | Self::Fragments | Self::Flooded | Self::Exhausted => None,
+        }
+    }
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl From<TlsError> for io::Error {
+    fn from(error: TlsError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}

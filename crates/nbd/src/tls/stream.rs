@@ -1,0 +1,204 @@
+//! A client's connection under TLS, over a blocking socket.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::error::TlsError;
+use super::session::{PLAINTEXT_MAX, Protection, Session};
+use super::wire::{RECEIVE_BUFFER, Wire};
+
+/// What reader and writers share.
+///
+/// The session is locked while records are decrypted or encrypted, never during a system call: else a
+/// writer that waits for a server that waits for the reader would keep the reader from its work. What
+/// is encrypted first must be sent first, so a writer holds `outgoing` from before it encrypts until
+/// all is sent. The order of locks is `outgoing`, then `session`.
+struct Shared {
+    socket: OwnedFd,
+    session: Mutex<Session>,
+    outgoing: Mutex<Wire>,
+}
+
+/// The receiving half, for one thread.
+pub struct TlsReader {
+    shared: Arc<Shared>,
+    incoming: Wire,
+    /// Decrypted bytes that nobody has read yet.
+    plain: Wire,
+}
+
+/// The sending half. Clones of it send for the same connection; what one call sends stays together.
+#[derive(Clone)]
+pub struct TlsWriter(Arc<Shared>);
+
+/// Does the handshake of a client over `socket`.
+pub(super) fn handshake(
+    mut session: Session,
+    socket: OwnedFd,
+) -> io::Result<(TlsReader, TlsWriter)> {
+    let mut incoming = Wire::to_receive();
+    let mut outgoing = Wire::to_send();
+    let mut plain = Wire::new(RECEIVE_BUFFER);
+    loop {
+        let opened = session.open(&mut incoming, plain.room());
+        send_pending(&socket, &mut session, &mut outgoing)?;
+        plain.advance(opened?);
+        if !session.is_handshaking() {
+            break;
+        }
+        if session.peer_has_closed() || receive(&socket, &mut incoming)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let shared = Arc::new(Shared {
+        socket,
+        session: Mutex::new(session),
+        outgoing: Mutex::new(outgoing),
+    });
+    let reader = TlsReader {
+        shared: Arc::clone(&shared),
+        incoming,
+        plain,
+    };
+    Ok((reader, TlsWriter(shared)))
+}
+
+impl TlsReader {
+    /// Version and cipher suite.
+    #[must_use]
+    pub fn protection(&self) -> Option<Protection> {
+        lock(&self.shared.session).protection()
+    }
+
+    /// Decrypts what has come, into `into` if it has room for a record; tells how many bytes.
+    fn open(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
+        let mut session = lock(&self.shared.session);
+        if into.len() >= PLAINTEXT_MAX {
+            return session.open(&mut self.incoming, into);
+        }
+        let len = session.open(&mut self.incoming, self.plain.room())?;
+        self.plain.advance(len);
+        drop(session);
+        Ok(self.take_plain(into))
+    }
+
+    fn take_plain(&mut self, into: &mut [u8]) -> usize {
+        let plain = self.plain.filled();
+        let len = plain.len().min(into.len());
+        into[..len].copy_from_slice(&plain[..len]);
+        self.plain.consume(len);
+        len
+    }
+}
+
+impl Read for TlsReader {
+    /// Receives some bytes: 0 only at the end, after the server has closed the connection in order.
+    /// Into 16 KiB and more it decrypts without a copy between.
+    ///
+    /// # Errors
+    /// Those of the socket (`WouldBlock` after its timeout: it can be called again), a [`TlsError`] as
+    /// the source of one of kind `InvalidData`, or `UnexpectedEof` when the connection ended without
+    /// the server saying so.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        if !self.plain.is_empty() {
+            return Ok(self.take_plain(into));
+        }
+        loop {
+            let len = self.open(into)?;
+            if len > 0 || lock(&self.shared.session).peer_has_closed() {
+                return Ok(len);
+            }
+            if receive(&self.shared.socket, &mut self.incoming)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+impl TlsWriter {
+    /// Sends all bytes of all `parts`, in order, and nothing of another call in between.
+    ///
+    /// # Errors
+    /// Those of the socket, also its timeout, or a [`TlsError`] as the source of one of kind
+    /// `InvalidData`. The connection cannot be written to afterwards, since part of a record may have
+    /// gone out.
+    pub fn write_all(&self, parts: &[&[u8]]) -> io::Result<()> {
+        let mut outgoing = lock(&self.0.outgoing);
+        for part in parts {
+            let mut left = *part;
+            while !left.is_empty() {
+                let sealed = lock(&self.0.session).seal(left, &mut outgoing)?;
+                left = left.get(sealed..).unwrap_or_default();
+                if !left.is_empty() {
+                    send_all(&self.0.socket, &mut outgoing)?;
+                }
+            }
+        }
+        send_all(&self.0.socket, &mut outgoing)
+    }
+
+    /// Tells the server that no more comes, as [`NBD_CMD_DISC`](crate::wire::cmd::DISC) asks for at the
+    /// end. Reading goes on until the server has done the same.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn shutdown(&self) -> io::Result<()> {
+        let mut outgoing = lock(&self.0.outgoing);
+        lock(&self.0.session).close();
+        loop {
+            let mut session = lock(&self.0.session);
+            session.take_pending(&mut outgoing);
+            let more = session.has_pending();
+            drop(session);
+            send_all(&self.0.socket, &mut outgoing)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Locks; a panic in between leaves a session that refuses or is refused, not one that leaks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send_pending(socket: &OwnedFd, session: &mut Session, outgoing: &mut Wire) -> io::Result<()> {
+    while session.has_pending() {
+        session.take_pending(outgoing);
+        send_all(socket, outgoing)?;
+    }
+    Ok(())
+}
+
+fn send_all(socket: &OwnedFd, outgoing: &mut Wire) -> io::Result<()> {
+    while !outgoing.is_empty() {
+        match send(socket, outgoing.filled(), SendFlags::NOSIGNAL) {
+            Ok(sent) => outgoing.consume(sent),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Receives some bytes, waiting for them; 0 at the end of the connection.
+fn receive(socket: &OwnedFd, incoming: &mut Wire) -> io::Result<usize> {
+    loop {
+        match recv(socket, incoming.room(), RecvFlags::empty()) {
+            Ok((_, len)) => {
+                incoming.advance(len);
+                return Ok(len);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

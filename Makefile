@@ -2,7 +2,7 @@
 
 SCRIM = target/release/scrim
 
-.PHONY: demo test build install clean
+.PHONY: demo test build install install-systemd clean
 
 ## Runs the main job on a temporary volume and cleans up.
 demo:
@@ -31,6 +31,14 @@ install: build
 	$(SCRIM) generate bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/scrim
 	$(SCRIM) generate zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_scrim
 	$(SCRIM) generate fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scrim.fish
+
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+
+## Units for volumes that are open while the machine runs: docs/production.md.
+install-systemd:
+	install -d $(UNITS)
+	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim@.service > $(UNITS)/scrim@.service
+	install -m 0644 packaging/systemd/scrim@.socket $(UNITS)/scrim@.socket
 
 clean:
 	cargo clean

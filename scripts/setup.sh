@@ -52,6 +52,7 @@ case $want in
         need fio fio
         need tc iproute2
         need openssl openssl
+        need systemd-analyze systemd
         need argon2 argon2
         /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
         ;;

@@ -12,24 +12,24 @@ use crate::volume::{Image, LUKS1, PAYLOAD, USUAL};
 /// How often.
 const KILLS: usize = 50;
 /// Bytes that one write does not tear: a page of the file.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: usize = PAYLOAD / BLOCK;
 /// Most blocks of one write.
 const MOST: usize = 32;
 
 /// A plain NBD client: one request at a time, by simple replies.
-struct Client(UnixStream);
+pub(crate) struct Client(UnixStream);
 
 /// The commands, by their numbers on the wire.
 #[derive(Clone, Copy)]
-enum Command {
+pub(crate) enum Command {
     Read = 0,
     Write = 1,
     Flush = 3,
 }
 
 impl Client {
-    fn connect(place: &Place) -> Self {
+    pub(crate) fn connect(place: &Place) -> Self {
         let mut stream = UnixStream::connect(place.path("run/scrim/secret.nbd")).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
@@ -44,7 +44,13 @@ impl Client {
     }
 
     /// Sends a request and waits for its reply.
-    fn ask(&mut self, command: Command, offset: u64, len: usize, data: &[u8]) -> io::Result<()> {
+    pub(crate) fn ask(
+        &mut self,
+        command: Command,
+        offset: u64,
+        len: usize,
+        data: &[u8],
+    ) -> io::Result<()> {
         let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
         request.extend([0, 0, 0, command as u8]);
         request.extend(7u64.to_be_bytes());

@@ -25,6 +25,7 @@ mod killed;
 mod luks1_peers;
 mod no_root;
 mod numbers;
+mod production;
 mod remote;
 mod remote_network;
 mod resize;

@@ -144,7 +144,7 @@ impl Image {
     }
 
     /// The option for it.
-    fn header_option(&self) -> &'static [&'static str] {
+    pub(crate) fn header_option(&self) -> &'static [&'static str] {
         if self.case.detached {
             &["--header", "head.img"]
         } else {

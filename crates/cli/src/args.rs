@@ -38,13 +38,18 @@ Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memo
 4 wrong device or file, 5 exists already or is in use; a measurement or transfer that was interrupted \
 keeps what it has and gives 128 + signal, so 130 after Ctrl-C.";
 
+const SERVING: &str = "\
+SIGTERM closes the volume in order; SIGHUP makes it as long as its device has become, and closes it where \
+--foreground is at a terminal. Where a service manager hands sockets on (LISTEN_FDS), they are served on in \
+place of --nbd; in the foreground it is told when clients are served (NOTIFY_SOCKET).";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Make a new LUKS volume; what IMAGE held is lost
     #[command(visible_alias = "luksFormat")]
     Format(FormatArgs),
     /// Unlock a volume and serve its plaintext over NBD
-    #[command(visible_aliases = ["luksOpen"])]
+    #[command(visible_aliases = ["luksOpen"], after_help = SERVING)]
     Open(OpenArgs),
     /// Encrypt a raw image into a new LUKS volume
     #[command(mut_arg("image", |arg| arg.index(2).help("File to make; named so once it is whole")))]

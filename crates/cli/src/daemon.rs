@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process::exit;
 use std::sync::Arc;
 
@@ -64,18 +63,6 @@ pub(crate) const ENDING: [i32; 3] = [
     signal_hook::consts::SIGINT,
     signal_hook::consts::SIGHUP,
 ];
-
-/// A descriptor that becomes readable when the process is asked to end (SIGTERM, SIGINT, SIGHUP).
-pub(crate) fn termination() -> Result<UnixStream, CliError> {
-    let register = || -> io::Result<UnixStream> {
-        let (read, write) = UnixStream::pair()?;
-        for signal in ENDING {
-            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-        }
-        Ok(read)
-    };
-    register().map_err(|error| CliError::io("listen for signals", &error))
-}
 
 /// From now on to the end of the command, the signals that would end it do nothing.
 pub(crate) fn defer_signals() -> Result<(), CliError> {

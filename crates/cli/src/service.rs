@@ -5,22 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrim_export::nbd::{BindError, ClientStatus, Export, Limits, Server, StartError};
+use scrim_export::nbd::{
+    BindError, ClientStatus, Export, InheritedError, Limits, Server, StartError,
+};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTarget, Keys, Line, ResizeError, Target, Volume};
 
 use crate::commands::note;
+use crate::commands::resize::sectors_when_opened_now;
 use crate::control::{
     Answer, Connection, ControlSocket, Protected, Request, Served, Server as ServerStatus, Status,
     Tls,
 };
-use crate::daemon::termination;
 use crate::device::path_of;
 use crate::error::{CliError, Exit};
+use crate::notify::Manager;
 use crate::runtime::VolumeName;
 use crate::self_tests;
 use crate::serving::Serving;
+use crate::signals::{Asked, Hangup, Signals};
 use crate::storage::Storage;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
@@ -43,6 +47,7 @@ pub(crate) struct Origin {
 /// A volume that is being served.
 pub(crate) struct Service {
     control: ControlSocket,
+    signals: Signals,
     open: OpenVolume,
 }
 
@@ -51,7 +56,8 @@ struct OpenVolume {
     volume: Arc<Volume>,
     engine: Engine,
     origin: Origin,
-    address: String,
+    /// The URIs of the plaintext device.
+    addresses: Vec<String>,
     tls: Option<Tls>,
     server: Server,
 }
@@ -63,42 +69,67 @@ impl Service {
         volume: Volume,
         engine: Engine,
         origin: Origin,
-        serving: &Serving,
+        serving: Serving,
         control: PathBuf,
+        hangup: Hangup,
     ) -> Result<Self, CliError> {
         let control = ControlSocket::bind(control)?;
         let volume = Arc::new(volume);
-        let listener = serving.listen()?;
-        let address = listener.uri("");
+        let tls = serving.tls();
+        let listeners = serving.listen()?;
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.uri("")).collect();
+        // Before anybody hears of an address, and may ask for the end.
+        let signals = Signals::listen(hangup)?;
         let export = Export {
             name: name.as_str().to_owned(),
             description: origin.r#type.clone(),
             engine,
             volume: Arc::clone(&volume),
         };
-        let server = Server::start(vec![export], vec![listener], Limits::default())?;
+        let server = Server::start(vec![export], listeners, Limits::default())?;
         let open = OpenVolume {
             name,
             volume,
             engine,
             origin,
-            address,
-            tls: serving.tls(),
+            addresses,
+            tls,
             server,
         };
-        Ok(Self { control, open })
+        Ok(Self {
+            control,
+            signals,
+            open,
+        })
     }
 
-    /// The URI of the plaintext device.
-    pub(crate) fn address(&self) -> &str {
-        &self.open.address
+    /// The URIs of the plaintext device, one for each socket.
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.open.addresses
     }
 
     /// Serves until somebody closes the volume or the process is asked to end.
-    pub(crate) fn run(self) -> Result<(), CliError> {
-        let Self { control, open } = self;
-        let stop = termination()?;
-        let caller = control.serve(&stop, |request| open.answer(request));
+    pub(crate) fn run(self, manager: &Manager) -> Result<(), CliError> {
+        let Self {
+            control,
+            signals,
+            open,
+        } = self;
+        open.announce(manager);
+        let caller = loop {
+            if let Some(caller) = control.serve(&signals, |request| open.answer(request)) {
+                break Some(caller);
+            }
+            match signals.take() {
+                Asked::ToEnd => break None,
+                Asked::ToReload => {
+                    open.reload();
+                    open.announce(manager);
+                }
+                Asked::Nothing => {}
+            }
+        };
+        manager.stopping();
         let closed = while_answering(&control, &open.name.clone(), || open.finish())?;
         // The name is free and the storage unlocked before anybody hears that it is closed.
         drop(control);
@@ -148,6 +179,29 @@ impl OpenVolume {
                 0 => None,
                 clients => Some(Err(self.in_use(clients))),
             },
+        }
+    }
+
+    fn announce(&self, manager: &Manager) {
+        manager.serving(self.volume.size() / 512, &self.addresses.join(" "));
+    }
+
+    /// Makes the volume as long as its device has become, as `scrim resize` does.
+    fn reload(&self) {
+        let name = self.name.as_str();
+        let before = self.volume.size() / 512;
+        let resized = sectors_when_opened_now(&self.describe())
+            .and_then(|sectors| self.resize(sectors).map(|_| sectors));
+        match resized {
+            Ok(after) if after == before => {
+                note(format_args!("scrim: {name}: it has {before} sectors still"));
+            }
+            Ok(after) => note(format_args!(
+                "scrim: {name}: it had {before} sectors and has {after} now"
+            )),
+            Err(error) => note(format_args!(
+                "scrim: warning: {error}; {name} keeps its {before} sectors"
+            )),
         }
     }
 
@@ -242,7 +296,7 @@ impl OpenVolume {
                 .collect(),
             keys_locked: locking() == Locking::Complete,
             warnings: self_tests::failures(),
-            address: self.address.clone(),
+            address: self.addresses.first().cloned().unwrap_or_default(),
             tls: self.tls,
             connections: server.clients.iter().map(connection).collect(),
             pid: std::process::id(),
@@ -307,6 +361,12 @@ impl From<BindError> for CliError {
             _ => Exit::WrongDevice,
         };
         Self::new(exit, error.to_string())
+    }
+}
+
+impl From<InheritedError> for CliError {
+    fn from(error: InheritedError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

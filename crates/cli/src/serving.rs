@@ -1,6 +1,7 @@
 //! Where a volume is served and under what protection, by the options of `open`.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -13,14 +14,29 @@ use crate::error::{CliError, Exit};
 
 /// Where a volume is served, and the TLS that clients must begin, if any.
 pub(crate) struct Serving {
-    address: Address,
+    door: Door,
     tls: Option<ServerTls>,
 }
 
+/// Where clients come in.
+enum Door {
+    /// An address to listen on.
+    At(Address),
+    /// Sockets that a service manager listens on; at least one.
+    Open(Vec<Listener>),
+}
+
 impl Serving {
-    /// Checks the options and reads the certificates; `usual` is the socket that is served on where no
-    /// other address is named.
-    pub(crate) fn by(args: &ServingArgs, usual: PathBuf) -> Result<Self, CliError> {
+    /// Checks the options and reads the certificates. Sockets that were `handed_on` are served on in place
+    /// of our own; `usual` is the one where no other address is named.
+    pub(crate) fn by(
+        args: &ServingArgs,
+        handed_on: Vec<OwnedFd>,
+        usual: PathBuf,
+    ) -> Result<Self, CliError> {
+        if !handed_on.is_empty() {
+            return Self::on(handed_on, args);
+        }
         let address = match &args.nbd {
             None => Address::Unix(usual),
             Some(Address::Unix(path)) => {
@@ -30,26 +46,40 @@ impl Serving {
             }
             Some(tcp) => tcp.clone(),
         };
-        let tls = match &args.tls_cert {
-            None => {
-                refuse_plaintext(&address, args.insecure_plaintext)?;
-                None
-            }
-            Some(certificate) => {
-                let files = files(certificate, args)?;
-                let tls = ServerTls::load(&files)?;
-                warn(&address, &files);
-                Some(tls)
-            }
+        let tls = tls(args)?;
+        check(&address, args, tls.as_ref())?;
+        Ok(Self {
+            door: Door::At(address),
+            tls: tls.map(|(tls, _)| tls),
+        })
+    }
+
+    fn on(handed_on: Vec<OwnedFd>, args: &ServingArgs) -> Result<Self, CliError> {
+        if args.nbd.is_some() {
+            return Err(CliError::usage(
+                "sockets were handed on to serve on, by LISTEN_FDS: leave out either them or --nbd",
+            ));
+        }
+        let tls = tls(args)?;
+        let protection = tls.as_ref().map(|(tls, _)| tls.clone());
+        let inherit = |socket| -> Result<Listener, CliError> {
+            let listener = Listener::inherited(socket, protection.clone())?;
+            check(listener.address(), args, tls.as_ref())?;
+            Ok(listener)
         };
-        Ok(Self { address, tls })
+        let listeners = handed_on.into_iter().map(inherit);
+        Ok(Self {
+            door: Door::Open(listeners.collect::<Result<_, _>>()?),
+            tls: protection,
+        })
     }
 
     /// Begins to listen.
-    pub(crate) fn listen(&self) -> Result<Listener, BindError> {
-        match &self.tls {
-            None => Listener::bind(&self.address),
-            Some(tls) => Listener::bind_tls(&self.address, tls.clone()),
+    pub(crate) fn listen(self) -> Result<Vec<Listener>, BindError> {
+        match (self.door, self.tls) {
+            (Door::Open(listeners), _) => Ok(listeners),
+            (Door::At(address), None) => Ok(vec![Listener::bind(&address)?]),
+            (Door::At(address), Some(tls)) => Ok(vec![Listener::bind_tls(&address, tls)?]),
         }
     }
 
@@ -58,6 +88,30 @@ impl Serving {
         self.tls.as_ref().map(|tls| Tls {
             client_certificates: tls.asks_for_certificates(),
         })
+    }
+}
+
+/// The certificate that the options name, and its files.
+fn tls(args: &ServingArgs) -> Result<Option<(ServerTls, ServerFiles)>, CliError> {
+    let Some(certificate) = &args.tls_cert else {
+        return Ok(None);
+    };
+    let files = files(certificate, args)?;
+    Ok(Some((ServerTls::load(&files)?, files)))
+}
+
+/// Whether an address may be served on so.
+fn check(
+    address: &Address,
+    args: &ServingArgs,
+    tls: Option<&(ServerTls, ServerFiles)>,
+) -> Result<(), CliError> {
+    match tls {
+        None => refuse_plaintext(address, args.insecure_plaintext),
+        Some((_, files)) => {
+            warn(address, files);
+            Ok(())
+        }
     }
 }
 

@@ -7,6 +7,8 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+#[path = "../../../tests/support/certificates.rs"]
+mod certificates;
 #[path = "nbd/common.rs"]
 mod common;
 #[path = "nbd/fuzz.rs"]
@@ -19,8 +21,6 @@ mod hostile;
 mod interop;
 #[path = "nbd/lifecycle.rs"]
 mod lifecycle;
-#[path = "../../../tests/support/certificates.rs"]
-mod certificates;
 #[path = "nbd/tls.rs"]
 mod tls;
 #[path = "nbd/tls_hostile.rs"]

@@ -84,19 +84,20 @@ impl Inherited {
     /// How far to look: shells and `make` hand on low numbers.
     const END: libc::c_int = 1024;
 
-    /// Looks which there are. To be called before this process opens anything of its own that it
-    /// wants to keep.
+    /// Looks which there are. What is closed in programs that this one starts was opened by it, or
+    /// taken over, and does not count.
     #[must_use]
     pub fn look() -> Self {
         // SAFETY: F_GETFD only asks, and fails on a number that is not open.
-        let is_open = |&number: &libc::c_int| unsafe { libc::fcntl(number, libc::F_GETFD) } != -1;
-        Self((3..Self::END).filter(is_open).collect())
+        let flags = |&number: &libc::c_int| unsafe { libc::fcntl(number, libc::F_GETFD) };
+        Self((3..Self::END).filter(|number| flags(number) == 0).collect())
     }
 
     /// Closes them.
     pub fn close(self) {
         for number in self.0 {
-            // SAFETY: it was open before this process opened anything, so nothing here owns it.
+            // SAFETY: it came with the start of this process, which has not taken it, so nothing here
+            // owns it.
             unsafe { libc::close(number) };
         }
     }

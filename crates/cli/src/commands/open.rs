@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, BackendError};
 use scrim_luks::{Edit, Flag, Placement};
+use scrim_sys::activation::take_listen_fds;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
@@ -19,10 +20,12 @@ use crate::daemon::Daemon;
 use crate::device;
 use crate::error::{CliError, Exit};
 use crate::header_change::HeaderChange;
+use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
 use crate::serving::Serving;
+use crate::signals::Hangup;
 use crate::storage::{Manner, Storage, absolute, is_remote};
 use crate::transfer::refuse_unfinished;
 use crate::unlock::{Asking, check_type, read_luks, unlock};
@@ -34,6 +37,8 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
         return super::test_passphrase::check(&as_test(args), args.r#type);
     }
+    // Before this process opens anything of its own.
+    let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let manner = args.storage.manner()?;
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
@@ -46,12 +51,12 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         ));
     }
     // Before any secret is read.
-    let daemon = if args.foreground {
-        None
+    let (daemon, hangup, manager) = if args.foreground {
+        (None, Hangup::here(), Manager::of_this_process())
     } else {
-        Some(Daemon::start()?)
+        (Some(Daemon::start()?), Hangup::Reloads, Manager::nobody())
     };
-    let serving = Serving::by(&args.serving, runtime.nbd_socket(&name))?;
+    let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
     let (volume, origin) = match &args.table {
         Some(file) => from_table(file, args.readonly, manner)?,
         None => from_luks(&Wanted::by(args, manner))?,
@@ -62,12 +67,12 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     warn_of_failed_self_tests();
     let control = runtime.control_socket(&name);
     let engine = engine(args.storage.io_engine, &volume)?;
-    let service = Service::start(name, volume, engine, origin, &serving, control)?;
-    print(format!("{}\n", service.address()).as_bytes())?;
+    let service = Service::start(name, volume, engine, origin, serving, control, hangup)?;
+    print((service.addresses().join("\n") + "\n").as_bytes())?;
     if let Some(daemon) = daemon {
         daemon.detach()?;
     }
-    service.run()
+    service.run(&manager)
 }
 
 /// `open --test-passphrase`, cryptsetup's way to say `test-passphrase`.

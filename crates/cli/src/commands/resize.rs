@@ -48,7 +48,7 @@ fn whole_sectors(bytes: u64) -> Result<u64, CliError> {
 }
 
 /// The size of the volume, in 512-byte sectors, if it were opened as its device is now.
-fn sectors_when_opened_now(open: &Status) -> Result<u64, CliError> {
+pub(crate) fn sectors_when_opened_now(open: &Status) -> Result<u64, CliError> {
     if !open.r#type.starts_with("LUKS") {
         return Err(CliError::usage(format!(
             "{} runs a table, which says how large it is: say the size with --size",

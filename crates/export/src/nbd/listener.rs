@@ -1,6 +1,8 @@
 //! Listening sockets, made so that nobody but those who are meant to can connect at any moment: the
 //! owner to a unix socket, this machine to TCP without TLS.
 
+mod inherited;
+
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -21,6 +23,8 @@ use super::limits;
 use super::status::Peer;
 use scrim_nbd::Address;
 use scrim_nbd::tls::ServerTls;
+
+pub use inherited::InheritedError;
 
 /// A bound socket. Clients can connect, and wait until a server accepts them. Dropping it removes
 /// a unix socket's path.

@@ -32,7 +32,7 @@ mod tls;
 mod wait;
 
 pub use export::Export;
-pub use listener::{BindError, BindErrorKind, Listener};
+pub use listener::{BindError, BindErrorKind, InheritedError, Listener};
 pub use scrim_nbd::tls::{FileError, FileFault, Protection, ServerFiles, ServerTls, TlsError};
 pub use scrim_nbd::{Address, AddressError};
 pub use server::{Limits, Server, StartError, Stopped};

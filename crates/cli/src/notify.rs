@@ -1,0 +1,64 @@
+//! What a service manager is told, as `sd_notify(3)` tells it: a datagram to the socket that
+//! `NOTIFY_SOCKET` names. Without one nothing is told.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use crate::commands::note;
+
+/// How long a manager may leave its queue full: one that never reads must not hold up a volume.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who has started this process and waits to hear of it.
+pub(crate) struct Manager(Option<OsString>);
+
+impl Manager {
+    /// The one that started a process which stays in the foreground.
+    pub(crate) fn of_this_process() -> Self {
+        Self(std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()))
+    }
+
+    /// Nobody: a process in the background is not the one that was started.
+    pub(crate) fn nobody() -> Self {
+        Self(None)
+    }
+
+    /// The volume is served: of this many 512-byte sectors, at this address.
+    pub(crate) fn serving(&self, sectors: u64, address: &str) {
+        self.tell(&format!(
+            "READY=1\nSTATUS=serving {sectors} sectors at {address}"
+        ));
+    }
+
+    /// The volume is being closed.
+    pub(crate) fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=finishing what clients have asked for");
+    }
+
+    /// A manager that does not hear is no reason not to serve.
+    fn tell(&self, state: &str) {
+        let Some(socket) = &self.0 else {
+            return;
+        };
+        if let Err(error) = send(socket, state) {
+            note(format_args!(
+                "scrim: warning: cannot tell the service manager at {}: {error}; check NOTIFY_SOCKET",
+                socket.display()
+            ));
+        }
+    }
+}
+
+fn send(socket: &OsStr, state: &str) -> io::Result<()> {
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    let sender = UnixDatagram::unbound()?;
+    sender.set_write_timeout(Some(PATIENCE))?;
+    sender.send_to_addr(state.as_bytes(), &address).map(drop)
+}

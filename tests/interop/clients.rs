@@ -202,20 +202,12 @@ fn held_by(pid: &str) -> (usize, usize, u64) {
 
 /// Goes through a handshake, reads 64 KiB, and ends as `how` says.
 fn come_and_go(socket: &str, how: usize) {
-    let mut client = UnixStream::connect(socket).unwrap();
-    client.read_exact(&mut [0; 18]).unwrap();
-    let mut go = 3u32.to_be_bytes().to_vec();
-    go.extend(b"IHAVEOPT");
-    for number in [7u32, 6, 0] {
-        go.extend(number.to_be_bytes());
-    }
-    go.extend([0; 2]);
-    client.write_all(&go).unwrap();
     if how == 0 {
+        let mut client = UnixStream::connect(socket).unwrap();
+        client.read_exact(&mut [0; 18]).unwrap();
         return;
     }
-    // The export's size and flags, and the end of the options.
-    client.read_exact(&mut [0; 20 + 12 + 20]).unwrap();
+    let mut client = connected(socket);
     let mut read = 0x2560_9513_u32.to_be_bytes().to_vec();
     read.extend([0; 20]);
     read.extend((64u32 << 10).to_be_bytes());
@@ -287,6 +279,71 @@ fn sixty_four_clients_are_served_at_once() {
         let mut fio = place.command("fio");
         fio.args(line.split_whitespace()).stdout(Stdio::null());
         assert!(fio.status().unwrap().success(), "{options:?}");
+        place.close("secret");
+    }
+}
+
+/// A connection in its transmission phase.
+fn connected(socket: &str) -> UnixStream {
+    let mut client = UnixStream::connect(socket).unwrap();
+    let patience = Some(std::time::Duration::from_secs(60));
+    client.set_read_timeout(patience).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    let mut go = 3u32.to_be_bytes().to_vec();
+    go.extend(b"IHAVEOPT");
+    for number in [7u32, 6, 0] {
+        go.extend(number.to_be_bytes());
+    }
+    go.extend([0; 2]);
+    client.write_all(&go).unwrap();
+    // The export's size and flags, and the end of the options.
+    client.read_exact(&mut [0; 20 + 12 + 20]).unwrap();
+    client
+}
+
+fn write_request(offset: u64, len: u32) -> Vec<u8> {
+    let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
+    request.extend([0, 0, 0, 1]);
+    request.extend([7; 8]);
+    request.extend(offset.to_be_bytes());
+    request.extend(len.to_be_bytes());
+    request
+}
+
+/// One that stops in the middle of a request, or reads no replies, holds up nobody who writes next to it.
+#[test]
+fn a_client_that_stalls_holds_up_only_itself() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    for engine in ["plain", "io_uring", "threads"] {
+        let image = Image::made_by_cryptsetup(USUAL);
+        roomy(&image);
+        let place = &image.place;
+        let uri = image.open_with("key", "secret", &["--io-engine", engine]);
+        let socket = uri.split_once("socket=").unwrap().1;
+        let mut halting = connected(socket);
+        let mut bytes = write_request(0, 4096);
+        bytes.extend([1; 4096]);
+        bytes.extend(write_request(4096, 4096));
+        bytes.extend([1; 100]);
+        halting.write_all(&bytes).unwrap();
+        halting.read_exact(&mut [0; 16]).unwrap();
+        let mut deaf = connected(socket);
+        deaf.set_nonblocking(true).unwrap();
+        let mut reads = write_request(0, 1 << 20);
+        reads[7] = 0;
+        for request in [&reads, &reads, &bytes] {
+            let _ = deaf.write(request);
+        }
+        let mut other = connected(socket);
+        for (offset, len) in [(8192 + 100, 100), (16384, 4096)] {
+            let mut bytes = write_request(offset, len);
+            bytes.extend(vec![2; len as usize]);
+            other.write_all(&bytes).unwrap();
+            other.read_exact(&mut [0; 16]).unwrap();
+        }
+        drop((halting, deaf, other));
         place.close("secret");
     }
 }

@@ -20,6 +20,10 @@ fn what_each_engine_writes_is_what_an_independent_decryptor_reads() {
     }
     for (turn, way) in (1..).zip(WAYS) {
         for case in [LUKS1[1], USUAL] {
+            // Storage past the page cache may not have blocks as small as LUKS1's sectors.
+            if way.contains("direct") && case.sector != USUAL.sector {
+                continue;
+            }
             let image = Image::made_by_cryptsetup(case);
             let before = noise(PAYLOAD, turn);
             image.encrypt_independently(&before);
@@ -44,11 +48,22 @@ fn fio_reads_what_it_wrote_through_each_engine() {
         return;
     }
     for way in WAYS {
-        let image = Image::made_by_cryptsetup(LUKS1[1]);
+        // Storage past the page cache may not have smaller blocks.
+        let (case, some) = match way.contains("direct") {
+            true => (
+                USUAL,
+                ["--bs=4k", "--bs=64k", "--bsrange=4k-300k --blockalign=4k"],
+            ),
+            false => (
+                LUKS1[1],
+                ["--bs=4k", "--bs=512", "--bsrange=512-300k --blockalign=512"],
+            ),
+        };
+        let image = Image::made_by_cryptsetup(case);
         let place = &image.place;
         let options: Vec<&str> = way.split(' ').collect();
         let uri = image.open_with("key", "secret", &options);
-        for blocks in ["--bs=4k", "--bs=512", "--bsrange=512-300k --blockalign=512"] {
+        for blocks in some {
             let line = format!(
                 "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite {blocks} --size={PAYLOAD} \
                  --iodepth=32 --verify=crc32c --verify_fatal=1 --verify_state_save=0 \

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use scrim_sys::memory::DataBuffer;
 
 use crate::{
     Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, guard,
@@ -19,9 +20,11 @@ use crate::{
 /// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
 
-/// What requests past the page cache of a file must be multiples of, in bytes: the largest sector of a
-/// disk. Of a device the kernel tells.
-const FILE_ALIGNMENT: u64 = 4096;
+/// What requests past the page cache must be multiples of, in bytes, where the kernel does not tell: the
+/// largest sector of a disk.
+const USUAL_ALIGNMENT: u64 = 4096;
+/// How much is copied at a time for requests that are not so, in bytes.
+const BOUNCE: usize = 64 << 10;
 
 /// What to do about a file that somebody else uses.
 const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
@@ -69,14 +72,71 @@ struct Direct {
     file: File,
     /// What offset, length and memory of its requests must be multiples of, in bytes.
     alignment: u64,
+    /// Held while a part of a block is read, changed and written.
+    parts: Mutex<()>,
 }
 
 impl Direct {
     fn takes(&self, offset: u64, buffer: &[u8]) -> bool {
         let memory = buffer.as_ptr() as u64;
-        [offset, buffer.len() as u64, memory]
-            .iter()
-            .all(|number| number.is_multiple_of(self.alignment))
+        self.is_aligned(offset, buffer) && memory.is_multiple_of(self.alignment)
+    }
+
+    fn is_aligned(&self, offset: u64, buffer: &[u8]) -> bool {
+        let aligned = |number: u64| number.is_multiple_of(self.alignment);
+        aligned(offset) && aligned(buffer.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.takes(offset, buffer) {
+            return self.file.read_exact_at(buffer, offset);
+        }
+        self.by_blocks(offset, buffer.len(), |blocks, at, part| {
+            self.file.read_exact_at(blocks, at)?;
+            let (from, to) = part;
+            buffer[to].copy_from_slice(&blocks[from]);
+            Ok(())
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.takes(offset, data) {
+            return self.file.write_all_at(data, offset);
+        }
+        let whole = self.is_aligned(offset, data);
+        let _alone = (!whole).then(|| self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        self.by_blocks(offset, data.len(), |blocks, at, part| {
+            if !whole {
+                self.file.read_exact_at(blocks, at)?;
+            }
+            let (to, from) = part;
+            blocks[to].copy_from_slice(&data[from]);
+            self.file.write_all_at(blocks, at)
+        })
+    }
+
+    /// Calls `each` for the blocks that a range touches, some at a time: with memory for them, where they
+    /// lie, and where in that memory and in the range the same bytes are.
+    fn by_blocks(
+        &self,
+        offset: u64,
+        len: usize,
+        mut each: impl FnMut(&mut [u8], u64, (Range<usize>, Range<usize>)) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut bounce = DataBuffer::zeroed(BOUNCE);
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let first = at / self.alignment * self.alignment;
+            // Below the alignment, which is below the buffer's length.
+            let skip = usize::try_from(at - first).unwrap_or(0);
+            let now = (len - done).min(BOUNCE - skip);
+            let unit = usize::try_from(self.alignment).unwrap_or(BOUNCE);
+            let blocks = &mut bounce[..(skip + now).next_multiple_of(unit).min(BOUNCE)];
+            each(blocks, first, (skip..skip + now, done..done + now))?;
+            done += now;
+        }
+        Ok(())
     }
 }
 
@@ -155,8 +215,9 @@ impl FileBackend {
         })
     }
 
-    /// From now on, requests that are aligned as the storage wants it go past the page cache; others
-    /// go through it as before, and the kernel keeps the two in step.
+    /// From now on all reads and writes go past the page cache, those too that are not aligned as the
+    /// storage wants it: what the cache holds would grow stale, since the kernel does not throw it away
+    /// after requests that it was given directly. Parts of blocks are read, changed and written.
     ///
     /// # Errors
     /// When the file system cannot do that.
@@ -168,11 +229,15 @@ impl FileBackend {
         options.read(true).write(!self.info().read_only);
         let file = options.custom_flags(flags).open(same);
         let file = file.map_err(|error| self.error(Operation::Open, error))?;
-        let alignment = match self.kind {
-            Kind::Regular => FILE_ALIGNMENT,
-            Kind::Block(_) => rustix::fs::ioctl_blksszget(&file).map_or(FILE_ALIGNMENT, u64::from),
-        };
-        self.direct = Some(Direct { file, alignment });
+        let alignment = alignment(&file, self.kind);
+        if !alignment.is_power_of_two() || alignment > BOUNCE as u64 / 2 {
+            return Err(self.error(Operation::Open, Errno::NOTSUP));
+        }
+        self.direct = Some(Direct {
+            file,
+            alignment,
+            parts: Mutex::new(()),
+        });
         Ok(self)
     }
 
@@ -180,14 +245,6 @@ impl FileBackend {
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(self.kind, Kind::Block(_))
-    }
-
-    /// By which of the two a request goes.
-    fn file_for(&self, offset: u64, buffer: &[u8]) -> &File {
-        match &self.direct {
-            Some(direct) if direct.takes(offset, buffer) => &direct.file,
-            _ => &self.file,
-        }
     }
 
     /// Makes sure that the first `len` bytes can be written: a sparse file on a full disk fails
@@ -241,6 +298,25 @@ fn size_of(file: &File, kind: Kind) -> io::Result<u64> {
         Kind::Regular => file.metadata()?.len(),
         Kind::Block(_) => rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?,
     })
+}
+
+/// What requests past the page cache of a file must be multiples of, in bytes.
+fn alignment(file: &File, kind: Kind) -> u64 {
+    let told = rustix::fs::statx(
+        file,
+        c"",
+        rustix::fs::AtFlags::EMPTY_PATH,
+        rustix::fs::StatxFlags::DIOALIGN,
+    );
+    let told = told.map_or(0, |told| {
+        told.stx_dio_mem_align.max(told.stx_dio_offset_align)
+    });
+    match (told, kind) {
+        (0, Kind::Block(_)) => rustix::fs::ioctl_blksszget(file).map_or(USUAL_ALIGNMENT, u64::from),
+        (0, Kind::Regular) => USUAL_ALIGNMENT,
+        // Memory of 512 bytes and more is at hand everywhere.
+        (told, _) => u64::from(told).max(512),
+    }
 }
 
 /// Makes the name of a new file durable.
@@ -299,9 +375,11 @@ impl Backend for FileBackend {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
         let len = buffer.len() as u64;
-        self.file_for(offset, buffer)
-            .read_exact_at(buffer, offset)
-            .map_err(|error| self.error(Operation::Read { offset, len }, error))
+        match &self.direct {
+            Some(direct) => direct.read_at(offset, buffer),
+            None => self.file.read_exact_at(buffer, offset),
+        }
+        .map_err(|error| self.error(Operation::Read { offset, len }, error))
     }
 
     fn write_at(
@@ -313,9 +391,11 @@ impl Backend for FileBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        self.file_for(offset, data)
-            .write_all_at(data, offset)
-            .map_err(|error| self.error(operation, error))?;
+        match &self.direct {
+            Some(direct) => direct.write_at(offset, data),
+            None => self.file.write_all_at(data, offset),
+        }
+        .map_err(|error| self.error(operation, error))?;
         // Not as one call with RWF_DSYNC, whose error does not tell whether this data was refused
         // or earlier data is lost.
         match durability {
@@ -524,7 +604,7 @@ mod tests {
 
     /// Reads and writes that are aligned and such that are not see each other's bytes.
     #[test]
-    fn the_page_cache_and_what_goes_past_it_agree() {
+    fn past_the_cache_any_range_is_read_and_written() {
         let (_folder, path) = image(64 << 10);
         let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
         assert!(matches!(opened.medium(), Medium::File { cached: true, .. }));

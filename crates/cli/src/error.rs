@@ -92,7 +92,9 @@ impl From<OpenError> for CliError {
         match error {
             OpenError::Backend(error) => error.into(),
             OpenError::Cipher(_) => Self::usage(error.to_string()),
-            OpenError::DeviceTooSmall { .. } => Self::new(Exit::WrongDevice, error.to_string()),
+            OpenError::DeviceTooSmall { .. } | OpenError::Blocks { .. } => {
+                Self::new(Exit::WrongDevice, error.to_string())
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use scrim_backend::sim::{Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
 use scrim_backend::{Backend, Durability};
 use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
@@ -159,6 +159,118 @@ fn after_two_cuts_too() {
         }
         encrypt(&at, room).unwrap();
         assert!(plaintext(at, data.len()) == data);
+    }
+}
+
+/// A device may have more to spare than is needed.
+#[test]
+fn a_device_with_more_room_than_it_takes_survives_cuts_too() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let size = Room::in_file(2 * SHIFT, SHIFT).unwrap().device().unwrap() + (64 << 10);
+    let room = Room::in_device(size, size - 2 * SHIFT, SHIFT).unwrap();
+    let disk = || {
+        let mut bytes = data.clone();
+        bytes.resize(usize::try_from(size).unwrap(), 0x55);
+        Arc::new(SimBackend::holding(&bytes, 1))
+    };
+    let whole = disk();
+    whole.arm(Faults::default());
+    encrypt(&whole, room).unwrap();
+    let changes = whole.changes();
+    for cut in 1..=changes {
+        let broken = disk();
+        broken.arm(Faults {
+            cut_at: Some(cut),
+            ..Faults::default()
+        });
+        assert!(encrypt(&broken, room).is_err());
+        let survivor = Arc::new(broken.after_cut(cut));
+        encrypt(&survivor, room).unwrap();
+        assert!(
+            plaintext(survivor, data.len()) == data,
+            "cut {cut} of {changes}"
+        );
+    }
+}
+
+/// What the command does after an error: what can be put back is, and else the header is whole and
+/// nothing is cut off.
+#[test]
+fn after_an_error_the_data_is_there_or_is_gone_on_with() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
+    for call in [Call::Read, Call::Write, Call::Flush] {
+        for nth in 1..40 {
+            let disk = disk(&data, room);
+            disk.arm(Faults {
+                failures: vec![Fault {
+                    call,
+                    nth,
+                    failure: Failure::Io,
+                }],
+                ..Faults::default()
+            });
+            let begun = begin_or_go_on(&disk, room);
+            if begun.is_ok() {
+                continue;
+            }
+            drop(begun);
+            disk.arm(Faults::default());
+            let bytes = disk.contents();
+            let again = Arc::new(SimBackend::holding(&bytes, 1));
+            if undo(&*again).unwrap().is_some() {
+                assert!(again.contents().starts_with(&data), "{call:?} {nth}");
+            } else if !bytes.starts_with(&data) {
+                encrypt(&again, room).unwrap();
+                assert!(plaintext(again, data.len()) == data, "{call:?} {nth}");
+            }
+        }
+    }
+}
+
+/// Once the header was whole, one that is damaged does not look like one that was never written.
+#[test]
+fn a_header_that_is_damaged_later_is_left_for_its_backup() {
+    let data = data(usize::try_from(3 * SHIFT).unwrap());
+    let room = Room::in_file(3 * SHIFT, SHIFT).unwrap();
+    let disk = disk(&data, room);
+    let mut begun = begin_or_go_on(&disk, room).unwrap().unwrap();
+    assert!(begun.advance().unwrap());
+    drop(begun);
+    for copy in [0, COPY] {
+        disk.write_at(copy + 4096, &[0xff; 4096], Durability::Durable)
+            .unwrap();
+    }
+    let damaged = disk.contents();
+    assert_eq!(undo(&*disk).unwrap(), None);
+    assert!(disk.contents() == damaged);
+}
+
+/// Killed before the header was begun, and then used: what was written since stays.
+#[test]
+fn what_was_written_after_a_beginning_that_came_to_nothing_is_kept() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
+    let whole = disk(&data, room);
+    whole.arm(Faults::default());
+    encrypt(&whole, room).unwrap();
+    for cut in 1..=whole.changes() {
+        let broken = disk(&data, room);
+        broken.arm(Faults {
+            cut_at: Some(cut),
+            ..Faults::default()
+        });
+        assert!(encrypt(&broken, room).is_err());
+        let survivor = broken.after_cut(1);
+        if !survivor.contents().starts_with(&data) {
+            break;
+        }
+        survivor
+            .write_at(5000, b"newer", Durability::Durable)
+            .unwrap();
+        let newer = survivor.contents()[..data.len()].to_vec();
+        undo(&survivor).unwrap();
+        assert!(survivor.contents().starts_with(&newer), "cut {cut}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use resize::ResizeError;
 
-use scrim_backend::{Backend, BackendError, Durability};
+use scrim_backend::{Backend, BackendError, Durability, Medium};
 use scrim_crypt::{CipherError, Geometry, SectorCipher};
 
 use crate::range_lock::RangeLock;
@@ -309,6 +309,19 @@ fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<
     let end = offset
         .checked_add(line.len)
         .and_then(|end| end.checked_mul(SECTOR));
+    if let Medium::File { alignment, .. } = backend.medium() {
+        let unit = match &line.target {
+            Target::Crypt(crypt) => crypt.options.sector_size.bytes() as u64,
+            _ => SECTOR,
+        };
+        let start = offset.saturating_mul(SECTOR);
+        if !unit.is_multiple_of(alignment) || !start.is_multiple_of(alignment) {
+            return Err(OpenError::Blocks {
+                device: device.to_owned(),
+                block: alignment,
+            });
+        }
+    }
     match end {
         Some(end) if end <= size => Ok(offset * SECTOR),
         _ => Err(OpenError::DeviceTooSmall {
@@ -333,6 +346,14 @@ pub enum OpenError {
         /// The device's size, in bytes.
         size: u64,
     },
+    /// Past the page cache, the device has larger blocks than a target's sectors, or a target does not
+    /// start at one.
+    Blocks {
+        /// The device's name in the table.
+        device: String,
+        /// Its blocks, in bytes.
+        block: u64,
+    },
     /// The cipher is not supported, or the key does not fit it.
     Cipher(CipherError),
 }
@@ -350,6 +371,11 @@ impl fmt::Display for OpenError {
                 "{device} has {size} bytes, but the table needs {needs}: it was cut short, or the \
                  table belongs to another device"
             ),
+            Self::Blocks { device, block } => write!(
+                f,
+                "{device} has blocks of {block} bytes, which a write of less would have to read and \
+                 change; go through the page cache with --direct-io off"
+            ),
             Self::Cipher(error) => error.fmt(f),
         }
     }
@@ -360,7 +386,7 @@ impl std::error::Error for OpenError {
         match self {
             Self::Backend(error) => Some(error),
             Self::Cipher(error) => Some(error),
-            Self::DeviceTooSmall { .. } => None,
+            Self::DeviceTooSmall { .. } | Self::Blocks { .. } => None,
         }
     }
 }

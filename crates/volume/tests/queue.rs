@@ -13,7 +13,8 @@ use scrim_volume::{CryptTable, Durability, Volume};
 
 const SIZE: usize = 4 << 20;
 
-/// Two crypt targets with sectors of 4096 and 512 bytes and a linear one, on a file.
+/// Two crypt targets with sectors of 4096 and 512 bytes and a linear one, on a file; past the page cache
+/// the first alone.
 fn volume(direct: bool) -> (tempfile::TempDir, Arc<Volume>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
@@ -25,13 +26,15 @@ fn volume(direct: bool) -> (tempfile::TempDir, Arc<Volume>) {
     };
     let backend: Arc<dyn Backend> = Arc::new(backend);
     let key = "0123456789abcdef".repeat(8);
-    let text = format!(
+    // Storage past the page cache may have blocks of 4096 bytes.
+    let large = format!("0 8192 crypt aes-xts-plain64 {key} 0 disk 8 1 sector_size:4096\n");
+    let several = format!(
         "0 4096 crypt aes-xts-plain64 {key} 0 disk 8 1 sector_size:4096\n\
          4096 2048 crypt aes-cbc-essiv:sha256 {} 7 disk 4105\n\
          6144 2048 linear disk 6160\n",
         &key[..64]
     );
-    let table = CryptTable::parse(&text).unwrap();
+    let table = CryptTable::parse(if direct { &large } else { &several }).unwrap();
     let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
     (folder, Arc::new(volume))
 }

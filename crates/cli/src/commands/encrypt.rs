@@ -106,10 +106,11 @@ fn begin(args: &EncryptArgs, backend: FileBackend) -> Result<(InPlace, Interrupt
         Ok(begun) => Ok((begun, interruption)),
         Err(error) => {
             // What cannot be put back now will be by the next run.
-            let undone = undo(&*backend).is_ok();
+            // Where the header is whole there is nothing to put back, but to go on.
+            let undone = undo(&*backend);
             drop(backend);
-            if undone && device_len > size {
-                let _ = set_len(image, size);
+            if let Ok(Some(original)) = undone {
+                let _ = shorten(image, original);
             }
             Err(match error {
                 InPlaceError::Format(error) => refused(&error, image),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, BackendError};
-use scrim_luks::{Edit, Flag, Placement};
+use scrim_luks::{Edit, Flag, Header, Placement};
 use scrim_sys::activation::take_listen_fds;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
@@ -157,6 +157,7 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let luks = read_luks(&**header, header.path())?;
     check_type(luks.header(), wanted.r#type, header.path())?;
     let shown = wanted.image.display().to_string();
+    judge_cipher(luks.header(), is_remote(&image), &shown)?;
     if wanted.persistent && luks.header().version() == 1 {
         return Err(CliError::usage(format!(
             "{shown}: LUKS1 has no persistent flags; leave --persistent out, or convert the header \
@@ -192,6 +193,27 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         storage: vec![data],
     };
     Ok((volume, origin))
+}
+
+/// A header has no signature: whoever can write it can have what is written to the volume stored as it is.
+fn judge_cipher(header: &Header, remote: bool, shown: &str) -> Result<(), CliError> {
+    let segment = header.data_segment().map_err(LuksError::from)?;
+    if !segment.cipher.is_null() {
+        return Ok(());
+    }
+    if remote {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{shown}: by its header the volume is not encrypted (cipher_null), and its server would \
+                 see all that is written: restore the header from a backup"
+            ),
+        ));
+    }
+    note(format_args!(
+        "scrim: warning: {shown}: the volume is not encrypted (cipher_null): whoever has it can read it"
+    ));
+    Ok(())
 }
 
 /// Rewrites the worse copy of the header, as cryptsetup does. The volume opens without it, so that

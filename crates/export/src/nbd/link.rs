@@ -186,6 +186,28 @@ impl Link {
         Ok(())
     }
 
+    /// Sends as much of the outbox as the socket takes without waiting; whether that was all. Under TLS
+    /// nothing is tried.
+    pub(super) fn send_at_once(&mut self) -> Result<bool, End> {
+        while !self.outbox.filled().is_empty() {
+            if self.tls.is_some() {
+                return Ok(false);
+            }
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match send(&*self.socket, self.outbox.filled(), flags) {
+                Ok(sent) => {
+                    self.meter.sent(1);
+                    self.outbox.sent += sent;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(_) => return Err(End::Gone),
+            }
+        }
+        self.outbox.clear();
+        Ok(true)
+    }
+
     /// Sends what is in the outbox and then `data`.
     pub(super) fn send_with(&mut self, data: &[u8]) -> Result<(), End> {
         self.send()?;
@@ -380,6 +402,8 @@ impl Inbox {
 /// Replies that are ready to be sent.
 pub(super) struct Outbox {
     buffer: DataBuffer,
+    /// How much of it has been sent.
+    sent: usize,
     len: usize,
 }
 
@@ -387,6 +411,7 @@ impl Outbox {
     fn new() -> Self {
         Self {
             buffer: DataBuffer::zeroed(limits::SEND_BUFFER),
+            sent: 0,
             len: 0,
         }
     }
@@ -412,10 +437,10 @@ impl Outbox {
     }
 
     fn filled(&self) -> &[u8] {
-        &self.buffer[..self.len]
+        &self.buffer[self.sent..self.len]
     }
 
     fn clear(&mut self) {
-        self.len = 0;
+        (self.sent, self.len) = (0, 0);
     }
 }

@@ -16,7 +16,7 @@ use super::budget::Taken;
 use super::limits;
 use super::link::{End, Wait};
 use super::meter::Kind;
-use super::reply::{self, Last};
+use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Request};
 use super::serve::{Failure, Transmission, pieces};
 use super::status::Incident;
@@ -97,7 +97,7 @@ impl<'a> Pipeline<'a> {
             let submitted = self.queue.submit();
             return self.check(submitted);
         }
-        self.base.link.send()?;
+        self.send()?;
         if self.queue.has_free_slot() && self.base.link.try_receive()? {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl<'a> Pipeline<'a> {
             self.start(&request)?;
             any = true;
             if self.base.link.outbox.len() >= limits::SEND_AT {
-                self.base.link.send()?;
+                self.send()?;
             }
         }
         Ok(any)
@@ -125,13 +125,11 @@ impl<'a> Pipeline<'a> {
         match request.command {
             Ok(Command::Read(range)) if range.len > 0 => self.read(request, range),
             Ok(Command::Write { range, fua }) => self.write(request.cookie, range, fua),
-            Ok(Command::Trim { .. } | Command::WriteZeroes { .. }) => {
-                // They may wait for writes under way, which must not be ours.
-                let settled = self.queue.settle();
-                self.check(settled)?;
+            _ => {
+                // It may wait for writes under way, which must not be ours, or for the client.
+                self.settle()?;
                 self.base.execute(request)
             }
-            _ => self.base.execute(request),
         }
     }
 
@@ -146,6 +144,7 @@ impl<'a> Pipeline<'a> {
                     _allowance: allowance,
                 }),
                 Err(failure) => {
+                    self.make_room(REPLY_MAX)?;
                     return self.base.fail(request.cookie, Kind::Read, failure, None);
                 }
             }
@@ -160,11 +159,12 @@ impl<'a> Pipeline<'a> {
 
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
         if range.len == 0 {
+            self.make_room(REPLY_MAX)?;
             return self.base.finish(cookie, Kind::Write, 0, Ok(()));
         }
         let index = self.enter(cookie, range, Work::Write { fua });
         for piece in parts(range) {
-            self.base.link.require(piece.len as usize, Wait::Within)?;
+            self.receive(piece.len as usize)?;
             let slot = self.slot_for(index, piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
             self.queue.write(slot, piece.offset, data);
@@ -250,6 +250,7 @@ impl<'a> Pipeline<'a> {
             Ok(()) => self.collect(slot, piece.range, &mut request)?,
         }
         if request.is_done() {
+            self.make_room(REPLY_MAX)?;
             return self.finish(request);
         }
         self.requests[piece.request] = Some(request);
@@ -279,12 +280,12 @@ impl<'a> Pipeline<'a> {
                 } else {
                     Last::No
                 };
+                self.make_room(REPLY_MAX + len)?;
                 if self.base.terms.structured {
                     self.base.put(&reply::data(last, request.cookie, piece))?;
                 } else {
                     self.base.put(&reply::simple(request.cookie, None))?;
                 }
-                self.base.link.make_room(len)?;
                 let outbox = &mut self.base.link.outbox;
                 self.queue.collect(slot, &mut outbox.spare()[..len]);
                 outbox.advance(len);
@@ -327,9 +328,47 @@ impl<'a> Pipeline<'a> {
                 } else {
                     self.base.put(&reply::simple(cookie, None))?;
                 }
+                self.settle()?;
                 self.base.link.send_with(&apart.data)
             }
         }
+    }
+
+    /// Waits until `len` bytes are in the inbox.
+    fn receive(&mut self, len: usize) -> Result<(), End> {
+        while self.base.link.inbox.len() < len {
+            if !self.base.link.try_receive()? {
+                // As long as the client likes.
+                self.settle()?;
+                self.answer()?;
+                self.base.link.require(len, Wait::Within)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due. A write under way keeps a lock for which other clients' writes may wait: so
+    /// nobody waits for this client while there is one.
+    fn send(&mut self) -> Result<(), End> {
+        if self.base.link.send_at_once()? {
+            return Ok(());
+        }
+        self.settle()?;
+        self.base.link.send()
+    }
+
+    /// Makes room in the outbox, which has it once all is sent.
+    fn make_room(&mut self, len: usize) -> Result<(), End> {
+        if self.base.link.outbox.spare().len() < len {
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way; what has ended is not answered yet.
+    fn settle(&mut self) -> Result<(), End> {
+        let settled = self.queue.settle();
+        self.check(settled)
     }
 
     /// Waits for whatever comes first.

@@ -11,6 +11,8 @@
 //!    [`Record`] behind that says so. Until here nothing is lost by a crash.
 //! 2. The header is written, with a requirement that keeps every program from the volume, and a note
 //!    of the position. A crash meanwhile leaves a record and no header: [`undo`] puts the start back.
+//!    Then the record is destroyed, before anything moves: a header that is damaged later must not look
+//!    like one that was never written.
 //! 3. One stretch of at most `shift` bytes after the other, from the last one on, is encrypted from
 //!    where it lies to where it belongs, behind it. What is overwritten has been moved before, and the
 //!    note says so durably; what is read stays until the next stretch is written. So after a crash
@@ -84,6 +86,7 @@ impl InPlace {
         }
         .write(&*backend)?;
         LuksDevice::write(&made.plan, &*backend)?;
+        Record::destroy(&*backend)?;
         Self::start(backend, made.header, underway, room.shift, key)
     }
 
@@ -101,6 +104,7 @@ impl InPlace {
         let underway = header.underway().ok_or(InPlaceError::NotUnderway)?;
         let shift = data_offset(&header)?;
         room::check(underway, shift, backend.info().size)?;
+        Record::destroy(&*backend)?;
         Self::start(backend, header, underway, shift, key)
     }
 

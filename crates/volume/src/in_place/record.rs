@@ -6,7 +6,7 @@ use scrim_sys::memory::DataBuffer;
 
 use super::error::InPlaceError;
 use super::{PIECE, copy, pieces};
-use crate::luks_device::LuksDevice;
+use crate::luks_device::{LuksDevice, LuksError};
 
 /// Bytes of a record, at the end of the device, of which what is no multiple does not count.
 pub(super) const LEN: u64 = BYTES as u64;
@@ -14,6 +14,8 @@ const BYTES: usize = 4096;
 const MAGIC: &[u8; 16] = b"scrim in place\x00\x01";
 /// Bytes that the digest at the end is of.
 const BODY: usize = BYTES - 32;
+/// Bytes of the first sector, by which a header that was begun is known.
+const FIRST: u64 = 512;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
 
@@ -69,6 +71,18 @@ impl Record {
         bytes
     }
 
+    /// Durably takes away what is at its place: from now on nothing can be put back, because what is
+    /// saved is no longer what the start of the data would have to be.
+    pub(super) fn destroy(backend: &dyn Backend) -> Result<(), InPlaceError> {
+        if let Some(at) = place(backend)
+            && Self::read(backend)?.is_some()
+        {
+            backend.write_at(at, &[0; BYTES], Durability::Cached)?;
+            backend.flush()?;
+        }
+        Ok(())
+    }
+
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, stored) = bytes.split_at_checked(BODY)?;
         let mut digest = Digest::default();
@@ -99,8 +113,8 @@ impl Record {
         let mut bytes = vec![0; BYTES];
         backend.read_at(at, &mut bytes)?;
         let fits = |record: &Self| {
-            let saved =
-                record.saved >= record.shift && record.saved.checked_add(record.shift) == Some(at);
+            let end = record.saved.checked_add(record.shift);
+            let saved = record.saved >= record.shift && end.is_some_and(|end| end <= at);
             (saved || record.shift == 0) && record.original <= backend.info().size
         };
         Ok(Self::decode(&bytes).filter(fits))
@@ -119,6 +133,14 @@ impl Record {
     }
 }
 
+/// Whether a header was being written over the start: the first sector is zeroed, durably, before
+/// anything else is. What else is there is the user's, and may be newer than what was saved.
+fn is_overwritten(backend: &dyn Backend) -> Result<bool, InPlaceError> {
+    let mut first = [0; 512];
+    backend.read_at(0, &mut first)?;
+    Ok(first.starts_with(b"LUKS\xba\xbe") || first.iter().all(|byte| *byte == 0))
+}
+
 /// Where the record lies.
 fn place(backend: &dyn Backend) -> Option<u64> {
     let size = backend.info().size;
@@ -135,12 +157,23 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
     let Some(record) = Record::read(backend)? else {
         return Ok(None);
     };
-    let begun = LuksDevice::read(backend).is_ok_and(|luks| luks.header().uuid() == record.uuid);
+    let begun = match LuksDevice::read(backend) {
+        Ok(luks) => luks.header().uuid() == record.uuid,
+        // Damaged, or not there: it was being written.
+        Err(LuksError::Header(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
     if begun || !record.is_true(backend)? {
         return Ok(None);
     }
-    copy(backend, record.saved, 0, record.shift)?;
-    backend.flush()?;
+    if is_overwritten(backend)? {
+        // The sector by which that is known comes last.
+        let rest = record.shift.saturating_sub(FIRST);
+        copy(backend, record.saved + FIRST, FIRST, rest)?;
+        backend.flush()?;
+        copy(backend, record.saved, 0, record.shift.min(FIRST))?;
+        backend.flush()?;
+    }
     if let Some(at) = place(backend).filter(|at| *at < record.original) {
         backend.write_at(at, &[0; BYTES], Durability::Cached)?;
         backend.flush()?;

@@ -22,7 +22,6 @@ pub(super) fn is_allowed() -> bool {
 
 pub(super) struct RingQueue<'v> {
     volume: &'v Volume,
-    /// Before `states`: it is dropped first, and waits for its transfers, before their locks go.
     ring: Ring<'v>,
     /// For each segment of the volume, where its storage can be reached by the ring.
     ways: Vec<Option<Way>>,
@@ -249,8 +248,10 @@ impl<'v> RingQueue<'v> {
         let at = start + within;
         let unit = runner.unit() as u64;
         let aligned = |number: u64| number.is_multiple_of(way.alignment);
+        // A file would be made longer.
+        let there = at.checked_add(len as u64)? <= backend.info().size;
         let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);
-        (whole && aligned(at) && aligned(len as u64)).then_some(Passage {
+        (there && whole && aligned(at) && aligned(len as u64)).then_some(Passage {
             runner,
             within,
             backend,
@@ -258,5 +259,14 @@ impl<'v> RingQueue<'v> {
             file: way.file,
             len,
         })
+    }
+}
+
+impl Drop for RingQueue<'_> {
+    fn drop(&mut self) {
+        if self.settle().is_err() {
+            // The kernel may still write: nobody may take the locks of that.
+            self.states.drain(..).for_each(std::mem::forget);
+        }
     }
 }

@@ -65,11 +65,8 @@ impl RemoteBackend {
         deadline: Instant,
     ) -> io::Result<()> {
         let fua = durability == Durability::Durable && self.offers(flag::SEND_FUA);
-        // One that is durable is taken down only where an older one could come over it.
-        let at_risk = !fua || !self.link.state().journal.is_empty();
-        let entry = at_risk.then_some(Write::Bytes(data));
         let write = request(Command::Write { fua }, offset, data.len() as u64);
-        let answer = self.change(write, data, entry, deadline)?;
+        let answer = self.change(write, data, Some(Write::Bytes(data)), deadline)?;
         answer.map_err(error_of)?;
         // As after a failed flush.
         if fua && self.link.state().sync_failed {
@@ -112,6 +109,8 @@ impl RemoteBackend {
                 let fua = request.command == Command::Write { fua: true };
                 match answer {
                     Ok(_) if state.sync_failed => {}
+                    // One that is durable is taken down only where an older one could come over it.
+                    Ok(_) if fua && state.journal.is_empty() => {}
                     Ok(_) => {
                         let entry = entry.filter(|_| self.offers(flag::SEND_FLUSH));
                         if let Some(entry) = entry {

@@ -72,7 +72,7 @@ impl Connection {
     /// carry them out in any order. Tells of each whether the server could.
     pub(super) fn call_all(
         &self,
-        requests: &[(Request, &[u8])],
+        requests: &[(Request, Vec<u8>)],
         deadline: Instant,
     ) -> Result<Vec<Result<(), WireError>>, Failure> {
         let asked: Result<Vec<_>, _> = requests
@@ -142,12 +142,10 @@ impl Connection {
             if desk.begin_receiving() {
                 drop(desk);
                 let received = self.receive(ticket, room, deadline);
+                // Cut first: the next one to receive might begin in the middle of a reply.
+                let received = received.map_err(|error| self.cut(error));
                 self.desk().end_receiving(ticket);
-                return match received {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(error)) => Err(self.refused(error)),
-                    Err(error) => Err(self.cut(error)),
-                };
+                return received?.map_err(|error| self.refused(error));
             }
             let Ok(left) = remaining(deadline) else {
                 drop(desk);

@@ -69,14 +69,6 @@ impl Entry {
 }
 
 impl Journal {
-    /// An empty one whose first entry will have this number.
-    pub(super) fn starting_at(first: u64) -> Self {
-        Self {
-            first,
-            ..Self::default()
-        }
-    }
-
     /// Takes an acknowledged write down.
     pub(super) fn add(&mut self, offset: u64, write: Write<'_>) {
         let entry = match write {
@@ -94,6 +86,11 @@ impl Journal {
         };
         self.cost += entry.cost();
         self.entries.push_back(entry);
+    }
+
+    /// The number of the first entry.
+    pub(super) fn first(&self) -> u64 {
+        self.first
     }
 
     /// The number that the next entry will have: a flush that is sent now covers all below it.
@@ -122,27 +119,26 @@ impl Journal {
         self.entries.is_empty()
     }
 
-    /// All entries as requests with their data, in batches within which nothing overlaps, so that the
-    /// order within one does not matter.
-    pub(super) fn batches(&self) -> impl Iterator<Item = Vec<(Request, &[u8])>> {
-        let mut entries = self.entries.iter().peekable();
-        std::iter::from_fn(move || {
-            let mut batch: Vec<(Request, &[u8])> = Vec::new();
-            let mut ranges: Vec<Range<u64>> = Vec::new();
-            let mut bytes = 0;
-            while let Some(entry) = entries.next_if(|entry| {
-                let range = entry.range();
-                batch.len() < BATCH
-                    && bytes < BATCH_BYTES
-                    && !ranges.iter().any(|other| overlap(other, &range))
-            }) {
-                let data = self.data.get(entry);
-                bytes += data.len();
-                ranges.push(entry.range());
-                batch.push((entry.request(), data));
+    /// The entries from this number on, as requests with copies of their data: so many as nothing
+    /// overlaps within, so that their order does not matter, and no more than go together. None when
+    /// there are no more.
+    pub(super) fn batch(&self, from: u64) -> Vec<(Request, Vec<u8>)> {
+        let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let mut batch = Vec::new();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut bytes = 0;
+        for entry in self.entries.iter().skip(skipped) {
+            let range = entry.range();
+            let full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
+            if full || ranges.iter().any(|other| overlap(other, &range)) {
+                break;
             }
-            (!batch.is_empty()).then_some(batch)
-        })
+            let data = self.data.get(entry);
+            bytes += data.len();
+            ranges.push(range);
+            batch.push((entry.request(), data.to_vec()));
+        }
+        batch
     }
 }
 
@@ -219,12 +215,23 @@ mod tests {
         journal.add(offset, Write::Bytes(&vec![1; len]));
     }
 
+    /// All entries, as they would be sent again.
+    fn all(journal: &Journal) -> Vec<Vec<(Request, Vec<u8>)>> {
+        let mut from = journal.first();
+        let batches = std::iter::from_fn(|| {
+            let batch = journal.batch(from);
+            from += batch.len() as u64;
+            (!batch.is_empty()).then_some(batch)
+        });
+        batches.collect()
+    }
+
     fn batches(journal: &Journal) -> Vec<Vec<(u64, u32)>> {
-        let shown = |batch: Vec<(Request, &[u8])>| {
+        let shown = |batch: Vec<(Request, Vec<u8>)>| {
             let requests = batch.into_iter().map(|(request, _)| request);
             requests.map(|r| (r.offset, r.len)).collect()
         };
-        journal.batches().map(shown).collect()
+        all(journal).into_iter().map(shown).collect()
     }
 
     #[test]
@@ -286,7 +293,7 @@ mod tests {
             }
             journal.forget(round * 16);
             let mut number = journal.first;
-            for (request, bytes) in journal.batches().flatten() {
+            for (request, bytes) in all(&journal).into_iter().flatten() {
                 assert_eq!(
                     (request.offset, request.len as usize),
                     (number, bytes.len())

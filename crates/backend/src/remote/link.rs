@@ -10,9 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use scrim_nbd::client::Export;
+use scrim_nbd::client::{Command, Export};
 use scrim_nbd::wire::WireError;
 
+use super::backend::request;
 use super::claims::Claims;
 use super::connection::{Connection, Failure};
 use super::journal::Journal;
@@ -23,6 +24,9 @@ use super::stream::remaining;
 /// How long requests on the other connections of a lost session may take to end by themselves: a server
 /// that lives would otherwise carry them out later than what comes after them.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How much is written again before a flush covers it, in bytes.
+const REPLAY_FLUSH: u64 = 4 << 20;
 
 /// The way to an export.
 pub(super) struct Link {
@@ -227,25 +231,14 @@ impl Link {
             }
             state = self.wait(state, deadline.min(now + wait));
         }
-        let empty = Journal::starting_at(state.journal.next());
-        let journal = std::mem::replace(&mut state.journal, empty);
         drop(state);
-        let opened = self.open_again(&journal, deadline);
+        let opened = self.open_again(deadline);
         let mut state = self.state();
-        state.journal = journal;
-        if state.sync_failed {
-            state.give_up_syncing();
-        }
         match opened {
-            Ok(Opened {
-                session,
-                replayed,
-                refused,
-            }) => {
+            Ok(session) => {
                 state.session = Some(Arc::new(session));
                 state.history.reconnects += 1;
-                state.history.replayed_bytes += replayed;
-                if refused {
+                if state.sync_failed {
                     state.give_up_syncing();
                 }
             }
@@ -259,39 +252,60 @@ impl Link {
     }
 
     /// Connects, and writes again what the server may have lost.
-    fn open_again(&self, journal: &Journal, deadline: Instant) -> io::Result<Opened> {
+    fn open_again(&self, deadline: Instant) -> io::Result<Session> {
         let (session, export) = Session::open(&self.dial, deadline)?;
         if export != self.export {
             let (before, now) = (self.export, export);
             return Err(io::Error::other(Changed { before, now }));
         }
-        let mut opened = Opened {
-            session,
-            replayed: 0,
-            refused: false,
-        };
-        let connection = opened.session.least_busy();
-        for batch in journal.batches() {
-            let answers = connection.call_all(&batch, deadline);
-            let answers = answers.map_err(|failure| match failure {
-                Failure::Lost(error) => as_error(&error),
-                Failure::Refused(error) => error_of(error),
-            })?;
-            opened.refused |= answers.iter().any(Result::is_err);
-            let bytes = batch.iter().map(|(request, _)| u64::from(request.len));
-            opened.replayed += bytes.sum::<u64>();
-        }
-        Ok(opened)
+        self.replay(session.least_busy(), deadline)?;
+        Ok(session)
     }
-}
 
-/// A session after a loss.
-struct Opened {
-    session: Session,
-    /// In bytes.
-    replayed: u64,
-    /// Whether the server would not take some of it.
-    refused: bool,
+    /// Writes the journal again. It stays where it is, and nobody adds to it while there is no session.
+    ///
+    /// Flushes on the way: what that covers no later attempt has to write, so that even a journal for
+    /// which the time of one request is too short is through after some.
+    fn replay(&self, connection: &Connection, deadline: Instant) -> io::Result<()> {
+        let mut next = self.state().journal.first();
+        let mut uncovered = 0;
+        let mut since = Instant::now();
+        loop {
+            let batch = self.state().journal.batch(next);
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let answers = connection.call_all(&batch, deadline).map_err(cause)?;
+            next += batch.len() as u64;
+            let bytes = batch.iter().map(|(request, _)| u64::from(request.len));
+            let bytes = bytes.sum::<u64>();
+            let mut state = self.state();
+            state.history.replayed_bytes += bytes;
+            // The server would not take some of it.
+            state.sync_failed |= answers.iter().any(Result::is_err);
+            drop(state);
+            uncovered += bytes;
+            if uncovered >= REPLAY_FLUSH || since.elapsed() >= self.dial.limit / 4 {
+                self.cover(next, connection, deadline)?;
+                uncovered = 0;
+                since = Instant::now();
+            }
+        }
+    }
+
+    /// Flushes what has been written again, and forgets it: all below `end`.
+    fn cover(&self, end: u64, connection: &Connection, deadline: Instant) -> io::Result<()> {
+        let flush = request(Command::Flush, 0, 0);
+        let flushed = connection.call(flush, &[], &mut [], deadline);
+        let mut state = self.state();
+        match flushed {
+            Ok(()) => {}
+            Err(Failure::Refused(_)) => state.sync_failed = true,
+            Err(lost) => return Err(cause(lost)),
+        }
+        state.journal.forget(end);
+        Ok(())
+    }
 }
 
 impl State {
@@ -314,6 +328,14 @@ impl State {
         self.sync_failed = true;
         let end = self.journal.next();
         self.journal.forget(end);
+    }
+}
+
+/// Why a journal could not be written again.
+fn cause(failure: Failure) -> io::Error {
+    match failure {
+        Failure::Lost(error) => as_error(&error),
+        Failure::Refused(error) => error_of(error),
     }
 }
 

@@ -10,7 +10,8 @@
 //!   durable write covers itself. That is the server's word, and all that can be had of it.
 //! - What a server has acknowledged and no flush has covered is lost when the server dies. So it is kept
 //!   here (the journal), and written again after every loss of a connection, before anything else. It is
-//!   kept in memory only: it outlives the server, not this process.
+//!   kept in memory only: it outlives the server, not this process. When it is long or the server slow,
+//!   flushes between the writes let the next attempt go on where this one had to stop.
 //! - Once the journal takes 64 MiB, the next write flushes first.
 //! - A flush that fails because the server cannot be reached takes nothing away: the journal stays, and
 //!   a later flush is as good. A flush that the server itself fails, or a write of the journal that it

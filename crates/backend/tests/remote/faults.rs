@@ -109,6 +109,95 @@ fn what_a_dead_server_forgot_is_written_again_in_order() {
     assert_eq!(backend.status().replayed_bytes, status.replayed_bytes);
 }
 
+/// The journal is there while it is written again: who begins a durable write meanwhile takes it down
+/// after what it is to come over.
+#[test]
+fn a_durable_write_during_an_outage_is_not_undone_by_the_next() {
+    let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    backend.write_at(0, &[1; 4096], Durability::Cached).unwrap();
+    let accepted = server.shared.accepted.load(Ordering::SeqCst);
+    // Without them nobody is greeted.
+    let terms = server.shared.terms.lock().unwrap();
+    server.crash();
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| backend.read_at(8192, &mut [0; 512]));
+        while server.shared.accepted.load(Ordering::SeqCst) == accepted {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let write = scope.spawn(|| backend.write_at(0, &[2; 4096], Durability::Durable));
+        std::thread::sleep(Duration::from_millis(100));
+        let unflushed = backend.status().unflushed_bytes;
+        drop(terms);
+        assert!(unflushed >= 4096, "{unflushed}");
+        read.join().unwrap().unwrap();
+        write.join().unwrap().unwrap();
+    });
+    server.crash();
+    let mut read = [0; 4096];
+    backend.read_at(0, &mut read).unwrap();
+    assert_eq!(read, [2; 4096]);
+}
+
+/// What one attempt has written again and flushed the next one need not write.
+#[test]
+fn a_journal_that_no_session_takes_whole_is_written_again_in_parts() {
+    const PIECE: usize = 1 << 20;
+    let server = Server::start(16 * PIECE, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    for number in 0..16u8 {
+        let data = vec![number + 1; PIECE];
+        let offset = u64::from(number) * PIECE as u64;
+        backend.write_at(offset, &data, Durability::Cached).unwrap();
+    }
+    // They arrive in pieces of 256 KiB, and no session takes more than 6 MiB.
+    let mut writes = 0;
+    server.change_plan(move |asked| {
+        writes += u32::from(asked.kind == cmd::WRITE);
+        match asked.kind == cmd::WRITE && writes.is_multiple_of(25) {
+            true => Fate::LostBefore,
+            false => Fate::Served,
+        }
+    });
+    server.crash();
+    let mut read = vec![0; 16 * PIECE];
+    backend.read_at(0, &mut read).unwrap();
+    let pieces = read.chunks(PIECE).zip(1..);
+    assert!(pieces.into_iter().all(|(piece, n)| piece == vec![n; PIECE]));
+    backend.flush().unwrap();
+    assert!(server.disk().durable == read);
+}
+
+/// As above, with a server that is too slow for one request's time.
+#[test]
+fn a_journal_that_takes_longer_than_a_request_may_is_written_again_in_parts() {
+    const PIECE: usize = 256 << 10;
+    let server = Server::start(12 * PIECE, USUAL, |_| Fate::Served);
+    let backend = server.open(Duration::from_secs(1));
+    for number in 0..12u8 {
+        let data = vec![number + 1; PIECE];
+        let offset = u64::from(number) * PIECE as u64;
+        backend.write_at(offset, &data, Durability::Cached).unwrap();
+    }
+    server.change_plan(|asked| {
+        if asked.kind == cmd::WRITE {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Fate::Served
+    });
+    server.crash();
+    let mut read = vec![0; PIECE];
+    let tries = (0..2000).position(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        backend.read_at(0, &mut read).is_ok()
+    });
+    assert!(tries.is_some(), "it never comes to an end");
+    backend.flush().unwrap();
+    let disk = server.disk();
+    let pieces = disk.durable.chunks(PIECE).zip(1..);
+    assert!(pieces.into_iter().all(|(piece, n)| piece == vec![n; PIECE]));
+}
+
 #[test]
 fn the_journal_is_bounded_by_flushing() {
     let server = Server::start(1 << 20, USUAL, |_| Fate::Served);

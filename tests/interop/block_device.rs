@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::{Place, assert_same, have, is_root, noise};
-use crate::volume::{CHEAP, Image, LUKS1, PAYLOAD, USUAL};
+use crate::volume::{CHEAP, Image, LUKS1, PASSPHRASE, PAYLOAD, USUAL};
 
 /// A loop device on a file of a place, detached at the end.
 struct Loop<'a> {
@@ -75,4 +75,31 @@ fn a_block_device_is_formatted_opened_and_guarded() {
         place.scrim(format.split(' '));
         place.cryptsetup(&format!("open --test-passphrase --key-file other {device}"));
     }
+}
+
+/// A device cannot grow: it gives up its end.
+#[test]
+fn a_block_device_is_encrypted_in_place() {
+    if !have(&["cryptsetup", "nbdcopy"]) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", PASSPHRASE);
+    let mut bytes = noise(PAYLOAD, 3);
+    bytes.resize(PAYLOAD + (33 << 20), 0);
+    place.write("disk.img", &bytes);
+    let Some(disk) = Loop::on(&place, "disk.img") else {
+        return;
+    };
+    let device = &disk.device;
+    let line = format!("encrypt --in-place {device} -q -d key {CHEAP}");
+    let refused = place.run_with_input("scrim", line.split(' '), b"");
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let line = format!("{line} --reduce-device-size 33M");
+    place.scrim(line.split(' '));
+    place.cryptsetup(&format!("open --test-passphrase --key-file key {device}"));
+    let uri = place.open(device, "secret", &["-d", "key", "--readonly"]);
+    let read = place.copy_out(&uri);
+    assert_same(&read[..PAYLOAD], &bytes[..PAYLOAD], "through the device");
+    place.close("secret");
 }

@@ -55,6 +55,7 @@ case $want in
         need systemd-analyze systemd
         need argon2 argon2
         /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
+        /usr/bin/python3 -c 'import nbd' 2>/dev/null || packages+=(python3 python3-libnbd)
         ;;
     demo | guest) ;;
     lint)

@@ -38,7 +38,9 @@ impl Request {
         let line = std::str::from_utf8(bytes).ok()?;
         let word = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
         if let Some(sectors) = word.strip_prefix("resize ") {
-            return sectors.parse().ok().map(Self::Resize);
+            let request = sectors.parse().ok().map(Self::Resize);
+            // A number has one spelling.
+            return request.filter(|request| request.to_line() == line);
         }
         let found = REQUESTS.iter().find(|(_, name)| *name == word);
         found.map(|(request, _)| *request)
@@ -65,6 +67,8 @@ mod tests {
             b"scrim 1 \n",
             b"scrim 1 resize\n",
             b"scrim 1 resize -1\n",
+            b"scrim 1 resize +1\n",
+            b"scrim 1 resize 01\n",
             b"scrim 1 status\xff\n",
         ] {
             assert_eq!(Request::from_bytes(line), None);

@@ -119,6 +119,14 @@ fn several_connections_work_side_by_side_and_tell_their_protection() {
     for raw in &mut clients {
         raw.go("");
     }
+    // Told once a client is in its transmission phase, which it may know before.
+    let told = || {
+        let clients = served.server.status().clients;
+        clients.iter().all(|client| client.tls.is_some())
+    };
+    while !told() {
+        std::thread::yield_now();
+    }
     for client in served.server.status().clients {
         let tls = client.tls.unwrap();
         assert_eq!(tls.version, "TLSv1.3");

@@ -111,7 +111,8 @@ fn start(root: &Path, place: &Path, target: &str, seconds: u32) -> Result<Run, E
     let errors = File::create(&log).doing(|| format!("write {}", log.display()))?;
     let mut command = command(root);
     command.args(["run", target]).arg(&new);
-    command.args(known(root, target));
+    // A new target has nothing kept yet.
+    command.args(known(root, target).iter().filter(|folder| folder.is_dir()));
     command.args(["--", "-print_final_stats=1"]);
     command.arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-max_len={MAX_LEN}"));

@@ -358,3 +358,16 @@ fn a_table_of_several_targets_keeps_its_size() {
     assert!(volume.resize(4096).is_err());
     assert_eq!(volume.size(), 16 * 512);
 }
+
+/// Found by fuzzing: a form feed is no separator of a table's words, but one of a reader's.
+#[test]
+fn an_error_repeats_no_key_behind_rare_white_space() {
+    let key = "0123456789abcdef".repeat(2);
+    for text in [
+        format!("0 8 linear\u{c}{key} aes x 0 disk 0"),
+        format!("0 8 near\u{c}{key}"),
+    ] {
+        let error = CryptTable::parse(&text).err().unwrap().to_string();
+        assert!(!error.contains(&key), "{error}");
+    }
+}

@@ -149,9 +149,12 @@ fn parse_line(words: &[Cow<'_, str>]) -> Result<Line, Problem> {
     })
 }
 
-/// Whether a word could be a key: as many hexadecimal digits as the shortest key has.
+/// Whether a word could be a key, or has one in it behind some rarer white space: as many hexadecimal
+/// digits as the shortest key has.
 fn looks_like_key(word: &str) -> bool {
-    word.len() >= 32 && word.bytes().all(|letter| letter.is_ascii_hexdigit())
+    let is_key =
+        |part: &str| part.len() >= 32 && part.bytes().all(|letter| letter.is_ascii_hexdigit());
+    word.split_ascii_whitespace().any(is_key)
 }
 
 fn parse_crypt(arguments: &[Cow<'_, str>]) -> Result<CryptTarget, Problem> {

@@ -281,12 +281,20 @@ impl FileBackend {
         }
     }
 
+    /// Writes by the way that was chosen: through the page cache, or past it.
+    fn put(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.write_at(offset, data),
+            None => self.file.write_all_at(data, offset),
+        }
+    }
+
     fn write_zeroes_by_hand(&self, range: Range<u64>) -> io::Result<()> {
         let zeros = [0u8; ZERO_PIECE];
         let mut offset = range.start;
         while offset < range.end {
             let len = usize::try_from(range.end - offset).map_or(ZERO_PIECE, |l| l.min(ZERO_PIECE));
-            self.file.write_all_at(&zeros[..len], offset)?;
+            self.put(offset, &zeros[..len])?;
             offset += len as u64;
         }
         Ok(())
@@ -391,11 +399,8 @@ impl Backend for FileBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        match &self.direct {
-            Some(direct) => direct.write_at(offset, data),
-            None => self.file.write_all_at(data, offset),
-        }
-        .map_err(|error| self.error(operation, error))?;
+        self.put(offset, data)
+            .map_err(|error| self.error(operation, error))?;
         // Not as one call with RWF_DSYNC, whose error does not tell whether this data was refused
         // or earlier data is lost.
         match durability {

@@ -15,7 +15,7 @@ const MAGIC: &[u8; 16] = b"scrim in place\x00\x01";
 /// Bytes that the digest at the end is of.
 const BODY: usize = BYTES - 32;
 /// Bytes of the first sector, by which a header that was begun is known.
-const FIRST: u64 = 512;
+const FIRST: usize = 512;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
 
@@ -136,7 +136,7 @@ impl Record {
 /// Whether a header was being written over the start: the first sector is zeroed, durably, before
 /// anything else is. What else is there is the user's, and may be newer than what was saved.
 fn is_overwritten(backend: &dyn Backend) -> Result<bool, InPlaceError> {
-    let mut first = [0; 512];
+    let mut first = [0; FIRST];
     backend.read_at(0, &mut first)?;
     Ok(first.starts_with(b"LUKS\xba\xbe") || first.iter().all(|byte| *byte == 0))
 }
@@ -168,10 +168,10 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
     }
     if is_overwritten(backend)? {
         // The sector by which that is known comes last.
-        let rest = record.shift.saturating_sub(FIRST);
-        copy(backend, record.saved + FIRST, FIRST, rest)?;
+        let first = record.shift.min(FIRST as u64);
+        copy(backend, record.saved + first, first, record.shift - first)?;
         backend.flush()?;
-        copy(backend, record.saved, 0, record.shift.min(FIRST))?;
+        copy(backend, record.saved, 0, first)?;
         backend.flush()?;
     }
     if let Some(at) = place(backend).filter(|at| *at < record.original) {

@@ -23,6 +23,8 @@ pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};
 
+use scrim_volume::DataPath;
+
 use crate::runtime::VolumeName;
 
 /// Opens LUKS volumes without root and serves their plaintext as block devices over NBD.
@@ -329,12 +331,36 @@ pub(crate) struct OpenArgs {
     /// How often to ask for a passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
+    /// Who does the work of a request: the requester, dm-crypt's queues, or the best by size and load
+    #[arg(long, value_enum, default_value = "auto", value_name = "PATH")]
+    pub(crate) data_path: DataPathArg,
     #[command(flatten)]
     pub(crate) perf: PerfArgs,
     #[command(flatten)]
     pub(crate) storage: StorageArgs,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+}
+
+/// Who does the work of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataPathArg {
+    /// The requester, and idle processors with him where a request is long
+    Auto,
+    /// The requester
+    Inline,
+    /// dm-crypt's queues and threads, but in a direction that --perf-no_*_workqueue names
+    Queued,
+}
+
+impl From<DataPathArg> for DataPath {
+    fn from(path: DataPathArg) -> Self {
+        match path {
+            DataPathArg::Auto => Self::Auto,
+            DataPathArg::Inline => Self::Inline,
+            DataPathArg::Queued => Self::Queued,
+        }
+    }
 }
 
 /// dm-crypt's performance flags; they are part of the table.

@@ -92,7 +92,7 @@ impl From<OpenError> for CliError {
         match error {
             OpenError::Backend(error) => error.into(),
             OpenError::Cipher(_) => Self::usage(error.to_string()),
-            OpenError::DeviceTooSmall { .. } | OpenError::Blocks { .. } => {
+            OpenError::DeviceTooSmall { .. } | OpenError::Blocks { .. } | OpenError::Queues(_) => {
                 Self::new(Exit::WrongDevice, error.to_string())
             }
         }

@@ -267,7 +267,8 @@ impl OpenVolume {
     }
 
     fn describe(&self) -> Status {
-        let lines = self.volume.table().lines();
+        let mapping = self.volume.mapping();
+        let lines = mapping.table().lines();
         let crypt = lines.iter().find_map(crypt_target);
         let device = lines.iter().find_map(|line| line.target.device());
         let device = device.map(|name| path_of(name).display().to_string());
@@ -279,8 +280,8 @@ impl OpenVolume {
             uuid: self.origin.uuid.clone(),
             cipher: crypt.map(|c| c.cipher.to_string()).unwrap_or_default(),
             key_bits: crypt.map_or(0, |c| c.key.len() * 8),
-            driver: self.volume.driver().unwrap_or_default().to_owned(),
-            data_path: "inline".to_owned(),
+            driver: mapping.driver().unwrap_or_default().to_owned(),
+            data_path: mapping.path().to_string(),
             engine: self.engine.to_string(),
             device: device.unwrap_or_default(),
             header: self.origin.header.clone(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scrim_export::nbd::{Address, Export, Incident, Limits, Listener, Server};
 use scrim_volume::queue::Engine;
-use scrim_volume::{CryptTable, Volume};
+use scrim_volume::{CryptTable, DataPath, Volume};
 
 /// A client that cannot be accepted for want of a descriptor waits, and is served later.
 #[test]
@@ -21,7 +21,7 @@ fn clients_wait_while_descriptors_are_short() {
     let path = directory.path().join("s");
     let listener = Listener::bind(&Address::Unix(path.clone())).unwrap();
     let table = CryptTable::parse("0 8 zero").unwrap();
-    let volume = Volume::start(table, |_| unreachable!()).unwrap();
+    let volume = Volume::start(table, DataPath::default(), |_| unreachable!()).unwrap();
     let export = Export {
         name: "zero".to_owned(),
         description: String::new(),

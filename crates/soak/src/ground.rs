@@ -6,7 +6,7 @@ use scrim_backend::Backend;
 use scrim_backend::sim::{Random, SimBackend};
 use scrim_crypt::SectorSize;
 use scrim_luks::{HeaderError, Placement};
-use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
+use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
 
 use crate::luks::{self, COPY, LUKS1_DATA, PASSPHRASES, Refused, luks2_data, refused};
 
@@ -105,7 +105,7 @@ impl Ground {
             Some(table) => table,
             None => CryptTable::parse(&self.line()).map_err(refused)?,
         };
-        Volume::start(table, |_| Ok(Arc::clone(backend))).map_err(refused)
+        Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(backend))).map_err(refused)
     }
 
     fn line(self) -> String {

@@ -11,7 +11,7 @@ use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks2};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{InPlace, InPlaceError, LuksDevice, OpenFlags, Room, Volume, undo};
+use scrim_volume::{DataPath, InPlace, InPlaceError, LuksDevice, OpenFlags, Room, Volume, undo};
 
 /// Behind two copies of a header and room for one key slot.
 const SHIFT: u64 = 2 * COPY + 256 * 1024;
@@ -91,7 +91,7 @@ fn plaintext(disk: Arc<SimBackend>, len: usize) -> Vec<u8> {
             OpenFlags::default(),
         )
         .unwrap();
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
+    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend))).unwrap();
     let mut bytes = vec![0; len];
     volume.read(0, &mut bytes).unwrap();
     bytes

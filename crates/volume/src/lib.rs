@@ -7,12 +7,17 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod gate;
 mod header_session;
 mod in_place;
 mod luks_device;
+mod mapping;
+mod path;
 pub mod queue;
 mod range_lock;
 mod segment;
+mod stats;
+mod sync;
 mod table;
 mod volume;
 
@@ -20,8 +25,11 @@ pub use error::{Errno, VolumeError};
 pub use header_session::HeaderSession;
 pub use in_place::{Encrypted, InPlace, InPlaceError, Room, undo};
 pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
+pub use mapping::{Mapping, OpenError, ResizeError};
+pub use path::{DataPath, Direction, UnknownDataPath};
 pub use scrim_backend::Durability;
+pub use stats::{DirectionStatistics, SAMPLED, Spread, Statistics};
 pub use table::{
-    CryptOptions, CryptTable, CryptTarget, Keys, Line, LinearTarget, TableError, Target,
+    CryptOptions, CryptTable, CryptTarget, Difference, Keys, Line, LinearTarget, TableError, Target,
 };
-pub use volume::{OpenError, ResizeError, Volume};
+pub use volume::{Change, LoadError, ResumeError, Resumed, Volume};

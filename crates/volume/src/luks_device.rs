@@ -11,7 +11,7 @@ use scrim_luks::{
 use scrim_sys::memory::SecretBytes;
 
 use crate::header_session::{HeaderSession, start_of};
-use crate::volume::SECTOR;
+use crate::mapping::SECTOR;
 use crate::{CryptOptions, CryptTable, CryptTarget, Line, TableError, Target};
 
 /// A checked LUKS header, as it was on its device when it was read.

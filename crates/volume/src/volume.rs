@@ -1,42 +1,48 @@
-//! A table at work.
-
-mod resize;
+//! An open volume: requests on the one side, the exchange of its table on the other.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-pub use resize::ResizeError;
+use scrim_backend::{Backend, BackendError, Durability};
+use scrim_sys::memory::SecretBytes;
 
-use scrim_backend::{Backend, BackendError, Durability, Medium};
-use scrim_crypt::{CipherError, Geometry, SectorCipher};
+use crate::gate::{Gate, Pass};
+use crate::mapping::{Mapping, OpenError, ResizeError};
+use crate::path::{DataPath, Direction};
+use crate::stats::{Counters, Record, Statistics};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
+use crate::table::Keys;
+use crate::{CryptTable, Difference, VolumeError};
 
-use crate::range_lock::RangeLock;
-use crate::segment::{CryptRunner, Runner};
-use crate::{CryptTable, CryptTarget, Line, Target, VolumeError};
-
-/// The unit of a table's numbers, in bytes.
-pub(crate) const SECTOR: u64 = 512;
-
-/// An open table on its backends. Shared between threads; each request runs on the thread that
-/// makes it (the inline path).
+/// An open table on its backends, shared between threads. Its data path says who does the work of a
+/// request.
+///
+/// The table can be exchanged while requests come, as device mapper does it: [`load`](Self::load) starts
+/// another one beside it, and [`resume`](Self::resume) puts that in its place, between the requests. What
+/// was begun on the old table ends on it; what comes meanwhile waits for the new one.
 pub struct Volume {
-    table: CryptTable,
-    segments: Vec<Segment>,
-    /// Each backend once.
-    backends: Vec<Arc<dyn Backend>>,
-    /// Where the last segment ends; it alone changes.
-    size: AtomicU64,
-    block_size: u32,
-    read_only: bool,
-    allow_discards: bool,
+    gate: Gate<Mapping>,
+    /// How often the table has been exchanged.
+    generation: AtomicUsize,
+    /// Taken by whoever loads, suspends or resumes, one at a time.
+    control: Mutex<Control>,
+    counters: Counters,
 }
 
-pub(crate) struct Segment {
-    /// In bytes of the volume. The last one ends where the volume does.
-    range: Range<u64>,
-    pub(crate) runner: Runner,
+#[derive(Default)]
+struct Control {
+    inactive: Option<Mapping>,
+    suspended: bool,
+}
+
+/// What a new table may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Serve the same data in another way.
+    OfService,
+    /// Anything.
+    OfMeaning,
 }
 
 impl Volume {
@@ -46,81 +52,171 @@ impl Volume {
     /// When a device cannot be opened, a target passes its end, or a cipher or key does not fit.
     pub fn start(
         table: CryptTable,
-        mut open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
+        path: DataPath,
+        open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
     ) -> Result<Self, OpenError> {
-        let mut opened: Vec<(String, Arc<dyn Backend>)> = Vec::new();
-        let mut segments = Vec::new();
-        for line in table.lines() {
-            let backend = match line.target.device() {
-                None => None,
-                Some(device) => match opened.iter().find(|(name, _)| name == device) {
-                    Some((_, backend)) => Some(Arc::clone(backend)),
-                    None => {
-                        let backend = open(device)?;
-                        opened.push((device.to_owned(), Arc::clone(&backend)));
-                        Some(backend)
-                    }
-                },
-            };
-            segments.push(Segment {
-                range: line.start * SECTOR..(line.start + line.len) * SECTOR,
-                runner: runner(line, backend)?,
-            });
-        }
-        let size = table.len() * SECTOR;
-        if let Some(last) = segments.last_mut() {
-            last.range.end = u64::MAX;
-        }
-        let backends: Vec<_> = opened.into_iter().map(|(_, backend)| backend).collect();
-        let largest = segments.iter().map(|s| s.runner.block_size()).max();
         Ok(Self {
-            size: AtomicU64::new(size),
-            block_size: largest
-                .and_then(|bytes| u32::try_from(bytes).ok())
-                .unwrap_or(512),
-            read_only: backends.iter().any(|backend| backend.info().read_only),
-            allow_discards: table.lines().iter().all(Line::allows_discards),
-            table,
-            segments,
-            backends,
+            gate: Gate::new(Mapping::start(table, path, open)?),
+            generation: AtomicUsize::new(0),
+            control: Mutex::default(),
+            counters: Counters::new(),
         })
     }
 
-    /// The table it runs, as it was started; [`Volume::resize`] leaves it as it is.
-    #[must_use]
-    pub fn table(&self) -> &CryptTable {
-        &self.table
+    /// Starts another table beside the one that is at work, in place of what was loaded before. Devices
+    /// that both have stay open; `open` is asked for the others.
+    ///
+    /// # Errors
+    /// As for [`Volume::start`], and when the data would be others although that was not asked for.
+    /// Nothing has changed then.
+    pub fn load(
+        &self,
+        table: CryptTable,
+        path: DataPath,
+        change: Change,
+        mut open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
+    ) -> Result<(), LoadError> {
+        let mut control = self.control();
+        let active = self.gate.peek();
+        if change == Change::OfService
+            && let Some(difference) = active.table().difference(&table)
+        {
+            return Err(LoadError::Meaning(difference));
+        }
+        let loaded = Mapping::start(table, path, |name| match active.backend(name) {
+            Some(backend) => Ok(Arc::clone(backend)),
+            None => open(name),
+        })?;
+        control.inactive = Some(loaded);
+        Ok(())
     }
 
-    /// Size in bytes; [`Volume::resize`] changes it.
+    /// Forgets a loaded table; whether there was one.
+    pub fn clear(&self) -> bool {
+        self.control().inactive.take().is_some()
+    }
+
+    /// Lets requests that have begun end, and holds those that come. Says whether it did: not if one of
+    /// them takes longer than `limit`; then all go on as before.
+    pub fn suspend(&self, limit: Duration) -> bool {
+        let mut control = self.control();
+        control.suspended = self.gate.close(limit);
+        control.suspended
+    }
+
+    /// Lets requests go on, on the loaded table if there is one. Where the volume has not been suspended
+    /// before, it is for as long as the exchange takes.
+    ///
+    /// # Errors
+    /// When requests do not end within `limit`, or a device that the new table has not can not be
+    /// flushed. The old table stays at work then, and the loaded one stays loaded.
+    pub fn resume(&self, limit: Duration) -> Result<Resumed, ResumeError> {
+        let mut control = self.control();
+        let Some(new) = control.inactive.take() else {
+            control.suspended = false;
+            self.gate.open();
+            return Ok(Resumed::AsItWas);
+        };
+        if !self.gate.close(limit) {
+            control.inactive = Some(new);
+            return Err(ResumeError::Busy);
+        }
+        let was_suspended = std::mem::replace(&mut control.suspended, false);
+        // What was acknowledged before must not escape the flushes that come.
+        if let Err(error) = self.gate.peek().flush_those_not_in(&new) {
+            control.inactive = Some(new);
+            control.suspended = was_suspended;
+            if !was_suspended {
+                self.gate.open();
+            }
+            return Err(ResumeError::Flush(error));
+        }
+        self.gate.exchange(&Arc::new(new));
+        self.generation.fetch_add(1, Ordering::Release);
+        self.gate.open();
+        Ok(Resumed::OnNewTable)
+    }
+
+    /// Whether requests are held, or are about to be.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Whether a table is loaded that is not at work.
+    #[must_use]
+    pub fn has_inactive_table(&self) -> bool {
+        self.control().inactive.is_some()
+    }
+
+    /// The loaded table as text.
+    #[must_use]
+    pub fn inactive_table_text(&self, keys: Keys) -> Option<SecretBytes> {
+        let control = self.control();
+        control
+            .inactive
+            .as_ref()
+            .map(|loaded| loaded.table_text(keys))
+    }
+
+    /// How often the table has been exchanged.
+    #[must_use]
+    pub fn generation(&self) -> usize {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// What is at work now.
+    #[must_use]
+    pub fn mapping(&self) -> Arc<Mapping> {
+        self.gate.peek()
+    }
+
+    /// Size in bytes; [`Volume::resize`] and another table change it.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size.load(Ordering::Relaxed)
+        self.mapping().size()
     }
 
     /// The largest encryption sector, in bytes (512 to 4096). Requests of any size and offset are
     /// served; those that are multiples of it cost least.
     #[must_use]
     pub fn block_size(&self) -> u32 {
-        self.block_size
-    }
-
-    /// The driver of the first crypt target's cipher, as `scrim status` shows it.
-    #[must_use]
-    pub fn driver(&self) -> Option<&'static str> {
-        self.segments.iter().find_map(|s| s.runner.driver())
+        self.mapping().block_size()
     }
 
     /// Whether writes are refused.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.mapping().is_read_only()
     }
 
     /// Whether discards are passed on.
     #[must_use]
     pub fn allows_discard(&self) -> bool {
-        self.allow_discards && !self.read_only
+        self.mapping().allows_discard()
+    }
+
+    /// The table as text, as long as the volume is now; see [`CryptTable::to_text`].
+    #[must_use]
+    pub fn table_text(&self, keys: Keys) -> SecretBytes {
+        self.mapping().table_text(keys)
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.counters.statistics()
+    }
+
+    /// Makes the volume end elsewhere: `size` bytes. Requests that have begun go by the size that they
+    /// met. What lies behind a new end stays on the device; behind the old one lies what the device
+    /// has there, decrypted.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; the size is what it was.
+    pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
+        let _control = self.control();
+        self.mapping().resize(size)
     }
 
     /// Reads plaintext from `offset` (bytes) into `buffer`.
@@ -129,13 +225,10 @@ impl Volume {
     /// When the range passes the end or the storage fails; `buffer` then holds no plaintext of
     /// another place, but may hold ciphertext.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
-        let mut buffer = buffer;
-        for (segment, part) in self.within(offset, buffer.len() as u64)? {
-            let (now, rest) = buffer.split_at_mut(length(&part));
-            buffer = rest;
-            segment.runner.read(part.start, now)?;
-        }
-        Ok(())
+        let len = buffer.len();
+        self.carry_out(Direction::Read, len, |mapping, record| {
+            mapping.read(offset, buffer, record)
+        })
     }
 
     /// Writes plaintext at `offset` (bytes). It is encrypted where it lies, so `data` holds
@@ -150,44 +243,9 @@ impl Volume {
         data: &mut [u8],
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        self.check_writable()?;
-        let mut data = data;
-        for (segment, part) in self.within(offset, data.len() as u64)? {
-            let (now, rest) = data.split_at_mut(length(&part));
-            data = rest;
-            segment.runner.write(part.start, now, durability)?;
-        }
-        Ok(())
-    }
-
-    /// Makes all writes that have returned durable.
-    ///
-    /// # Errors
-    /// When the storage fails, now or in an earlier flush.
-    pub fn flush(&self) -> Result<(), VolumeError> {
-        // Each is tried, whatever became of the others.
-        let results: Vec<_> = self
-            .backends
-            .iter()
-            .map(|backend| backend.flush())
-            .collect();
-        Ok(results.into_iter().collect::<Result<(), _>>()?)
-    }
-
-    /// Says that `len` bytes at `offset` are no longer needed. What they read as afterwards is
-    /// undefined: a hole in the ciphertext decrypts to noise.
-    ///
-    /// # Errors
-    /// When discards are not allowed, the range passes the end, or the storage fails.
-    pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        self.check_writable()?;
-        if !self.allow_discards {
-            return Err(VolumeError::DiscardNotAllowed);
-        }
-        for (segment, part) in self.within(offset, len)? {
-            segment.runner.discard(part)?;
-        }
-        Ok(())
+        self.carry_out(Direction::Write, data.len(), |mapping, record| {
+            mapping.write(offset, data, durability, record)
+        })
     }
 
     /// Makes `len` bytes at `offset` read as zeros, by writing encrypted zeros.
@@ -200,205 +258,133 @@ impl Volume {
         len: u64,
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        self.check_writable()?;
-        for (segment, part) in self.within(offset, len)? {
-            segment.runner.write_zeroes(part, durability)?;
-        }
-        Ok(())
+        let counted = usize::try_from(len).unwrap_or(usize::MAX);
+        self.carry_out(Direction::Write, counted, |mapping, record| {
+            mapping.write_zeroes(offset, len, durability, record)
+        })
     }
 
-    pub(crate) fn backends(&self) -> impl Iterator<Item = &dyn Backend> {
-        self.backends.iter().map(|backend| &**backend)
+    /// Makes all writes that have returned durable.
+    ///
+    /// # Errors
+    /// When the storage fails, now or in an earlier flush.
+    pub fn flush(&self) -> Result<(), VolumeError> {
+        self.enter().flush()
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
+    /// Says that `len` bytes at `offset` are no longer needed. What they read as afterwards is
+    /// undefined: a hole in the ciphertext decrypts to noise.
+    ///
+    /// # Errors
+    /// When discards are not allowed, the range passes the end, or the storage fails.
+    pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.enter().discard(offset, len)
     }
 
-    /// The segment in which a range lies whole, and where in it, in bytes.
-    pub(crate) fn segment_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
-        let end = offset
-            .checked_add(len as u64)
-            .filter(|&end| end <= self.size())?;
-        let index = self.segments.partition_point(|s| s.range.end <= offset);
-        let range = &self.segments.get(index)?.range;
-        (end <= range.end).then(|| (index, offset - range.start))
+    /// The mapping, which stays at work until the pass is dropped. See [`Pass`] for what its holder must
+    /// not do.
+    pub(crate) fn enter(&self) -> Pass<'_, Mapping> {
+        self.gate.enter()
     }
 
-    fn check_writable(&self) -> Result<(), VolumeError> {
-        if self.read_only {
-            Err(VolumeError::ReadOnly)
-        } else {
-            Ok(())
-        }
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    /// The segments that a range touches, each with the part of the range in it, in bytes from the
-    /// segment's start.
-    fn within(
+    fn carry_out(
         &self,
-        offset: u64,
-        len: u64,
-    ) -> Result<impl Iterator<Item = (&Segment, Range<u64>)>, VolumeError> {
-        let size = self.size();
-        let end = offset
-            .checked_add(len)
-            .filter(|&end| end <= size)
-            .ok_or(VolumeError::OutOfRange { offset, len, size })?;
-        let first = self.segments.partition_point(|s| s.range.end <= offset);
-        let touched = self.segments[first..]
-            .iter()
-            .take_while(move |s| s.range.start < end);
-        Ok(touched.map(move |segment| {
-            let start = offset.max(segment.range.start) - segment.range.start;
-            let end = end.min(segment.range.end) - segment.range.start;
-            (segment, start..end)
-        }))
+        direction: Direction,
+        len: usize,
+        work: impl FnOnce(&Mapping, &mut Record) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let mut record = self.counters.begin(direction);
+        let result = work(&self.enter(), &mut record);
+        let bytes = result.is_ok().then_some(len);
+        self.counters.end(direction, bytes, &record);
+        result
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The length of a part of a buffer, which therefore fits a `usize`.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "at most the buffer's length"
-)]
-fn length(part: &Range<u64>) -> usize {
-    (part.end - part.start) as usize
+/// What requests have gone on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// The table that was at work before.
+    AsItWas,
+    /// The one that had been loaded.
+    OnNewTable,
 }
 
-fn runner(line: &Line, backend: Option<Arc<dyn Backend>>) -> Result<Runner, OpenError> {
-    Ok(match (&line.target, backend) {
-        (Target::Zero, _) => Runner::Zero,
-        (Target::Crypt(target), Some(backend)) => {
-            let start = fit(line, &target.device, target.offset, &*backend)?;
-            Runner::Crypt(Box::new(crypt_runner(target, backend, start)?))
-        }
-        (Target::Linear(target), Some(backend)) => Runner::Linear {
-            start: fit(line, &target.device, target.offset, &*backend)?,
-            backend,
-        },
-        (Target::Error | Target::Crypt(_) | Target::Linear(_), _) => Runner::Error,
-    })
-}
-
-fn crypt_runner(
-    target: &CryptTarget,
-    backend: Arc<dyn Backend>,
-    start: u64,
-) -> Result<CryptRunner, OpenError> {
-    let options = &target.options;
-    let geometry = Geometry {
-        sector_size: options.sector_size,
-        iv_large_sectors: options.iv_large_sectors,
-    };
-    let cipher = SectorCipher::new(&target.cipher, target.key.expose(), geometry)?;
-    Ok(CryptRunner {
-        cipher,
-        backend,
-        start,
-        first_iv: target.iv_offset,
-        sector_size: geometry.sector_size.bytes(),
-        geometry,
-        locks: RangeLock::new(),
-    })
-}
-
-/// Where a target starts on its backend, in bytes, if all of it lies within.
-fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<u64, OpenError> {
-    let size = backend.info().size;
-    let end = offset
-        .checked_add(line.len)
-        .and_then(|end| end.checked_mul(SECTOR));
-    if let Medium::File { alignment, .. } = backend.medium() {
-        let unit = match &line.target {
-            Target::Crypt(crypt) => crypt.options.sector_size.bytes() as u64,
-            _ => SECTOR,
-        };
-        let start = offset.saturating_mul(SECTOR);
-        if !unit.is_multiple_of(alignment) || !start.is_multiple_of(alignment) {
-            return Err(OpenError::Blocks {
-                device: device.to_owned(),
-                block: alignment,
-            });
-        }
-    }
-    match end {
-        Some(end) if end <= size => Ok(offset * SECTOR),
-        _ => Err(OpenError::DeviceTooSmall {
-            device: device.to_owned(),
-            needs: end.unwrap_or(u64::MAX),
-            size,
-        }),
-    }
-}
-
-/// Why a table could not be started.
+/// Why a table was not loaded.
 #[derive(Debug)]
-pub enum OpenError {
-    /// A device could not be opened.
-    Backend(BackendError),
-    /// A target passes the end of its device.
-    DeviceTooSmall {
-        /// The device's name in the table.
-        device: String,
-        /// Where the target ends, in bytes.
-        needs: u64,
-        /// The device's size, in bytes.
-        size: u64,
-    },
-    /// Past the page cache, the device has larger blocks than a target's sectors, or a target does not
-    /// start at one.
-    Blocks {
-        /// The device's name in the table.
-        device: String,
-        /// Its blocks, in bytes.
-        block: u64,
-    },
-    /// The cipher is not supported, or the key does not fit it.
-    Cipher(CipherError),
+pub enum LoadError {
+    /// It could not be started.
+    Open(OpenError),
+    /// It would make other data of what is stored.
+    Meaning(Difference),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Backend(error) => error.fmt(f),
-            Self::DeviceTooSmall {
-                device,
-                needs,
-                size,
-            } => write!(
+            Self::Open(error) => error.fmt(f),
+            Self::Meaning(difference) => write!(
                 f,
-                "{device} has {size} bytes, but the table needs {needs}: it was cut short, or the \
-                 table belongs to another device"
+                "this table would read other data than the one at work ({difference}); check it, and \
+                 use --force if that is what you want"
             ),
-            Self::Blocks { device, block } => write!(
-                f,
-                "{device} has blocks of {block} bytes, which a write of less would have to read and \
-                 change; go through the page cache with --direct-io off"
-            ),
-            Self::Cipher(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for OpenError {
+impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Backend(error) => Some(error),
-            Self::Cipher(error) => Some(error),
-            Self::DeviceTooSmall { .. } | Self::Blocks { .. } => None,
+            Self::Open(error) => Some(error),
+            Self::Meaning(_) => None,
         }
     }
 }
 
-impl From<BackendError> for OpenError {
-    fn from(error: BackendError) -> Self {
-        Self::Backend(error)
+impl From<OpenError> for LoadError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
     }
 }
 
-impl From<CipherError> for OpenError {
-    fn from(error: CipherError) -> Self {
-        Self::Cipher(error)
+/// Why the table at work was not exchanged.
+#[derive(Debug)]
+pub enum ResumeError {
+    /// Requests did not end in time.
+    Busy,
+    /// A device that is to be let go could not be flushed.
+    Flush(VolumeError),
+}
+
+impl fmt::Display for ResumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str(
+                "requests under way do not end; the table at work stays, and the other one stays \
+                 loaded: resume again once the storage answers",
+            ),
+            Self::Flush(error) => write!(
+                f,
+                "{error}: a device of the table at work cannot be flushed, so it is not let go; the \
+                 other table stays loaded"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ResumeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Busy => None,
+            Self::Flush(error) => Some(error),
+        }
     }
 }

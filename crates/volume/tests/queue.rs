@@ -9,7 +9,7 @@ use std::sync::Arc;
 use scrim_backend::sim::Random;
 use scrim_backend::{Backend, FileBackend, MemoryBackend};
 use scrim_volume::queue::{Engine, Queue, SLOT, Slot};
-use scrim_volume::{CryptTable, Durability, Volume};
+use scrim_volume::{CryptTable, DataPath, Durability, Volume};
 
 const SIZE: usize = 4 << 20;
 
@@ -35,7 +35,7 @@ fn volume(direct: bool) -> (tempfile::TempDir, Arc<Volume>) {
         &key[..64]
     );
     let table = CryptTable::parse(if direct { &large } else { &several }).unwrap();
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
+    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend))).unwrap();
     (folder, Arc::new(volume))
 }
 
@@ -47,7 +47,8 @@ enum Pending {
 
 /// Random requests, those under way never overlapping, as their order would be nobody's.
 fn run_against_model(volume: &Arc<Volume>, engine: Engine, seed: u64) {
-    let mut queue = match Queue::new(volume, engine, &[]) {
+    let mapping = volume.mapping();
+    let mut queue = match Queue::new(volume, &mapping, engine, &[]) {
         Ok(queue) => queue.unwrap(),
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "{engine} in CI: {error}");
@@ -163,7 +164,8 @@ fn parts_of_sectors_do_not_undo_what_is_under_way() {
 
 /// Writes parts of the same sectors that nobody else writes, and reads them back.
 fn own_parts(volume: &Arc<Volume>, engine: Engine, thread: usize) {
-    let Ok(Some(mut queue)) = Queue::new(volume, engine, &[]) else {
+    let mapping = volume.mapping();
+    let Ok(Some(mut queue)) = Queue::new(volume, &mapping, engine, &[]) else {
         return;
     };
     let own = |sector: u64| sector * 4096 + 1000 * thread as u64;
@@ -197,7 +199,8 @@ fn a_wait_ends_when_a_watched_file_can_be_read() {
     let (_folder, volume) = volume(false);
     for engine in [Engine::IoUring, Engine::Threads] {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let Ok(queue) = Queue::new(&volume, engine, &[ours.as_fd()]) else {
+        let mapping = volume.mapping();
+        let Ok(queue) = Queue::new(&volume, &mapping, engine, &[ours.as_fd()]) else {
             continue;
         };
         let mut queue = queue.unwrap();
@@ -211,7 +214,8 @@ fn a_wait_ends_when_a_watched_file_can_be_read() {
 fn what_a_volume_refuses_a_queue_refuses() {
     let (_folder, volume) = volume(false);
     for engine in [Engine::IoUring, Engine::Threads] {
-        let Ok(Some(mut queue)) = Queue::new(&volume, engine, &[]) else {
+        let mapping = volume.mapping();
+        let Ok(Some(mut queue)) = Queue::new(&volume, &mapping, engine, &[]) else {
             continue;
         };
         let slot: Slot = queue.take().unwrap();
@@ -235,7 +239,7 @@ fn the_engine_follows_what_the_volume_lies_on() {
     assert_ne!(Engine::for_volume(&direct), Engine::Plain);
     let table = CryptTable::parse("0 8 linear x 0\n").unwrap();
     let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new(vec![0; 4096]));
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&memory))).unwrap();
+    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&memory))).unwrap();
     assert_eq!(Engine::for_volume(&volume), Engine::Plain);
     for engine in [Engine::Plain, Engine::IoUring, Engine::Threads] {
         assert_eq!(engine.to_string().parse(), Ok(engine));

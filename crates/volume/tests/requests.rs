@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex};
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
-use scrim_volume::{CryptTable, Errno, Volume, VolumeError};
+use scrim_volume::{CryptTable, DataPath, Errno, Volume, VolumeError};
 
 const MIB: usize = 1 << 20;
 
@@ -22,7 +22,7 @@ fn volume(table: &str, bytes: usize) -> (Volume, Arc<MemoryBackend>) {
     let memory = Arc::new(MemoryBackend::new(vec![0xa5; bytes]));
     let backend: Arc<dyn Backend> = Arc::clone(&memory) as _;
     let table = CryptTable::parse(table).unwrap();
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&backend))).unwrap();
+    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend))).unwrap();
     (volume, memory)
 }
 
@@ -281,9 +281,11 @@ fn requests_cost_the_calls_they_should() {
     });
     let table = format!("0 2048 crypt aes-xts-plain64 {} 0 /d 0", key());
     let backend: Arc<dyn Backend> = Arc::clone(&recorder) as _;
-    let volume = Volume::start(CryptTable::parse(&table).unwrap(), |_| {
-        Ok(Arc::clone(&backend))
-    })
+    let volume = Volume::start(
+        CryptTable::parse(&table).unwrap(),
+        DataPath::default(),
+        |_| Ok(Arc::clone(&backend)),
+    )
     .unwrap();
     let calls = |work: &dyn Fn()| {
         recorder.calls.lock().unwrap().clear();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
 use scrim_volume::queue::Engine;
-use scrim_volume::{CryptTable, Volume};
+use scrim_volume::{DataPath, CryptTable, Volume};
 use tempfile::TempDir;
 
 /// Bytes of each volume: longer than the server's longest piece.
@@ -87,7 +87,7 @@ fn volume(options: &str) -> Arc<Volume> {
     );
     let table = CryptTable::parse(&table).expect("a table");
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(vec![0; SIZE]));
-    Arc::new(Volume::start(table, |_| Ok(backend.clone())).expect("a volume"))
+    Arc::new(Volume::start(table, DataPath::default(), |_| Ok(backend.clone())).expect("a volume"))
 }
 
 /// The server may close before all is sent.

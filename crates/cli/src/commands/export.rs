@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use scrim_volume::OpenFlags;
+use scrim_volume::{DataPath, OpenFlags};
 
 use super::open::{Wanted, from_luks};
 use super::{note, warn_of_failed_self_tests};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         ));
     }
     let transfer = Transfer {
-        from: Side::Volume(volume),
+        from: Side::Volume(Box::new(volume)),
         source: &args.image,
         to: Side::Raw(file),
         target: &args.raw,
@@ -81,5 +81,6 @@ fn wanted(args: &ExportArgs) -> Wanted<'_> {
         tries: args.tries,
         key: &args.key,
         manner: Manner::default(),
+        data_path: DataPath::Auto,
     }
 }

@@ -8,7 +8,7 @@ use scrim_backend::{Access, Backend, FileBackend};
 use scrim_crypt::SectorSize;
 use scrim_luks::{Formatted, Layout, Placement};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
+use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
 
 use super::{note, warn_of_failed_self_tests};
 use crate::args::{FormatArgs, ImportArgs};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     let transfer = Transfer {
         from: Side::Raw(raw),
         source: &args.raw,
-        to: Side::Volume(volume),
+        to: Side::Volume(Box::new(volume)),
         target: image,
         partial,
         record,
@@ -238,7 +238,7 @@ fn start(
     let table = luks.table(unlocked.key, &path, size, Placement::Attached, flags)?;
     let backend: Arc<dyn Backend> = Arc::new(backend);
     Ok(Begun {
-        volume: Volume::start(table, |_| Ok(Arc::clone(&backend)))?,
+        volume: Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend)))?,
         record,
         version: luks.header().version(),
     })

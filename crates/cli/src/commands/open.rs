@@ -10,7 +10,7 @@ use scrim_luks::{Edit, Flag, Header, Placement};
 use scrim_sys::activation::take_listen_fds;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
-use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
+use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
 
 use super::{note, print, warn_of_failed_self_tests};
 use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     };
     let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
     let (volume, origin) = match &args.table {
-        Some(file) => from_table(file, args.readonly, manner)?,
+        Some(file) => from_table(file, args.readonly, manner, args.data_path.into())?,
         None => from_luks(&Wanted::by(args, manner))?,
     };
     if locking() == Locking::Incomplete {
@@ -114,6 +114,7 @@ pub(super) struct Wanted<'a> {
     pub(super) tries: u32,
     pub(super) key: &'a KeyArgs,
     pub(super) manner: Manner,
+    pub(super) data_path: DataPath,
 }
 
 impl<'a> Wanted<'a> {
@@ -129,6 +130,7 @@ impl<'a> Wanted<'a> {
             tries: args.tries,
             key: &args.key,
             manner,
+            data_path: args.data_path.into(),
         }
     }
 }
@@ -185,7 +187,9 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let table = luks
         .table(unlocked.key, &device, size, placement, wanted.flags)
         .map_err(|error| CliError::from(error).within(&shown))?;
-    let volume = Volume::start(table, |_| Ok(Arc::clone(&data) as Arc<dyn Backend>))?;
+    let volume = Volume::start(table, wanted.data_path, |_| {
+        Ok(Arc::clone(&data) as Arc<dyn Backend>)
+    })?;
     let origin = Origin {
         r#type: format!("LUKS{}", luks.header().version()),
         uuid: luks.header().uuid().to_owned(),
@@ -270,12 +274,17 @@ fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
     }
 }
 
-fn from_table(file: &Path, readonly: bool, manner: Manner) -> Result<(Volume, Origin), CliError> {
+fn from_table(
+    file: &Path,
+    readonly: bool,
+    manner: Manner,
+    path: DataPath,
+) -> Result<(Volume, Origin), CliError> {
     let text = read_table(file)?;
     let text = std::str::from_utf8(text.expose())
         .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
     let mut storage = Vec::new();
-    let volume = Volume::start(CryptTable::parse(text)?, |device| {
+    let volume = Volume::start(CryptTable::parse(text)?, path, |device| {
         let image = device::path_of(device);
         let backend = open_storage(&image, readonly, manner)?;
         storage.push(Arc::clone(&backend));

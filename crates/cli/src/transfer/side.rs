@@ -14,7 +14,7 @@ pub(crate) enum Side {
     /// A raw image. A new one is sparse.
     Raw(FileBackend),
     /// An open volume.
-    Volume(Volume),
+    Volume(Box<Volume>),
 }
 
 impl Side {

@@ -14,6 +14,7 @@ use crate::essiv::EssivHash;
 /// | `capi:mode(cipher)-iv` | `capi:xts(aes)-plain64` |
 /// | `capi:essiv(mode(cipher),hash)-iv` | `capi:essiv(cbc(aes),sha256)-plain64` |
 /// | `capi:driver-iv` | `capi:xts-aes-aesni-plain64` |
+/// | `capi:cryptd(…)-iv`, `…` being one of these three | `capi:cryptd(xts(aes))-plain64` |
 ///
 /// | part | is one of |
 /// |---|---|
@@ -35,6 +36,7 @@ pub struct CipherSpec {
     pub(crate) iv: IvMode,
     pub(crate) essiv: Option<EssivHash>,
     pub(crate) driver: Option<&'static str>,
+    asynchronous: bool,
 }
 
 impl CipherSpec {
@@ -62,6 +64,19 @@ impl CipherSpec {
     #[must_use]
     pub fn is_capi(&self) -> bool {
         self.text.starts_with("capi:")
+    }
+
+    /// Whether it is to have a queue of its own, `cryptd`, on a path that has queues.
+    #[must_use]
+    pub fn is_asynchronous(&self) -> bool {
+        self.asynchronous
+    }
+
+    /// Whether both make the same bytes of the same data, whatever they are called and whoever does it.
+    #[must_use]
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let meaning = |spec: &Self| (spec.algorithm, spec.iv, spec.essiv);
+        meaning(self) == meaning(other)
     }
 
     /// The driver that a `capi:` specification names.

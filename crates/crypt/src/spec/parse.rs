@@ -42,6 +42,10 @@ fn parse_plain(text: &str) -> Result<CipherSpec, CipherError> {
 fn parse_capi(text: &str, words: &str) -> Result<CipherSpec, CipherError> {
     let (words, options) = split_last(words, ':');
     let (api, iv) = split_last(words, '-');
+    let queued = api
+        .strip_prefix("cryptd(")
+        .and_then(|inner| inner.strip_suffix(')'));
+    let api = queued.unwrap_or(api);
     let wrapped = api
         .strip_prefix("essiv(")
         .and_then(|inner| inner.strip_suffix(')'));
@@ -54,7 +58,10 @@ fn parse_capi(text: &str, words: &str) -> Result<CipherSpec, CipherError> {
             Base::parse(text, inner)?.wrapped(text, hash)?
         }
     };
-    base.with_iv(text, iv, options)
+    Ok(CipherSpec {
+        asynchronous: queued.is_some(),
+        ..base.with_iv(text, iv, options)?
+    })
 }
 
 /// A specification without its IV.
@@ -137,6 +144,7 @@ impl Base {
         };
         Ok(CipherSpec {
             text: text.to_owned(),
+            asynchronous: false,
             algorithm: self.algorithm,
             iv,
             essiv,
@@ -236,6 +244,9 @@ mod tests {
             "capi:ctr(aes)-essiv:blake2b-256",
             "capi:essiv(cbc(aes),sha256)-plain64",
             "capi:essiv(xts-aes-portable,sha3-256)-plain",
+            "capi:cryptd(xts(aes))-plain64",
+            "capi:cryptd(xts-aes-portable)-plain64",
+            "capi:cryptd(essiv(cbc(aes),sha256))-plain64",
             "capi:ecb(aes)",
             "capi:ecb(cipher_null)-",
             "capi:ecb(cipher_null)-null",

@@ -28,6 +28,8 @@ pub(super) enum End {
     Gone,
     /// The server stops.
     Stopping,
+    /// It does not: the volume has another table, for which another way of serving may be better.
+    OtherTable,
     /// The handshake took too long.
     Deadline,
     /// The client broke the protocol.

@@ -23,9 +23,9 @@ use super::status::Incident;
 use scrim_nbd::wire::REQUEST_HEADER;
 
 /// Serves requests through a queue until the connection ends.
-pub(super) struct Pipeline<'a> {
-    base: Transmission<'a>,
-    queue: Queue<'a>,
+pub(super) struct Pipeline<'t, 'a> {
+    base: &'t mut Transmission<'a>,
+    queue: Queue<'t>,
     /// Those under way.
     requests: Vec<Option<UnderWay<'a>>>,
     /// By slot, what it carries.
@@ -66,8 +66,8 @@ struct Piece {
     range: Range,
 }
 
-impl<'a> Pipeline<'a> {
-    pub(super) fn new(base: Transmission<'a>, queue: Queue<'a>) -> Self {
+impl<'t, 'a> Pipeline<'t, 'a> {
+    pub(super) fn new(base: &'t mut Transmission<'a>, queue: Queue<'t>) -> Self {
         Self {
             base,
             queue,
@@ -76,11 +76,13 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Serves until the connection ends; tells why it did.
+    /// Serves until the connection ends, or the volume has another table; tells why it did.
     pub(super) fn run(&mut self) -> End {
         let end = loop {
-            if let Err(end) = self.turn() {
-                break end;
+            match self.turn() {
+                Ok(()) => {}
+                Err(End::OtherTable) => return End::OtherTable,
+                Err(end) => break end,
             }
         };
         // What was received is done and answered, if anyone still listens.
@@ -93,6 +95,15 @@ impl<'a> Pipeline<'a> {
 
     fn turn(&mut self) -> Result<(), End> {
         self.answer()?;
+        if self.queue.is_waited_for() || self.base.is_stale() {
+            // What has ended is answered before anything else may have to wait.
+            self.settle()?;
+            self.answer()?;
+            self.send()?;
+        }
+        if self.base.is_stale() {
+            return Err(End::OtherTable);
+        }
         if self.start_received()? {
             let submitted = self.queue.submit();
             return self.check(submitted);
@@ -379,6 +390,7 @@ impl<'a> Pipeline<'a> {
             return Err(End::Stopping);
         }
         let start = Instant::now();
+        self.queue.leave_if_idle();
         if idle && self.base.link.poll_socket(start)? {
             self.base.link.learn(start);
             return Ok(());

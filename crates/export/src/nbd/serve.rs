@@ -37,6 +37,8 @@ pub(super) struct Transmission<'a> {
     pub(super) entry: &'a Entry,
     /// Memory for long reads, of all connections.
     pub(super) reads_apart: &'a Budget,
+    /// Of the volume's table, when the way of serving was chosen.
+    pub(super) generation: usize,
 }
 
 /// Why a request failed: what the client is told, and what the journal.
@@ -46,18 +48,35 @@ pub(super) struct Failure {
 }
 
 impl<'a> Transmission<'a> {
-    /// Serves until the connection ends; tells why it did.
+    /// Serves until the connection ends, or the volume has another table; tells why it did.
     pub(super) fn run(&mut self) -> End {
         loop {
-            if let Err(end) = self.next() {
-                self.link.close();
-                return end;
+            match self.next() {
+                Ok(()) => {}
+                Err(End::OtherTable) => return End::OtherTable,
+                Err(end) => {
+                    self.link.close();
+                    return end;
+                }
             }
         }
     }
 
+    /// Whether the volume has had another table since the way of serving was chosen. It is served
+    /// rightly in either way, but perhaps not best.
+    pub(super) fn is_stale(&self) -> bool {
+        self.generation != self.volume.generation()
+    }
+
     fn next(&mut self) -> Result<(), End> {
         self.link.require(1, Wait::Idle)?;
+        if self.is_stale() {
+            return Err(End::OtherTable);
+        }
+        if self.volume.is_suspended() {
+            // What has ended is answered before anything else may have to wait.
+            self.link.send()?;
+        }
         self.link.require(REQUEST_HEADER, Wait::Within)?;
         let header = self.link.inbox.first().ok_or(End::Gone)?;
         let request = Request::parse(header, &self.terms)?;

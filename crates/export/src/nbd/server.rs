@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -253,7 +253,7 @@ fn serve_client(
         .spawn(move || {
             let end = converse(&shared, &socket, tls.as_ref(), &entry);
             match end {
-                End::Gone | End::Stopping => {}
+                End::Gone | End::Stopping | End::OtherTable => {}
                 End::Deadline => entry.note(Incident::HandshakeTimeout),
                 End::Protocol(error) => entry.note(Incident::Protocol(error)),
                 End::Tls(error) => entry.note(Incident::Tls(error)),
@@ -298,18 +298,37 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, tls: Option<&ServerTls>, ent
         terms,
         entry,
         reads_apart: &shared.reads_apart,
+        generation: 0,
     };
     let watched = [socket.as_fd(), shared.stop.as_fd()];
-    match Queue::new(&export.volume, export.engine, &watched) {
-        Ok(Some(queue)) => Pipeline::new(transmission, queue).run(),
-        Ok(None) => transmission.run(),
-        Err(error) => {
-            entry.note(Incident::NoQueue {
-                reason: error.to_string(),
-            });
-            transmission.run()
+    loop {
+        let end = serve_one_table(&mut transmission, &export, &watched, entry);
+        if !matches!(end, End::OtherTable) {
+            return end;
         }
     }
+}
+
+/// Serves until the connection ends, or the volume has another table.
+fn serve_one_table(
+    transmission: &mut Transmission<'_>,
+    export: &Export,
+    watched: &[BorrowedFd<'_>],
+    entry: &Entry,
+) -> End {
+    // In this order: a table that comes in between is noticed.
+    transmission.generation = export.volume.generation();
+    let mapping = export.volume.mapping();
+    match Queue::new(&export.volume, &mapping, export.engine, watched) {
+        Ok(Some(queue)) => return Pipeline::new(transmission, queue).run(),
+        Ok(None) => {}
+        Err(error) => entry.note(Incident::NoQueue {
+            reason: error.to_string(),
+        }),
+    }
+    // Only a queue keeps a table that is no longer at work.
+    drop(mapping);
+    transmission.run()
 }
 
 /// Why a server did not start.

@@ -328,7 +328,7 @@ fn a_read_only_volume_is_not_written() {
     let path = directory.path().join("image");
     std::fs::write(&path, pattern(5, 1 << 20)).unwrap();
     let table = scrim_volume::CryptTable::parse("0 2048 linear image 0").unwrap();
-    let volume = scrim_volume::Volume::start(table, |_| {
+    let volume = scrim_volume::Volume::start(table, scrim_volume::DataPath::default(), |_| {
         let access = scrim_backend::Access::ReadOnly;
         Ok(std::sync::Arc::new(scrim_backend::FileBackend::open(
             &path, access,

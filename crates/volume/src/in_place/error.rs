@@ -8,7 +8,7 @@ use scrim_luks::{FormatError, Underway, Unsupported, WriteError};
 
 use crate::error::VolumeError;
 use crate::luks_device::LuksError;
-use crate::volume::OpenError;
+use crate::mapping::OpenError;
 
 /// Why data cannot be encrypted where it lies, or not further.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ use scrim_luks::{Header, Placement, Underway, VolumeKey, luks2};
 use scrim_sys::memory::{DataBuffer, SecretBytes};
 
 use crate::luks_device::{LuksDevice, OpenFlags};
-use crate::{HeaderSession, Volume};
+use crate::{DataPath, HeaderSession, Volume};
 
 pub use error::InPlaceError;
 use record::Record;
@@ -119,7 +119,7 @@ impl InPlace {
         let size = backend.info().size;
         let flags = OpenFlags::default();
         let table = luks.table(key, "0:0", size, Placement::Attached, flags)?;
-        let volume = Volume::start(table, |_| Ok(Arc::clone(&backend)))?;
+        let volume = Volume::start(table, DataPath::Auto, |_| Ok(Arc::clone(&backend)))?;
         Ok(Self {
             backend,
             header,

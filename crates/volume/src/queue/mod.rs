@@ -12,21 +12,33 @@
 //! | [`Engine::Plain`] | memory and cached files | no queue at all: calls of [`Volume`] on the thread that asks |
 //! | [`Engine::IoUring`] | devices, and files past the page cache | one ring for storage and sockets |
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a crew of threads for each queue |
+//!
+//! A direction on the queued path has threads of its own, dm-crypt's, whatever the engine is.
+//!
+//! A queue is made for one table. It keeps the table at work as long as a request is under way, so its
+//! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
+//! table; later requests are carried out on the new one, one call each, until the queue
+//! [is replaced](Queue::is_stale).
 
 mod crew;
+mod kcryptd;
 mod ring;
+mod slots;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use scrim_backend::Medium;
+use scrim_backend::{Durability, Medium};
 
-use crate::{Volume, VolumeError};
+use crate::gate::Pass;
+use crate::path::Direction;
+use crate::stats::{Record, Stage};
+use crate::{Mapping, Volume, VolumeError};
 use crew::CrewQueue;
+use kcryptd::KcryptdQueue;
 use ring::RingQueue;
 
 /// Bytes of a slot's buffer: the longest request.
@@ -50,7 +62,7 @@ impl Engine {
     #[must_use]
     pub fn for_volume(volume: &Volume) -> Self {
         let (mut waits, mut files) = (false, true);
-        for backend in volume.backends() {
+        for backend in volume.mapping().backends() {
             match backend.medium() {
                 Medium::Memory | Medium::File { cached: true, .. } => {}
                 Medium::File { cached: false, .. } => waits = true,
@@ -127,34 +139,65 @@ pub struct Completion {
 
 /// One thread's requests to a volume. See the [module's documentation](self).
 pub struct Queue<'v> {
+    volume: &'v Volume,
+    mapping: &'v Arc<Mapping>,
+    /// Held while anything is under way, and for a little longer.
+    pass: Option<Pass<'v, Mapping>>,
     kind: Kind<'v>,
     free: Vec<Slot>,
+    /// By slot, what it carries.
+    carried: Vec<Carried>,
 }
 
 enum Kind<'v> {
     Ring(Box<RingQueue<'v>>),
     Crew(CrewQueue<'v>),
+    Kcryptd(KcryptdQueue<'v>),
+}
+
+/// A request in its slot.
+struct Carried {
+    direction: Direction,
+    len: usize,
+    is_ok: bool,
+    record: Record,
 }
 
 impl<'v> Queue<'v> {
-    /// A queue on `volume`; `None` for [`Engine::Plain`], which has none. [`wait`](Self::wait) returns
-    /// when one of the `watched` files can be read from, too.
+    /// A queue on `volume` for `mapping`, which should be the one that is at work; `None` where there is
+    /// none, for [`Engine::Plain`] without a queued direction. [`wait`](Self::wait) returns when one of
+    /// the `watched` files can be read from, too.
     ///
     /// # Errors
     /// When the system refuses a ring, a thread or memory.
     pub fn new(
-        volume: &'v Arc<Volume>,
+        volume: &'v Volume,
+        mapping: &'v Arc<Mapping>,
         engine: Engine,
         watched: &[BorrowedFd<'v>],
     ) -> io::Result<Option<Self>> {
-        let kind = match engine {
-            Engine::Plain => return Ok(None),
-            Engine::IoUring => Kind::Ring(Box::new(RingQueue::new(volume, watched)?)),
-            Engine::Threads => Kind::Crew(CrewQueue::new(volume, watched)?),
+        let kind = if mapping.is_queued() {
+            Kind::Kcryptd(KcryptdQueue::new(mapping, watched)?)
+        } else {
+            match engine {
+                Engine::Plain => return Ok(None),
+                Engine::IoUring => Kind::Ring(Box::new(RingQueue::new(mapping, watched)?)),
+                Engine::Threads => Kind::Crew(CrewQueue::new(mapping, watched)?),
+            }
+        };
+        let idle = || Carried {
+            direction: Direction::Read,
+            len: 0,
+            is_ok: false,
+            record: Record::default(),
         };
         Ok(Some(Self {
+            volume,
+            mapping,
+            pass: None,
             kind,
             free: (0..SLOTS).map(Slot).collect(),
+            carried: (0..SLOTS).map(|_| idle()).collect(),
         }))
     }
 
@@ -165,31 +208,55 @@ impl<'v> Queue<'v> {
 
     /// Gives a slot back whose completion has been dealt with.
     pub fn give_back(&mut self, slot: Slot) {
+        let carried = &mut self.carried[slot.0];
+        let bytes = carried.is_ok.then_some(carried.len);
+        let record = std::mem::take(&mut carried.record);
+        (self.volume.counters()).end(carried.direction, bytes, &record);
         self.free.push(slot);
     }
 
     /// Starts to read `len` bytes of plaintext, at most [`SLOT`], from `offset`.
     pub fn read(&mut self, slot: Slot, offset: u64, len: usize) {
+        self.begin(&slot, Direction::Read, len);
+        if !self.enter() {
+            let volume = self.volume;
+            self.kind
+                .carry_out(slot, |buffer| volume.read(offset, &mut buffer[..len]));
+            return;
+        }
+        let record = &mut self.carried[slot.0].record;
         match &mut self.kind {
-            Kind::Ring(ring) => ring.read(slot, offset, len),
-            Kind::Crew(crew) => crew.read(slot, offset, len),
+            Kind::Ring(ring) => ring.read(slot, offset, len, record),
+            Kind::Crew(crew) => crew.read(slot, offset, len, record),
+            Kind::Kcryptd(queues) => queues.read(slot, offset, len, record),
         }
     }
 
     /// Starts to write plaintext, at most [`SLOT`] bytes, at `offset`. It is encrypted on its way into
     /// the slot, or where it lies: `data` holds nothing of use afterwards.
     pub fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
+        self.begin(&slot, Direction::Write, data.len());
+        if !self.enter() {
+            let volume = self.volume;
+            self.kind
+                .carry_out(slot, |_| volume.write(offset, data, Durability::Cached));
+            return;
+        }
+        let record = &mut self.carried[slot.0].record;
         match &mut self.kind {
-            Kind::Ring(ring) => ring.write(slot, offset, data),
-            Kind::Crew(crew) => crew.write(slot, offset, data),
+            Kind::Ring(ring) => ring.write(slot, offset, data, record),
+            Kind::Crew(crew) => crew.write(slot, offset, data, record),
+            Kind::Kcryptd(queues) => queues.write(slot, offset, data, record),
         }
     }
 
     /// Decrypts what a successful read brought into `into`, whose length is that of the read.
     pub fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
+        let record = &mut self.carried[slot.0].record;
         match &mut self.kind {
-            Kind::Ring(ring) => ring.collect(slot, into),
-            Kind::Crew(crew) => crew.collect(slot, into),
+            Kind::Ring(ring) => ring.collect(slot, into, record),
+            Kind::Crew(crew) => crew.slots.collect(slot, into, record),
+            Kind::Kcryptd(queues) => queues.slots.collect(slot, into, record),
         }
     }
 
@@ -200,14 +267,25 @@ impl<'v> Queue<'v> {
     pub fn submit(&mut self) -> io::Result<()> {
         match &mut self.kind {
             Kind::Ring(ring) => ring.submit(),
-            // A crew begins at once.
-            Kind::Crew(_) => Ok(()),
+            // Threads begin at once.
+            Kind::Crew(_) | Kind::Kcryptd(_) => Ok(()),
         }
     }
 
     /// The next request that has ended, if there is one.
     pub fn next_completion(&mut self) -> Option<Completion> {
-        self.done().pop_front()
+        let (completion, record) = match &mut self.kind {
+            Kind::Ring(ring) => (ring.done.pop_front()?, None),
+            Kind::Crew(crew) => crew.slots.next_completion()?,
+            Kind::Kcryptd(queues) => queues.slots.next_completion()?,
+        };
+        let carried = &mut self.carried[completion.slot.0];
+        carried.is_ok = completion.result.is_ok();
+        match record {
+            Some(record) => carried.record.add(&record),
+            None => carried.record.trace.mark(Stage::Backend),
+        }
+        Some(completion)
     }
 
     /// Waits until a request has ended, a watched file can be read from, or a signal came.
@@ -215,9 +293,11 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself.
     pub fn wait(&mut self) -> io::Result<()> {
+        self.leave_if_idle();
         match &mut self.kind {
             Kind::Ring(ring) => ring.wait(),
-            Kind::Crew(crew) => crew.wait(),
+            Kind::Crew(crew) => crew.slots.wait(),
+            Kind::Kcryptd(queues) => queues.slots.wait(),
         }
     }
 
@@ -228,7 +308,8 @@ impl<'v> Queue<'v> {
     pub fn wait_for_completion(&mut self) -> io::Result<()> {
         match &mut self.kind {
             Kind::Ring(ring) => ring.wait_for_completion(),
-            Kind::Crew(crew) => crew.wait_for_completion(),
+            Kind::Crew(crew) => crew.slots.wait_for_completion(),
+            Kind::Kcryptd(queues) => queues.slots.wait_for_completion(),
         }
     }
 
@@ -239,8 +320,11 @@ impl<'v> Queue<'v> {
     pub fn settle(&mut self) -> io::Result<()> {
         match &mut self.kind {
             Kind::Ring(ring) => ring.settle(),
-            Kind::Crew(crew) => crew.settle(),
-        }
+            Kind::Crew(crew) => crew.slots.settle(),
+            Kind::Kcryptd(queues) => queues.slots.settle(),
+        }?;
+        self.leave_if_idle();
+        Ok(())
     }
 
     /// Whether [`take`](Self::take) has a slot to give.
@@ -255,10 +339,66 @@ impl<'v> Queue<'v> {
         self.free.len() == SLOTS
     }
 
-    fn done(&mut self) -> &mut VecDeque<Completion> {
-        match &mut self.kind {
-            Kind::Ring(ring) => &mut ring.done,
-            Kind::Crew(crew) => &mut crew.done,
+    /// Whether somebody waits until nothing is under way, to hold requests or to exchange the table.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        self.volume.is_suspended()
+    }
+
+    /// Lets others exchange the table, if nothing is under way. To be called before its owner waits for
+    /// anything else than requests.
+    pub fn leave_if_idle(&mut self) {
+        if self.kind.under_way() == 0 {
+            self.pass = None;
         }
+    }
+
+    fn begin(&mut self, slot: &Slot, direction: Direction, len: usize) {
+        self.carried[slot.0] = Carried {
+            direction,
+            len,
+            is_ok: false,
+            record: self.volume.counters().begin(direction),
+        };
+    }
+
+    /// Sees to it that the table stays at work; whether it is the one this queue was made for. While
+    /// requests are held, and nothing is under way, this waits.
+    fn enter(&mut self) -> bool {
+        if self.pass.is_none() {
+            self.pass = Some(self.volume.enter());
+        }
+        let is_ours = |pass: &Pass<'_, Mapping>| Arc::ptr_eq(pass, self.mapping);
+        if self.pass.as_ref().is_some_and(is_ours) {
+            return true;
+        }
+        self.pass = None;
+        false
+    }
+}
+
+impl Kind<'_> {
+    fn under_way(&self) -> usize {
+        match self {
+            Self::Ring(ring) => ring.under_way(),
+            Self::Crew(crew) => crew.slots.under_way(),
+            Self::Kcryptd(queues) => queues.slots.under_way(),
+        }
+    }
+
+    /// Ends a request by a call, which is given the slot's buffer.
+    fn carry_out(&mut self, slot: Slot, call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>) {
+        match self {
+            Self::Ring(ring) => ring.carry_out(slot, call),
+            Self::Crew(crew) => crew.slots.carry_out(slot, call),
+            Self::Kcryptd(queues) => queues.slots.carry_out(slot, call),
+        }
+    }
+}
+
+impl Drop for Queue<'_> {
+    /// Nothing may be under way on a table that others may take away.
+    fn drop(&mut self) {
+        let _ = self.settle();
     }
 }

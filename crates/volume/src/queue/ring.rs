@@ -12,7 +12,8 @@ use scrim_sys::ring::{Event, FileIndex, Ring};
 
 use super::{Completion, SLOT, SLOTS, Slot};
 use crate::segment::Runner;
-use crate::{Volume, VolumeError};
+use crate::stats::{Record, Stage};
+use crate::{Mapping, VolumeError};
 
 /// Whether this process may have a ring.
 pub(super) fn is_allowed() -> bool {
@@ -21,7 +22,7 @@ pub(super) fn is_allowed() -> bool {
 }
 
 pub(super) struct RingQueue<'v> {
-    volume: &'v Volume,
+    mapping: &'v Mapping,
     ring: Ring<'v>,
     /// For each segment of the volume, where its storage can be reached by the ring.
     ways: Vec<Option<Way>>,
@@ -67,9 +68,9 @@ struct Passage<'v> {
 }
 
 impl<'v> RingQueue<'v> {
-    pub(super) fn new(volume: &'v Arc<Volume>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
+    pub(super) fn new(mapping: &'v Arc<Mapping>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
         let mut files = watched.to_vec();
-        let ways = volume
+        let ways = mapping
             .segments()
             .iter()
             .map(|segment| {
@@ -87,7 +88,7 @@ impl<'v> RingQueue<'v> {
             .collect();
         Ok(Self {
             ring: Ring::new(SLOTS, SLOT, &files)?,
-            volume,
+            mapping,
             ways,
             watching: vec![false; watched.len()],
             states: (0..SLOTS).map(|_| State::Idle).collect(),
@@ -96,7 +97,7 @@ impl<'v> RingQueue<'v> {
         })
     }
 
-    pub(super) fn read(&mut self, slot: Slot, offset: u64, len: usize) {
+    pub(super) fn read(&mut self, slot: Slot, offset: u64, len: usize, record: &mut Record) {
         if let Some(passage) = self.passage(offset, len)
             && (self.ring.read(slot.0, passage.file, passage.at, len)).is_ok()
         {
@@ -104,33 +105,50 @@ impl<'v> RingQueue<'v> {
             self.under_way += 1;
             return;
         }
-        let result = self
-            .volume
-            .read(offset, &mut self.ring.buffer(slot.0)[..len]);
+        let mapping = self.mapping;
+        self.carry_out(slot, |buffer| {
+            mapping.read(offset, &mut buffer[..len], record)
+        });
+    }
+
+    /// Ends a request by a call, which is given the slot's buffer.
+    pub(super) fn carry_out(
+        &mut self,
+        slot: Slot,
+        call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
+    ) {
+        let result = call(self.ring.buffer(slot.0));
         self.states[slot.0] = State::Plain;
         self.done.push_back(Completion { slot, result });
     }
 
-    pub(super) fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
-        if self.start_write(&slot, offset, data).is_some() {
+    pub(super) fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8], record: &mut Record) {
+        if self.start_write(&slot, offset, data, record).is_some() {
             return;
         }
         // A read-modify-write waits for the writes to its region to end: these must not be ours.
         let result = match self.settle() {
-            Ok(()) => self.volume.write(offset, data, Durability::Cached),
+            Ok(()) => (self.mapping).write(offset, data, Durability::Cached, record),
             Err(error) => Err(VolumeError::Queue(error)),
         };
         self.done.push_back(Completion { slot, result });
     }
 
-    fn start_write(&mut self, slot: &Slot, offset: u64, data: &[u8]) -> Option<()> {
-        if self.volume.is_read_only() {
+    fn start_write(
+        &mut self,
+        slot: &Slot,
+        offset: u64,
+        data: &[u8],
+        record: &mut Record,
+    ) -> Option<()> {
+        if self.mapping.is_read_only() {
             return None;
         }
         let passage = self.passage(offset, data.len())?;
         let shared = passage.runner.try_share(passage.within, data.len())?;
         let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
         passage.runner.seal(passage.within, data, buffer);
+        record.trace.mark(Stage::Cipher);
         let started = self
             .ring
             .write(slot.0, passage.file, passage.at, data.len());
@@ -143,11 +161,21 @@ impl<'v> RingQueue<'v> {
         Some(())
     }
 
-    pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8], record: &mut Record) {
         let from = &mut self.ring.buffer(slot.0)[..into.len()];
         match std::mem::replace(&mut self.states[slot.0], State::Idle) {
-            State::Stored(passage) => passage.runner.open(passage.within, from, into),
-            _ => into.copy_from_slice(from),
+            State::Stored(passage) => {
+                passage.runner.open(passage.within, from, into);
+                record.trace.mark(Stage::Cipher);
+            }
+            _ => {
+                into.copy_from_slice(from);
+                record.copied_bytes += into.len();
+            }
         }
     }
 
@@ -241,9 +269,9 @@ impl<'v> RingQueue<'v> {
 
     /// Whether, and how, the ring can reach a range.
     fn passage(&self, offset: u64, len: usize) -> Option<Passage<'v>> {
-        let (index, within) = self.volume.segment_of(offset, len)?;
+        let (index, within) = self.mapping.segment_of(offset, len)?;
         let way = (*self.ways.get(index)?)?;
-        let runner = &self.volume.segments()[index].runner;
+        let runner = &self.mapping.segments()[index].runner;
         let (backend, start) = runner.storage()?;
         let at = start + within;
         let unit = runner.unit() as u64;

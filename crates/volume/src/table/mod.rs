@@ -4,12 +4,14 @@
 //! are those of the kernel's `Documentation/admin-guide/device-mapper/dm-crypt.rst`. Lines printed
 //! by `dmsetup table --showkeys` parse, and lines printed here load into device mapper.
 
+mod meaning;
 mod parse;
 mod print;
 
 use scrim_crypt::{CipherSpec, SectorSize};
 use scrim_luks::VolumeKey;
 
+pub use meaning::Difference;
 pub use parse::TableError;
 pub use print::Keys;
 

@@ -6,23 +6,23 @@ use std::sync::atomic::Ordering;
 use scrim_backend::BackendError;
 use scrim_sys::memory::SecretBytes;
 
-use super::{SECTOR, Volume};
+use super::{Mapping, SECTOR};
 use crate::segment::Runner;
 use crate::table::Keys;
 
-impl Volume {
+impl Mapping {
     /// Makes the volume end elsewhere: `size` bytes. Requests that have begun go by the size that they
     /// met. What lies behind a new end stays on the device; behind the old one lies what the device
     /// has there, decrypted.
     ///
     /// # Errors
     /// [`ResizeError`]; the size is what it was.
-    pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
+    pub(crate) fn resize(&self, size: u64) -> Result<(), ResizeError> {
         let [segment] = &self.segments[..] else {
             return Err(ResizeError::Table);
         };
         let (backend, start) = match &segment.runner {
-            Runner::Crypt(crypt) => (&crypt.backend, crypt.start),
+            Runner::Crypt(crypt) => (&crypt.runner.backend, crypt.runner.start),
             Runner::Linear { backend, start } => (backend, *start),
             Runner::Zero | Runner::Error => return Err(ResizeError::Table),
         };
@@ -39,8 +39,7 @@ impl Volume {
     }
 
     /// The table as text, as long as the volume is now; see [`CryptTable::to_text`](crate::CryptTable::to_text).
-    #[must_use]
-    pub fn table_text(&self, keys: Keys) -> SecretBytes {
+    pub(crate) fn table_text(&self, keys: Keys) -> SecretBytes {
         self.table.to_text_until(self.size() / SECTOR, keys)
     }
 }

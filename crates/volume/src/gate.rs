@@ -1,0 +1,148 @@
+//! Who may use what can be exchanged while it is in use.
+//!
+//! Requests pass the gate in both directions all the time, on many threads; now and then somebody
+//! closes it, waits until nobody is inside, and may then exchange what is behind it. Passing must cost
+//! next to nothing and no two threads may fight over a cache line, so there is a lane for each of a few
+//! threads, each with a lock and a handle of its own. The lock of a lane is only ever tried by who
+//! closes the gate, never waited for: so a thread that is inside may be in no other's way.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::sync::{
+    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard,
+    TryLockError, thread,
+};
+
+/// Threads share a lane where there are more of them; it is only slower.
+pub(crate) const LANES: usize = 16;
+
+/// How often who waits for the last one inside looks again, at first and at last.
+const LOOKS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
+
+pub(crate) struct Gate<T> {
+    lanes: Box<[Lane<T>]>,
+    closed: AtomicBool,
+    /// For those who wait outside.
+    outside: Mutex<()>,
+    opened: Condvar,
+}
+
+/// Two cache lines, since processors fetch them in pairs.
+#[repr(align(128))]
+struct Lane<T>(RwLock<Arc<T>>);
+
+/// Somebody inside; the gate does not close before it is dropped. A thread that has one and wants
+/// another would wait for itself while the gate is being closed.
+pub(crate) struct Pass<'g, T>(RwLockReadGuard<'g, Arc<T>>);
+
+impl<T> Gate<T> {
+    pub(crate) fn new(inside: T) -> Self {
+        let inside = Arc::new(inside);
+        Self {
+            lanes: (0..LANES)
+                .map(|_| Lane(RwLock::new(Arc::clone(&inside))))
+                .collect(),
+            closed: AtomicBool::new(false),
+            outside: Mutex::new(()),
+            opened: Condvar::new(),
+        }
+    }
+
+    /// Goes in, once the gate is open.
+    pub(crate) fn enter(&self) -> Pass<'_, T> {
+        let lane = &self.lanes[lane_of_this_thread()];
+        loop {
+            let pass = Pass(lane.0.read().unwrap_or_else(PoisonError::into_inner));
+            // Who closes takes each lane's lock after he has said so: either he meets this pass, or
+            // this sees what he said.
+            if !self.is_closed() {
+                return pass;
+            }
+            drop(pass);
+            self.wait_outside();
+        }
+    }
+
+    /// Whether somebody waits for those inside, or has the gate closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// What is inside, to look at.
+    pub(crate) fn peek(&self) -> Arc<T> {
+        Arc::clone(
+            &self.lanes[0]
+                .0
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// Keeps everybody out, and waits until nobody is inside; `false`, and open as before, when that
+    /// takes longer than `limit`. One at a time closes a gate; a closed one stays so.
+    pub(crate) fn close(&self, limit: Duration) -> bool {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return true;
+        }
+        let begun = Instant::now();
+        let mut pause = LOOKS[0];
+        for lane in &self.lanes {
+            while matches!(lane.0.try_write(), Err(TryLockError::WouldBlock)) {
+                if begun.elapsed() > limit {
+                    self.open();
+                    return false;
+                }
+                thread::sleep(pause);
+                pause = (pause * 2).min(LOOKS[1]);
+            }
+        }
+        true
+    }
+
+    /// Puts another thing inside a gate that is closed.
+    pub(crate) fn exchange(&self, inside: &Arc<T>) {
+        for lane in &self.lanes {
+            *lane.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(inside);
+        }
+    }
+
+    pub(crate) fn open(&self) {
+        let _outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(false, Ordering::Release);
+        self.opened.notify_all();
+    }
+
+    fn wait_outside(&self) {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.is_closed() {
+            outside = self
+                .opened
+                .wait(outside)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T> Deref for Pass<'_, T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+/// Threads take their lanes in turn, when they first come.
+pub(crate) fn lane_of_this_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static LANE: Cell<Option<usize>> = const { Cell::new(None) });
+    LANE.with(|lane| {
+        lane.get().unwrap_or_else(|| {
+            let taken = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
+            lane.set(Some(taken));
+            taken
+        })
+    })
+}

@@ -1,0 +1,231 @@
+//! The crypt target's work: the inline path, in which the thread that asks also encrypts and does the
+//! I/O, piece by piece, and nothing is handed over; and the steps that it and the other paths are made of.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use scrim_backend::{Backend, Durability};
+use scrim_crypt::{Geometry, IvSector, SectorCipher, SectorIndex};
+
+use super::parts::{Part, Parts};
+use crate::VolumeError;
+use crate::range_lock::RangeLock;
+use crate::stats::{Record, Stage};
+
+/// Most bytes that are encrypted or decrypted at once: they stay in the L1/L2 cache between the
+/// cipher and the copy to or from the kernel. A power of two that divides [`STRIPE`].
+pub(crate) const PIECE: usize = 32 << 10;
+
+/// The largest sector of any cipher, in bytes.
+const SECTOR_MAX: usize = 4096;
+
+pub(crate) struct CryptRunner {
+    pub(crate) cipher: SectorCipher,
+    pub(crate) backend: Arc<dyn Backend>,
+    /// Where the target starts on the backend, in bytes.
+    pub(crate) start: u64,
+    /// The first IV of the target (`iv_offset`), in 512-byte units.
+    pub(crate) first_iv: u64,
+    pub(crate) geometry: Geometry,
+    /// Of the geometry, in bytes.
+    pub(crate) sector_size: usize,
+    pub(crate) locks: RangeLock,
+    /// Whether the queued path has a queue for the cipher alone, `cryptd`.
+    pub(crate) asynchronous: bool,
+}
+
+impl CryptRunner {
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let mut buffer = buffer;
+        for part in self.parts(offset, buffer.len(), PIECE) {
+            let (now, rest) = buffer.split_at_mut(part.len);
+            buffer = rest;
+            if part.whole {
+                self.fetch(part.offset, now, record)?;
+                self.decrypt(part.offset, now, record);
+            } else {
+                self.read_part(&part, now, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        data: &mut [u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let mut data = data;
+        let parts = self.parts(offset, data.len(), PIECE);
+        let each = piecewise(&parts, durability);
+        for part in parts {
+            let (now, rest) = data.split_at_mut(part.len);
+            data = rest;
+            if part.whole {
+                self.encrypt(part.offset, now, record);
+                self.store(part.offset, now, each, record)?;
+            } else {
+                self.modify_sector(&part, now, each, record)?;
+            }
+        }
+        self.settle(each, durability)
+    }
+
+    /// Reads whole sectors as they are stored.
+    pub(crate) fn fetch(
+        &self,
+        offset: u64,
+        sectors: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let result = self.backend.read_at(self.start + offset, sectors);
+        record.trace.mark(Stage::Backend);
+        Ok(result?)
+    }
+
+    /// Writes whole sectors as they are to be stored; they lie within one stripe.
+    pub(crate) fn store(
+        &self,
+        offset: u64,
+        sectors: &[u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let _shared = self.locks.share(offset);
+        let at = self.start + offset;
+        let result = self.backend.write_at(at, sectors, durability);
+        record.trace.mark(Stage::Backend);
+        Ok(result?)
+    }
+
+    pub(crate) fn encrypt(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
+        self.cipher.encrypt_in_place(self.iv(offset), sectors);
+        record.trace.mark(Stage::Cipher);
+    }
+
+    pub(crate) fn decrypt(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
+        self.cipher.decrypt_in_place(self.iv(offset), sectors);
+        record.trace.mark(Stage::Cipher);
+    }
+
+    /// Zeros are encrypted like any other data: a hole would decrypt to noise.
+    pub(crate) fn write_zeroes(
+        &self,
+        range: Range<u64>,
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let mut room = [0u8; PIECE];
+        let mut offset = range.start;
+        while offset < range.end {
+            // Cut where sectors end: one that is written in two parts can be torn within.
+            #[allow(clippy::cast_possible_truncation, reason = "below PIECE")]
+            let most = PIECE - (offset % PIECE as u64) as usize;
+            let len = usize::try_from(range.end - offset).map_or(most, |len| len.min(most));
+            let piece = &mut room[..len];
+            piece.fill(0);
+            self.write(offset, piece, Durability::Cached, record)?;
+            offset += len as u64;
+        }
+        self.settle(Durability::Cached, durability)
+    }
+
+    /// One flush for a durable write that went out in several cached pieces.
+    pub(crate) fn settle(
+        &self,
+        written: Durability,
+        wanted: Durability,
+    ) -> Result<(), VolumeError> {
+        if wanted == Durability::Durable && written == Durability::Cached {
+            self.backend.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Reads part of a sector.
+    pub(crate) fn read_part(
+        &self,
+        part: &Part,
+        into: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let mut room = [0u8; SECTOR_MAX];
+        let (sector, within) = self.read_sector(&mut room, part, record)?;
+        into.copy_from_slice(&sector[within]);
+        record.copied_bytes += part.len;
+        Ok(())
+    }
+
+    /// Read-modify-write of part of a sector.
+    pub(crate) fn modify_sector(
+        &self,
+        part: &Part,
+        data: &[u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let _alone = self.locks.take(part.offset);
+        record.trace.mark(Stage::Waiting);
+        let mut room = [0u8; SECTOR_MAX];
+        let (sector, within) = self.read_sector(&mut room, part, record)?;
+        sector[within].copy_from_slice(data);
+        record.copied_bytes += part.len;
+        let first = self.sector_start(part.offset);
+        self.encrypt(first, sector, record);
+        let at = self.start + first;
+        let result = self.backend.write_at(at, sector, durability);
+        record.trace.mark(Stage::Backend);
+        Ok(result?)
+    }
+
+    /// Reads and decrypts the sector that `part` lies in; tells where in it the part lies.
+    fn read_sector<'a>(
+        &self,
+        room: &'a mut [u8; SECTOR_MAX],
+        part: &Part,
+        record: &mut Record,
+    ) -> Result<(&'a mut [u8], Range<usize>), VolumeError> {
+        let first = self.sector_start(part.offset);
+        let sector = &mut room[..self.sector_size];
+        self.fetch(first, sector, record)?;
+        self.decrypt(first, sector, record);
+        #[allow(clippy::cast_possible_truncation, reason = "less than SECTOR_MAX")]
+        let skip = (part.offset - first) as usize;
+        Ok((sector, skip..skip + part.len))
+    }
+
+    fn sector_start(&self, offset: u64) -> u64 {
+        offset / self.sector_size as u64 * self.sector_size as u64
+    }
+
+    /// The IV of the sector that starts at `offset`.
+    pub(crate) fn iv(&self, offset: u64) -> IvSector {
+        let sector = SectorIndex(offset / self.sector_size as u64);
+        self.geometry.iv_sector(sector, self.first_iv)
+    }
+
+    pub(crate) fn parts(&self, offset: u64, len: usize, most: usize) -> Parts {
+        Parts {
+            offset,
+            left: len,
+            sector_size: self.sector_size,
+            most,
+        }
+    }
+}
+
+/// A request of one part can be made durable by that write itself; more are settled by one flush.
+pub(crate) fn piecewise(parts: &Parts, durability: Durability) -> Durability {
+    if parts.clone().nth(1).is_some() {
+        Durability::Cached
+    } else {
+        durability
+    }
+}

@@ -1,0 +1,349 @@
+//! The queued path: dm-crypt's queues, thread for thread (`drivers/md/dm-crypt.c`, Linux 5.9 and later).
+//!
+//! ```text
+//! read    requester → kcryptd_io: storage → kcryptd: decrypt → requester
+//! write   requester → kcryptd: encrypt → dmcrypt_write: storage, by sector → requester
+//! ```
+//!
+//! - `same_cpu_crypt`: `kcryptd` has a thread bound to each processor, and a request stays on the one
+//!   where it was made. Otherwise any thread takes it.
+//! - `submit_from_crypt_cpus`: the thread that encrypts also writes; nothing is sorted.
+//! - `high_priority`: the threads ask for the highest priority, which few users are given.
+//! - A cipher in `cryptd(…)` hands requests on to a queue of its own, `cryptd`, as the asynchronous
+//!   drivers of the kernel did.
+//!
+//! Where the storage is waited for, `dmcrypt_write` only sees to the order: the waiting is done by the
+//! threads of `kcryptd_io`, since the kernel waits for no write either.
+
+mod sorted;
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use scrim_backend::{Durability, Medium};
+use scrim_sys::loan::lend;
+
+use sorted::SortedList;
+
+use super::choice::Direction;
+use super::handover::{Home, JobList, Room, hire};
+use super::inline::{CryptRunner, piecewise};
+use super::job::Job;
+use crate::stats::Record;
+use crate::sync::thread;
+use crate::{CryptOptions, VolumeError};
+
+/// Most bytes of one job, as a kernel's block layer cuts long requests. A power of two.
+pub(crate) const JOB: usize = 128 << 10;
+
+/// Threads of `kcryptd_io` for storage that is waited for.
+const WAITERS: usize = 16;
+
+/// The highest priority, as the kernel's own threads of `WQ_HIGHPRI` have it.
+const HIGHEST: i32 = -20;
+
+/// The queues of one target, and their threads.
+pub(crate) struct Kcryptd {
+    queues: Arc<Queues>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+struct Queues {
+    /// `kcryptd_io`.
+    io: JobList<Job>,
+    /// `kcryptd`: one list, or one for each processor.
+    crypt: Vec<CryptList>,
+    /// `cryptd`, where the cipher asks for it.
+    cryptd: Option<JobList<Job>>,
+    /// `dmcrypt_write`, if writes are sorted.
+    write: Option<SortedList>,
+    /// Whether the storage is waited for.
+    waits: bool,
+    high_priority: bool,
+}
+
+struct CryptList {
+    /// The processor that its thread is bound to.
+    bound_to: Option<usize>,
+    jobs: JobList<Job>,
+}
+
+impl Kcryptd {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub(crate) fn start(options: &CryptOptions, runner: &CryptRunner) -> io::Result<Self> {
+        let waits = matches!(
+            runner.backend.medium(),
+            Medium::Remote | Medium::File { cached: false, .. }
+        );
+        let bindings = if options.same_cpu_crypt {
+            processors().into_iter().map(Some).collect()
+        } else {
+            vec![None]
+        };
+        let crypt = bindings.into_iter().map(|bound_to| CryptList {
+            bound_to,
+            jobs: JobList::new(),
+        });
+        let mut started = Self {
+            queues: Arc::new(Queues {
+                io: JobList::new(),
+                crypt: crypt.collect(),
+                cryptd: runner.asynchronous.then(JobList::new),
+                write: (!options.submit_from_crypt_cpus).then(SortedList::new),
+                waits,
+                high_priority: options.high_priority,
+            }),
+            threads: Vec::new(),
+        };
+        started.hire_all()?;
+        Ok(started)
+    }
+
+    fn hire_all(&mut self) -> io::Result<()> {
+        let processors = processors().len();
+        let queues = Arc::clone(&self.queues);
+        let readers = if queues.waits { WAITERS } else { processors };
+        for _ in 0..readers {
+            self.hire("kcryptd_io", Queues::serve_io)?;
+        }
+        for index in 0..queues.crypt.len() {
+            let threads = if queues.crypt.len() > 1 {
+                1
+            } else {
+                processors
+            };
+            for _ in 0..threads {
+                self.hire("kcryptd", move |queues| queues.serve_crypt(index))?;
+            }
+        }
+        if queues.cryptd.is_some() {
+            for _ in 0..processors {
+                self.hire("cryptd", Queues::serve_cryptd)?;
+            }
+        }
+        if queues.write.is_some() {
+            self.hire("dmcrypt_write", Queues::serve_writes)?;
+        }
+        Ok(())
+    }
+
+    fn hire(&mut self, name: &str, serve: impl FnOnce(&Queues) + Send + 'static) -> io::Result<()> {
+        let queues = Arc::clone(&self.queues);
+        let thread = hire(name, move || {
+            if queues.high_priority {
+                // Those who may not go on at their own.
+                let _ = rustix::process::setpriority_process(Some(gettid()), HIGHEST);
+            }
+            serve(&queues);
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Starts a job, which will come to its home.
+    pub(crate) fn submit(&self, job: Job) {
+        match job.direction {
+            Direction::Read => {
+                self.queues.io.push(job);
+            }
+            Direction::Write => self.queues.to_kcryptd(job),
+        }
+    }
+
+    /// A read by a requester who waits for it.
+    pub(crate) fn read(
+        &self,
+        runner: &Arc<CryptRunner>,
+        offset: u64,
+        buffer: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        self.wait_for(
+            runner,
+            Direction::Read,
+            offset,
+            buffer,
+            Durability::Cached,
+            record,
+        )
+    }
+
+    /// A write by a requester who waits for it.
+    pub(crate) fn write(
+        &self,
+        runner: &Arc<CryptRunner>,
+        offset: u64,
+        data: &mut [u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let each = piecewise(&runner.parts(offset, data.len(), JOB), durability);
+        self.wait_for(runner, Direction::Write, offset, data, each, record)?;
+        runner.settle(each, durability)
+    }
+
+    fn wait_for(
+        &self,
+        runner: &Arc<CryptRunner>,
+        direction: Direction,
+        offset: u64,
+        memory: &mut [u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let home = Arc::new(Home::quiet());
+        let parts = runner.parts(offset, memory.len(), JOB);
+        lend(memory, |loan| {
+            let mut loan = loan;
+            let (mut under_way, mut result) = (0, Ok(()));
+            for part in parts {
+                let (mut now, rest) = loan.split_at(part.len);
+                loan = rest;
+                if part.whole {
+                    under_way += 1;
+                    self.submit(Job {
+                        runner: Arc::clone(runner),
+                        direction,
+                        offset: part.offset,
+                        room: Room::Lent(now),
+                        durability,
+                        home: Arc::clone(&home),
+                        tag: 0,
+                        record: record.part(),
+                    });
+                    continue;
+                }
+                // Parts of sectors are nothing that dm-crypt knows.
+                result = result.and(match direction {
+                    Direction::Read => runner.read_part(&part, &mut now, record),
+                    Direction::Write => runner.modify_sector(&part, &now, durability, record),
+                });
+            }
+            result.and(home.wait_for(under_way, record))
+        })
+    }
+}
+
+impl Drop for Kcryptd {
+    fn drop(&mut self) {
+        self.queues.end();
+        for thread in self.threads.drain(..) {
+            // A panic has gone to the requester.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Queues {
+    fn to_kcryptd(&self, job: Job) {
+        let here = if self.crypt.len() > 1 {
+            sched_getcpu()
+        } else {
+            0
+        };
+        let list = self.crypt.iter().find(|list| list.bound_to == Some(here));
+        // A processor that the process has been moved to since has no list of its own.
+        if let Some(list) = list.or(self.crypt.first()) {
+            list.jobs.push(job);
+        }
+    }
+
+    fn serve_io(&self) {
+        while let Some(mut job) = self.io.next() {
+            job.arrive();
+            let direction = job.direction;
+            match (direction, job.fetch_or_store()) {
+                (Direction::Read, Some(job)) => self.to_kcryptd(job),
+                (Direction::Write, Some(job)) => job.end(Ok(Ok(()))),
+                (_, None) => {}
+            }
+        }
+    }
+
+    fn serve_crypt(&self, index: usize) {
+        let list = &self.crypt[index];
+        if let Some(processor) = list.bound_to {
+            bind_to(processor);
+        }
+        while let Some(mut job) = list.jobs.next() {
+            job.arrive();
+            match &self.cryptd {
+                Some(cryptd) => {
+                    cryptd.push(job);
+                }
+                None => self.encrypt_or_decrypt(job),
+            }
+        }
+    }
+
+    fn serve_cryptd(&self) {
+        while let Some(mut job) = self.cryptd.as_ref().and_then(JobList::next) {
+            job.arrive();
+            self.encrypt_or_decrypt(job);
+        }
+    }
+
+    fn encrypt_or_decrypt(&self, job: Job) {
+        let Some(job) = job.encrypt_or_decrypt() else {
+            return;
+        };
+        match (job.direction, &self.write) {
+            (Direction::Read, _) => job.end(Ok(Ok(()))),
+            (Direction::Write, Some(sorted)) => sorted.push(job),
+            (Direction::Write, None) => self.store(job),
+        }
+    }
+
+    fn serve_writes(&self) {
+        while let Some(jobs) = self.write.as_ref().and_then(SortedList::take) {
+            for mut job in jobs {
+                job.arrive();
+                if self.waits {
+                    self.io.push(job);
+                } else {
+                    self.store(job);
+                }
+            }
+        }
+    }
+
+    fn store(&self, job: Job) {
+        if let Some(job) = job.fetch_or_store() {
+            job.end(Ok(Ok(())));
+        }
+    }
+
+    fn end(&self) {
+        self.io.end();
+        for list in &self.crypt {
+            list.jobs.end();
+        }
+        if let Some(cryptd) = &self.cryptd {
+            cryptd.end();
+        }
+        if let Some(write) = &self.write {
+            write.end();
+        }
+    }
+}
+
+/// The processors that this process may use.
+fn processors() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return vec![0];
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|&processor| allowed.is_set(processor))
+        .collect()
+}
+
+fn bind_to(processor: usize) {
+    let mut alone = CpuSet::new();
+    alone.set(processor);
+    // One that cannot be bound works elsewhere.
+    let _ = sched_setaffinity(None, &alone);
+}

@@ -1,0 +1,109 @@
+//! The ways of a crypt target's requests to the cipher and the storage.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`choice`] | which way is taken |
+//! | [`inline`] | the requester does it all |
+//! | [`split`] | long requests, by the requester and idle processors together |
+//! | [`kcryptd`] | dm-crypt's queues |
+//! | [`job`], [`handover`] | what goes from thread to thread in the last two, and how |
+
+mod choice;
+pub(crate) mod handover;
+mod inline;
+pub(crate) mod job;
+pub(crate) mod kcryptd;
+mod parts;
+mod split;
+
+use std::io;
+use std::sync::Arc;
+
+use scrim_backend::Durability;
+
+pub(crate) use choice::Route;
+pub use choice::{DataPath, Direction, UnknownDataPath};
+pub(crate) use inline::CryptRunner;
+use kcryptd::Kcryptd;
+use split::Splitter;
+
+use crate::stats::Record;
+use crate::{CryptOptions, VolumeError};
+
+/// A crypt target at work: what carries out its requests, and in which way.
+pub(crate) struct CryptPath {
+    pub(crate) runner: Arc<CryptRunner>,
+    read: Route,
+    write: Route,
+    /// Where a direction is queued.
+    pub(crate) queues: Option<Kcryptd>,
+    splitter: Splitter,
+}
+
+impl CryptPath {
+    /// # Errors
+    /// When the system gives no threads for the queues.
+    pub(crate) fn start(
+        runner: CryptRunner,
+        path: DataPath,
+        options: &CryptOptions,
+    ) -> io::Result<Self> {
+        let read = Route::of(path, options, Direction::Read);
+        let write = Route::of(path, options, Direction::Write);
+        let queues = if [read, write].contains(&Route::Queued) {
+            Some(Kcryptd::start(options, &runner)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            runner: Arc::new(runner),
+            read,
+            write,
+            queues,
+            splitter: Splitter::default(),
+        })
+    }
+
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        match (self.read, &self.queues) {
+            (Route::Queued, Some(queues)) => queues.read(&self.runner, offset, buffer, record),
+            (Route::Auto, _) if self.splitter.is_for(buffer.len()) => {
+                self.splitter.read(&self.runner, offset, buffer, record)
+            }
+            _ => self.runner.read(offset, buffer, record),
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        data: &mut [u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        match (self.write, &self.queues) {
+            (Route::Queued, Some(queues)) => {
+                queues.write(&self.runner, offset, data, durability, record)
+            }
+            (Route::Auto, _) if self.splitter.is_for(data.len()) => {
+                self.splitter
+                    .write(&self.runner, offset, data, durability, record)
+            }
+            _ => self.runner.write(offset, data, durability, record),
+        }
+    }
+
+    /// The queues, if requests of this direction go through them.
+    pub(crate) fn queues_for(&self, direction: Direction) -> Option<&Kcryptd> {
+        let route = match direction {
+            Direction::Read => self.read,
+            Direction::Write => self.write,
+        };
+        self.queues.as_ref().filter(|_| route == Route::Queued)
+    }
+}

@@ -1,0 +1,226 @@
+//! Long requests, carried out by the requester and idle processors together.
+//!
+//! A long request is cut, and the requester goes through the pieces, one after the other. So do helpers
+//! that he has woken. Where none comes, because there is no idle processor after all, he has lost a
+//! microsecond; where one comes late, he has less to do from then on. Nobody has to guess beforehand who
+//! will do how much.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use scrim_backend::Durability;
+use scrim_sys::loan::lend;
+
+use super::choice::Direction;
+use super::handover::{Home, JobList, Room, hire};
+use super::inline::{CryptRunner, piecewise};
+use super::job::Job;
+use crate::VolumeError;
+use crate::stats::Record;
+use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError, thread};
+
+/// Requests of this many bytes and more are split: they take some ten times as long as waking a helper.
+const LONG: usize = 512 << 10;
+
+/// What one goes through at a time, in bytes. A power of two.
+const PIECE: usize = 128 << 10;
+
+/// Most helpers of one target.
+const HELPERS: usize = 15;
+
+#[derive(Default)]
+pub(crate) struct Splitter {
+    /// There once a long request has come.
+    helpers: OnceLock<Helpers>,
+    /// Long requests under way.
+    long: AtomicUsize,
+}
+
+struct Helpers {
+    calls: Arc<JobList<Arc<Pieces>>>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// What nobody has begun of a request.
+struct Pieces(Mutex<VecDeque<Job>>);
+
+/// A long request under way.
+struct Long<'a>(&'a AtomicUsize);
+
+impl Splitter {
+    pub(super) fn is_for(&self, len: usize) -> bool {
+        len >= LONG
+    }
+
+    pub(super) fn read(
+        &self,
+        runner: &Arc<CryptRunner>,
+        offset: u64,
+        buffer: &mut [u8],
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let long = Long::begin(&self.long);
+        let idle = self.idle(&long);
+        if idle == 0 {
+            return runner.read(offset, buffer, record);
+        }
+        self.share(
+            runner,
+            Direction::Read,
+            offset,
+            buffer,
+            Durability::Cached,
+            idle,
+            record,
+        )
+    }
+
+    pub(super) fn write(
+        &self,
+        runner: &Arc<CryptRunner>,
+        offset: u64,
+        data: &mut [u8],
+        durability: Durability,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let long = Long::begin(&self.long);
+        let idle = self.idle(&long);
+        if idle == 0 {
+            return runner.write(offset, data, durability, record);
+        }
+        let each = piecewise(&runner.parts(offset, data.len(), PIECE), durability);
+        self.share(runner, Direction::Write, offset, data, each, idle, record)?;
+        runner.settle(each, durability)
+    }
+
+    /// Processors, of those with a helper, on which no long request is being carried out.
+    fn idle(&self, long: &Long<'_>) -> usize {
+        let helpers = self.helpers.get_or_init(Helpers::hire);
+        (helpers.threads.len() + 1).saturating_sub(long.all())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a request, and who helps")]
+    fn share(
+        &self,
+        runner: &Arc<CryptRunner>,
+        direction: Direction,
+        offset: u64,
+        memory: &mut [u8],
+        durability: Durability,
+        idle: usize,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        record.split = true;
+        let home = Arc::new(Home::quiet());
+        let parts = runner.parts(offset, memory.len(), PIECE);
+        lend(memory, |loan| {
+            let mut loan = loan;
+            let mut jobs = VecDeque::new();
+            let mut result = Ok(());
+            for part in parts {
+                let (mut now, rest) = loan.split_at(part.len);
+                loan = rest;
+                if part.whole {
+                    jobs.push_back(Job {
+                        runner: Arc::clone(runner),
+                        direction,
+                        offset: part.offset,
+                        room: Room::Lent(now),
+                        durability,
+                        home: Arc::clone(&home),
+                        tag: 0,
+                        record: record.part(),
+                    });
+                    continue;
+                }
+                result = result.and(match direction {
+                    Direction::Read => runner.read_part(&part, &mut now, record),
+                    Direction::Write => runner.modify_sector(&part, &now, durability, record),
+                });
+            }
+            let all = jobs.len();
+            let pieces = Arc::new(Pieces(Mutex::new(jobs)));
+            self.call(&pieces, idle.min(all.saturating_sub(1)));
+            let mut mine = 0;
+            while let Some(mut job) = pieces.next() {
+                mine += 1;
+                let ended = job.carry_out();
+                record.add(&job.record);
+                result = result.and(ended);
+            }
+            result.and(home.wait_for(all - mine, record))
+        })
+    }
+
+    fn call(&self, pieces: &Arc<Pieces>, helpers: usize) {
+        if let Some(there) = self.helpers.get() {
+            for _ in 0..helpers {
+                there.calls.push(Arc::clone(pieces));
+            }
+        }
+    }
+}
+
+impl Helpers {
+    /// One for each processor but the requester's. Those that the system does not give are done without.
+    fn hire() -> Self {
+        let calls = Arc::new(JobList::<Arc<Pieces>>::new());
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = (1..processors.min(HELPERS + 1)).map_while(|_| {
+            let calls = Arc::clone(&calls);
+            let help = move || {
+                while let Some(pieces) = calls.next() {
+                    pieces.help();
+                }
+            };
+            hire("scrim-split", help).ok()
+        });
+        let threads = threads.collect();
+        Self { calls, threads }
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.calls.end();
+        for thread in self.threads.drain(..) {
+            // A panic has gone to the requester.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pieces {
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.pop_front()
+    }
+
+    fn help(&self) {
+        while let Some(mut job) = self.next() {
+            job.arrive();
+            if let Some(job) = job.read_or_write() {
+                job.end(Ok(Ok(())));
+            }
+        }
+    }
+}
+
+impl<'a> Long<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+
+    /// How many there are, this one with them.
+    fn all(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,158 @@
+//! The slots of a queue whose requests are carried out by other threads.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use scrim_sys::memory::DataBuffer;
+
+use super::{Completion, SLOT, SLOTS, Slot};
+use crate::VolumeError;
+use crate::path::handover::{Finished, Home, Room};
+use crate::stats::{Record, Stage};
+
+pub(super) struct Slots<'v> {
+    /// Where the threads bring what has ended.
+    pub(super) home: Arc<Home>,
+    watched: Vec<BorrowedFd<'v>>,
+    /// By slot; `None` while a thread has it.
+    buffers: Vec<Option<DataBuffer>>,
+    under_way: usize,
+    /// With what a thread has recorded.
+    done: VecDeque<(Completion, Option<Record>)>,
+}
+
+impl<'v> Slots<'v> {
+    pub(super) fn new(watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
+        Ok(Self {
+            home: Arc::new(Home::with_bell()?),
+            watched: watched.to_vec(),
+            buffers: (0..SLOTS).map(|_| None).collect(),
+            under_way: 0,
+            done: VecDeque::with_capacity(SLOTS),
+        })
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// The slot's memory, for a thread that is to be handed it; `None` where there is none, which has
+    /// ended the request.
+    pub(super) fn hand_out(&mut self, slot: Slot, len: usize) -> Option<Room> {
+        let buffer = self.buffers[slot.0].take();
+        let Some(buffer) = buffer.or_else(|| DataBuffer::try_zeroed(SLOT)) else {
+            self.end(
+                slot,
+                Err(VolumeError::Queue(io::ErrorKind::OutOfMemory.into())),
+            );
+            return None;
+        };
+        self.under_way += 1;
+        Some(Room::Own(buffer, len))
+    }
+
+    /// Ends a request by a call, which is given the slot's memory.
+    pub(super) fn carry_out(
+        &mut self,
+        slot: Slot,
+        call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
+    ) {
+        let index = slot.0;
+        let Some(Room::Own(mut buffer, _)) = self.hand_out(slot, SLOT) else {
+            return;
+        };
+        self.under_way -= 1;
+        let result = call(&mut buffer);
+        self.buffers[index] = Some(buffer);
+        self.end(Slot(index), result);
+    }
+
+    pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8], record: &mut Record) {
+        if let Some(buffer) = &self.buffers[slot.0] {
+            into.copy_from_slice(&buffer[..into.len()]);
+            record.copied_bytes += into.len();
+        }
+    }
+
+    pub(super) fn next_completion(&mut self) -> Option<(Completion, Option<Record>)> {
+        self.done.pop_front()
+    }
+
+    pub(super) fn wait(&mut self) -> io::Result<()> {
+        self.reap();
+        if self.done.is_empty() {
+            self.listen(&self.watched)?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait_for_completion(&mut self) -> io::Result<()> {
+        self.reap();
+        if self.done.is_empty() && self.under_way > 0 {
+            self.listen(&[])?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        self.reap();
+        while self.under_way > 0 {
+            self.listen(&[])?;
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Waits for the bell, which may ring for what has been fetched already, or for a file.
+    fn listen(&self, watched: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut sources: Vec<_> = (self.home.bell().iter())
+            .chain(watched)
+            .map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN))
+            .collect();
+        match poll(&mut sources, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(bell) = self.home.bell()
+            && !sources[0].revents().is_empty()
+        {
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self) {
+        if self.under_way == 0 {
+            return;
+        }
+        for Finished {
+            tag,
+            room,
+            result,
+            mut record,
+        } in self.home.take()
+        {
+            self.under_way -= 1;
+            if let Room::Own(buffer, _) = room {
+                self.buffers[tag] = Some(buffer);
+            }
+            // It goes on where it would have been without another thread.
+            let result = result.unwrap_or_else(|panic| resume_unwind(panic));
+            record.trace.mark(Stage::Waiting);
+            let slot = Slot(tag);
+            self.done
+                .push_back((Completion { slot, result }, Some(record)));
+        }
+    }
+
+    fn end(&mut self, slot: Slot, result: Result<(), VolumeError>) {
+        self.done.push_back((Completion { slot, result }, None));
+    }
+}

@@ -1,0 +1,142 @@
+//! What a table says about the data, and what only about how they are served.
+
+use std::fmt;
+
+use super::{CryptTable, CryptTarget, Line, Target};
+
+/// Where another table would make something else of the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The line of the new table, counted from 1.
+    pub line: usize,
+    /// What of it differs, by its name in a table's line.
+    pub field: &'static str,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: another {}", self.line, self.field)
+    }
+}
+
+impl CryptTable {
+    /// Where `new` would give other data than this table does, if it would. Flags, a cipher's driver and
+    /// a longer last target make no difference. A device is known by its name.
+    #[must_use]
+    pub fn difference(&self, new: &Self) -> Option<Difference> {
+        let last = self.lines.len().max(new.lines.len());
+        (0..last).find_map(|index| {
+            let field = match (self.lines.get(index), new.lines.get(index)) {
+                (Some(old), Some(new)) => difference(old, new, index + 1 == last)?,
+                _ => "number of lines",
+            };
+            let line = index + 1;
+            Some(Difference { line, field })
+        })
+    }
+}
+
+fn difference(old: &Line, new: &Line, is_last: bool) -> Option<&'static str> {
+    if old.start != new.start {
+        return Some("start");
+    }
+    if new.len < old.len || (!is_last && new.len != old.len) {
+        return Some("length");
+    }
+    match (&old.target, &new.target) {
+        (Target::Crypt(old), Target::Crypt(new)) => crypt_difference(old, new),
+        (Target::Linear(old), Target::Linear(new)) => {
+            place_difference((&old.device, old.offset), (&new.device, new.offset))
+        }
+        (Target::Zero, Target::Zero) | (Target::Error, Target::Error) => None,
+        _ => Some("target"),
+    }
+}
+
+fn crypt_difference(old: &CryptTarget, new: &CryptTarget) -> Option<&'static str> {
+    if !old.cipher.is_equivalent_to(&new.cipher) {
+        return Some("cipher");
+    }
+    // It was given by the same user: there is nobody to learn a key from how long this takes.
+    if old.key.expose() != new.key.expose() {
+        return Some("key");
+    }
+    if old.iv_offset != new.iv_offset {
+        return Some("iv_offset");
+    }
+    let (was, is) = (&old.options, &new.options);
+    if was.sector_size != is.sector_size {
+        return Some("sector_size");
+    }
+    if was.iv_large_sectors != is.iv_large_sectors {
+        return Some("iv_large_sectors");
+    }
+    place_difference((&old.device, old.offset), (&new.device, new.offset))
+}
+
+fn place_difference(old: (&String, u64), new: (&String, u64)) -> Option<&'static str> {
+    match (old.0 == new.0, old.1 == new.1) {
+        (false, _) => Some("device"),
+        (true, false) => Some("offset"),
+        (true, true) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> CryptTable {
+        CryptTable::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_changes_the_data_is_named() {
+        let key = "0123456789abcdef".repeat(8);
+        let other_key = "1123456789abcdef".repeat(8);
+        let old = format!("0 16 crypt aes-xts-plain64 {key} 8 /a 16\n16 8 linear /b 0");
+        let line = |crypt: &str| format!("{crypt}\n16 8 linear /b 0");
+        let cases = [
+            (old.clone(), None),
+            (
+                line(&format!("0 16 crypt capi:xts(aes)-plain64 {key} 8 /a 16")),
+                None,
+            ),
+            (
+                line(&format!(
+                    "0 16 crypt aes-xts-plain64 {key} 8 /a 16 2 no_read_workqueue allow_discards"
+                )),
+                None,
+            ),
+            (old.replace("16 8 linear", "16 9 linear"), None),
+            (
+                old.replace("16 8 linear", "16 7 linear"),
+                Some((2, "length")),
+            ),
+            (old.replace("plain64", "plain"), Some((1, "cipher"))),
+            (old.replace(&key, &other_key), Some((1, "key"))),
+            (old.replace(" 8 /a", " 0 /a"), Some((1, "iv_offset"))),
+            (old.replace("/a", "/c"), Some((1, "device"))),
+            (old.replace("/a 16", "/a 24"), Some((1, "offset"))),
+            (old.replace("/b 0", "/b 1"), Some((2, "offset"))),
+            (
+                line(&format!(
+                    "0 16 crypt aes-xts-plain64 {key} 8 /a 16 1 sector_size:4096"
+                )),
+                Some((1, "sector_size")),
+            ),
+            (old.replace("linear /b 0", "zero"), Some((2, "target"))),
+            (format!("{old}\n24 8 zero"), Some((2, "length"))),
+        ];
+        for (new, expected) in cases {
+            let found = table(&old).difference(&table(&new));
+            let found = found.map(|difference| (difference.line, difference.field));
+            let expected = match expected {
+                // A line more: the one before it is no longer the last, but as long as it was.
+                Some((2, "length")) if new.contains("zero") => Some((3, "number of lines")),
+                other => other,
+            };
+            assert_eq!(found, expected, "{new}");
+        }
+    }
+}

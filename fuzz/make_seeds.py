@@ -154,6 +154,8 @@ def nbd_client():
     for number, uri in enumerate([
         "nbd://example.com:10809/disk", "nbds://[2001:db8::1]/a%20b", "nbd+unix:///disk?socket=/run/a%3Fb",
         "nbds+unix://?socket=s", "NBD://[fe80::1%25eth0]:1//",
+        "nbds://h/?tls-type=x509&tls-certificates=/a%20b&tls-hostname=example.com&tls-verify-peer=0",
+        "nbds+unix:///?socket=s;tls-hostname=::1;tls-verify-peer=true", "nbds://h/?tls-psk-file=p&tls-username=u",
     ]):
         seed("nbd_uris", str(number), uri)
 

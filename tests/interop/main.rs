@@ -28,6 +28,7 @@ mod numbers;
 mod production;
 mod remote;
 mod remote_network;
+mod remote_tls;
 mod resize;
 #[path = "../support/schema.rs"]
 mod schema;

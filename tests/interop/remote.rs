@@ -17,8 +17,8 @@ pub(crate) fn unformatted(payload: usize) -> Image {
     Image { place, case: USUAL }
 }
 
-/// A server of `disk.img`, once it answers; and the URI of what it serves.
-fn serve(place: &Place, words: &str, uri: &str) -> Background {
+/// A server of `disk.img`, once it answers by the URI of what it serves.
+pub(crate) fn serve(place: &Place, words: &str, uri: &str) -> Background {
     let mut words = words.split_whitespace();
     let mut command = place.command(words.next().unwrap());
     command
@@ -38,27 +38,31 @@ fn serve(place: &Place, words: &str, uri: &str) -> Background {
 
 /// nbdkit on the socket `server`.
 fn nbdkit(place: &Place, words: &str) -> Background {
+    nbdkit_at(place, words, SOCKET)
+}
+
+fn nbdkit_at(place: &Place, words: &str, uri: &str) -> Background {
     let _ = std::fs::remove_file(place.path("server"));
-    serve(place, &format!("nbdkit -f -U server {words}"), SOCKET)
+    serve(place, &format!("nbdkit -f -U server {words}"), uri)
 }
 
 /// What it serves.
 const SOCKET: &str = "nbd+unix:///?socket=server";
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-fn scrim(place: &Place, words: &str) -> Output {
+pub(crate) fn scrim(place: &Place, words: &str) -> Output {
     place.run_with_input(crate::support::scrim(), words.split_whitespace(), b"")
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn format(place: &Place, uri: &str) {
+pub(crate) fn format(place: &Place, uri: &str) {
     let words = format!("format {CHEAP} --batch-mode --key-file key {uri}");
     succeeded("format", &scrim(place, &words));
 }
@@ -73,7 +77,11 @@ fn connection(place: &Place) -> serde_json::Value {
 /// Everything that can be done with a file is done with an export, and afterwards the server's image is
 /// a volume like any other.
 fn full_cycle(server: &str, uri: &str) {
-    let image = unformatted(PAYLOAD);
+    full_cycle_on(&unformatted(PAYLOAD), server, uri);
+}
+
+/// The same with an image of which the server needs more than the file itself.
+pub(crate) fn full_cycle_on(image: &Image, server: &str, uri: &str) {
     let place = &image.place;
     let running = serve(place, server, uri);
     format(place, uri);
@@ -93,7 +101,10 @@ fn full_cycle(server: &str, uri: &str) {
     let status = place.scrim(["status", "remote"]);
     assert!(status.contains("connection:"), "{status}");
     let table = place.scrim(["table", "remote"]);
-    assert!(table.contains(" nbd"), "{table}");
+    let scheme = uri.split("://").next().unwrap();
+    assert!(table.contains(&format!(" {scheme}://")), "{table}");
+    let encrypted = status.contains("to the server, TLSv1.");
+    assert_eq!(encrypted, scheme.starts_with("nbds"), "{status}");
     let served = place.path("run/scrim/remote.nbd");
     let plaintext = format!("nbd+unix:///?socket={}", served.display());
     let bytes = noise(PAYLOAD, 7);
@@ -178,19 +189,18 @@ fn a_volume_lives_on_qemu() {
 /// and checks: nothing that was acknowledged is missed.
 #[test]
 fn a_server_that_is_killed_under_load_costs_nothing() {
-    if !have(&["nbdkit", "nbdinfo", "fio", "cryptsetup"]) {
-        return;
+    if have(&["nbdkit", "nbdinfo", "fio", "cryptsetup"]) {
+        kill_under_load(&unformatted(16 << 20), "", SOCKET);
     }
-    let image = unformatted(16 << 20);
+}
+
+pub(crate) fn kill_under_load(image: &Image, options: &str, uri: &str) {
     let place = &image.place;
-    let forgetful = "--filter=cache file disk.img cache=writeback cache-on-read=false";
-    let mut server = nbdkit(place, forgetful);
-    format(place, SOCKET);
-    let plaintext = place.open(
-        SOCKET,
-        "remote",
-        &["--key-file", "key", "--nbd-timeout", "60"],
-    );
+    let forgetful =
+        format!("{options} --filter=cache file disk.img cache=writeback cache-on-read=false");
+    let mut server = nbdkit_at(place, &forgetful, uri);
+    format(place, uri);
+    let plaintext = place.open(uri, "remote", &["--key-file", "key", "--nbd-timeout", "60"]);
     let line = format!(
         "--name=verify --ioengine=nbd --uri={plaintext} --rw=randwrite --numjobs=4 --size=4M \
          --offset_increment=4M --bsrange=4k-64k --blockalign=4k --iodepth=4 --verify=crc32c \
@@ -213,7 +223,7 @@ fn a_server_that_is_killed_under_load_costs_nothing() {
         });
         // SIGKILL.
         drop(server);
-        server = nbdkit(place, forgetful);
+        server = nbdkit_at(place, &forgetful, uri);
         wait_until("the connection is made again", || {
             connection(place)["reconnects"].as_u64().unwrap() > before
                 || fio.0.try_wait().unwrap().is_some()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use scrim_export::nbd::{
-    BindError, ClientStatus, Export, InheritedError, Limits, Server, StartError,
+    BindError, ClientStatus, Export, InheritedError, Limits, Protection, Server, StartError,
 };
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::queue::Engine;
@@ -327,6 +327,7 @@ impl OpenVolume {
             Some(ServerStatus {
                 address: storage.path().display().to_string(),
                 connections: status.connections,
+                tls: status.protection.map(protected),
                 reconnects: status.reconnects,
                 replayed_bytes: status.replayed_bytes,
                 unflushed_bytes: status.unflushed_bytes,
@@ -339,10 +340,14 @@ impl OpenVolume {
 fn connection(client: &ClientStatus) -> Connection {
     Connection {
         peer: client.peer.to_string(),
-        tls: client.tls.map(|tls| Protected {
-            version: tls.version.to_owned(),
-            cipher_suite: tls.suite.to_owned(),
-        }),
+        tls: client.tls.map(protected),
+    }
+}
+
+fn protected(tls: Protection) -> Protected {
+    Protected {
+        version: tls.version.to_owned(),
+        cipher_suite: tls.suite.to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use scrim_backend::{
 };
 use scrim_nbd::{Endpoint, Uri};
 
+use crate::commands::note;
 use crate::error::{CliError, Exit};
 
 /// An image that is open.
@@ -133,6 +134,12 @@ fn once() -> RemoteOptions {
 
 fn connect(name: &str, access: Access, options: RemoteOptions) -> Result<Storage, BackendError> {
     let remote = RemoteBackend::open_named(name, access, options)?;
+    if remote.believes_anyone() {
+        note(format_args!(
+            "scrim: warning: {name}: whoever is on the way can be the server, since tls-verify-peer=0 has \
+             its certificate not looked at"
+        ));
+    }
     Ok(Storage::Remote(Box::new(remote), PathBuf::from(name)))
 }
 
@@ -167,7 +174,12 @@ pub(crate) fn absolute(image: &Path) -> Result<PathBuf, CliError> {
     let mut uri: Uri = name.parse().map_err(|error| {
         CliError::new(Exit::WrongDevice, format!("cannot open {name}: {error}"))
     })?;
-    if let Endpoint::Unix(path) = &mut uri.endpoint {
+    let socket = match &mut uri.endpoint {
+        Endpoint::Unix(path) => Some(path),
+        Endpoint::Tcp { .. } => None,
+    };
+    let folder = uri.tls.as_mut().and_then(|tls| tls.certificates.as_mut());
+    for path in socket.into_iter().chain(folder) {
         *path = std::path::absolute(&*path).map_err(fail)?;
     }
     Ok(PathBuf::from(uri.to_string()))
@@ -221,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_names_its_socket_from_the_root() {
+    fn a_uri_names_its_paths_from_the_root() {
         let name = |image: &str| absolute(Path::new(image)).unwrap();
         let here = std::env::current_dir().unwrap();
         assert_eq!(name("disk.img"), here.join("disk.img"));
@@ -229,6 +241,10 @@ mod tests {
         let socket = name("nbd+unix:///?socket=s");
         let expected = format!("nbd+unix:///?socket={}/s", here.display());
         assert_eq!(socket, Path::new(&expected));
+        let secured = name("nbds+unix:///?tls-certificates=tls&socket=s");
+        let here = here.display();
+        let expected = format!("nbds+unix:///?socket={here}/s&tls-certificates={here}/tls");
+        assert_eq!(secured, Path::new(&expected));
         let wrong = absolute(Path::new("nbd+unix:///e")).unwrap_err();
         assert!(wrong.to_string().contains("name the socket"), "{wrong}");
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::{Endpoint, Uri};
+use crate::{Endpoint, Uri, UriTls};
 
 /// A place to listen on: a unix socket, or a TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Address {
         };
         let uri = Uri {
             endpoint,
-            tls,
+            tls: tls.then(UriTls::default),
             export: export.to_owned(),
         };
         uri.to_string()

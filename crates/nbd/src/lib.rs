@@ -12,4 +12,4 @@ mod uri;
 pub mod wire;
 
 pub use address::{Address, AddressError};
-pub use uri::{DEFAULT_PORT, EXPORT_NAME_MAX, Endpoint, Uri, UriError};
+pub use uri::{DEFAULT_PORT, EXPORT_NAME_MAX, Endpoint, Uri, UriError, UriTls};

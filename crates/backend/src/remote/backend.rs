@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use rustix::io::Errno;
-use scrim_nbd::client::{Command, Request};
+use scrim_nbd::client::{Command, HandshakeError, Request};
 use scrim_nbd::wire::{WireError, flag};
 use scrim_nbd::{Uri, UriError};
 
 use super::link::{Link, error_of};
 use super::range::{inner, pieces};
+use super::security::{Security, SecurityError};
 use super::session::Dial;
 use super::stream::Target;
 use super::{RemoteOptions, RemoteStatus};
@@ -41,6 +42,7 @@ pub struct RemoteBackend {
     pub(super) link: Link,
     /// For messages.
     place: String,
+    believes_anyone: bool,
     pub(super) info: Info,
     /// Requests are multiples of it, in bytes.
     align: u32,
@@ -60,26 +62,29 @@ impl RemoteBackend {
     pub fn open(uri: &Uri, access: Access, options: RemoteOptions) -> Result<Self, BackendError> {
         let place = uri.to_string();
         let fail = |error: io::Error| BackendError::new(Operation::Open, &place, error);
-        if uri.tls {
-            let unsupported = "encrypted connections are not supported";
-            let error = fail(io::Error::new(io::ErrorKind::Unsupported, unsupported));
-            return Err(
-                error.with_hint("reach the server through a tunnel, and write nbd, not nbds")
-            );
-        }
+        let refused = |error| fail(io::Error::new(io::ErrorKind::InvalidInput, error));
+        let security = Security::by(uri).map_err(refused)?;
         let unreachable = |error: io::Error| {
-            // What the server itself has said comes as an error of its own.
-            let answered = error.get_ref().is_some();
-            fail(error).with_hint(if answered { UNWILLING } else { UNREACHABLE })
+            let hint = what_next(&error);
+            let error = fail(error);
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
         };
         let link = Link::open(Dial {
             target: Target::resolve(&uri.endpoint).map_err(unreachable)?,
+            security,
             export: uri.export.clone(),
             connections: options.connections.max(1),
             limit: options.limit,
         });
         let link = link.map_err(unreachable)?;
-        Ok(Self::of(link, place, access))
+        let believes_anyone = uri.tls.as_ref().is_some_and(|tls| !tls.verify_peer);
+        Ok(Self {
+            believes_anyone,
+            ..Self::of(link, place, access)
+        })
     }
 
     /// As [`RemoteBackend::open`], by what may be a URI.
@@ -126,6 +131,7 @@ impl RemoteBackend {
             piece: largest.min(PIECE) / align * align,
             align,
             place,
+            believes_anyone: false,
             link,
             flushing: Mutex::new(()),
             header: HeaderGate::default(),
@@ -138,13 +144,20 @@ impl RemoteBackend {
         &self.place
     }
 
+    /// Whether the connection is encrypted, and the server's certificate not verified.
+    #[must_use]
+    pub fn believes_anyone(&self) -> bool {
+        self.believes_anyone
+    }
+
     /// What has become of the connection.
     #[must_use]
     pub fn status(&self) -> RemoteStatus {
-        let connections = self.link.connections();
+        let (connections, protection) = self.link.connections();
         let state = self.link.state();
         RemoteStatus {
             connections,
+            protection,
             reconnects: state.history.reconnects,
             replayed_bytes: state.history.replayed_bytes,
             unflushed_bytes: state.journal.cost(),
@@ -286,6 +299,19 @@ impl RemoteBackend {
     fn range_pieces(&self, blocks: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         let len = blocks.end.saturating_sub(blocks.start);
         pieces(blocks.start, len, self.align, RANGE_PIECE).map(|piece| piece.whole)
+    }
+}
+
+/// What to do where no connection came about, if the error does not say it.
+fn what_next(error: &io::Error) -> Option<&'static str> {
+    let Some(inner) = error.get_ref() else {
+        return Some(UNREACHABLE);
+    };
+    // What the server itself has said comes as an error of its own.
+    match inner.downcast_ref() {
+        Some(HandshakeError::NoTls { .. } | HandshakeError::Injected) => None,
+        _ if inner.is::<SecurityError>() => None,
+        _ => Some(UNWILLING),
     }
 }
 

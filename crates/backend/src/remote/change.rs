@@ -46,14 +46,25 @@ impl RemoteBackend {
     ) -> io::Result<()> {
         let deadline = self.link.deadline();
         self.limit_journal(deadline)?;
-        let _claim = Claim::take(&self.link, piece.whole.clone(), deadline)?;
+        let claim = Claim::take(&self.link, piece.whole.clone(), deadline)?;
+        let durable = durability == Durability::Durable && self.offers(flag::SEND_FUA);
+        // After a loss what is in the journal is written again, for a moment over what is on the medium
+        // already: whoever dies in it must not take that with him.
+        let overtakes = durable && self.link.state().journal.has_part_of(&piece.whole);
+        let fua = durable && !overtakes;
         if piece.is_aligned() {
-            return self.write_blocks(piece.offset, data, durability, deadline);
+            self.write_blocks(piece.offset, data, fua, deadline)?;
+        } else {
+            let mut whole = vec![0; piece.whole_len()];
+            self.read_blocks(piece.whole.start, &mut whole, deadline)?;
+            whole[piece.within()].copy_from_slice(data);
+            self.write_blocks(piece.whole.start, &whole, fua, deadline)?;
         }
-        let mut whole = vec![0; piece.whole_len()];
-        self.read_blocks(piece.whole.start, &mut whole, deadline)?;
-        whole[piece.within()].copy_from_slice(data);
-        self.write_blocks(piece.whole.start, &whole, durability, deadline)
+        drop(claim);
+        match overtakes {
+            true => self.sync(deadline),
+            false => Ok(()),
+        }
     }
 
     /// Writes whole blocks that are claimed.
@@ -61,12 +72,13 @@ impl RemoteBackend {
         &self,
         offset: u64,
         data: &[u8],
-        durability: Durability,
+        fua: bool,
         deadline: Instant,
     ) -> io::Result<()> {
-        let fua = durability == Durability::Durable && self.offers(flag::SEND_FUA);
         let write = request(Command::Write { fua }, offset, data.len() as u64);
-        let answer = self.change(write, data, Some(Write::Bytes(data)), deadline)?;
+        // What is durable cannot be lost.
+        let entry = (!fua).then_some(Write::Bytes(data));
+        let answer = self.change(write, data, entry, deadline)?;
         answer.map_err(error_of)?;
         // As after a failed flush.
         if fua && self.link.state().sync_failed {
@@ -109,8 +121,6 @@ impl RemoteBackend {
                 let fua = request.command == Command::Write { fua: true };
                 match answer {
                     Ok(_) if state.sync_failed => {}
-                    // One that is durable is taken down only where an older one could come over it.
-                    Ok(_) if fua && state.journal.is_empty() => {}
                     Ok(_) => {
                         let entry = entry.filter(|_| self.offers(flag::SEND_FLUSH));
                         if let Some(entry) = entry {

@@ -11,10 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use scrim_nbd::client::{Command, Reply, ReplyError, Request};
+use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::{SIMPLE_HEADER, WireError};
 
 use super::desk::{Collected, Desk, Ticket};
-use super::stream::{Stream, receive_some, remaining, send_all};
+use super::stream::{Stream, receive_some, remaining};
 
 /// How much is received at a time, in bytes: the replies of many small requests, or most of a piece.
 const INBOX: usize = 64 << 10;
@@ -48,6 +49,11 @@ impl Connection {
             desk: Mutex::new(Desk::default()),
             load: AtomicUsize::new(0),
         }
+    }
+
+    /// By what it is encrypted.
+    pub(super) fn protection(&self) -> Option<Protection> {
+        self.stream.protection()
     }
 
     /// How many requests are under way.
@@ -116,7 +122,7 @@ impl Connection {
         let ticket = self.desk().register(expected).map_err(Failure::Lost)?;
         let header = request.to_bytes(ticket.cookie());
         let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = send_all(&self.stream, [&header, data], deadline);
+        let sent = self.stream.send_all([&header, data], deadline);
         drop(sending);
         sent.map_err(|error| self.cut(error))?;
         Ok(ticket)

@@ -16,7 +16,7 @@ const ENTRY: usize = 128;
 const CHUNK: usize = 1 << 20;
 
 /// Most entries that are sent again without waiting for replies, whose answers fit any socket.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// Most bytes that are.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -115,21 +115,24 @@ impl Journal {
         self.cost
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether an entry has a part of this range (bytes).
+    pub(super) fn has_part_of(&self, range: &Range<u64>) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| overlap(&entry.range(), range))
     }
 
     /// The entries from this number on, as requests with copies of their data: so many as nothing
-    /// overlaps within, so that their order does not matter, and no more than go together. None when
-    /// there are no more.
-    pub(super) fn batch(&self, from: u64) -> Vec<(Request, Vec<u8>)> {
+    /// overlaps within, so that their order does not matter, at most `most`, and no more than go
+    /// together. None when there are no more.
+    pub(super) fn batch(&self, from: u64, most: usize) -> Vec<(Request, Vec<u8>)> {
         let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let mut batch = Vec::new();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut bytes = 0;
         for entry in self.entries.iter().skip(skipped) {
             let range = entry.range();
-            let full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
+            let full = batch.len() >= most.min(BATCH) || bytes >= BATCH_BYTES;
             if full || ranges.iter().any(|other| overlap(other, &range)) {
                 break;
             }
@@ -219,7 +222,7 @@ mod tests {
     fn all(journal: &Journal) -> Vec<Vec<(Request, Vec<u8>)>> {
         let mut from = journal.first();
         let batches = std::iter::from_fn(|| {
-            let batch = journal.batch(from);
+            let batch = journal.batch(from, BATCH);
             from += batch.len() as u64;
             (!batch.is_empty()).then_some(batch)
         });
@@ -246,9 +249,9 @@ mod tests {
         assert_eq!(journal.cost(), ENTRY + 100);
         // An earlier flush whose reply comes late takes nothing more away.
         journal.forget(1);
-        assert!(!journal.is_empty());
+        assert!(!journal.entries.is_empty());
         journal.forget(journal.next());
-        assert_eq!((journal.cost(), journal.is_empty()), (0, true));
+        assert_eq!((journal.cost(), journal.entries.is_empty()), (0, true));
         assert_eq!(journal.next(), 3);
     }
 
@@ -266,6 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn what_it_has_of_a_range_is_known() {
+        let mut journal = Journal::default();
+        put(&mut journal, 512, 512);
+        journal.add(4096, Write::Zeroes(4096));
+        for (range, known) in [
+            (0..512, false),
+            (0..513, true),
+            (1023..1024, true),
+            (1024..4096, false),
+            (8191..9000, true),
+        ] {
+            assert_eq!(journal.has_part_of(&range), known, "{range:?}");
+        }
+        journal.forget(1);
+        assert!(!journal.has_part_of(&(0..4096)));
+    }
+
+    #[test]
     fn batches_are_bounded() {
         let mut journal = Journal::default();
         for number in 0..200 {
@@ -273,6 +294,7 @@ mod tests {
         }
         let lengths: Vec<_> = batches(&journal).iter().map(Vec::len).collect();
         assert_eq!(lengths, [BATCH, BATCH, BATCH, 8]);
+        assert_eq!(journal.batch(190, 3).len(), 3);
         let mut journal = Journal::default();
         for number in 0..5 {
             put(&mut journal, number << 20, 1 << 19);

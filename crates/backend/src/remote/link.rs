@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use scrim_nbd::client::{Command, Export};
+use scrim_nbd::client::Export;
+use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::WireError;
 
-use super::backend::request;
 use super::claims::Claims;
 use super::connection::{Connection, Failure};
 use super::journal::Journal;
@@ -24,9 +24,6 @@ use super::stream::remaining;
 /// How long requests on the other connections of a lost session may take to end by themselves: a server
 /// that lives would otherwise carry them out later than what comes after them.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// How much is written again before a flush covers it, in bytes.
-const REPLAY_FLUSH: u64 = 4 << 20;
 
 /// The way to an export.
 pub(super) struct Link {
@@ -100,9 +97,11 @@ impl Link {
         Instant::now() + self.dial.limit
     }
 
-    /// How many connections there are; 0 while there is none.
-    pub(super) fn connections(&self) -> usize {
-        self.state().session.as_ref().map_or(0, |s| s.len())
+    /// How many connections there are, 0 while there is none; and by what they are encrypted.
+    pub(super) fn connections(&self) -> (usize, Option<Protection>) {
+        let state = self.state();
+        let session = state.session.as_ref();
+        session.map_or((0, None), |session| (session.len(), session.protection()))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -137,8 +136,10 @@ impl Link {
         mut call: impl FnMut(&Connection) -> Result<(), Failure>,
         done: impl FnOnce(&mut State, Result<u64, WireError>) -> T,
     ) -> io::Result<T> {
+        let mut earlier = None;
         loop {
-            let inside = self.enter(deadline)?;
+            let entered = self.enter(deadline);
+            let inside = entered.map_err(|error| telling(error, earlier.as_ref()))?;
             let reply = match call(inside.session.least_busy()) {
                 Ok(()) => Ok(inside.acknowledged),
                 Err(Failure::Refused(error)) => Err(error),
@@ -147,7 +148,10 @@ impl Link {
                     state.lose(&inside.session, &error);
                     self.tell();
                     self.leave(state);
-                    remaining(deadline).map_err(|_| as_error(&error))?;
+                    remaining(deadline).map_err(|_| telling(as_error(&error), earlier.as_ref()))?;
+                    if error.kind() != io::ErrorKind::TimedOut {
+                        earlier = Some(error);
+                    }
                     continue;
                 }
             };
@@ -261,51 +265,6 @@ impl Link {
         self.replay(session.least_busy(), deadline)?;
         Ok(session)
     }
-
-    /// Writes the journal again. It stays where it is, and nobody adds to it while there is no session.
-    ///
-    /// Flushes on the way: what that covers no later attempt has to write, so that even a journal for
-    /// which the time of one request is too short is through after some.
-    fn replay(&self, connection: &Connection, deadline: Instant) -> io::Result<()> {
-        let mut next = self.state().journal.first();
-        let mut uncovered = 0;
-        let mut since = Instant::now();
-        loop {
-            let batch = self.state().journal.batch(next);
-            if batch.is_empty() {
-                return Ok(());
-            }
-            let answers = connection.call_all(&batch, deadline).map_err(cause)?;
-            next += batch.len() as u64;
-            let bytes = batch.iter().map(|(request, _)| u64::from(request.len));
-            let bytes = bytes.sum::<u64>();
-            let mut state = self.state();
-            state.history.replayed_bytes += bytes;
-            // The server would not take some of it.
-            state.sync_failed |= answers.iter().any(Result::is_err);
-            drop(state);
-            uncovered += bytes;
-            if uncovered >= REPLAY_FLUSH || since.elapsed() >= self.dial.limit / 4 {
-                self.cover(next, connection, deadline)?;
-                uncovered = 0;
-                since = Instant::now();
-            }
-        }
-    }
-
-    /// Flushes what has been written again, and forgets it: all below `end`.
-    fn cover(&self, end: u64, connection: &Connection, deadline: Instant) -> io::Result<()> {
-        let flush = request(Command::Flush, 0, 0);
-        let flushed = connection.call(flush, &[], &mut [], deadline);
-        let mut state = self.state();
-        match flushed {
-            Ok(()) => {}
-            Err(Failure::Refused(_)) => state.sync_failed = true,
-            Err(lost) => return Err(cause(lost)),
-        }
-        state.journal.forget(end);
-        Ok(())
-    }
 }
 
 impl State {
@@ -331,11 +290,12 @@ impl State {
     }
 }
 
-/// Why a journal could not be written again.
-fn cause(failure: Failure) -> io::Error {
-    match failure {
-        Failure::Lost(error) => as_error(&error),
-        Failure::Refused(error) => error_of(error),
+/// The error of a request that gives up: that its time has run out says less than what it had lost its
+/// connection to earlier.
+fn telling(error: io::Error, earlier: Option<&Arc<io::Error>>) -> io::Error {
+    match earlier {
+        Some(earlier) if error.kind() == io::ErrorKind::TimedOut => as_error(earlier),
+        _ => error,
     }
 }
 

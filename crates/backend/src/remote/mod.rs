@@ -11,7 +11,9 @@
 //! - What a server has acknowledged and no flush has covered is lost when the server dies. So it is kept
 //!   here (the journal), and written again after every loss of a connection, before anything else. It is
 //!   kept in memory only: it outlives the server, not this process. When it is long or the server slow,
-//!   flushes between the writes let the next attempt go on where this one had to stop.
+//!   flushes between the writes let the next attempt go on where this one had to stop, be it after one.
+//! - A durable write is never in the journal, and what comes after it is not undone from there: one that
+//!   overlaps an older write in it is sent as an ordinary one, and returns when a flush has covered both.
 //! - Once the journal takes 64 MiB, the next write flushes first.
 //! - A flush that fails because the server cannot be reached takes nothing away: the journal stays, and
 //!   a later flush is as good. A flush that the server itself fails, or a write of the journal that it
@@ -27,10 +29,14 @@ mod journal;
 mod link;
 mod outage;
 mod range;
+mod replay;
+mod security;
 mod session;
 mod stream;
 
 use std::time::Duration;
+
+use scrim_nbd::tls::Protection;
 
 pub use backend::RemoteBackend;
 
@@ -59,6 +65,8 @@ impl Default for RemoteOptions {
 pub struct RemoteStatus {
     /// How many connections there are; 0 while the server cannot be reached.
     pub connections: usize,
+    /// By what they are encrypted, while there are any; `None` where they are not.
+    pub protection: Option<Protection>,
     /// How often they were lost and made again.
     pub reconnects: u64,
     /// How much was written again after that, in bytes.

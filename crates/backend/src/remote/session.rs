@@ -2,13 +2,15 @@
 //! what it kept in memory too.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use scrim_nbd::client::{Export, HandshakeError, handshake};
+use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::flag;
 
 use super::connection::Connection;
+use super::security::{Security, named};
 use super::stream::{Stream, Target, Timed};
 
 /// How long a connection beyond the first may take: a server that does not want it may let it wait for
@@ -18,6 +20,8 @@ const FURTHER: Duration = Duration::from_secs(2);
 /// What it takes to connect.
 pub(super) struct Dial {
     pub(super) target: Target,
+    /// `None` where the connection is not encrypted.
+    pub(super) security: Option<Security>,
     /// The export's name.
     pub(super) export: String,
     /// At most so many connections, if the server allows several.
@@ -52,6 +56,11 @@ impl Session {
     /// How many connections there are.
     pub(super) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// By what the connections are encrypted.
+    pub(super) fn protection(&self) -> Option<Protection> {
+        self.connections.first().and_then(Connection::protection)
     }
 
     /// The connection with the fewest requests under way.
@@ -92,18 +101,51 @@ impl Drop for Session {
 impl Dial {
     fn connect(&self, deadline: Instant) -> io::Result<(Connection, Export)> {
         let stream = Stream::connect(&self.target, self.limit, deadline)?;
-        let mut timed = Timed {
-            stream: &stream,
-            deadline,
-        };
-        let shaken = handshake::greet(&mut timed)
-            .and_then(|greeting| handshake::go(&mut timed, greeting, &self.export));
-        let export = shaken.map_err(|error| match error {
+        let shaken = self.shake(stream, deadline);
+        let (stream, export) = shaken.map_err(|error| match error {
             HandshakeError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => error,
             error => io::Error::new(io::ErrorKind::ConnectionRefused, error),
         })?;
         Ok((Connection::new(stream), export))
     }
+
+    fn shake(&self, stream: Stream, deadline: Instant) -> Result<(Stream, Export), HandshakeError> {
+        let mut timed = Timed {
+            stream: &stream,
+            deadline,
+        };
+        let greeting = handshake::greet(&mut timed)?;
+        let Some(security) = &self.security else {
+            let export = handshake::go(&mut timed, greeting, &self.export)?;
+            return Ok((stream, export));
+        };
+        let greeting = handshake::start_tls(&mut timed, greeting)?;
+        let stream = security.begin(stream, deadline)?;
+        let mut timed = Timed {
+            stream: &stream,
+            deadline,
+        };
+        let export = handshake::go(&mut timed, greeting, &self.export);
+        let export = export.map_err(|error| refusal(error, &mut timed))?;
+        Ok((stream, export))
+    }
+}
+
+/// Why a connection under TLS ended before there was an export. In TLS 1.3 a server looks at the client's
+/// certificate when the client is through already: what it says of that may still be there to be received
+/// when nothing can be sent any more.
+fn refusal(error: HandshakeError, stream: &mut Timed) -> HandshakeError {
+    let HandshakeError::Io(mut error) = error else {
+        return error;
+    };
+    let broken = matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    );
+    if broken && let Err(earlier) = stream.read(&mut [0; 1]) {
+        error = earlier;
+    }
+    named(error).into()
 }
 
 /// An export that is not what it was when it was opened.

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -16,6 +17,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recv, sendmsg, shutdown, socket_with,
 };
 use scrim_nbd::Endpoint;
+use scrim_nbd::client::HandshakeError;
+use scrim_nbd::tls::{ClientTls, Protection, TlsReader, TlsWriter};
 
 /// How long a call waits before its caller looks at the clock again: at most a second.
 const TICK_MAX: Duration = Duration::from_secs(1);
@@ -49,9 +52,14 @@ impl Target {
     }
 }
 
-/// A connected stream. Its calls wait for a moment at most, and then say `WouldBlock`.
+/// A connected stream, which one receives from while others send. Its calls wait for a moment at most,
+/// and then say `WouldBlock`.
 pub(super) enum Stream {
     Plain(OwnedFd),
+    Tls {
+        reader: Mutex<TlsReader>,
+        writer: TlsWriter,
+    },
 }
 
 impl Stream {
@@ -73,6 +81,40 @@ impl Stream {
         Ok(Self::Plain(socket))
     }
 
+    /// Begins TLS with a server of this name, on a connection on which that has been agreed. Nothing can
+    /// have come since: the client is first to speak.
+    ///
+    /// # Errors
+    /// When something has come, or the server is not what it has to be.
+    pub(super) fn begin_tls(
+        self,
+        tls: &ClientTls,
+        server: &str,
+        deadline: Instant,
+    ) -> Result<Self, HandshakeError> {
+        let Self::Plain(socket) = self else {
+            return Err(HandshakeError::Protocol("it has begun TLS already"));
+        };
+        let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        if matches!(recv(&socket, &mut [0; 1], look), Ok((_, 1..))) {
+            return Err(HandshakeError::Injected);
+        }
+        let go_on = &mut |error| wait_on(error, deadline);
+        let (reader, writer) = tls.handshake_while(server, socket, go_on)?;
+        Ok(Self::Tls {
+            reader: Mutex::new(reader),
+            writer,
+        })
+    }
+
+    /// By what the connection is encrypted.
+    pub(super) fn protection(&self) -> Option<Protection> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls { writer, .. } => writer.protection(),
+        }
+    }
+
     /// Receives what has come, or waits for a moment.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -80,16 +122,22 @@ impl Stream {
                 Ok((_, len)) => Ok(len),
                 Err(error) => Err(error.into()),
             },
+            Self::Tls { reader, .. } => {
+                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                reader.receive(buffer)
+            }
         }
     }
 
-    /// Sends some of both parts, or waits for a moment.
-    pub(super) fn send(&self, parts: [&[u8]; 2]) -> io::Result<usize> {
+    /// Sends all of both parts. After an error nothing can be sent any more: some of it may have gone.
+    ///
+    /// # Errors
+    /// `TimedOut` when the deadline has passed.
+    pub(super) fn send_all(&self, parts: [&[u8]; 2], deadline: Instant) -> io::Result<()> {
         match self {
-            Self::Plain(socket) => {
-                let slices = parts.map(IoSlice::new);
-                let mut nothing = SendAncillaryBuffer::default();
-                Ok(sendmsg(socket, &slices, &mut nothing, SendFlags::NOSIGNAL)?)
+            Self::Plain(socket) => send_plain(socket, parts, deadline),
+            Self::Tls { writer, .. } => {
+                writer.write_all_while(&parts, &mut |error| wait_on(error, deadline))
             }
         }
     }
@@ -102,6 +150,7 @@ impl Stream {
                 let _ = rustix::net::send(socket, bytes, flags);
                 let _ = shutdown(socket, Shutdown::Write);
             }
+            Self::Tls { writer, .. } => writer.say_last(bytes),
         }
     }
 
@@ -111,6 +160,7 @@ impl Stream {
             Self::Plain(socket) => {
                 let _ = shutdown(socket, Shutdown::Both);
             }
+            Self::Tls { writer, .. } => writer.cut(),
         }
     }
 }
@@ -222,17 +272,18 @@ pub(super) fn receive_some(
     }
 }
 
-/// Sends all of both parts.
-pub(super) fn send_all(stream: &Stream, parts: [&[u8]; 2], deadline: Instant) -> io::Result<()> {
+fn send_plain(socket: &OwnedFd, parts: [&[u8]; 2], deadline: Instant) -> io::Result<()> {
     let [mut head, mut data] = parts;
     while !head.is_empty() || !data.is_empty() {
-        match stream.send([head, data]) {
+        let slices = [head, data].map(IoSlice::new);
+        let mut nothing = SendAncillaryBuffer::default();
+        match sendmsg(socket, &slices, &mut nothing, SendFlags::NOSIGNAL) {
             Ok(sent) => {
                 let of_head = sent.min(head.len());
                 head = head.get(of_head..).unwrap_or_default();
                 data = data.get(sent - of_head..).unwrap_or_default();
             }
-            Err(error) => wait_on(error, deadline)?,
+            Err(error) => wait_on(error.into(), deadline)?,
         }
     }
     Ok(())
@@ -255,7 +306,7 @@ impl Read for Timed<'_> {
 
 impl Write for Timed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        send_all(self.stream, [bytes, &[]], self.deadline)?;
+        self.stream.send_all([bytes, &[]], self.deadline)?;
         Ok(bytes.len())
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use scrim_backend::{Backend, Durability};
 use scrim_nbd::wire::{cmd, flag};
 
-use crate::server::{Asked, Fate, Server, USUAL};
+use crate::server::{Asked, BOTH_WAYS, Fate, Server, USUAL, Way};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// For what is to fail.
@@ -45,32 +45,38 @@ fn a_request_that_is_lost_is_sent_again() {
         cmd::TRIM,
     ];
     for kind in kinds {
-        for fate in fates.clone() {
+        for fate in &fates {
             // What such a reply breaks comes after it is complete, and this one is.
             if kind != cmd::READ && matches!(fate, Fate::Truncated(16 | 300)) {
                 continue;
             }
             // Shorter than a reply: the rest never comes.
-            if fate == Fate::Raw(vec![0xff; 8]) {
+            if *fate == Fate::Raw(vec![0xff; 8]) {
                 continue;
             }
-            let server = Server::start(64 << 10, USUAL, once(kind, fate.clone()));
-            let backend = server.open(LIMIT);
-            backend.write_at(0, &[3; 4096], Durability::Cached).unwrap();
-            backend
-                .write_zeroes(8192..12288, Durability::Cached)
-                .unwrap();
-            backend.discard(16384..20480).unwrap();
-            let mut read = [0; 4096];
-            backend.read_at(0, &mut read).unwrap();
-            assert_eq!(read, [3; 4096], "{kind} {fate:?}");
-            backend.flush().unwrap();
-            assert_eq!(server.disk().durable[..4096], [3; 4096], "{kind} {fate:?}");
-            let status = backend.status();
-            assert_eq!(status.reconnects, 1, "{kind} {fate:?}");
-            assert_eq!(status.unflushed_bytes, 0, "{kind} {fate:?}");
+            for way in BOTH_WAYS {
+                lose_one(way, kind, fate);
+            }
         }
     }
+}
+
+fn lose_one(way: Way, kind: u16, fate: &Fate) {
+    let server = Server::start_by(way, 64 << 10, USUAL, once(kind, fate.clone()));
+    let backend = server.open(LIMIT);
+    backend.write_at(0, &[3; 4096], Durability::Cached).unwrap();
+    backend
+        .write_zeroes(8192..12288, Durability::Cached)
+        .unwrap();
+    backend.discard(16384..20480).unwrap();
+    let mut read = [0; 4096];
+    backend.read_at(0, &mut read).unwrap();
+    assert_eq!(read, [3; 4096], "{kind} {fate:?}");
+    backend.flush().unwrap();
+    assert_eq!(server.disk().durable[..4096], [3; 4096], "{kind} {fate:?}");
+    let status = backend.status();
+    assert_eq!(status.reconnects, 1, "{kind} {fate:?}");
+    assert_eq!(status.unflushed_bytes, 0, "{kind} {fate:?}");
 }
 
 #[test]
@@ -86,9 +92,9 @@ fn what_a_dead_server_forgot_is_written_again_in_order() {
     backend
         .write_zeroes(1024..1536, Durability::Cached)
         .unwrap();
-    // Durable by itself, and yet to be written again: an older write would come over it.
+    // Durable by itself: nothing older would come over it.
     backend
-        .write_at(2048, &[4; 512], Durability::Durable)
+        .write_at(4096, &[4; 512], Durability::Durable)
         .unwrap();
     let mut before = [0; 8192];
     backend.read_at(0, &mut before).unwrap();
@@ -100,7 +106,7 @@ fn what_a_dead_server_forgot_is_written_again_in_order() {
     }
     let status = backend.status();
     assert_eq!(status.reconnects, 3);
-    assert_eq!(status.replayed_bytes, 3 * (4096 + 3 * 512));
+    assert_eq!(status.replayed_bytes, 3 * (4096 + 2 * 512));
     backend.flush().unwrap();
     server.crash();
     assert!(server.disk().cached[..8192] == before);
@@ -198,6 +204,83 @@ fn a_journal_that_takes_longer_than_a_request_may_is_written_again_in_parts() {
     assert!(pieces.into_iter().all(|(piece, n)| piece == vec![n; PIECE]));
 }
 
+/// Progress is kept by the write: however few of them an attempt has time for, the next one goes on.
+#[test]
+fn a_journal_of_which_an_attempt_takes_a_few_writes_is_written_again_in_the_end() {
+    const COUNT: u8 = 64;
+    for way in BOTH_WAYS {
+        let server = Server::start_by(way, usize::from(COUNT) * 512, USUAL, |_| Fate::Served);
+        let backend = server.open(Duration::from_millis(600));
+        for number in 0..COUNT {
+            let offset = u64::from(number) * 512;
+            backend
+                .write_at(offset, &[number + 1; 512], Durability::Cached)
+                .unwrap();
+        }
+        // All of them together take some four seconds.
+        server.change_plan(|asked| {
+            if asked.kind == cmd::WRITE {
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            Fate::Served
+        });
+        server.crash();
+        let tries = (0..2000).position(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            backend.read_at(0, &mut [0; 512]).is_ok()
+        });
+        assert!(tries.is_some(), "it never comes to an end");
+        backend.flush().unwrap();
+        let disk = server.disk();
+        let blocks = disk.durable.chunks(512).zip(1..);
+        assert!(blocks.into_iter().all(|(block, n)| block == [n; 512]));
+    }
+}
+
+/// What was said to be durable is so even when this side dies while it writes again what came before, and
+/// the server with it.
+#[test]
+fn a_durable_write_survives_a_loss_within_the_next_recovery() {
+    const COUNT: usize = 64;
+    let server = Server::start(COUNT * 512, USUAL, |_| Fate::Served);
+    let backend = server.open(LIMIT);
+    let write = |value: u8, durability| {
+        for number in 0..COUNT as u64 {
+            backend
+                .write_at(number * 512, &[value; 512], durability)
+                .unwrap();
+        }
+    };
+    write(1, Durability::Cached);
+    write(2, Durability::Durable);
+    assert_eq!(server.disk().durable, [2; COUNT * 512]);
+    // All the older writes come again, and then the power goes.
+    let mut writes = 0;
+    server.change_plan(move |asked| match asked.kind {
+        cmd::WRITE if writes == COUNT => Fate::LostBefore,
+        cmd::WRITE => {
+            writes += 1;
+            match writes == COUNT {
+                true => Fate::CrashAfter,
+                false => Fate::Served,
+            }
+        }
+        _ => Fate::Served,
+    });
+    let crashes = server.disk().crashes;
+    server.crash();
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| backend.read_at(0, &mut [0; 512]));
+        while !read.is_finished() && server.disk().crashes < crashes + 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let durable = server.disk().durable.clone();
+        server.change_plan(|_| Fate::Served);
+        read.join().unwrap().unwrap();
+        assert!(durable == [2; COUNT * 512]);
+    });
+}
+
 #[test]
 fn the_journal_is_bounded_by_flushing() {
     let server = Server::start(1 << 20, USUAL, |_| Fate::Served);
@@ -247,7 +330,7 @@ fn a_flush_that_the_server_fails_fails_for_good() {
         server.change_plan(once(kind, Fate::Error(5)));
         let first = match kind {
             cmd::FLUSH => backend.flush(),
-            _ => backend.write_at(0, &[1; 512], Durability::Durable),
+            _ => backend.write_at(512, &[1; 512], Durability::Durable),
         };
         first.unwrap_err();
         let error = backend.flush().unwrap_err();
@@ -320,8 +403,12 @@ fn a_server_that_stays_away_fails_requests_until_it_is_back() {
 /// Silence is not waited for beyond the limit, and the next request has a connection of its own.
 #[test]
 fn a_silent_server_is_left_after_the_limit() {
-    for kind in [cmd::READ, cmd::FLUSH] {
-        let server = Server::start(64 << 10, USUAL, once(kind, Fate::Silence));
+    for (kind, way) in [
+        (cmd::READ, Way::Plain),
+        (cmd::FLUSH, Way::Plain),
+        (cmd::READ, Way::Tls),
+    ] {
+        let server = Server::start_by(way, 64 << 10, USUAL, once(kind, Fate::Silence));
         let backend = server.open(SOON);
         let call = || match kind {
             cmd::READ => backend.read_at(0, &mut [0; 512]),

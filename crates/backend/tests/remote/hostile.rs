@@ -91,7 +91,7 @@ fn a_server_that_trickles_does_not_hold_anybody() {
     });
     let uri = Uri {
         endpoint: Endpoint::Unix(path),
-        tls: false,
+        tls: None,
         export: String::new(),
     };
     let options = RemoteOptions {
@@ -128,7 +128,7 @@ fn what_is_no_server_is_said_to_be_none() {
     let path = folder.path().join("socket");
     let uri = Uri {
         endpoint: Endpoint::Unix(path.clone()),
-        tls: false,
+        tls: None,
         export: String::new(),
     };
     let open = || {

@@ -8,8 +8,12 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+#[path = "../../../../tests/support/certificates.rs"]
+mod certificates;
+mod channel;
 mod faults;
 mod hostile;
 mod model;
 mod server;
+mod tls;
 mod usual;

@@ -1,12 +1,13 @@
 //! Random work of several threads, while the server loses connections and dies with what it has not
 //! flushed; a model says what has to be read.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use scrim_backend::{Backend, Durability, RemoteBackend};
-use scrim_nbd::wire::flag;
+use scrim_nbd::wire::{cmd, flag};
 
-use crate::server::{Fate, Server, USUAL};
+use crate::server::{Fate, Server, USUAL, Way};
 
 const BLOCK: u64 = 512;
 /// Each thread has every fourth block of these to itself.
@@ -43,8 +44,26 @@ fn contents(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(64)
 }
 
+/// What is done more often.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Habit {
+    /// Some of everything.
+    Mixed,
+    /// Durable writes over others, and no flushes that would cover those.
+    Durable,
+}
+
+impl Habit {
+    fn choose(self, number: u64) -> u64 {
+        match (self, number) {
+            (Self::Durable, 0 | 9..12) => 1,
+            _ => number,
+        }
+    }
+}
+
 /// One thread's work on its own blocks and the common ones; what it knows in the end.
-fn work(backend: &RemoteBackend, thread: u64, seed: u64) -> Vec<Model> {
+fn work(backend: &RemoteBackend, thread: u64, seed: u64, habit: Habit) -> Vec<Model> {
     let mut random = Random(seed.wrapping_mul(thread + 1) | 1);
     let mut mine = vec![
         Model {
@@ -58,7 +77,7 @@ fn work(backend: &RemoteBackend, thread: u64, seed: u64) -> Vec<Model> {
         let offset = (number * THREADS + thread) * BLOCK;
         let model = &mut mine[number as usize];
         let value = (round as u64) << 8 | thread | 0x80;
-        match random.below(16) {
+        match habit.choose(random.below(16)) {
             0 => {
                 backend.flush().unwrap();
                 for model in &mut mine {
@@ -109,23 +128,30 @@ fn common(backend: &RemoteBackend) -> Vec<u8> {
     read
 }
 
-fn run(seed: u64, flags: u16) {
+fn run(seed: u64, flags: u16, way: Way, habit: Habit) {
     let size = (BLOCKS + COMMON + 2) * BLOCK;
     let mut random = Random(seed);
-    let server = Server::start(size as usize, flags, move |_| match random.below(600) {
-        0 => Fate::Crash,
-        1 => Fate::CrashAfter,
-        2 => Fate::LostBefore,
-        3 => Fate::LostAfter,
-        4 => Fate::Truncated(9),
-        _ => Fate::Served,
+    // What is not flushed for long is not written again whole where losses are frequent.
+    let among = match habit {
+        Habit::Mixed => 600,
+        Habit::Durable => 3000,
+    };
+    let server = Server::start_by(way, size as usize, flags, move |_| {
+        match random.below(among) {
+            0 => Fate::Crash,
+            1 => Fate::CrashAfter,
+            2 => Fate::LostBefore,
+            3 => Fate::LostAfter,
+            4 => Fate::Truncated(9),
+            _ => Fate::Served,
+        }
     });
     let backend = server.open(Duration::from_secs(60));
     let models: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let backend = &backend;
-                scope.spawn(move || work(backend, thread, seed))
+                scope.spawn(move || work(backend, thread, seed, habit))
             })
             .collect();
         threads
@@ -153,14 +179,12 @@ fn run(seed: u64, flags: u16) {
         backend.status().reconnects > 0,
         "seed {seed}: nothing has happened"
     );
-    // Now this side dies, and after it the server: what was flushed is there.
-    drop(backend);
-    server.crash();
-    let disk = server.disk();
+    // Now the server dies again, and once more with this side, while that writes again what was lost.
+    let durable = die_in_recovery(&server, &backend, Random(seed).below(40));
     for (thread, mine) in models.iter().enumerate() {
         for (number, model) in mine.iter().enumerate() {
             let start = (number * THREADS as usize + thread) * BLOCK as usize;
-            let found = &disk.durable[start..start + BLOCK as usize];
+            let found = &durable[start..start + BLOCK as usize];
             let survives = model
                 .may_survive
                 .iter()
@@ -173,10 +197,41 @@ fn run(seed: u64, flags: u16) {
     }
 }
 
+/// What is on the medium when the server has died, and again after so many writes, or all, of what it is
+/// sent then.
+fn die_in_recovery(server: &Server, backend: &RemoteBackend, writes: u64) -> Vec<u8> {
+    let mut left = writes;
+    server.change_plan(move |asked| {
+        let more = left > 0;
+        if matches!(asked.kind, cmd::WRITE | cmd::WRITE_ZEROES) {
+            left = left.saturating_sub(1);
+        }
+        match more {
+            true => Fate::Served,
+            false => Fate::LostBefore,
+        }
+    });
+    let accepted = || server.shared.accepted.load(Ordering::SeqCst);
+    let before = accepted();
+    server.crash();
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| backend.read_at(0, &mut [0; 512]));
+        // A second attempt comes when the first has met its end.
+        while !read.is_finished() && accepted() < before + 2 * 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.disk().crash();
+        let durable = server.disk().durable.clone();
+        server.change_plan(|_| Fate::Served);
+        read.join().unwrap().unwrap();
+        durable
+    })
+}
+
 #[test]
 fn what_was_acknowledged_is_read_and_what_was_flushed_survives() {
     for seed in 1..=6 {
-        run(seed * 0x9e37_79b9, USUAL);
+        run(seed * 0x9e37_79b9, USUAL, Way::Plain, Habit::Mixed);
     }
 }
 
@@ -184,6 +239,20 @@ fn what_was_acknowledged_is_read_and_what_was_flushed_survives() {
 fn one_connection_and_no_fua_are_enough() {
     let flags = USUAL & !(flag::CAN_MULTI_CONN | flag::SEND_FUA | flag::SEND_WRITE_ZEROES);
     for seed in 1..=3 {
-        run(seed * 0x1234_5677, flags);
+        run(seed * 0x1234_5677, flags, Way::Plain, Habit::Mixed);
+    }
+}
+
+#[test]
+fn what_was_written_durably_survives_whatever_comes_before_it_again() {
+    for seed in 1..=12 {
+        run(seed * 0x0bad_5eed, USUAL, Way::Plain, Habit::Durable);
+    }
+}
+
+#[test]
+fn under_tls_nothing_is_different() {
+    for (seed, habit) in [(1, Habit::Mixed), (2, Habit::Mixed), (3, Habit::Durable)] {
+        run(seed * 0x7135_a1b3, USUAL, Way::Tls, habit);
     }
 }

@@ -2,18 +2,22 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use scrim_backend::{Access, RemoteBackend, RemoteOptions};
+use scrim_nbd::tls::{ServerFiles, ServerTls};
 use scrim_nbd::wire::{
     IHAVEOPT, NBDMAGIC, OPTION_REPLY_MAGIC, REQUEST_HEADER, SIMPLE_REPLY_MAGIC, cmd, cmd_flag,
     flag, info, opt, rep,
 };
-use scrim_nbd::{Endpoint, Uri};
+use scrim_nbd::{Endpoint, Uri, UriTls};
+
+use crate::certificates::Authority;
+use crate::channel::Channel;
 
 /// All that a usual server offers.
 pub(crate) const USUAL: u16 = flag::HAS_FLAGS
@@ -74,7 +78,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Of what is in the cache only some is on the medium, by chance.
-    fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.crashes += 1;
         let blocks = self
             .cached
@@ -103,7 +107,18 @@ pub(crate) struct Shared {
     writing: Mutex<Vec<Asked>>,
     pub(crate) overlapped: AtomicBool,
     pub(crate) terms: Mutex<Terms>,
+    /// What the server asks every client to begin; if nothing, there is no TLS.
+    pub(crate) tls: Mutex<Option<ServerTls>>,
 }
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    Plain,
+    Tls,
+}
+
+pub(crate) const BOTH_WAYS: [Way; 2] = [Way::Plain, Way::Tls];
 
 /// What the export is.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +130,7 @@ pub(crate) struct Terms {
 
 pub(crate) struct Server {
     folder: tempfile::TempDir,
+    way: Way,
     pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -125,7 +141,21 @@ impl Server {
         flags: u16,
         plan: impl FnMut(Asked) -> Fate + Send + 'static,
     ) -> Self {
+        Self::start_by(Way::Plain, size, flags, plan)
+    }
+
+    pub(crate) fn start_by(
+        way: Way,
+        size: usize,
+        flags: u16,
+        plan: impl FnMut(Asked) -> Fate + Send + 'static,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let tls = (way == Way::Tls).then(|| {
+            let folder = folder.path().join("tls");
+            Authority::new().fill(&folder);
+            server_tls(&folder)
+        });
         let shared = Arc::new(Shared {
             disk: Mutex::new(Disk {
                 durable: vec![0; size],
@@ -145,9 +175,11 @@ impl Server {
                 flags,
                 blocks: Some([1, 4096, 1 << 25]),
             }),
+            tls: Mutex::new(tls),
         });
         let mut server = Self {
             folder,
+            way,
             shared,
             thread: None,
         };
@@ -208,9 +240,17 @@ impl Server {
     pub(crate) fn uri(&self) -> Uri {
         Uri {
             endpoint: Endpoint::Unix(self.path()),
-            tls: false,
+            tls: (self.way == Way::Tls).then(|| UriTls {
+                certificates: Some(self.certificates()),
+                ..UriTls::default()
+            }),
             export: "disk".to_owned(),
         }
+    }
+
+    /// The folder with what clients and the server have.
+    pub(crate) fn certificates(&self) -> PathBuf {
+        self.folder.path().join("tls")
     }
 
     pub(crate) fn open(&self, limit: Duration) -> RemoteBackend {
@@ -220,6 +260,11 @@ impl Server {
         };
         RemoteBackend::open(&self.uri(), Access::ReadWrite, options).unwrap()
     }
+}
+
+/// What a server has whose certificates are in this folder.
+pub(crate) fn server_tls(folder: &Path) -> ServerTls {
+    ServerTls::load(&ServerFiles::in_directory(folder)).unwrap()
 }
 
 impl Drop for Server {
@@ -235,23 +280,37 @@ impl Shared {
         }
     }
 
-    fn serve(&self, mut stream: UnixStream) {
+    fn serve(&self, stream: UnixStream) {
+        let end = stream.try_clone().unwrap();
         let _ = self
-            .shake(&mut stream)
-            .and_then(|()| self.requests(&mut stream));
-        let _ = stream.shutdown(std::net::Shutdown::Both);
+            .shake(stream)
+            .and_then(|mut stream| self.requests(&mut stream));
+        let _ = end.shutdown(std::net::Shutdown::Both);
     }
 
-    fn shake(&self, stream: &mut UnixStream) -> io::Result<()> {
+    fn shake(&self, mut stream: UnixStream) -> io::Result<Channel> {
         let terms = *self.terms.lock().unwrap();
         stream.write_all(&NBDMAGIC.to_be_bytes())?;
         stream.write_all(&IHAVEOPT.to_be_bytes())?;
         stream.write_all(&[0, 3])?;
-        let mut hello = [0; 4 + 16];
-        stream.read_exact(&mut hello)?;
-        assert_eq!(hello[15], 7, "it asks with NBD_OPT_GO");
-        let mut data = vec![0; usize::from(hello[19])];
-        stream.read_exact(&mut data)?;
+        stream.read_exact(&mut [0; 4])?;
+        let tls = self.tls.lock().unwrap().clone();
+        let mut stream = match tls {
+            None => Channel::Plain(stream),
+            Some(tls) => {
+                assert_eq!(option(&mut stream)?, (opt::STARTTLS, Vec::new()));
+                reply(&mut stream, opt::STARTTLS, rep::ACK, &[])?;
+                Channel::secured(stream, tls.session().unwrap())?
+            }
+        };
+        let (asked, data) = option(&mut stream)?;
+        if asked == opt::STARTTLS {
+            reply(&mut stream, opt::STARTTLS, rep::ERR_UNSUP, b"none here")?;
+            // Whoever wants TLS goes.
+            assert_eq!(stream.read(&mut [0; 1])?, 0, "it asks in the clear");
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        assert_eq!(asked, opt::GO);
         assert_eq!(&data[4..8], b"disk");
         let mut export = info::EXPORT.to_be_bytes().to_vec();
         export.extend(terms.size.to_be_bytes());
@@ -264,16 +323,12 @@ impl Shared {
         }
         replies.push((rep::ACK, Vec::new()));
         for (kind, data) in replies {
-            stream.write_all(&OPTION_REPLY_MAGIC.to_be_bytes())?;
-            stream.write_all(&opt::GO.to_be_bytes())?;
-            stream.write_all(&kind.to_be_bytes())?;
-            stream.write_all(&u32::try_from(data.len()).unwrap().to_be_bytes())?;
-            stream.write_all(&data)?;
+            reply(&mut stream, opt::GO, kind, &data)?;
         }
-        Ok(())
+        Ok(stream)
     }
 
-    fn requests(&self, stream: &mut UnixStream) -> io::Result<()> {
+    fn requests(&self, stream: &mut Channel) -> io::Result<()> {
         let born = self.disk.lock().unwrap().crashes;
         loop {
             let (asked, data) = self.receive(stream)?;
@@ -337,7 +392,7 @@ impl Shared {
         writing.retain(|other| other.cookie != asked.cookie || other.offset != asked.offset);
     }
 
-    fn receive(&self, stream: &mut UnixStream) -> io::Result<(Asked, Vec<u8>)> {
+    fn receive(&self, stream: &mut Channel) -> io::Result<(Asked, Vec<u8>)> {
         let mut header = [0; REQUEST_HEADER];
         stream.read_exact(&mut header)?;
         let number = |range: std::ops::Range<usize>| {
@@ -359,6 +414,26 @@ impl Shared {
         }
         Ok((asked, data))
     }
+}
+
+/// What a client asks for, and the data of that.
+fn option(stream: &mut impl Read) -> io::Result<(u32, Vec<u8>)> {
+    let mut header = [0; 16];
+    stream.read_exact(&mut header)?;
+    assert_eq!(header[..8], IHAVEOPT.to_be_bytes());
+    let [.., len] = header;
+    let mut data = vec![0; usize::from(len)];
+    stream.read_exact(&mut data)?;
+    Ok((u32::from(header[11]), data))
+}
+
+fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+    let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+    for number in [option, kind, u32::try_from(data.len()).unwrap()] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.extend(data);
+    stream.write_all(&bytes)
 }
 
 impl Disk {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use scrim_backend::{Access, Backend, Durability, LockKind, RemoteBackend, RemoteOptions};
 use scrim_nbd::wire::{cmd, cmd_flag, flag};
 
-use crate::server::{Asked, Fate, Server, USUAL};
+use crate::server::{Asked, BOTH_WAYS, Fate, Server, USUAL};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -58,6 +58,26 @@ fn nothing_passes_the_end() {
     let error = backend.read_at(4000, &mut [0; 97]).unwrap_err();
     assert!(error.to_string().contains("ends before"), "{error}");
     assert_eq!(kinds(&server), []);
+}
+
+#[test]
+fn a_durable_write_is_one_request_unless_it_overtakes_an_older_one() {
+    let server = Server::start(1 << 20, USUAL, served);
+    let backend = server.open(LIMIT);
+    let write = |offset, durability| backend.write_at(offset, &[1; 1024], durability).unwrap();
+    write(0, Durability::Cached);
+    write(1024, Durability::Durable);
+    write(512, Durability::Durable);
+    write(0, Durability::Durable);
+    let expected = [
+        (cmd::WRITE, 0, 0, 1024),
+        (cmd::WRITE, cmd_flag::FUA, 1024, 1024),
+        (cmd::WRITE, 0, 512, 1024),
+        (cmd::FLUSH, 0, 0, 0),
+        (cmd::WRITE, cmd_flag::FUA, 0, 1024),
+    ];
+    assert_eq!(kinds(&server), expected);
+    assert_eq!(backend.status().unflushed_bytes, 0);
 }
 
 #[test]
@@ -157,10 +177,12 @@ fn a_zeroing_that_the_server_refuses_is_done_by_hand() {
 
 #[test]
 fn several_connections_are_used_where_the_server_allows_them() {
-    let server = Server::start(1 << 20, USUAL, served);
-    let backend = server.open(LIMIT);
-    assert_eq!(backend.status().connections, 3);
-    assert_eq!(server.shared.accepted.load(Ordering::SeqCst), 3);
+    for way in BOTH_WAYS {
+        let server = Server::start_by(way, 1 << 20, USUAL, served);
+        let backend = server.open(LIMIT);
+        assert_eq!(backend.status().connections, 3);
+        assert_eq!(server.shared.accepted.load(Ordering::SeqCst), 3);
+    }
 }
 
 #[test]
@@ -183,12 +205,16 @@ fn a_read_only_export_is_a_read_only_store() {
 /// Replies come in the order of the requests, so that whoever receives has to hand out those of others.
 #[test]
 fn many_threads_share_one_connection() {
-    let flags = USUAL & !flag::CAN_MULTI_CONN;
-    let server = Server::start(1 << 20, flags, served);
-    let backend = server.open(LIMIT);
+    for way in BOTH_WAYS {
+        let flags = USUAL & !flag::CAN_MULTI_CONN;
+        let server = Server::start_by(way, 1 << 20, flags, served);
+        share(&server.open(LIMIT));
+    }
+}
+
+fn share(backend: &RemoteBackend) {
     std::thread::scope(|scope| {
         for thread in 0..8u8 {
-            let backend = &backend;
             scope.spawn(move || {
                 for round in 0..200u64 {
                     let offset = u64::from(thread) * (128 << 10) + round % 16 * 4096;

@@ -105,13 +105,16 @@ fn describe_server(server: &Server) -> String {
         0 => "lost, being made again".to_owned(),
         number => format!("{number} to the server"),
     };
+    let tls = server.tls.as_ref().map_or(String::new(), |tls| {
+        format!(", {} {}", tls.version, tls.cipher_suite)
+    });
     let lost = match server.reconnects {
         0 => String::new(),
         1 => ", lost once".to_owned(),
         times => format!(", lost {times} times"),
     };
     format!(
-        "{now}{lost}, {} bytes written again, {} bytes kept until a flush",
+        "{now}{tls}{lost}, {} bytes written again, {} bytes kept until a flush",
         server.replayed_bytes, server.unflushed_bytes
     )
 }

@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// How many connections there are; 0 while it cannot be reached.
     pub(crate) connections: usize,
+    /// `None` where they are not encrypted, and while there are none.
+    pub(crate) tls: Option<Protected>,
     /// How often they were lost and made again.
     pub(crate) reconnects: u64,
     /// How much was written again after that, in bytes.

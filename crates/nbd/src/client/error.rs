@@ -16,6 +16,13 @@ pub enum HandshakeError {
     Oldstyle,
     /// The server broke the protocol in this way.
     Protocol(&'static str),
+    /// The server has no TLS, or does not want it, and says this about it; nothing more was sent.
+    NoTls {
+        /// The server's words, cut to a line; may be empty.
+        message: String,
+    },
+    /// Something came in the clear where TLS had to begin.
+    Injected,
     /// The server refuses the export with this option reply, and says this about it.
     Refused {
         /// The option reply's type.
@@ -38,6 +45,17 @@ impl fmt::Display for HandshakeError {
                 f.write_str("the server speaks the NBD protocol of before 2011; use a newer one")
             }
             Self::Protocol(what) => write!(f, "the server broke the NBD protocol: {what}"),
+            Self::NoTls { message } => {
+                f.write_str(
+                    "the server does not offer an encrypted connection, and without one it is not used; \
+                     give it a certificate",
+                )?;
+                said(f, message)
+            }
+            Self::Injected => f.write_str(
+                "something came in the clear where encryption had to begin: somebody between here and \
+                 the server may have put it there; nothing of it was used",
+            ),
             Self::Refused { reply, message } => {
                 let reason = match *reply {
                     rep::ERR_UNKNOWN => "the server has no export of this name",
@@ -49,12 +67,17 @@ impl fmt::Display for HandshakeError {
                     _ => "the server refuses the export",
                 };
                 f.write_str(reason)?;
-                match message.as_str() {
-                    "" => Ok(()),
-                    message => write!(f, " (it says: {message})"),
-                }
+                said(f, message)
             }
         }
+    }
+}
+
+/// The server's words, if it had any.
+fn said(f: &mut fmt::Formatter<'_>, message: &str) -> fmt::Result {
+    match message {
+        "" => Ok(()),
+        message => write!(f, " (it says: {message})"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fixed newstyle handshake, from the first byte to the export.
 //!
 //! It is plain reading and writing, of whatever the caller makes of the connection; limits of time are
-//! his. An encrypted connection begins between [`greet`] and [`go`].
+//! his. An encrypted connection begins between [`greet`] and [`go`], after [`start_tls`].
 
 use std::io::{Read, Write};
 
@@ -26,6 +26,8 @@ pub struct Greeting {
     /// Whether it answers options.
     fixed_newstyle: bool,
     no_zeroes: bool,
+    /// Whether TLS has begun since. What was said before may be anybody's.
+    secured: bool,
 }
 
 /// An export, as the server describes it.
@@ -65,6 +67,7 @@ pub fn greet(stream: &mut (impl Read + Write)) -> Result<Greeting, HandshakeErro
     let greeting = Greeting {
         fixed_newstyle: flags & handshake::FIXED_NEWSTYLE != 0,
         no_zeroes: flags & handshake::NO_ZEROES != 0,
+        secured: false,
     };
     let mut answer = 0;
     if greeting.fixed_newstyle {
@@ -77,8 +80,37 @@ pub fn greet(stream: &mut (impl Read + Write)) -> Result<Greeting, HandshakeErro
     Ok(greeting)
 }
 
-/// Asks for an export by `NBD_OPT_GO`, or, of a server that does not know that, by
-/// `NBD_OPT_EXPORT_NAME`. Once it has it, requests may be sent.
+/// Asks for TLS by `NBD_OPT_STARTTLS`. The server agrees and says nothing more before the client has
+/// begun it: whatever comes behind its agreement in the clear is not to be believed. [`go`] comes next,
+/// within TLS.
+///
+/// # Errors
+/// When the connection fails, the server breaks the protocol or has no TLS.
+pub fn start_tls(
+    stream: &mut (impl Read + Write),
+    greeting: Greeting,
+) -> Result<Greeting, HandshakeError> {
+    if !greeting.fixed_newstyle {
+        let message = String::new();
+        return Err(HandshakeError::NoTls { message });
+    }
+    send_option(stream, opt::STARTTLS, &[])?;
+    match option_reply(stream, opt::STARTTLS)? {
+        (rep::ACK, data) if data.is_empty() => Ok(Greeting {
+            secured: true,
+            ..greeting
+        }),
+        (reply, data) if reply & rep::ERROR != 0 => {
+            let message = shown(&data);
+            Err(HandshakeError::NoTls { message })
+        }
+        _ => Err(HandshakeError::Protocol("an option has an unknown reply")),
+    }
+}
+
+/// Asks for an export by `NBD_OPT_GO`, or, of a server that does not know that and has no TLS, by
+/// `NBD_OPT_EXPORT_NAME`, whose reply depends on what was said in the clear. Once it has it, requests may
+/// be sent.
 ///
 /// # Errors
 /// When the connection fails, the server breaks the protocol or refuses the export.
@@ -91,6 +123,11 @@ pub fn go(
         && let Some(export) = opt_go(stream, name)?
     {
         return Ok(export);
+    }
+    if greeting.secured {
+        return Err(HandshakeError::Protocol(
+            "it has TLS, and does not know NBD_OPT_GO",
+        ));
     }
     opt_export_name(stream, greeting, name)
 }

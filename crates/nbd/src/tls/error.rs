@@ -139,7 +139,8 @@ fn advice(error: &rustls::Error) -> Option<&'static str> {
                 "make a new one, or set the clock"
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "connect to a name that it has as subjectAltName"
+                "connect to a name that it has as subjectAltName, or give one in the URI as \
+                 tls-hostname=NAME"
             }
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
                 "make one for this purpose (serverAuth or clientAuth)"

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::error::TlsError;
 use super::session::{PLAINTEXT_MAX, Protection, Session};
@@ -35,23 +35,33 @@ pub struct TlsReader {
 #[derive(Clone)]
 pub struct TlsWriter(Arc<Shared>);
 
-/// Does the handshake of a client over `socket`.
+/// Does the handshake of a client over `socket`. `go_on` is asked after each error of a socket call, and
+/// each time that something came, whether there is time for more.
 pub(super) fn handshake(
     mut session: Session,
     socket: OwnedFd,
+    go_on: &mut dyn FnMut(io::Error) -> io::Result<()>,
 ) -> io::Result<(TlsReader, TlsWriter)> {
     let mut incoming = Wire::to_receive();
     let mut outgoing = Wire::to_send();
     let mut plain = Wire::new(RECEIVE_BUFFER);
     loop {
         let opened = session.open(&mut incoming, plain.room());
-        send_pending(&socket, &mut session, &mut outgoing)?;
+        let sent = send_pending(&socket, &mut session, &mut outgoing, go_on);
+        // Why it failed tells more than that nobody wanted to hear of it.
         plain.advance(opened?);
+        sent?;
         if !session.is_handshaking() {
             break;
         }
-        if session.peer_has_closed() || receive(&socket, &mut incoming)? == 0 {
+        if session.peer_has_closed() {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match receive(&socket, &mut incoming) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            // Who sends a byte now and then does not get more time by that.
+            Ok(_) => go_on(again())?,
+            Err(error) => go_on(error)?,
         }
     }
     let shared = Arc::new(Shared {
@@ -86,6 +96,34 @@ impl TlsReader {
         Ok(self.take_plain(into))
     }
 
+    /// As [`TlsReader::read`], with one call of the socket at most: a server that sends a byte now and
+    /// then does not keep the caller from looking at the time.
+    ///
+    /// # Errors
+    /// The same, and `Interrupted` when what has come is not a whole record yet.
+    pub fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        if !self.plain.is_empty() {
+            return Ok(self.take_plain(into));
+        }
+        let mut received = false;
+        loop {
+            let len = self.open(into)?;
+            if len > 0 || lock(&self.shared.session).peer_has_closed() {
+                return Ok(len);
+            }
+            if received {
+                return Err(again());
+            }
+            if receive(&self.shared.socket, &mut self.incoming)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            received = true;
+        }
+    }
+
     fn take_plain(&mut self, into: &mut [u8]) -> usize {
         let plain = self.plain.filled();
         let len = plain.len().min(into.len());
@@ -104,19 +142,10 @@ impl Read for TlsReader {
     /// the source of one of kind `InvalidData`, or `UnexpectedEof` when the connection ended without
     /// the server saying so.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
-        if !self.plain.is_empty() {
-            return Ok(self.take_plain(into));
-        }
         loop {
-            let len = self.open(into)?;
-            if len > 0 || lock(&self.shared.session).peer_has_closed() {
-                return Ok(len);
-            }
-            if receive(&self.shared.socket, &mut self.incoming)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            match self.receive(into) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
             }
         }
     }
@@ -130,6 +159,19 @@ impl TlsWriter {
     /// `InvalidData`. The connection cannot be written to afterwards, since part of a record may have
     /// gone out.
     pub fn write_all(&self, parts: &[&[u8]]) -> io::Result<()> {
+        self.write_all_while(parts, &mut Err)
+    }
+
+    /// As [`TlsWriter::write_all`], but after an error of the socket it goes on where it was as long as
+    /// `go_on` returns no error.
+    ///
+    /// # Errors
+    /// Those of `go_on`, and a [`TlsError`] as the source of one of kind `InvalidData`.
+    pub fn write_all_while(
+        &self,
+        parts: &[&[u8]],
+        go_on: &mut dyn FnMut(io::Error) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut outgoing = lock(&self.0.outgoing);
         for part in parts {
             let mut left = *part;
@@ -137,11 +179,36 @@ impl TlsWriter {
                 let sealed = lock(&self.0.session).seal(left, &mut outgoing)?;
                 left = left.get(sealed..).unwrap_or_default();
                 if !left.is_empty() {
-                    send_all(&self.0.socket, &mut outgoing)?;
+                    send_all(&self.0.socket, &mut outgoing, go_on)?;
                 }
             }
         }
-        send_all(&self.0.socket, &mut outgoing)
+        send_all(&self.0.socket, &mut outgoing, go_on)
+    }
+
+    /// Version and cipher suite.
+    #[must_use]
+    pub fn protection(&self) -> Option<Protection> {
+        lock(&self.0.session).protection()
+    }
+
+    /// Sends some bytes and the end, without waiting: what the socket does not take at once is not sent,
+    /// and nothing can be sent afterwards.
+    pub fn say_last(&self, bytes: &[u8]) {
+        let mut outgoing = lock(&self.0.outgoing);
+        let mut session = lock(&self.0.session);
+        if session.seal(bytes, &mut outgoing).is_ok() {
+            session.close();
+            session.take_pending(&mut outgoing);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let _ = send(&self.0.socket, outgoing.filled(), flags);
+        }
+        let _ = shutdown(&self.0.socket, Shutdown::Write);
+    }
+
+    /// Ends the connection without a word: whoever waits for it hears of that at once.
+    pub fn cut(&self) {
+        let _ = shutdown(&self.0.socket, Shutdown::Both);
     }
 
     /// Tells the server that no more comes, as [`NBD_CMD_DISC`](crate::wire::cmd::DISC) asks for at the
@@ -157,7 +224,7 @@ impl TlsWriter {
             session.take_pending(&mut outgoing);
             let more = session.has_pending();
             drop(session);
-            send_all(&self.0.socket, &mut outgoing)?;
+            send_all(&self.0.socket, &mut outgoing, &mut Err)?;
             if !more {
                 return Ok(());
             }
@@ -170,20 +237,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn send_pending(socket: &OwnedFd, session: &mut Session, outgoing: &mut Wire) -> io::Result<()> {
+/// What a call says that has something, but not enough to return it.
+fn again() -> io::Error {
+    io::ErrorKind::Interrupted.into()
+}
+
+fn send_pending(
+    socket: &OwnedFd,
+    session: &mut Session,
+    outgoing: &mut Wire,
+    go_on: &mut dyn FnMut(io::Error) -> io::Result<()>,
+) -> io::Result<()> {
     while session.has_pending() {
         session.take_pending(outgoing);
-        send_all(socket, outgoing)?;
+        send_all(socket, outgoing, go_on)?;
     }
     Ok(())
 }
 
-fn send_all(socket: &OwnedFd, outgoing: &mut Wire) -> io::Result<()> {
+fn send_all(
+    socket: &OwnedFd,
+    outgoing: &mut Wire,
+    go_on: &mut dyn FnMut(io::Error) -> io::Result<()>,
+) -> io::Result<()> {
     while !outgoing.is_empty() {
         match send(socket, outgoing.filled(), SendFlags::NOSIGNAL) {
             Ok(sent) => outgoing.consume(sent),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => go_on(error.into())?,
         }
     }
     Ok(())

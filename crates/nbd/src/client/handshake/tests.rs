@@ -40,8 +40,12 @@ fn greeting(flags: u16) -> Vec<u8> {
 }
 
 fn reply(kind: u32, data: &[u8]) -> Vec<u8> {
+    reply_to(opt::GO, kind, data)
+}
+
+fn reply_to(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
-    bytes.extend(opt::GO.to_be_bytes());
+    bytes.extend(option.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
     bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
     bytes.extend(data);
@@ -211,4 +215,77 @@ fn an_end_at_any_byte_is_an_error() {
 fn flags_without_the_first_one_mean_nothing() {
     let server = [greeting(BOTH), described(512, 0xfffe), reply(rep::ACK, &[])];
     assert_eq!(shake(&server.concat()).0.unwrap().flags, 0);
+}
+
+/// The handshake under TLS, which this server takes for granted.
+fn shake_secured(server: &[u8]) -> (Result<Export, HandshakeError>, Vec<u8>) {
+    let mut stream = Said {
+        server,
+        client: Vec::new(),
+    };
+    let export = greet(&mut stream)
+        .and_then(|greeting| start_tls(&mut stream, greeting))
+        .and_then(|greeting| go(&mut stream, greeting, "e"));
+    (export, stream.client)
+}
+
+#[test]
+fn tls_comes_before_everything_else() {
+    let agreed = reply_to(opt::STARTTLS, rep::ACK, &[]);
+    let rest = [described(512, 1), reply(rep::ACK, &[])].concat();
+    let server = [greeting(BOTH), agreed.clone(), rest].concat();
+    let (export, client) = shake_secured(&server);
+    assert_eq!(export.unwrap().size, 512);
+    let mut expected = vec![0, 0, 0, 3];
+    expected.extend(b"IHAVEOPT\0\0\0\x05\0\0\0\0");
+    expected.extend(b"IHAVEOPT\0\0\0\x07\0\0\0\x09\0\0\0\x01e\0\x01\0\x03");
+    assert_eq!(client, expected);
+    // What was agreed in the clear counts for nothing: not even how the old way ends.
+    let old = [
+        greeting(BOTH),
+        agreed,
+        reply(rep::ERR_UNSUP, &[]),
+        vec![0; 10],
+    ];
+    let (refused, client) = shake_secured(&old.concat());
+    assert!(said(refused).contains("NBD_OPT_GO"));
+    assert_eq!(client, expected);
+}
+
+#[test]
+fn a_server_without_tls_hears_nothing_more() {
+    let starttls = |kind, data| reply_to(opt::STARTTLS, kind, data);
+    for (server, expected) in [
+        (greeting(0), "does not offer"),
+        (greeting(handshake::NO_ZEROES), "does not offer"),
+        (
+            [greeting(BOTH), starttls(rep::ERR_UNSUP, b"")].concat(),
+            "does not offer",
+        ),
+        (
+            [greeting(BOTH), starttls(rep::ERR_POLICY, b"not\nhere")].concat(),
+            "(it says: not here)",
+        ),
+        (
+            [greeting(BOTH), starttls(rep::ACK, b"x")].concat(),
+            "unknown reply",
+        ),
+        (
+            [greeting(BOTH), starttls(rep::INFO, b"")].concat(),
+            "unknown reply",
+        ),
+        (
+            [greeting(BOTH), reply(rep::ACK, b"")].concat(),
+            "another option",
+        ),
+        (
+            [greeting(BOTH), starttls(rep::ACK, b"")[..19].to_vec()].concat(),
+            "closed the connection",
+        ),
+    ] {
+        let (refused, client) = shake_secured(&server);
+        let said = said(refused);
+        assert!(said.contains(expected), "{said}");
+        assert!(!client.ends_with(b"e\0\x01\0\x03"), "the export's name");
+    }
 }

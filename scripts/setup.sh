@@ -50,6 +50,7 @@ case $want in
         need qemu-storage-daemon qemu-system-common
         need nbdkit nbdkit
         need fio fio
+        need strace strace
         need tc iproute2
         need openssl openssl
         need systemd-analyze systemd

@@ -64,6 +64,7 @@ mod rounds;
 pub mod stat;
 mod stopwatch;
 mod study;
+pub mod svg;
 
 use std::ops::ControlFlow;
 

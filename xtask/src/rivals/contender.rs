@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::image::{self, PASSPHRASE};
+use super::image::{self, LUKS1, PASSPHRASE};
 use super::room::Room;
 use super::server::Server;
 use super::{NBDKIT, QEMU_NBD};
@@ -91,14 +91,7 @@ impl<'a> Stage<'a> {
         let key_file = room.write("key", PASSPHRASE)?;
         let plain = image::noise(room, "plain", payload)?;
         let luks = image::noise(room, "luks", payload + HEADER_ROOM)?;
-        let options = [
-            "--type=luks1",
-            "--cipher=aes-xts-plain64",
-            "--key-size=512",
-            "--hash=sha256",
-            "--pbkdf-force-iterations=1000",
-        ];
-        image::luks_format(room, &luks, &key_file, &options.map(str::to_owned))?;
+        image::luks_format(room, &luks, &key_file, &LUKS1.map(str::to_owned))?;
         Ok(Self {
             room,
             scrim,

@@ -33,7 +33,12 @@ pub(super) const LOADS: [Load; 6] = [
     load("write1m_qd4", "write", "1m", 4),
 ];
 
-const fn load(name: &'static str, pattern: &'static str, block: &'static str, depth: u32) -> Load {
+pub(super) const fn load(
+    name: &'static str,
+    pattern: &'static str,
+    block: &'static str,
+    depth: u32,
+) -> Load {
     Load {
         name,
         pattern,

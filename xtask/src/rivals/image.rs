@@ -14,6 +14,15 @@ use crate::error::{Doing, Error};
 /// Protects nothing; it has no line end, which peers treat differently.
 pub(super) const PASSPHRASE: &str = "rivals";
 
+/// What `cryptsetup luksFormat` is told for a volume that is quick to unlock.
+pub(super) const LUKS1: [&str; 5] = [
+    "--type=luks1",
+    "--cipher=aes-xts-plain64",
+    "--key-size=512",
+    "--hash=sha256",
+    "--pbkdf-force-iterations=1000",
+];
+
 /// Makes the file `name` of `size` bytes that no program can compress or skip as zeros.
 ///
 /// Behind a LUKS header they are some ciphertext, in a plain image some data. Every page of the file

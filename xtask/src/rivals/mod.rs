@@ -7,7 +7,9 @@ mod ciphers;
 mod contender;
 mod dm_crypt;
 mod fio;
+mod growth;
 mod image;
+mod memory;
 mod nbd;
 mod room;
 mod scrim;
@@ -63,6 +65,10 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// What a byte costs as the volume grows and as more requests are under way, beside the smallest
+    Growth(growth::Args),
+    /// What an open volume keeps in memory, idle and with idle clients
+    Memory(memory::Args),
     /// Sector ciphers, beside eight libraries in one process
     Ciphers(ciphers::Args),
     /// The four stages of the illumos crypto framework, beside its published figures
@@ -97,6 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
+        Some(Rival::Memory(args)) => (memory::run(args)?, args.common.json),
         Some(Rival::Ciphers(args)) => (ciphers::run(args)?, args.sampling.json),
         Some(Rival::Illumos(args)) => (ciphers::illumos::run(args)?, args.sampling.json),
         Some(Rival::DmCrypt(args)) => (dm_crypt::run(args)?, args.common.json),
@@ -118,6 +126,8 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("growth", growth::promises());
+    list_promises("memory", memory::promises());
     list_promises("ciphers", ciphers::promises());
     list_promises("illumos", ciphers::illumos::promises());
     list_promises("dm-crypt", dm_crypt::promises());

@@ -46,7 +46,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Pin {
+pub(super) enum Pin {
     /// The server on the first processor, fio on the last
     Apart,
     /// Both on the first processor
@@ -262,8 +262,7 @@ impl Running {
     ) -> Self {
         let placement = match args.pin {
             None => "unpinned",
-            Some(Pin::Apart) => "server and client on processors of their own",
-            Some(Pin::Together) => "server and client on one processor",
+            Some(pin) => pin.placement(),
         };
         let disk = if args.disk.is_some() {
             " on a disk, past the page cache"
@@ -403,11 +402,19 @@ fn read_payload(room: &Room, socket: &Path, length: u64) -> Result<Vec<u8>, Erro
 }
 
 impl Pin {
-    fn server(self) -> usize {
+    /// In words.
+    pub(super) fn placement(self) -> &'static str {
+        match self {
+            Self::Apart => "server and client on processors of their own",
+            Self::Together => "server and client on one processor",
+        }
+    }
+
+    pub(super) fn server(self) -> usize {
         0
     }
 
-    fn client(self) -> usize {
+    pub(super) fn client(self) -> usize {
         match self {
             Self::Apart => std::thread::available_parallelism().map_or(1, usize::from) - 1,
             Self::Together => 0,

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use scrim_bench::process::cpu_time;
@@ -89,6 +90,11 @@ impl Server {
         &self.socket
     }
 
+    /// Of its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Processor time used so far.
     pub(super) fn cpu_time(&self) -> Result<Duration, Error> {
         cpu_time(self.child.id()).doing(|| format!("see what {} has used", self.name))
@@ -104,7 +110,11 @@ impl Server {
         let pin = || -> io::Result<()> {
             for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
                 let id = thread?.file_name().to_string_lossy().parse().ok();
-                sched_setaffinity(id.and_then(Pid::from_raw), &set)?;
+                match sched_setaffinity(id.and_then(Pid::from_raw), &set) {
+                    // One that has ended meanwhile, as that of the client that looked for the greeting.
+                    Ok(()) | Err(Errno::SRCH) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             Ok(())
         };

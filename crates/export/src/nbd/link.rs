@@ -93,6 +93,11 @@ impl Link {
         }
     }
 
+    /// Counts bytes that were moved in memory on their way through the link.
+    pub(super) fn count_copy(&self, bytes: usize) {
+        self.meter.copied(bytes);
+    }
+
     /// Counts a wait for the client that is not the link's own.
     pub(super) fn count_sleep(&self) {
         self.meter.slept();
@@ -272,6 +277,7 @@ impl Link {
         if let Some(tls) = &mut self.tls {
             return tls.try_receive(&self.socket, &mut self.inbox, &self.meter);
         }
+        self.meter.copied(self.inbox.make_room());
         match try_receive(&self.socket, self.inbox.room())? {
             None => Ok(false),
             Some(len) => {
@@ -384,15 +390,21 @@ impl Inbox {
         &mut self.buffer[taken]
     }
 
-    /// Where to receive to. What is left moves to the front when the buffer is half used up; it
-    /// is never more than part of one request.
-    pub(super) fn room(&mut self) -> &mut [u8] {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        } else if self.end > self.buffer.len() / 2 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.len());
+    /// Makes room to receive to; tells how many bytes were moved for it. What is left moves to the front
+    /// when the buffer is half used up; it is never more than part of one request.
+    pub(super) fn make_room(&mut self) -> usize {
+        let left = self.len();
+        let used_up = self.end > self.buffer.len() / 2;
+        if left > 0 && !used_up {
+            return 0;
         }
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, left);
+        left
+    }
+
+    /// Where to receive to.
+    pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.end..]
     }
 

@@ -27,6 +27,7 @@ pub(super) struct Meter {
     receives: AtomicU64,
     sends: AtomicU64,
     sleeps: AtomicU64,
+    copied: AtomicU64,
 }
 
 impl Meter {
@@ -55,6 +56,10 @@ impl Meter {
         add(&self.sleeps, 1);
     }
 
+    pub(super) fn copied(&self, bytes: usize) {
+        add(&self.copied, bytes as u64);
+    }
+
     pub(super) fn snapshot(&self) -> Traffic {
         let count = |kind: Kind| Count {
             requests: self.requests[kind as usize].load(Ordering::Relaxed),
@@ -73,6 +78,7 @@ impl Meter {
             receives: self.receives.load(Ordering::Relaxed),
             sends: self.sends.load(Ordering::Relaxed),
             sleeps: self.sleeps.load(Ordering::Relaxed),
+            copied: self.copied.load(Ordering::Relaxed),
         }
     }
 }
@@ -104,5 +110,6 @@ impl Traffic {
         self.receives += other.receives;
         self.sends += other.sends;
         self.sleeps += other.sleeps;
+        self.copied += other.copied;
     }
 }

@@ -18,7 +18,7 @@ use super::link::{End, Wait};
 use super::meter::Kind;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Request};
-use super::serve::{Failure, Transmission, pieces};
+use super::serve::{Failure, MIN_PIECE, Transmission, aligned_part, pieces};
 use super::status::Incident;
 use scrim_nbd::wire::REQUEST_HEADER;
 
@@ -71,7 +71,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         Self {
             base,
             queue,
-            requests: Vec::new(),
+            // Each has a slot, but for the one that waits for it.
+            requests: Vec::with_capacity(SLOTS + 1),
             pieces: [None; SLOTS],
         }
     }
@@ -174,11 +175,16 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             return self.base.finish(cookie, Kind::Write, 0, Ok(()));
         }
         let index = self.enter(cookie, range, Work::Write { fua });
-        for piece in parts(range) {
-            self.receive(piece.len as usize)?;
+        let mut left = range;
+        while left.len > 0 {
+            let piece = self.receive_piece(left)?;
+            left.offset += u64::from(piece.len);
+            left.len -= piece.len;
             let slot = self.slot_for(index, piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
+            let len = data.len();
             self.queue.write(slot, piece.offset, data);
+            self.base.link.count_copy(len);
         }
         Ok(())
     }
@@ -276,6 +282,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         request: &mut UnderWay<'a>,
     ) -> Result<(), End> {
         let len = piece.len as usize;
+        if !matches!(request.work, Work::Write { .. }) {
+            self.base.link.count_copy(len);
+        }
         match &mut request.work {
             Work::Write { .. } => Ok(()),
             Work::ReadApart(apart) => {
@@ -343,6 +352,19 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 self.base.link.send_with(&apart.data)
             }
         }
+    }
+
+    /// The beginning of what is left of a write, once it is in the inbox: all of it where a slot holds
+    /// it. Of more, what has come: nothing of it is moved to make room for the rest.
+    fn receive_piece(&mut self, left: Range) -> Result<Range, End> {
+        let whole = left.len as usize <= SLOT;
+        let wanted = if whole { left.len } else { MIN_PIECE };
+        self.receive(wanted as usize)?;
+        let received = self.base.link.inbox.len().min(SLOT);
+        Ok(Range {
+            offset: left.offset,
+            len: aligned_part(left.offset, left.len, received),
+        })
     }
 
     /// Waits until `len` bytes are in the inbox.

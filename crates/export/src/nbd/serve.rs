@@ -368,11 +368,11 @@ impl<'a> Transmission<'a> {
 
 /// A piece of a long write that is not its last has at least this many bytes, unless it is cut at a
 /// multiple of [`ALIGN`].
-const MIN_PIECE: u32 = 32 << 10;
+pub(super) const MIN_PIECE: u32 = 32 << 10;
 
 /// How much of a payload is written now, when `left` bytes are still to be written at `offset` and
 /// `received` of them are here: all, or up to a multiple of [`ALIGN`].
-fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
+pub(super) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
     let here = u32::try_from(received).map_or(left, |received| received.min(left));
     if here == left {
         return left;

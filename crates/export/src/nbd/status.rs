@@ -86,6 +86,9 @@ pub struct Traffic {
     pub sends: u64,
     /// Times a connection's thread went to sleep for the next request.
     pub sleeps: u64,
+    /// Bytes that connections moved from one place in memory to another: to and from a queue's slots, out
+    /// of TLS records, or to the front of a full buffer. What is turned where it lies is not moved.
+    pub copied: u64,
 }
 
 /// Requests of one kind.

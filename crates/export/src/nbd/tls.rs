@@ -74,12 +74,14 @@ impl Secured {
         if self.incoming.is_empty() && !self.session.is_handshaking() {
             return self.more_may_come();
         }
+        meter.copied(inbox.make_room());
         let opened = self.session.open(&mut self.incoming, inbox.room());
         if self.session.has_pending() {
             self.send_pending(socket, meter)?;
         }
         let len = opened?;
         inbox.received(len);
+        meter.copied(len);
         if len > 0 {
             return Ok(true);
         }

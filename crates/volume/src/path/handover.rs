@@ -75,11 +75,11 @@ impl Home {
         }
     }
 
-    /// Of a requester who waits for other files as well.
-    pub(crate) fn with_bell() -> io::Result<Self> {
+    /// Of a requester who waits for other files as well, and has so many jobs at most.
+    pub(crate) fn with_bell(jobs: usize) -> io::Result<Self> {
         let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
-            finished: Mutex::default(),
+            finished: Mutex::new(Vec::with_capacity(jobs)),
             bell: Bell::File(file),
         })
     }
@@ -102,12 +102,12 @@ impl Home {
         }
     }
 
-    /// All that have ended and were not taken before.
-    pub(crate) fn take(&self) -> Vec<Finished> {
-        std::mem::take(&mut *self.lock())
+    /// Exchanges an empty list for that of all that have ended and were not taken before.
+    pub(crate) fn take(&self, empty: &mut Vec<Finished>) {
+        std::mem::swap(&mut *self.lock(), empty);
     }
 
-    /// As [`take`](Self::take), but waits for one, where the bell is not a file.
+    /// All that have ended and were not taken before. Waits for one, where the bell is not a file.
     pub(crate) fn wait(&self) -> Vec<Finished> {
         let mut finished = self.lock();
         if let Bell::Condition(condition) = &self.bell {
@@ -153,6 +153,9 @@ pub(crate) struct JobList<J> {
     more: Condvar,
 }
 
+/// So many jobs need no more memory.
+const USUAL: usize = 32;
+
 struct Waiting<J> {
     jobs: VecDeque<J>,
     /// Threads that wait for one.
@@ -164,7 +167,7 @@ impl<J> JobList<J> {
     pub(crate) fn new() -> Self {
         Self {
             waiting: Mutex::new(Waiting {
-                jobs: VecDeque::new(),
+                jobs: VecDeque::with_capacity(USUAL),
                 idle: 0,
                 ended: false,
             }),

@@ -169,7 +169,7 @@ impl<'v> Queue<'v> {
     /// the `watched` files can be read from, too.
     ///
     /// # Errors
-    /// When the system refuses a ring, a thread or memory.
+    /// When the system refuses a ring, a thread or memory, or when more than 4 files are to be watched.
     pub fn new(
         volume: &'v Volume,
         mapping: &'v Arc<Mapping>,

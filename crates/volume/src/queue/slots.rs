@@ -15,6 +15,9 @@ use crate::VolumeError;
 use crate::path::handover::{Finished, Home, Room};
 use crate::stats::{Record, Stage};
 
+/// Most files that can be watched.
+const WATCHED: usize = 4;
+
 pub(super) struct Slots<'v> {
     /// Where the threads bring what has ended.
     pub(super) home: Arc<Home>,
@@ -22,17 +25,23 @@ pub(super) struct Slots<'v> {
     /// By slot; `None` while a thread has it.
     buffers: Vec<Option<DataBuffer>>,
     under_way: usize,
+    /// Empty, with room for what has ended: it is exchanged for what the threads have filled.
+    reaped: Vec<Finished>,
     /// With what a thread has recorded.
     done: VecDeque<(Completion, Option<Record>)>,
 }
 
 impl<'v> Slots<'v> {
     pub(super) fn new(watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
+        if watched.len() > WATCHED {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         Ok(Self {
-            home: Arc::new(Home::with_bell()?),
+            home: Arc::new(Home::with_bell(SLOTS)?),
             watched: watched.to_vec(),
             buffers: (0..SLOTS).map(|_| None).collect(),
             under_way: 0,
+            reaped: Vec::with_capacity(SLOTS),
             done: VecDeque::with_capacity(SLOTS),
         })
     }
@@ -112,17 +121,19 @@ impl<'v> Slots<'v> {
 
     /// Waits for the bell, which may ring for what has been fetched already, or for a file.
     fn listen(&self, watched: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut sources: Vec<_> = (self.home.bell().iter())
-            .chain(watched)
-            .map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN))
-            .collect();
-        match poll(&mut sources, None) {
+        let Some(bell) = self.home.bell() else {
+            return Ok(());
+        };
+        // In the places that are left over the bell again.
+        let mut sources: [PollFd<'_>; WATCHED + 1] = std::array::from_fn(|at| {
+            let file = watched.get(at).unwrap_or(&bell);
+            PollFd::from_borrowed_fd(*file, PollFlags::IN)
+        });
+        match poll(&mut sources[..=watched.len()], None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if let Some(bell) = self.home.bell()
-            && !sources[0].revents().is_empty()
-        {
+        if !sources[watched.len()].revents().is_empty() {
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
         Ok(())
@@ -132,12 +143,13 @@ impl<'v> Slots<'v> {
         if self.under_way == 0 {
             return;
         }
+        self.home.take(&mut self.reaped);
         for Finished {
             tag,
             room,
             result,
             mut record,
-        } in self.home.take()
+        } in self.reaped.drain(..)
         {
             self.under_way -= 1;
             if let Room::Own(buffer, _) = room {

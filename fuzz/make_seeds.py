@@ -82,6 +82,7 @@ def texts():
     seed("table_lines", "more", "0 8 linear /tmp/a\\ b\\\\c 8\n8 1 zero\n\n9 7 error\n")
     seed("table_lines", "null", "0 8 crypt cipher_null-ecb - 0 /x 0 1 iv_large_sectors\n")
     seed("table_lines", "flags", f"0 8 crypt aes {KEY} 8 /x 8 5 same_cpu_crypt submit_from_crypt_cpus no_read_workqueue no_write_workqueue high_priority\n")
+    seed("table_lines", "added", f"0 8 crypt aes {KEY} 8 /x 8 1 sector_size:4096 2 force_inline allow_discards\n")
     specs = [
         "aes", "aes-plain", "aes-xts-plain64", "aes-xts-plain64be", "aes-cbc-essiv:sha256", "aes-ctr-benbi",
         "aes-cbc-eboiv", "aes-ecb", "cipher_null-ecb", "aes-cbc-essiv:streebog256",
@@ -90,8 +91,11 @@ def texts():
     ]
     for number, spec in enumerate(specs):
         seed("cipher_specs", f"{number:02}", spec)
-    for word in ["status", "table", "table-showkeys", "close", "close-force"]:
+    words = ["status", "statistics", "table", "table-showkeys", "inactive", "inactive-showkeys"]
+    for word in [*words, "suspend", "resume", "clear", "close", "close-force"]:
         seed("control_requests", word, f"scrim 1 {word}\n")
+    for words in ["resize 8", "reload 100", "reload-force 1048576", "refresh queued 010001"]:
+        seed("control_requests", words.split()[0], f"scrim 1 {words}\n")
 
 
 def option(code, data=b""):

@@ -1,6 +1,6 @@
-//! The input is what a client sends to the control socket of an open volume in one piece.
+//! The input is the line that a client sends to the control socket of an open volume.
 //!
-//! The program is no library, so its parser, a file without dependencies, is taken in.
+//! The program is no library, so its parser, a file that needs `scrim-volume` only, is taken in.
 
 #![no_main]
 
@@ -8,26 +8,55 @@
 mod request;
 
 use libfuzzer_sys::fuzz_target;
-use request::{REQUEST_MAX, Request};
+use request::{LINE_MAX, Request};
+use scrim_volume::CryptTable;
 
-const WORDS: [&str; 5] = ["status", "table", "table-showkeys", "close", "close-force"];
+const WORDS: [&str; 11] = [
+    "status",
+    "statistics",
+    "table",
+    "table-showkeys",
+    "inactive",
+    "inactive-showkeys",
+    "suspend",
+    "resume",
+    "clear",
+    "close",
+    "close-force",
+];
 
-/// The only one with a number, in its only spelling.
-fn is_resize(bytes: &[u8]) -> bool {
-    let digits = bytes
-        .strip_prefix(b"scrim 1 resize ")
-        .and_then(|rest| rest.strip_suffix(b"\n"));
-    let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
-    number.is_some_and(|number| Some(number.to_string().as_bytes()) == digits)
+/// A number in its only spelling.
+fn number(digits: &str) -> Option<u64> {
+    let number: u64 = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
+
+fn is_request(bytes: &[u8]) -> bool {
+    let Ok(line) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let words = line.strip_prefix("scrim 1 ");
+    let Some(words) = words.and_then(|words| words.strip_suffix('\n')) else {
+        return false;
+    };
+    match words.split(' ').collect::<Vec<_>>()[..] {
+        [word] => WORDS.contains(&word),
+        ["resize", sectors] => number(sectors).is_some(),
+        ["reload" | "reload-force", len] => {
+            number(len).is_some_and(|len| len <= CryptTable::TEXT_MAX as u64)
+        }
+        ["refresh", "as-it-is" | "auto" | "inline" | "queued", flags] => {
+            flags.len() == 6 && flags.bytes().all(|flag| flag == b'0' || flag == b'1')
+        }
+        _ => false,
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let line = |word: &&str| format!("scrim 1 {word}\n");
-    let known = WORDS.iter().any(|word| line(word).as_bytes() == bytes);
-    let request = Request::from_bytes(bytes);
-    assert_eq!(request.is_some(), known || is_resize(bytes));
+    let request = Request::from_line(bytes);
+    assert_eq!(request.is_some(), is_request(bytes));
     if let Some(request) = request {
         assert_eq!(request.to_line().as_bytes(), bytes);
-        assert!(bytes.len() <= REQUEST_MAX);
+        assert!(bytes.len() <= LINE_MAX && request.body_len() <= CryptTable::TEXT_MAX);
     }
 });

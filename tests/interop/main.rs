@@ -17,6 +17,7 @@ mod clients;
 mod cryptsetup_to_scrim;
 mod damage;
 mod engines;
+mod exchange;
 mod filesystem;
 mod headers;
 mod in_place;

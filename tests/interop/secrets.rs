@@ -155,7 +155,18 @@ fn keys_lie_only_in_locked_memory() {
         let pid = image.server();
         assert!(mappings(&pid).iter().any(Mapping::is_for_secrets));
         image.place.scrim(["table", "secret"]);
-        image.place.scrim(["table", "secret", "--showkeys"]);
+        let table = image.place.scrim(["table", "secret", "--showkeys"]);
+        // Twice, so that the first one is gone by then, and one that is refused.
+        for options in ["", "", " 1 fast"] {
+            let line = table.replace('\n', options);
+            let args = ["reload", "secret"];
+            let loaded = image.place.run_with_input(scrim(), args, line.as_bytes());
+            assert_eq!(loaded.status.success(), options.is_empty(), "{loaded:?}");
+            image.place.scrim(["resume", "secret"]);
+        }
+        image
+            .place
+            .scrim(["refresh", "secret", "--data-path", "queued"]);
         // XTS has two keys; each of them, and the start of each as an expanded key has it.
         let (first, second) = key.split_at(key.len() / 2);
         let hex_first = hex(first);

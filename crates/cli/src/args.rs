@@ -4,9 +4,11 @@
 
 mod headers;
 mod keys;
+mod running;
 mod serving;
 mod storage;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,11 +21,12 @@ pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs, KillSlotArgs,
     PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
 };
+pub(crate) use running::{
+    DataPathArg, OpenNameArgs, PerfArgs, RefreshArgs, ReloadArgs, StatsArgs, TableArgs,
+};
 pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};
-
-use scrim_volume::DataPath;
 
 use crate::runtime::VolumeName;
 
@@ -44,6 +47,15 @@ const SERVING: &str = "\
 SIGTERM closes the volume in order; SIGHUP makes it as long as its device has become, and closes it where \
 --foreground is at a terminal. Where a service manager hands sockets on (LISTEN_FDS), they are served on in \
 place of --nbd; in the foreground it is told when clients are served (NOTIFY_SOCKET).";
+
+const RELOAD: &str = "\
+A table is read from standard input, where no FILE or LINE is given. It has a key: what is on a command line \
+is visible to every user of the machine, so `scrim table NAME --showkeys | sed … | scrim reload NAME` is the \
+way for a line with one. Nothing changes before `scrim resume NAME`.";
+
+const REFRESH: &str = "\
+The flags that are given replace those that the table has. Flags that the LUKS2 header stores count as well, \
+unless --persistent replaces them, as in cryptsetup.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -75,6 +87,20 @@ pub(crate) enum Command {
     Resize(ResizeArgs),
     /// Print an open volume's device-mapper table
     Table(TableArgs),
+    /// Load another table beside an open volume's, which `resume` puts in its place
+    #[command(visible_alias = "load", after_help = RELOAD)]
+    Reload(ReloadArgs),
+    /// Hold an open volume's requests
+    Suspend(OpenNameArgs),
+    /// Let an open volume's requests go on, on the loaded table if there is one
+    Resume(OpenNameArgs),
+    /// Drop the table that was loaded beside an open volume's
+    Clear(OpenNameArgs),
+    /// Give an open volume other flags or another data path, at once; no passphrase is needed
+    #[command(after_help = REFRESH)]
+    Refresh(RefreshArgs),
+    /// Tell what an open volume has done, and how long it took
+    Stats(StatsArgs),
     /// List open volumes
     List(ListArgs),
     /// Show a LUKS header
@@ -325,9 +351,11 @@ pub(crate) struct OpenArgs {
     /// Store --allow-discards and the --perf flags in the header, and no others (LUKS2)
     #[arg(long, conflicts_with_all = ["test_passphrase", "readonly"])]
     pub(crate) persistent: bool,
-    /// Run a table from FILE ("-": standard input) instead of a LUKS header: `open --table FILE NAME`
-    #[arg(long, value_name = "FILE", conflicts_with_all = TABLE_EXCLUDES)]
-    pub(crate) table: Option<PathBuf>,
+    /// Run a table from FILE ("-": standard input), or a LINE such as "0 8 zero", instead of a LUKS
+    /// header: `open --table FILE NAME`. A line on the command line is visible to others: give one
+    /// with a key in a file or on standard input
+    #[arg(long, value_name = "FILE|LINE", conflicts_with_all = TABLE_EXCLUDES)]
+    pub(crate) table: Option<OsString>,
     /// How often to ask for a passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
@@ -340,51 +368,6 @@ pub(crate) struct OpenArgs {
     pub(crate) storage: StorageArgs,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-}
-
-/// Who does the work of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DataPathArg {
-    /// The requester, and idle processors with him where a request is long
-    Auto,
-    /// The requester
-    Inline,
-    /// dm-crypt's queues and threads, but in a direction that --perf-no_*_workqueue names
-    Queued,
-}
-
-impl From<DataPathArg> for DataPath {
-    fn from(path: DataPathArg) -> Self {
-        match path {
-            DataPathArg::Auto => Self::Auto,
-            DataPathArg::Inline => Self::Inline,
-            DataPathArg::Queued => Self::Queued,
-        }
-    }
-}
-
-/// dm-crypt's performance flags; they are part of the table.
-#[derive(Args)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "dm-crypt's flags are independent of each other"
-)]
-pub(crate) struct PerfArgs {
-    /// Set same_cpu_crypt in the table
-    #[arg(long = "perf-same_cpu_crypt")]
-    pub(crate) same_cpu_crypt: bool,
-    /// Set submit_from_crypt_cpus in the table
-    #[arg(long = "perf-submit_from_crypt_cpus")]
-    pub(crate) submit_from_crypt_cpus: bool,
-    /// Set no_read_workqueue in the table
-    #[arg(long = "perf-no_read_workqueue")]
-    pub(crate) no_read_workqueue: bool,
-    /// Set no_write_workqueue in the table
-    #[arg(long = "perf-no_write_workqueue")]
-    pub(crate) no_write_workqueue: bool,
-    /// Set high_priority in the table
-    #[arg(long = "perf-high_priority")]
-    pub(crate) high_priority: bool,
 }
 
 #[derive(Args)]
@@ -415,15 +398,6 @@ pub(crate) struct ResizeArgs {
     /// The size that is wanted, in bytes; K, M, G and T stand for powers of 1024
     #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
     pub(crate) device_size: Option<u64>,
-}
-
-#[derive(Args)]
-pub(crate) struct TableArgs {
-    /// Name of the open volume
-    pub(crate) name: VolumeName,
-    /// Print the volume key instead of zeros
-    #[arg(long)]
-    pub(crate) showkeys: bool,
 }
 
 #[derive(Args)]

@@ -11,13 +11,16 @@ mod control;
 mod cost;
 mod daemon;
 mod device;
+mod devices;
 mod error;
 mod header_change;
 mod interruption;
+mod metrics;
 mod new_file;
 mod new_volume;
 mod notify;
 mod progress;
+mod prometheus;
 mod runtime;
 mod secret_input;
 mod self_tests;
@@ -26,6 +29,7 @@ mod serving;
 mod signals;
 mod signature;
 mod storage;
+mod table_input;
 mod transfer;
 mod unlock;
 
@@ -76,6 +80,12 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Status(args) => commands::status::run(&args),
         Command::Resize(args) => commands::resize::run(&args),
         Command::Table(args) => commands::table::run(&args),
+        Command::Reload(args) => commands::reload::run(&args),
+        Command::Suspend(args) => commands::reload::suspend(&args),
+        Command::Resume(args) => commands::reload::resume(&args),
+        Command::Clear(args) => commands::reload::clear(&args),
+        Command::Refresh(args) => commands::refresh::run(&args),
+        Command::Stats(args) => commands::stats::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),

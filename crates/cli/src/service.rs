@@ -1,31 +1,32 @@
 //! An open volume at work: its NBD server, its control socket, its end.
 
+mod describe;
+mod exchange;
+
+use describe::figures;
+
+use std::cell::Cell;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrim_export::nbd::{
-    BindError, ClientStatus, Export, InheritedError, Limits, Protection, Server, StartError,
-};
-use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_export::nbd::{BindError, Export, InheritedError, Limits, Server, StartError};
+use scrim_sys::memory::SecretBytes;
 use scrim_volume::queue::Engine;
-use scrim_volume::{CryptTarget, Keys, Line, ResizeError, Target, Volume};
+use scrim_volume::{Keys, ResizeError, Volume};
 
 use crate::commands::note;
 use crate::commands::resize::sectors_when_opened_now;
-use crate::control::{
-    Answer, Connection, ControlSocket, Protected, Request, Served, Server as ServerStatus, Status,
-    Tls,
-};
-use crate::device::path_of;
+use crate::control::{Answer, ControlSocket, Request, Tls};
+use crate::devices::Devices;
 use crate::error::{CliError, Exit};
+use crate::metrics::Metrics;
 use crate::notify::Manager;
+use crate::prometheus;
 use crate::runtime::VolumeName;
-use crate::self_tests;
 use crate::serving::Serving;
 use crate::signals::{Asked, Hangup, Signals};
-use crate::storage::Storage;
 
 /// How long clients may take to finish what they have asked for when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -40,8 +41,7 @@ pub(crate) struct Origin {
     pub(crate) uuid: String,
     /// The detached header, if any.
     pub(crate) header: Option<String>,
-    /// What its devices are.
-    pub(crate) storage: Vec<Arc<Storage>>,
+    pub(crate) devices: Devices,
 }
 
 /// A volume that is being served.
@@ -55,11 +55,20 @@ struct OpenVolume {
     name: VolumeName,
     volume: Arc<Volume>,
     engine: Engine,
-    origin: Origin,
+    /// `LUKS1`, `LUKS2` or `TABLE`.
+    r#type: String,
+    uuid: String,
+    header: Option<String>,
+    devices: Devices,
+    /// Whether the table makes other data of what is stored than the one that it was opened with.
+    has_other_data: Cell<bool>,
+    /// Whether that is so of the one that is loaded.
+    loads_other_data: Cell<bool>,
     /// The URIs of the plaintext device.
     addresses: Vec<String>,
     tls: Option<Tls>,
     server: Server,
+    metrics: Option<Metrics>,
 }
 
 impl Service {
@@ -69,13 +78,14 @@ impl Service {
         volume: Volume,
         engine: Engine,
         origin: Origin,
-        serving: Serving,
+        mut serving: Serving,
         control: PathBuf,
         hangup: Hangup,
     ) -> Result<Self, CliError> {
         let control = ControlSocket::bind(control)?;
         let volume = Arc::new(volume);
         let tls = serving.tls();
+        let serving_metrics = serving.take_metrics();
         let listeners = serving.listen()?;
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.uri("")).collect();
         // Before anybody hears of an address, and may ask for the end.
@@ -87,14 +97,28 @@ impl Service {
             volume: Arc::clone(&volume),
         };
         let server = Server::start(vec![export], listeners, Limits::default())?;
+        let metrics = match serving_metrics {
+            Some(listener) => {
+                let (name, volume) = (name.clone(), Arc::clone(&volume));
+                let page = move || prometheus::text(&figures(&name, &volume));
+                Some(listener.serve(page)?)
+            }
+            None => None,
+        };
         let open = OpenVolume {
             name,
             volume,
             engine,
-            origin,
+            r#type: origin.r#type,
+            uuid: origin.uuid,
+            header: origin.header,
+            devices: origin.devices,
+            has_other_data: Cell::new(false),
+            loads_other_data: Cell::new(false),
             addresses,
             tls,
             server,
+            metrics,
         };
         Ok(Self {
             control,
@@ -117,7 +141,9 @@ impl Service {
         } = self;
         open.announce(manager);
         let caller = loop {
-            if let Some(caller) = control.serve(&signals, |request| open.answer(request)) {
+            if let Some(caller) =
+                control.serve(&signals, |request, body| open.answer(request, body))
+            {
                 break Some(caller);
             }
             match signals.take() {
@@ -154,7 +180,7 @@ fn while_answering<T>(
         UnixStream::pair().map_err(|error| CliError::io("close the volume in order", &error))?;
     Ok(std::thread::scope(|scope| {
         scope.spawn(move || {
-            control.serve(&finished, |_| {
+            control.serve(&finished, |_, _| {
                 let message = format!("{} is being closed; wait for it to end", name.as_str());
                 Some(Err(CliError::new(Exit::Busy, message)))
             })
@@ -167,19 +193,27 @@ fn while_answering<T>(
 
 impl OpenVolume {
     /// The answer to a request; `None` to one that closes the volume.
-    fn answer(&self, request: Request) -> Option<Answer> {
+    fn answer(&self, request: Request, body: &SecretBytes) -> Option<Answer> {
         let table = |keys| Ok(self.volume.table_text(keys));
-        match request {
-            Request::Status => Some(self.status()),
-            Request::Table => Some(table(Keys::Masked)),
-            Request::TableWithKeys => Some(table(Keys::Shown)),
-            Request::Resize(sectors) => Some(self.resize(sectors)),
-            Request::CloseForced => None,
+        Some(match request {
+            Request::Status => self.status(),
+            Request::Statistics => self.statistics(),
+            Request::Table => table(Keys::Masked),
+            Request::TableWithKeys => table(Keys::Shown),
+            Request::InactiveTable => self.inactive_table(Keys::Masked),
+            Request::InactiveTableWithKeys => self.inactive_table(Keys::Shown),
+            Request::Suspend => self.suspend(),
+            Request::Resume => self.resume(),
+            Request::Clear => self.clear(),
+            Request::Reload { change, .. } => self.load(body, change),
+            Request::Refresh(flags, path) => self.refresh(flags, path),
+            Request::Resize(sectors) => self.resize(sectors),
+            Request::CloseForced => return None,
             Request::Close => match self.clients_after_a_moment() {
-                0 => None,
-                clients => Some(Err(self.in_use(clients))),
+                0 => return None,
+                clients => Err(self.in_use(clients)),
             },
-        }
+        })
     }
 
     fn announce(&self, manager: &Manager) {
@@ -244,6 +278,9 @@ impl OpenVolume {
 
     /// Lets requests in flight end, then makes everything durable and lets go of it.
     fn finish(self) -> Result<(), CliError> {
+        // Requests that are held must be carried out to end, on the table that they were made for.
+        self.volume.clear();
+        self.volume.resume(DRAIN)?;
         let stopped = self.server.stop(DRAIN);
         if stopped.cut_off > 0 {
             note(format_args!(
@@ -258,103 +295,6 @@ impl OpenVolume {
         self.volume
             .flush()
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
-    }
-
-    fn status(&self) -> Answer {
-        let json = serde_json::to_vec(&self.describe())
-            .map_err(|error| CliError::io("write the status", &error.into()))?;
-        Ok(SecretBytes::copied_from(&json))
-    }
-
-    fn describe(&self) -> Status {
-        let mapping = self.volume.mapping();
-        let lines = mapping.table().lines();
-        let crypt = lines.iter().find_map(crypt_target);
-        let device = lines.iter().find_map(|line| line.target.device());
-        let device = device.map(|name| path_of(name).display().to_string());
-        let server = self.server.status();
-        let traffic = &server.traffic;
-        Status {
-            name: self.name.as_str().to_owned(),
-            r#type: self.origin.r#type.clone(),
-            uuid: self.origin.uuid.clone(),
-            cipher: crypt.map(|c| c.cipher.to_string()).unwrap_or_default(),
-            key_bits: crypt.map_or(0, |c| c.key.len() * 8),
-            driver: mapping.driver().unwrap_or_default().to_owned(),
-            data_path: mapping.path().to_string(),
-            engine: self.engine.to_string(),
-            device: device.unwrap_or_default(),
-            header: self.origin.header.clone(),
-            sector_size: self.volume.block_size(),
-            offset_sectors: crypt.map_or(0, |c| c.offset),
-            size_sectors: self.volume.size() / 512,
-            read_only: self.volume.is_read_only(),
-            flags: crypt
-                .map(|c| c.options.flags())
-                .unwrap_or_default()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            keys_locked: locking() == Locking::Complete,
-            warnings: self_tests::failures(),
-            address: self.addresses.first().cloned().unwrap_or_default(),
-            tls: self.tls,
-            connections: server.clients.iter().map(connection).collect(),
-            pid: std::process::id(),
-            clients: server.clients.len(),
-            served: Served {
-                reads: traffic.read.requests,
-                read_bytes: traffic.read.bytes,
-                writes: traffic.write.requests,
-                written_bytes: traffic.write.bytes,
-                flushes: traffic.flush.requests,
-            },
-            servers: self.servers(),
-            errors: server
-                .events
-                .iter()
-                .map(|e| e.incident.to_string())
-                .collect(),
-        }
-    }
-}
-
-impl OpenVolume {
-    /// The servers that have its devices.
-    fn servers(&self) -> Vec<ServerStatus> {
-        let remote = |storage: &Arc<Storage>| {
-            let status = storage.remote_status()?;
-            Some(ServerStatus {
-                address: storage.path().display().to_string(),
-                connections: status.connections,
-                tls: status.protection.map(protected),
-                reconnects: status.reconnects,
-                replayed_bytes: status.replayed_bytes,
-                unflushed_bytes: status.unflushed_bytes,
-            })
-        };
-        self.origin.storage.iter().filter_map(remote).collect()
-    }
-}
-
-fn connection(client: &ClientStatus) -> Connection {
-    Connection {
-        peer: client.peer.to_string(),
-        tls: client.tls.map(protected),
-    }
-}
-
-fn protected(tls: Protection) -> Protected {
-    Protected {
-        version: tls.version.to_owned(),
-        cipher_suite: tls.suite.to_owned(),
-    }
-}
-
-fn crypt_target(line: &Line) -> Option<&CryptTarget> {
-    match &line.target {
-        Target::Crypt(crypt) => Some(crypt),
-        Target::Linear(_) | Target::Zero | Target::Error => None,
     }
 }
 

@@ -11,11 +11,13 @@ use crate::args::ServingArgs;
 use crate::commands::note;
 use crate::control::Tls;
 use crate::error::{CliError, Exit};
+use crate::metrics::MetricsListener;
 
 /// Where a volume is served, and the TLS that clients must begin, if any.
 pub(crate) struct Serving {
     door: Door,
     tls: Option<ServerTls>,
+    metrics: Option<MetricsListener>,
 }
 
 /// Where clients come in.
@@ -34,8 +36,9 @@ impl Serving {
         handed_on: Vec<OwnedFd>,
         usual: PathBuf,
     ) -> Result<Self, CliError> {
+        let metrics = args.metrics.map(MetricsListener::bind).transpose()?;
         if !handed_on.is_empty() {
-            return Self::on(handed_on, args);
+            return Self::on(handed_on, args, metrics);
         }
         let address = match &args.nbd {
             None => Address::Unix(usual),
@@ -51,10 +54,15 @@ impl Serving {
         Ok(Self {
             door: Door::At(address),
             tls: tls.map(|(tls, _)| tls),
+            metrics,
         })
     }
 
-    fn on(handed_on: Vec<OwnedFd>, args: &ServingArgs) -> Result<Self, CliError> {
+    fn on(
+        handed_on: Vec<OwnedFd>,
+        args: &ServingArgs,
+        metrics: Option<MetricsListener>,
+    ) -> Result<Self, CliError> {
         if args.nbd.is_some() {
             return Err(CliError::usage(
                 "sockets were handed on to serve on, by LISTEN_FDS: leave out either them or --nbd",
@@ -71,7 +79,13 @@ impl Serving {
         Ok(Self {
             door: Door::Open(listeners.collect::<Result<_, _>>()?),
             tls: protection,
+            metrics,
         })
+    }
+
+    /// Where figures are to be served, if anywhere.
+    pub(crate) fn take_metrics(&mut self) -> Option<MetricsListener> {
+        self.metrics.take()
     }
 
     /// Begins to listen.

@@ -28,7 +28,7 @@ pub struct Unlocked {
 }
 
 /// What a user may ask for beyond what the header says.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "dm-crypt's flags are independent of each other"

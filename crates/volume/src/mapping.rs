@@ -13,11 +13,11 @@ pub use resize::ResizeError;
 use scrim_backend::{Backend, BackendError, Durability, Medium};
 use scrim_crypt::{CipherError, Geometry, SectorCipher};
 
-use crate::path::{CryptPath, CryptRunner, DataPath};
+use crate::path::{CryptPath, CryptRunner, DataPath, Direction};
 use crate::range_lock::RangeLock;
 use crate::segment::Runner;
 use crate::stats::Record;
-use crate::{CryptTable, CryptTarget, Line, Target, VolumeError};
+use crate::{CryptTable, CryptTarget, Difference, Line, Target, VolumeError};
 
 /// The unit of a table's numbers, in bytes.
 pub(crate) const SECTOR: u64 = 512;
@@ -97,10 +97,31 @@ impl Mapping {
         &self.table
     }
 
+    /// Where another table would give other data than this one does, as long as it is now; see
+    /// [`CryptTable::difference`].
+    #[must_use]
+    pub fn difference(&self, new: &CryptTable) -> Option<Difference> {
+        self.table.difference_until(self.size() / SECTOR, new)
+    }
+
     /// Who does the work of its requests.
     #[must_use]
     pub fn path(&self) -> DataPath {
         self.path
+    }
+
+    /// What that comes to in one direction of the first crypt target, with its flags.
+    #[must_use]
+    pub fn path_of(&self, direction: Direction) -> DataPath {
+        let crypt = self
+            .table
+            .lines()
+            .iter()
+            .find_map(|line| match &line.target {
+                Target::Crypt(crypt) => Some(crypt),
+                _ => None,
+            });
+        crypt.map_or(self.path, |crypt| self.path.of(&crypt.options, direction))
     }
 
     /// The backend that the table has under a name.

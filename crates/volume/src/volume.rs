@@ -67,7 +67,8 @@ impl Volume {
     /// that both have stay open; `open` is asked for the others.
     ///
     /// # Errors
-    /// As for [`Volume::start`], and when the data would be others although that was not asked for.
+    /// As for [`Volume::start`], when a key is masked, and when the data would be others although that
+    /// was not asked for.
     /// Nothing has changed then.
     pub fn load(
         &self,
@@ -78,14 +79,25 @@ impl Volume {
     ) -> Result<(), LoadError> {
         let mut control = self.control();
         let active = self.gate.peek();
+        if let Some(line) = active.table().masked_key(&table) {
+            return Err(LoadError::MaskedKey { line });
+        }
         if change == Change::OfService
-            && let Some(difference) = active.table().difference(&table)
+            && let Some(difference) = active.difference(&table)
         {
             return Err(LoadError::Meaning(difference));
         }
-        let loaded = Mapping::start(table, path, |name| match active.backend(name) {
-            Some(backend) => Ok(Arc::clone(backend)),
-            None => open(name),
+        let replaced = control.inactive.as_ref();
+        let loaded = Mapping::start(table, path, |name| {
+            let loaded = || replaced.and_then(|mapping| mapping.backend(name));
+            match active.backend(name).or_else(loaded) {
+                Some(backend) => {
+                    // It may have grown, and the new table go as far.
+                    backend.measure()?;
+                    Ok(Arc::clone(backend))
+                }
+                None => open(name),
+            }
         })?;
         control.inactive = Some(loaded);
         Ok(())
@@ -325,12 +337,21 @@ pub enum LoadError {
     Open(OpenError),
     /// It would make other data of what is stored.
     Meaning(Difference),
+    /// A key of it is all zeros, as where keys are not shown, and none of the table at work is.
+    MaskedKey {
+        /// Counted from 1.
+        line: usize,
+    },
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => error.fmt(f),
+            Self::MaskedKey { line } => write!(
+                f,
+                "line {line}: the key is masked (all zeros): print the table with --showkeys"
+            ),
             Self::Meaning(difference) => write!(
                 f,
                 "this table would read other data than the one at work ({difference}); check it, and \
@@ -344,7 +365,7 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Open(error) => Some(error),
-            Self::Meaning(_) => None,
+            Self::Meaning(_) | Self::MaskedKey { .. } => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where a volume is served, and to whom.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -23,4 +24,8 @@ pub(crate) struct ServingArgs {
     /// Serve TCP without TLS, on a loopback address, where every user of this machine can connect
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) insecure_plaintext: bool,
+    /// Serve the figures of `stats` for Prometheus at http://IP:PORT/metrics, on a loopback address,
+    /// where every user of this machine can read them
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
 }

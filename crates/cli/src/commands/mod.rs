@@ -19,9 +19,12 @@ pub(crate) mod is_luks;
 pub(crate) mod list;
 pub(crate) mod luks_uuid;
 pub(crate) mod open;
+pub(crate) mod refresh;
+pub(crate) mod reload;
 pub(crate) mod remove_key;
 pub(crate) mod repair;
 pub(crate) mod resize;
+pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod test_passphrase;
@@ -37,12 +40,16 @@ use crate::self_tests;
 /// Writes to standard output, past the standard library's buffer, which would keep a key that is
 /// printed on the heap. A reader that has gone away is not an error.
 fn print(text: &[u8]) -> Result<(), CliError> {
+    print_to_reader(text).map(drop)
+}
+
+/// The same; says whether somebody still reads.
+fn print_to_reader(text: &[u8]) -> Result<bool, CliError> {
     let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     match out.and_then(|mut out| out.write_all(text)) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::io("write to standard output", &error))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::io("write to standard output", &error)),
     }
 }
 

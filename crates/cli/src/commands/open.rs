@@ -1,32 +1,32 @@
 //! `scrim open IMAGE NAME`.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use scrim_backend::{Access, Backend, BackendError};
+use scrim_backend::{Access, Backend};
 use scrim_luks::{Edit, Flag, Header, Placement};
 use scrim_sys::activation::take_listen_fds;
-use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_sys::memory::{Locking, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
 
 use super::{note, print, warn_of_failed_self_tests};
-use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, PerfArgs, TestArgs};
+use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, TestArgs};
 use crate::backup_record;
 use crate::control::find;
 use crate::daemon::Daemon;
 use crate::device;
+use crate::devices::Devices;
 use crate::error::{CliError, Exit};
 use crate::header_change::HeaderChange;
 use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
-use crate::secret_input::{read_up_to, standard_input};
 use crate::service::{Origin, Service};
 use crate::serving::Serving;
 use crate::signals::Hangup;
 use crate::storage::{Manner, Storage, absolute, is_remote};
+use crate::table_input::table_text;
 use crate::transfer::refuse_unfinished;
 use crate::unlock::{Asking, check_type, read_luks, unlock};
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     };
     let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
     let (volume, origin) = match &args.table {
-        Some(file) => from_table(file, args.readonly, manner, args.data_path.into())?,
+        Some(given) => from_table(given, args.readonly, manner, args.data_path.into())?,
         None => from_luks(&Wanted::by(args, manner))?,
     };
     if locking() == Locking::Incomplete {
@@ -142,7 +142,8 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         refuse_unfinished(&image)?;
     }
     // The lock comes first: who will be refused is not asked for a passphrase.
-    let data = open_storage(&image, wanted.readonly, wanted.manner)?;
+    let devices = Devices::new(wanted.readonly, wanted.manner);
+    let data = devices.open_image(&image)?;
     let writable = !data.info().read_only;
     let detached = match wanted.header {
         Some(path) => {
@@ -194,7 +195,7 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         r#type: format!("LUKS{}", luks.header().version()),
         uuid: luks.header().uuid().to_owned(),
         header: detached.map(|header| header.path().display().to_string()),
-        storage: vec![data],
+        devices,
     };
     Ok((volume, origin))
 }
@@ -245,21 +246,25 @@ fn repair(header: &Storage) {
 /// Stores the flags that were asked for in the header, in place of those that are there; as in
 /// cryptsetup, those still count this time.
 fn make_persistent(asked: OpenFlags, header: &Arc<Storage>) -> Result<(), CliError> {
-    let set = [
-        (asked.allow_discards, Flag::AllowDiscards),
-        (asked.same_cpu_crypt, Flag::SameCpuCrypt),
-        (asked.submit_from_crypt_cpus, Flag::SubmitFromCryptCpus),
-        (asked.no_read_workqueue, Flag::NoReadWorkqueue),
-        (asked.no_write_workqueue, Flag::NoWriteWorkqueue),
-    ];
-    let set = set.into_iter().filter(|(set, _)| *set);
-    let edit = Edit::Flags(set.map(|(_, flag)| flag).collect());
     // A server may have one connection for each client.
     let change = match header.info().read_only {
         true => HeaderChange::read(header.path())?,
         false => HeaderChange::on(Arc::clone(header))?,
     };
-    change.edit(&[edit])
+    change.edit(&[persistent(asked)])
+}
+
+/// The change of a header that stores these flags, and no others.
+pub(super) fn persistent(flags: OpenFlags) -> Edit {
+    let set = [
+        (flags.allow_discards, Flag::AllowDiscards),
+        (flags.same_cpu_crypt, Flag::SameCpuCrypt),
+        (flags.submit_from_crypt_cpus, Flag::SubmitFromCryptCpus),
+        (flags.no_read_workqueue, Flag::NoReadWorkqueue),
+        (flags.no_write_workqueue, Flag::NoWriteWorkqueue),
+    ];
+    let set = set.into_iter().filter(|(set, _)| *set);
+    Edit::Flags(set.map(|(_, flag)| flag).collect())
 }
 
 fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
@@ -275,80 +280,25 @@ fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
 }
 
 fn from_table(
-    file: &Path,
+    given: &OsStr,
     readonly: bool,
     manner: Manner,
     path: DataPath,
 ) -> Result<(Volume, Origin), CliError> {
-    let text = read_table(file)?;
-    let text = std::str::from_utf8(text.expose())
-        .map_err(|_| CliError::usage(format!("{} is not text", file.display())))?;
-    let mut storage = Vec::new();
-    let volume = Volume::start(CryptTable::parse(text)?, path, |device| {
-        let image = device::path_of(device);
-        let backend = open_storage(&image, readonly, manner)?;
-        storage.push(Arc::clone(&backend));
-        Ok::<Arc<dyn Backend>, BackendError>(backend)
-    })?;
+    let text = table_text(given)?;
+    let text =
+        std::str::from_utf8(text.expose()).map_err(|_| CliError::usage("the table is not text"))?;
+    let devices = Devices::new(readonly, manner);
+    let volume = Volume::start(CryptTable::parse(text)?, path, |name| devices.open(name))?;
     let origin = Origin {
         r#type: "TABLE".to_owned(),
         uuid: String::new(),
         header: None,
-        storage,
+        devices,
     };
     Ok((volume, origin))
 }
 
-fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
-    let fail = |error: io::Error| {
-        CliError::io(
-            format_args!("read the table from {}", file.display()),
-            &error,
-        )
-    };
-    let mut from: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(standard_input()?)
-    } else {
-        Box::new(File::open(file).map_err(fail)?)
-    };
-    // One byte more, so that a longer one is refused and not cut.
-    read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)
-}
-
-/// Opens what holds a volume's data; says so when it can only be read, and nobody asked for that.
-fn open_storage(
-    image: &Path,
-    readonly: bool,
-    manner: Manner,
-) -> Result<Arc<Storage>, BackendError> {
-    let access = match readonly {
-        true => Access::ReadOnly,
-        false => Access::ReadWrite,
-    };
-    let storage = Storage::open_for_volume(image, access, manner)?;
-    if storage.info().read_only && !readonly {
-        note(format_args!(
-            "scrim: {}: the server has it as read-only, and so is the volume",
-            image.display()
-        ));
-    }
-    Ok(Arc::new(storage))
-}
-
 fn flags(args: &OpenArgs) -> OpenFlags {
-    let PerfArgs {
-        same_cpu_crypt,
-        submit_from_crypt_cpus,
-        no_read_workqueue,
-        no_write_workqueue,
-        high_priority,
-    } = args.perf;
-    OpenFlags {
-        allow_discards: args.allow_discards,
-        same_cpu_crypt,
-        submit_from_crypt_cpus,
-        no_read_workqueue,
-        no_write_workqueue,
-        high_priority,
-    }
+    args.perf.flags(args.allow_discards)
 }

@@ -27,7 +27,48 @@ pub(crate) fn ask(client: Client) -> Result<Status, CliError> {
 }
 
 fn describe(status: &Status) -> String {
-    let Status { name, served, .. } = status;
+    let mut rows = rows(status);
+    let place = |rows: &[(&str, String)], label| {
+        let at = rows.iter().position(|(found, _)| *found == label);
+        at.unwrap_or(rows.len())
+    };
+    if let Some(tls) = status.tls {
+        let at = place(&rows, "process");
+        rows.insert(at, ("tls", describe_tls(tls).to_owned()));
+    }
+    if let Some(metrics) = &status.metrics {
+        let at = place(&rows, "process");
+        rows.insert(at, ("metrics", metrics.clone()));
+    }
+    rows.extend(status.connections.iter().filter_map(describe_connection));
+    if let Some(header) = &status.header {
+        let at = place(&rows, "engine");
+        rows.insert(at, ("header", header.clone()));
+    }
+    let servers = status.servers.iter().map(describe_server);
+    let at = place(&rows, "sector size");
+    rows.splice(at..at, servers.map(|server| ("connection", server)));
+    if !status.keys_locked {
+        rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
+    }
+    let warnings = status.warnings.iter();
+    rows.extend(warnings.map(|warning| ("warning", warning.clone())));
+    rows.extend(status.errors.iter().map(|error| ("error", error.clone())));
+    let in_use = if status.clients > 0 {
+        " and is in use"
+    } else {
+        ""
+    };
+    let mut text = format!("{} is active{in_use}.\n", status.name);
+    for (label, value) in rows {
+        text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
+    }
+    text
+}
+
+/// What every volume has to tell.
+fn rows(status: &Status) -> Vec<(&'static str, String)> {
+    let served = &status.served;
     let or_none = |text: String| {
         if text.is_empty() {
             "(none)".into()
@@ -35,31 +76,30 @@ fn describe(status: &Status) -> String {
             text
         }
     };
-    let in_use = if status.clients > 0 {
-        " and is in use"
-    } else {
-        ""
+    let either = |is: bool, then: &str, otherwise: &str| {
+        let word = if is { then } else { otherwise };
+        word.to_owned()
     };
-    let mode = if status.read_only {
-        "readonly"
-    } else {
-        "read/write"
-    };
-    let mut rows = vec![
+    let driver = or_none(status.driver.clone());
+    let paths = format!("reads {}, writes {}", status.read_path, status.write_path);
+    vec![
         ("type", status.r#type.clone()),
         ("cipher", or_none(status.cipher.clone())),
         ("keysize", format!("{} bits", status.key_bits)),
-        (
-            "driver",
-            format!("{}, {}", or_none(status.driver.clone()), status.data_path),
-        ),
+        ("driver", format!("{driver}, {}", status.data_path)),
+        ("data path", paths),
         ("device", status.device.clone()),
         ("engine", status.engine.clone()),
         ("sector size", status.sector_size.to_string()),
         ("offset", format!("{} sectors", status.offset_sectors)),
         ("size", format!("{} sectors", status.size_sectors)),
-        ("mode", mode.to_owned()),
+        ("mode", either(status.read_only, "readonly", "read/write")),
         ("flags", or_none(status.flags.join(" "))),
+        ("state", either(status.suspended, "SUSPENDED", "ACTIVE")),
+        (
+            "tables",
+            either(status.inactive_table, "LIVE & INACTIVE", "LIVE"),
+        ),
         (
             "served",
             format!(
@@ -74,29 +114,7 @@ fn describe(status: &Status) -> String {
         ("clients", status.clients.to_string()),
         ("address", status.address.clone()),
         ("process", status.pid.to_string()),
-    ];
-    if let Some(tls) = status.tls {
-        rows.insert(rows.len() - 1, ("tls", describe_tls(tls).to_owned()));
-    }
-    rows.extend(status.connections.iter().filter_map(describe_connection));
-    if let Some(header) = &status.header {
-        rows.insert(5, ("header", header.clone()));
-    }
-    let servers = status.servers.iter().map(describe_server);
-    let at = rows.iter().position(|(label, _)| *label == "sector size");
-    let at = at.unwrap_or(rows.len());
-    rows.splice(at..at, servers.map(|server| ("connection", server)));
-    if !status.keys_locked {
-        rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
-    }
-    let warnings = status.warnings.iter();
-    rows.extend(warnings.map(|warning| ("warning", warning.clone())));
-    rows.extend(status.errors.iter().map(|error| ("error", error.clone())));
-    let mut text = format!("{name} is active{in_use}.\n");
-    for (label, value) in rows {
-        text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
-    }
-    text
+    ]
 }
 
 /// The connection to a server, as a line.

@@ -7,10 +7,11 @@ use crate::error::CliError;
 use crate::runtime::RuntimeDir;
 
 pub(crate) fn run(args: &TableArgs) -> Result<(), CliError> {
-    let request = if args.showkeys {
-        Request::TableWithKeys
-    } else {
-        Request::Table
+    let request = match (args.inactive, args.showkeys) {
+        (false, false) => Request::Table,
+        (false, true) => Request::TableWithKeys,
+        (true, false) => Request::InactiveTable,
+        (true, true) => Request::InactiveTableWithKeys,
     };
     let table = Client::connect(&RuntimeDir::locate(), &args.name)?.ask(request)?;
     print(table.expose())

@@ -10,8 +10,8 @@ use super::{ANSWER_MAX, Request};
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
 
-/// Longest wait for an answer, but to a request to close: that flushes to the disk first, which
-/// takes what it takes.
+/// Longest wait for an answer, but to a request to close or for another table: those wait for the
+/// storage first, which takes what it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest first line of an answer, in bytes.
@@ -62,6 +62,11 @@ impl Client {
 
     /// Asks, and waits for the answer.
     pub(crate) fn ask(self, request: Request) -> Result<SecretBytes, CliError> {
+        self.ask_with(request, &[])
+    }
+
+    /// Asks with what belongs to the request, and waits for the answer.
+    pub(crate) fn ask_with(self, request: Request, body: &[u8]) -> Result<SecretBytes, CliError> {
         let name = self.name.as_str().to_owned();
         let fail = |error: io::Error| {
             CliError::io(
@@ -72,12 +77,19 @@ impl Client {
         let mut stream = self.stream;
         let patience = match request {
             Request::Close | Request::CloseForced => None,
+            Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
             _ => Some(PATIENCE),
         };
         stream.set_read_timeout(patience).map_err(fail)?;
+        stream.set_write_timeout(patience).map_err(fail)?;
         stream
             .write_all(request.to_line().as_bytes())
             .map_err(fail)?;
+        match stream.write_all(body) {
+            // What was refused before it was read has an answer all the same.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(fail(error)),
+            _ => {}
+        }
         let mut stream = BufReader::with_capacity(1, stream);
         let mut head = String::new();
         let mut start = (&mut stream).take(HEAD_MAX);

@@ -1,16 +1,19 @@
 //! How commands talk to the process that serves a volume: one request and one answer per
 //! connection, on a unix socket that only its owner reaches.
 //!
-//! A request is one line, `scrim 1 WORD` or `scrim 1 resize SECTORS`. An answer is one line, `ok LENGTH` or
-//! `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for `status`.
+//! A request is one line of at most 256 bytes, `scrim 1 WORD…`; after `reload LENGTH` follow LENGTH bytes,
+//! a table. An answer is one line, `ok LENGTH` or `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for
+//! `status` and `statistics`. One client at a time is heard, and has 5 seconds to say what it wants.
 
 mod client;
+mod figures;
 mod request;
 mod server;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{Client, find};
+pub(crate) use figures::{Figures, Times, Traffic};
 pub(crate) use request::Request;
 pub(crate) use server::{Answer, ControlSocket};
 
@@ -32,8 +35,16 @@ pub(crate) struct Status {
     pub(crate) key_bits: usize,
     /// Which implementation of the cipher runs.
     pub(crate) driver: String,
-    /// How requests are served.
+    /// How requests are served: `auto`, `inline` or `queued`.
     pub(crate) data_path: String,
+    /// What that comes to for reads, with the table's flags.
+    pub(crate) read_path: String,
+    /// For writes.
+    pub(crate) write_path: String,
+    /// Whether requests are held.
+    pub(crate) suspended: bool,
+    /// Whether a table is loaded beside the one at work.
+    pub(crate) inactive_table: bool,
     /// How requests reach the storage: `plain`, `io_uring` or `threads`.
     pub(crate) engine: String,
     /// Where the ciphertext is.
@@ -60,6 +71,9 @@ pub(crate) struct Status {
     /// What clients must begin TLS with; `None` where they are served without.
     #[serde(default)]
     pub(crate) tls: Option<Tls>,
+    /// Where its figures are served over HTTP.
+    #[serde(default)]
+    pub(crate) metrics: Option<String>,
     /// Process that serves it.
     pub(crate) pid: u32,
     /// Connected clients.

@@ -1,50 +1,150 @@
-//! What can be asked of an open volume, and how it is spelt: `scrim 1 WORD`, ended by a newline.
+//! What can be asked of an open volume, and how it is spelt: a line `scrim 1 WORD…`, and after some a body.
+
+use scrim_volume::{Change, CryptTable, DataPath, OpenFlags};
 
 /// Longest request line, in bytes.
-pub(super) const REQUEST_MAX: usize = 64;
+pub(super) const LINE_MAX: usize = 256;
 
 /// What can be asked of an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Status,
+    Statistics,
     Table,
     TableWithKeys,
+    InactiveTable,
+    InactiveTableWithKeys,
+    Suspend,
+    Resume,
+    Clear,
     Close,
     CloseForced,
     /// In 512-byte sectors.
     Resize(u64),
+    /// A table, of so many bytes, follows.
+    Reload {
+        len: usize,
+        change: Change,
+    },
+    /// The flags of the table, and the data path if it is to be another.
+    Refresh(OpenFlags, Option<DataPath>),
 }
 
 /// Those that are one word.
-const REQUESTS: [(Request, &str); 5] = [
+const REQUESTS: [(Request, &str); 11] = [
     (Request::Status, "status"),
+    (Request::Statistics, "statistics"),
     (Request::Table, "table"),
     (Request::TableWithKeys, "table-showkeys"),
+    (Request::InactiveTable, "inactive"),
+    (Request::InactiveTableWithKeys, "inactive-showkeys"),
+    (Request::Suspend, "suspend"),
+    (Request::Resume, "resume"),
+    (Request::Clear, "clear"),
     (Request::Close, "close"),
     (Request::CloseForced, "close-force"),
 ];
 
 impl Request {
-    pub(super) fn to_line(self) -> String {
-        if let Self::Resize(sectors) = self {
-            return format!("scrim 1 resize {sectors}\n");
+    /// How many bytes follow its line.
+    pub(super) fn body_len(self) -> usize {
+        match self {
+            Self::Reload { len, .. } => len,
+            _ => 0,
         }
-        let word = REQUESTS.iter().find(|(request, _)| *request == self);
-        format!("scrim 1 {}\n", word.map_or("", |(_, word)| word))
     }
 
-    /// Reads what came in one piece.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let line = std::str::from_utf8(bytes).ok()?;
-        let word = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
-        if let Some(sectors) = word.strip_prefix("resize ") {
-            let request = sectors.parse().ok().map(Self::Resize);
-            // A number has one spelling.
-            return request.filter(|request| request.to_line() == line);
-        }
-        let found = REQUESTS.iter().find(|(_, name)| *name == word);
-        found.map(|(request, _)| *request)
+    pub(super) fn to_line(self) -> String {
+        let words = match self {
+            Self::Resize(sectors) => format!("resize {sectors}"),
+            Self::Reload { len, change } => format!("{} {len}", reload_word(change)),
+            Self::Refresh(flags, path) => refresh_words(flags, path),
+            _ => {
+                let word = REQUESTS.iter().find(|(request, _)| *request == self);
+                word.map_or("", |(_, word)| word).to_owned()
+            }
+        };
+        format!("scrim 1 {words}\n")
     }
+
+    /// Reads a whole line.
+    pub(super) fn from_line(bytes: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(bytes).ok()?;
+        let words = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
+        let request = match words.split_once(' ') {
+            Some(("resize", sectors)) => Self::Resize(sectors.parse().ok()?),
+            Some(("reload", len)) => reload(Change::OfService, len)?,
+            Some(("reload-force", len)) => reload(Change::OfMeaning, len)?,
+            Some(("refresh", rest)) => refresh(rest)?,
+            _ => REQUESTS.iter().find(|(_, name)| *name == words)?.0,
+        };
+        // Each has one spelling.
+        (request.to_line() == line).then_some(request)
+    }
+}
+
+fn reload_word(change: Change) -> &'static str {
+    match change {
+        Change::OfService => "reload",
+        Change::OfMeaning => "reload-force",
+    }
+}
+
+fn reload(change: Change, len: &str) -> Option<Request> {
+    let len = len.parse().ok()?;
+    (len <= CryptTable::TEXT_MAX).then_some(Request::Reload { len, change })
+}
+
+/// `refresh PATH FLAGS`: the data path or `as-it-is`, and each flag as a 0 or a 1.
+fn refresh_words(flags: OpenFlags, path: Option<DataPath>) -> String {
+    let path = path.map_or_else(|| KEPT.to_owned(), |path| path.to_string());
+    let digits = in_order(flags).map(|set| if set { '1' } else { '0' });
+    format!("refresh {path} {}", digits.iter().collect::<String>())
+}
+
+const KEPT: &str = "as-it-is";
+
+fn refresh(words: &str) -> Option<Request> {
+    let (path, digits) = words.split_once(' ')?;
+    let path = match path {
+        KEPT => None,
+        name => Some(name.parse().ok()?),
+    };
+    let mut set = [false; 6];
+    if digits.len() != set.len() {
+        return None;
+    }
+    for (set, digit) in set.iter_mut().zip(digits.bytes()) {
+        *set = digit == b'1';
+    }
+    let [
+        allow_discards,
+        same_cpu_crypt,
+        submit_from_crypt_cpus,
+        no_read_workqueue,
+        no_write_workqueue,
+        high_priority,
+    ] = set;
+    let flags = OpenFlags {
+        allow_discards,
+        same_cpu_crypt,
+        submit_from_crypt_cpus,
+        no_read_workqueue,
+        no_write_workqueue,
+        high_priority,
+    };
+    Some(Request::Refresh(flags, path))
+}
+
+fn in_order(flags: OpenFlags) -> [bool; 6] {
+    [
+        flags.allow_discards,
+        flags.same_cpu_crypt,
+        flags.submit_from_crypt_cpus,
+        flags.no_read_workqueue,
+        flags.no_write_workqueue,
+        flags.high_priority,
+    ]
 }
 
 #[cfg(test)]
@@ -53,11 +153,30 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_are_written() {
+        let flags = OpenFlags {
+            same_cpu_crypt: true,
+            high_priority: true,
+            ..OpenFlags::default()
+        };
+        let more = [
+            Request::Resize(0),
+            Request::Resize(u64::MAX),
+            Request::Reload {
+                len: CryptTable::TEXT_MAX,
+                change: Change::OfMeaning,
+            },
+            Request::Reload {
+                len: 0,
+                change: Change::OfService,
+            },
+            Request::Refresh(flags, None),
+            Request::Refresh(OpenFlags::default(), Some(DataPath::Queued)),
+        ];
         let words = REQUESTS.into_iter().map(|(request, _)| request);
-        for request in words.chain([Request::Resize(0), Request::Resize(u64::MAX)]) {
+        for request in words.chain(more) {
             let line = request.to_line();
-            assert_eq!(Request::from_bytes(line.as_bytes()), Some(request));
-            assert!(line.len() <= REQUEST_MAX);
+            assert_eq!(Request::from_line(line.as_bytes()), Some(request));
+            assert!(line.len() <= LINE_MAX);
         }
         for line in [
             &b""[..],
@@ -70,8 +189,15 @@ mod tests {
             b"scrim 1 resize +1\n",
             b"scrim 1 resize 01\n",
             b"scrim 1 status\xff\n",
+            b"scrim 1 reload\n",
+            b"scrim 1 reload 1048577\n",
+            b"scrim 1 reload 99999999999999999999\n",
+            b"scrim 1 refresh\n",
+            b"scrim 1 refresh fast 000000\n",
+            b"scrim 1 refresh auto 00000\n",
+            b"scrim 1 refresh auto 000002\n",
         ] {
-            assert_eq!(Request::from_bytes(line), None);
+            assert_eq!(Request::from_line(line), None);
         }
     }
 }

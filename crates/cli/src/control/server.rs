@@ -1,20 +1,20 @@
 //! The answering side: one request at a time, between waits for signals.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SocketFlags, accept_with};
 use scrim_export::nbd::{Address, Listener};
 use scrim_sys::memory::SecretBytes;
 
-use super::request::{REQUEST_MAX, Request};
+use super::request::{LINE_MAX, Request};
 use crate::error::CliError;
 
-/// How long a client may take to send its one line, and to take each part of its answer.
+/// How long a client may take to send its request, and to take each part of its answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ impl ControlSocket {
     pub(crate) fn serve(
         &self,
         stop: impl AsFd,
-        mut answer: impl FnMut(Request) -> Option<Answer>,
+        mut answer: impl FnMut(Request, &SecretBytes) -> Option<Answer>,
     ) -> Option<Caller> {
         loop {
             let mut waiting = [
@@ -56,10 +56,10 @@ impl ControlSocket {
                 continue;
             };
             // A client that does not keep to the rules is left; it harms nobody else.
-            let Some((caller, request)) = Caller::hear(stream.into()) else {
+            let Some((caller, request, body)) = Caller::hear(stream.into()) else {
                 continue;
             };
-            match answer(request) {
+            match answer(request, &body) {
                 Some(answer) => caller.answer(&answer),
                 None => return Some(caller),
             }
@@ -71,17 +71,32 @@ impl ControlSocket {
 pub(crate) struct Caller(UnixStream);
 
 impl Caller {
-    fn hear(stream: UnixStream) -> Option<(Self, Request)> {
-        stream.set_read_timeout(Some(CLIENT_PATIENCE)).ok()?;
+    fn hear(stream: UnixStream) -> Option<(Self, Request, SecretBytes)> {
         stream.set_write_timeout(Some(CLIENT_PATIENCE)).ok()?;
         if !is_ours(&stream) {
             return None;
         }
-        // A request comes in one piece or not at all, so that nobody holds up the others.
-        let mut line = [0; REQUEST_MAX];
-        let len = (&stream).read(&mut line).ok()?;
-        let request = Request::from_bytes(&line[..len])?;
-        Some((Self(stream), request))
+        let deadline = Instant::now() + CLIENT_PATIENCE;
+        // A line comes in one piece or not at all, so that nobody holds up the others. With it may come
+        // the beginning of a table, which has keys.
+        let mut start = SecretBytes::zeroed(LINE_MAX);
+        let len = read_before(&stream, start.expose_mut(), deadline).ok()?;
+        let line_len = start.expose()[..len]
+            .iter()
+            .position(|&byte| byte == b'\n')?
+            + 1;
+        let (line, begun) = start.expose()[..len].split_at(line_len);
+        let request = Request::from_line(line)?;
+        let mut body = SecretBytes::try_zeroed(request.body_len())?;
+        let mut used = begun.len();
+        body.expose_mut().get_mut(..used)?.copy_from_slice(begun);
+        while used < body.len() {
+            match read_before(&stream, &mut body.expose_mut()[used..], deadline).ok()? {
+                0 => return None,
+                more => used += more,
+            }
+        }
+        Some((Self(stream), request, body))
     }
 
     pub(crate) fn answer(self, answer: &Answer) {
@@ -90,13 +105,23 @@ impl Caller {
     }
 }
 
+/// Reads what there is, or waits for something; not beyond the deadline.
+fn read_before(mut stream: &UnixStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))?;
+    stream.read(into)
+}
+
 /// The folder's mode keeps others out already; this holds wherever the socket is reached from.
 fn is_ours(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid == rustix::process::getuid() || peer.uid.is_root())
 }
 
-fn send(mut stream: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     match answer {
         Ok(body) => {
             stream.write_all(format!("ok {}\n", body.len()).as_bytes())?;

@@ -62,6 +62,18 @@ impl fmt::Display for UnknownDataPath {
 
 impl std::error::Error for UnknownDataPath {}
 
+impl DataPath {
+    /// What becomes of it in one direction of a target with these options.
+    #[must_use]
+    pub fn of(self, options: &CryptOptions, direction: Direction) -> Self {
+        match Route::of(self, options, direction) {
+            Route::Inline => Self::Inline,
+            Route::Queued => Self::Queued,
+            Route::Auto => Self::Auto,
+        }
+    }
+}
+
 /// The direction of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {

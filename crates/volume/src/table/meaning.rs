@@ -24,10 +24,22 @@ impl CryptTable {
     /// a longer last target make no difference. A device is known by its name.
     #[must_use]
     pub fn difference(&self, new: &Self) -> Option<Difference> {
+        self.difference_until(self.len(), new)
+    }
+
+    /// The same with a last line of this table that ends elsewhere, in 512-byte units.
+    pub(crate) fn difference_until(&self, end: u64, new: &Self) -> Option<Difference> {
         let last = self.lines.len().max(new.lines.len());
         (0..last).find_map(|index| {
+            let is_last = index + 1 == last;
             let field = match (self.lines.get(index), new.lines.get(index)) {
-                (Some(old), Some(new)) => difference(old, new, index + 1 == last)?,
+                (Some(old), Some(new)) => {
+                    let len = match index + 1 == self.lines.len() {
+                        true => end.saturating_sub(old.start),
+                        false => old.len,
+                    };
+                    difference(old, len, new, is_last)?
+                }
                 _ => "number of lines",
             };
             let line = index + 1;
@@ -36,11 +48,29 @@ impl CryptTable {
     }
 }
 
-fn difference(old: &Line, new: &Line, is_last: bool) -> Option<&'static str> {
+impl CryptTable {
+    /// The line of `new`, counted from 1, whose key is all zeros, as a key is that was not to be shown;
+    /// unless this table has such a key too.
+    #[must_use]
+    pub fn masked_key(&self, new: &Self) -> Option<usize> {
+        let is_masked = |line: &Line| match &line.target {
+            Target::Crypt(crypt) => {
+                let key = crypt.key.expose();
+                !key.is_empty() && key.iter().all(|byte| *byte == 0)
+            }
+            Target::Linear(_) | Target::Zero | Target::Error => false,
+        };
+        let found = new.lines.iter().position(is_masked)?;
+        let is_real = self.lines.iter().any(is_masked);
+        (!is_real).then_some(found + 1)
+    }
+}
+
+fn difference(old: &Line, len: u64, new: &Line, is_last: bool) -> Option<&'static str> {
     if old.start != new.start {
         return Some("start");
     }
-    if new.len < old.len || (!is_last && new.len != old.len) {
+    if new.len < len || (!is_last && new.len != len) {
         return Some("length");
     }
     match (&old.target, &new.target) {
@@ -88,6 +118,17 @@ mod tests {
 
     fn table(text: &str) -> CryptTable {
         CryptTable::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_masked_key_is_told_from_one_of_zeros() {
+        let with = |key: &str| table(&format!("0 8 zero\n8 8 crypt aes-xts-plain64 {key} 0 /a 0"));
+        let (real, zeros) = ("01".repeat(64), "00".repeat(64));
+        assert_eq!(with(&real).masked_key(&with(&zeros)), Some(2));
+        assert_eq!(with(&real).masked_key(&with(&real)), None);
+        assert_eq!(with(&zeros).masked_key(&with(&zeros)), None);
+        let null = table("0 8 crypt cipher_null-ecb - 0 /a 0");
+        assert_eq!(with(&real).masked_key(&null), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! are those of the kernel's `Documentation/admin-guide/device-mapper/dm-crypt.rst`. Lines printed
 //! by `dmsetup table --showkeys` parse, and lines printed here load into device mapper.
 
+mod flags;
 mod meaning;
 mod parse;
 mod print;

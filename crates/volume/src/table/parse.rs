@@ -210,16 +210,7 @@ fn parse_options(words: &[Cow<'_, str>]) -> Result<CryptOptions, Problem> {
             .ok_or(Problem::SectorSize)
     };
     let mut options = CryptOptions::new(SectorSize::S512);
-    let Some((count, words)) = words.split_first() else {
-        return Ok(options);
-    };
-    if number("option count", count)? != words.len() as u64 {
-        return Err(Problem::OptionCount {
-            said: count.to_string(),
-            found: words.len(),
-        });
-    }
-    for word in words {
+    for word in option_words(words)? {
         match word.as_ref() {
             "allow_discards" => options.allow_discards = true,
             "same_cpu_crypt" => options.same_cpu_crypt = true,
@@ -227,6 +218,11 @@ fn parse_options(words: &[Cow<'_, str>]) -> Result<CryptOptions, Problem> {
             "no_read_workqueue" => options.no_read_workqueue = true,
             "no_write_workqueue" => options.no_write_workqueue = true,
             "high_priority" => options.high_priority = true,
+            // What a well-known patch of the kernel calls these two.
+            "force_inline" => {
+                options.no_read_workqueue = true;
+                options.no_write_workqueue = true;
+            }
             "iv_large_sectors" => options.iv_large_sectors = true,
             other => match other.strip_prefix("sector_size:") {
                 Some(bytes) => options.sector_size = sector(bytes)?,
@@ -235,6 +231,28 @@ fn parse_options(words: &[Cow<'_, str>]) -> Result<CryptOptions, Problem> {
         }
     }
     Ok(options)
+}
+
+/// The options of `count options…`. Another `count options…` may follow, which somebody has added to the
+/// end of a line that was printed: dm-crypt takes no notice of those, which nobody can have meant.
+fn option_words<'a, 'w>(words: &'a [Cow<'w, str>]) -> Result<Vec<&'a Cow<'w, str>>, Problem> {
+    let mut found = Vec::new();
+    let mut rest = words;
+    while let Some((count, following)) = rest.split_first() {
+        let said = number("option count", count)?;
+        let taken = usize::try_from(said).ok().filter(|&n| n <= following.len());
+        let is_next_count = |word: &Cow<'_, str>| word.parse::<u64>().is_ok();
+        let next = taken.and_then(|n| following.get(n));
+        let Some(taken) = taken.filter(|_| next.is_none_or(is_next_count)) else {
+            return Err(Problem::OptionCount {
+                said: count.to_string(),
+                found: following.len(),
+            });
+        };
+        found.extend(&following[..taken]);
+        rest = &following[taken..];
+    }
+    Ok(found)
 }
 
 fn number(what: &'static str, word: &str) -> Result<u64, Problem> {
@@ -409,6 +427,33 @@ mod tests {
             let line = format!("0 8 crypt {cipher} {key} 0 /x 0\n");
             let table = CryptTable::parse(&line).unwrap();
             assert_eq!(text(&table, Keys::Shown), line);
+        }
+    }
+
+    #[test]
+    fn options_may_be_added_to_the_end_of_a_line() {
+        let crypt = |options: &str| {
+            let key = key_hex();
+            format!("0 8 crypt aes-xts-plain64 {key} 0 /x 0{options}\n")
+        };
+        let inline = " 2 no_read_workqueue no_write_workqueue";
+        let with_sector = " 3 no_read_workqueue no_write_workqueue sector_size:4096";
+        for (given, printed) in [
+            (inline.to_owned(), inline),
+            (" 1 force_inline".to_owned(), inline),
+            (format!(" 1 sector_size:4096{inline}"), with_sector),
+            (" 1 sector_size:4096 1 force_inline".to_owned(), with_sector),
+            (format!(" 0{inline}"), inline),
+        ] {
+            let table = CryptTable::parse(&crypt(&given)).unwrap();
+            assert_eq!(text(&table, Keys::Shown), crypt(printed));
+        }
+        for wrong in [
+            " 1 allow_discards 2 force_inline",
+            " 1 force_inline fast",
+            " 2 force_inline 1",
+        ] {
+            assert!(CryptTable::parse(&crypt(wrong)).is_err(), "{wrong}");
         }
     }
 

@@ -1,0 +1,71 @@
+//! `scrim refresh NAME`: other flags for an open volume.
+
+use std::path::Path;
+
+use scrim_backend::Access;
+use scrim_luks::Flag;
+use scrim_volume::OpenFlags;
+
+use super::open::persistent;
+use super::status;
+use crate::args::RefreshArgs;
+use crate::control::{Client, Request, Status};
+use crate::error::CliError;
+use crate::header_change::HeaderChange;
+use crate::runtime::RuntimeDir;
+use crate::storage::Storage;
+use crate::unlock::read_luks;
+
+pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
+    let runtime = RuntimeDir::locate();
+    let open = status::ask(Client::connect(&runtime, &args.name)?)?;
+    let given = args.perf.flags(args.allow_discards);
+    if args.persistent {
+        check_can_persist(&open)?;
+    }
+    let flags = match (open.r#type.as_str(), args.persistent) {
+        ("LUKS2", false) => with_stored(given, header_path(&open))?,
+        _ => given,
+    };
+    let path = args.data_path.map(Into::into);
+    Client::connect(&runtime, &args.name)?.ask(Request::Refresh(flags, path))?;
+    if args.persistent {
+        HeaderChange::read(header_path(&open))?.edit(&[persistent(given)])?;
+    }
+    Ok(())
+}
+
+fn header_path(open: &Status) -> &Path {
+    Path::new(open.header.as_ref().unwrap_or(&open.device))
+}
+
+fn check_can_persist(open: &Status) -> Result<(), CliError> {
+    let name = &open.name;
+    if open.r#type != "LUKS2" {
+        let r#type = &open.r#type;
+        return Err(CliError::usage(format!(
+            "{name}: {type} has no persistent flags; leave --persistent out"
+        )));
+    }
+    if open.read_only {
+        return Err(CliError::usage(format!(
+            "{name} is read-only; leave --persistent out, or use `scrim config --persistent-flags`"
+        )));
+    }
+    Ok(())
+}
+
+/// As in cryptsetup, what the header stores counts, too.
+fn with_stored(given: OpenFlags, header: &Path) -> Result<OpenFlags, CliError> {
+    let header = Storage::open_shared(header, Access::ReadOnly)?;
+    let luks = read_luks(&header, header.path())?;
+    let stored = |flag| luks.header().flags().contains(&flag);
+    Ok(OpenFlags {
+        allow_discards: given.allow_discards || stored(Flag::AllowDiscards),
+        same_cpu_crypt: given.same_cpu_crypt || stored(Flag::SameCpuCrypt),
+        submit_from_crypt_cpus: given.submit_from_crypt_cpus || stored(Flag::SubmitFromCryptCpus),
+        no_read_workqueue: given.no_read_workqueue || stored(Flag::NoReadWorkqueue),
+        no_write_workqueue: given.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
+        high_priority: given.high_priority,
+    })
+}

@@ -1,0 +1,131 @@
+//! Another table for a volume that is being served.
+
+use std::time::Duration;
+
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::{
+    Change, CryptTable, DataPath, Keys, LoadError, OpenFlags, ResumeError, Resumed,
+};
+
+use super::OpenVolume;
+use crate::control::Answer;
+use crate::device::path_of;
+use crate::error::{CliError, Exit};
+use crate::storage::is_remote;
+
+/// How long requests under way may take to end before the table stays as it is. A command waits longer
+/// for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl OpenVolume {
+    /// Loads a table beside the one at work.
+    pub(super) fn load(&self, text: &SecretBytes, change: Change) -> Answer {
+        let text = std::str::from_utf8(text.expose())
+            .map_err(|_| CliError::usage("the table is not text"))?;
+        let table = CryptTable::parse(text)?;
+        self.check_devices(&table)?;
+        let mapping = self.volume.mapping();
+        let is_other = mapping.difference(&table).is_some();
+        self.volume.load(table, mapping.path(), change, |name| {
+            self.devices.open(name)
+        })?;
+        self.loads_other_data.set(is_other);
+        done()
+    }
+
+    /// This process has left the folder that it was started in.
+    fn check_devices(&self, new: &CryptTable) -> Result<(), CliError> {
+        let mapping = self.volume.mapping();
+        let is_open = |name: &str| {
+            let mut lines = mapping.table().lines().iter();
+            lines.any(|line| line.target.device() == Some(name))
+        };
+        for (number, line) in (1..).zip(new.lines()) {
+            let Some(name) = line.target.device() else {
+                continue;
+            };
+            let path = path_of(name);
+            if !is_open(name) && !path.is_absolute() && !is_remote(&path) {
+                return Err(CliError::usage(format!(
+                    "table, line {number}: device {name} is neither a whole path nor a device's \
+                     number; write its path from / on"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same table with other flags, at work at once. What was loaded beside it is dropped.
+    pub(super) fn refresh(&self, flags: OpenFlags, path: Option<DataPath>) -> Answer {
+        let mapping = self.volume.mapping();
+        let text = self.volume.table_text(Keys::Shown);
+        let text = std::str::from_utf8(text.expose())
+            .map_err(|_| CliError::usage("a device's name is not text"))?;
+        let table = CryptTable::parse(text)?.with_flags(flags);
+        let path = path.unwrap_or_else(|| mapping.path());
+        self.volume.load(table, path, Change::OfService, |name| {
+            self.devices.open(name)
+        })?;
+        self.loads_other_data.set(false);
+        let resumed = self.resume();
+        if resumed.is_err() {
+            self.volume.clear();
+        }
+        resumed
+    }
+
+    pub(super) fn suspend(&self) -> Answer {
+        if self.volume.suspend(PATIENCE) {
+            return done();
+        }
+        let (name, limit) = (self.name.as_str(), PATIENCE.as_secs());
+        Err(CliError::new(
+            Exit::Busy,
+            format!(
+                "requests to {name} have not ended within {limit} s, and it goes on; try again once \
+                 its storage answers"
+            ),
+        ))
+    }
+
+    pub(super) fn resume(&self) -> Answer {
+        if self.volume.resume(PATIENCE)? == Resumed::OnNewTable && self.loads_other_data.take() {
+            self.has_other_data.set(true);
+        }
+        done()
+    }
+
+    pub(super) fn clear(&self) -> Answer {
+        self.volume.clear();
+        done()
+    }
+
+    /// The loaded table; nothing where there is none, as `dmsetup table --inactive`.
+    pub(super) fn inactive_table(&self, keys: Keys) -> Answer {
+        let text = self.volume.inactive_table_text(keys);
+        Ok(text.unwrap_or_else(|| SecretBytes::zeroed(0)))
+    }
+}
+
+fn done() -> Answer {
+    Ok(SecretBytes::zeroed(0))
+}
+
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Open(error) => error.into(),
+            LoadError::Meaning(_) | LoadError::MaskedKey { .. } => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<ResumeError> for CliError {
+    fn from(error: ResumeError) -> Self {
+        let exit = match &error {
+            ResumeError::Busy => Exit::Busy,
+            ResumeError::Flush(_) => Exit::WrongDevice,
+        };
+        Self::new(exit, error.to_string())
+    }
+}

@@ -1,0 +1,68 @@
+//! A device-mapper table that a user gives: as a line, in a file, or on standard input.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::CryptTable;
+
+use crate::error::CliError;
+use crate::secret_input::{read_up_to, standard_input};
+
+/// What was given: a line, if it begins as one, or else the name of a file, "-" being standard input.
+pub(crate) fn table_text(given: &OsStr) -> Result<SecretBytes, CliError> {
+    let bytes = given.as_bytes();
+    if is_line(bytes) {
+        return Ok(SecretBytes::copied_from(bytes));
+    }
+    read_table(Path::new(given))
+}
+
+/// A table in a file; "-" is standard input.
+pub(crate) fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
+    let fail = |error: io::Error| {
+        CliError::io(
+            format_args!("read the table from {}", file.display()),
+            &error,
+        )
+    };
+    let mut from: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(standard_input()?)
+    } else {
+        Box::new(File::open(file).map_err(fail)?)
+    };
+    // One byte more, so that a longer one is refused and not cut.
+    let text = read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)?;
+    if text.len() > CryptTable::TEXT_MAX {
+        return Err(CliError::usage(format!(
+            "the table from {} is longer than {} bytes; give a table only",
+            file.display(),
+            CryptTable::TEXT_MAX
+        )));
+    }
+    Ok(text)
+}
+
+/// A line begins with a number and has more than one word.
+fn is_line(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    text.first().is_some_and(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_told_from_names_of_files() {
+        for line in ["0 8 zero", " 0 8 zero\n8 8 error\n", "0\t8 error"] {
+            assert!(is_line(line.as_bytes()), "{line}");
+        }
+        for name in ["-", "table", "0", "/0 8 zero", "./0 8 zero", ""] {
+            assert!(!is_line(name.as_bytes()), "{name}");
+        }
+    }
+}

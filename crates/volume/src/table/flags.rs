@@ -1,0 +1,52 @@
+//! The same table, served in another way.
+
+use super::{CryptOptions, CryptTable, Target};
+use crate::OpenFlags;
+
+impl CryptTable {
+    /// The table with these flags in each crypt line, in place of those that it has.
+    #[must_use]
+    pub fn with_flags(mut self, flags: OpenFlags) -> Self {
+        for line in &mut self.lines {
+            if let Target::Crypt(crypt) = &mut line.target {
+                let was = crypt.options;
+                crypt.options = CryptOptions {
+                    allow_discards: flags.allow_discards,
+                    same_cpu_crypt: flags.same_cpu_crypt,
+                    submit_from_crypt_cpus: flags.submit_from_crypt_cpus,
+                    no_read_workqueue: flags.no_read_workqueue,
+                    no_write_workqueue: flags.no_write_workqueue,
+                    high_priority: flags.high_priority,
+                    sector_size: was.sector_size,
+                    iv_large_sectors: was.iv_large_sectors,
+                };
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keys;
+
+    #[test]
+    fn other_flags_change_nothing_else() {
+        let key = "0123456789abcdef".repeat(8);
+        let line = |options: &str| {
+            format!(
+                "0 8 zero\n8 16 crypt aes-xts-plain64 {key} 8 /a 16 {options} sector_size:4096\n"
+            )
+        };
+        let table = CryptTable::parse(&line("2 same_cpu_crypt")).unwrap();
+        let flags = OpenFlags {
+            no_write_workqueue: true,
+            allow_discards: true,
+            ..OpenFlags::default()
+        };
+        let text = table.with_flags(flags).to_text(Keys::Shown);
+        let expected = line("3 allow_discards no_write_workqueue");
+        assert_eq!(text.expose(), expected.as_bytes());
+    }
+}

@@ -28,6 +28,8 @@ mod tls_hostile;
 #[path = "nbd/transmission.rs"]
 mod transmission;
 
+use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
 const ENGINE: Engine = Engine::IoUring;
+const PATH: DataPath = DataPath::Auto;

@@ -20,6 +20,9 @@ pub enum Canary {
     HidesErrors,
     /// Every nth write goes a sector further.
     Misplaces(u64),
+    /// Every nth write is acknowledged first, as by a queue that answers too early, and stored once the
+    /// next one comes or a flush is over.
+    AnswersEarly(u64),
     /// In each header operation, and nowhere else, the nth flush succeeds without being done.
     SkipsFlushOfHeader(u64),
     /// In each header operation, and nowhere else, the nth write is done after the flush behind it.
@@ -44,6 +47,15 @@ impl Lying {
             flushes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             held_back: Mutex::default(),
+        }
+    }
+}
+
+impl Lying {
+    fn store_held_back(&self) -> Result<(), BackendError> {
+        match lock(&self.held_back).take() {
+            Some((offset, data)) => self.disk.write_at(offset, &data, Durability::Cached),
+            None => Ok(()),
         }
     }
 }
@@ -104,7 +116,14 @@ impl Backend for Lying {
         durability: Durability,
     ) -> Result<(), BackendError> {
         let nth = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if matches!(self.canary, Canary::AnswersEarly(_)) {
+            self.store_held_back()?;
+        }
         match self.canary {
+            Canary::AnswersEarly(every) if nth.is_multiple_of(every) => {
+                *lock(&self.held_back) = Some((offset, data.to_vec()));
+                Ok(())
+            }
             Canary::CachesDurableWrites => self.disk.write_at(offset, data, Durability::Cached),
             Canary::HidesErrors => self
                 .disk
@@ -141,10 +160,7 @@ impl Backend for Lying {
             return Ok(());
         }
         self.disk.flush()?;
-        match lock(&self.held_back).take() {
-            Some((offset, data)) => self.disk.write_at(offset, &data, Durability::Cached),
-            None => Ok(()),
-        }
+        self.store_held_back()
     }
 
     fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {

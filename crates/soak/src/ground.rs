@@ -6,13 +6,17 @@ use scrim_backend::Backend;
 use scrim_backend::sim::{Random, SimBackend};
 use scrim_crypt::SectorSize;
 use scrim_luks::{HeaderError, Placement};
-use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
+use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
 use crate::luks::{self, COPY, LUKS1_DATA, PASSPHRASES, Refused, luks2_data, refused};
+use crate::way::Way;
 
 /// Key slots for which a LUKS2 header has room.
 const ROOM: u64 = 3;
 const LUKS2_DATA: u64 = luks2_data(COPY, ROOM);
+
+/// What a volume splits over processors has so many bytes and more.
+pub(crate) const LONG: usize = 512 << 10;
 
 /// What stands before the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +52,10 @@ impl Ground {
         // Some are longer than what a volume writes at once.
         let most = if random.one_in(4) { 20 } else { 6 };
         #[allow(clippy::cast_possible_truncation, reason = "below 20")]
-        let blocks = 4 + random.below(most) as usize;
+        let mut blocks = 4 + random.below(most) as usize;
+        if front == Front::Nothing && random.one_in(64) {
+            blocks += LONG / 4096;
+        }
         Self {
             front,
             sector_size,
@@ -97,27 +104,38 @@ impl Ground {
     /// Opens the volume, as `scrim open` does; where no passphrase opens it any more, by the table
     /// that it always had.
     pub(crate) fn open(self, backend: &Arc<dyn Backend>) -> Result<Volume, Refused> {
+        self.open_in(Way::default(), backend)
+    }
+
+    /// The same, in a way of its own; flags are for those that have no header.
+    pub(crate) fn open_in(self, way: Way, backend: &Arc<dyn Backend>) -> Result<Volume, Refused> {
         let unlocked = match self.front {
             Front::Nothing => None,
             Front::Luks1 | Front::Luks2 => unlock(&**backend)?,
         };
         let table = match unlocked {
             Some(table) => table,
-            None => CryptTable::parse(&self.line()).map_err(refused)?,
+            None => self.table(way)?,
         };
-        Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(backend))).map_err(refused)
+        Volume::start(table, way.path, |_| Ok(Arc::clone(backend))).map_err(refused)
     }
 
-    fn line(self) -> String {
+    /// The table of this volume, whatever its header says.
+    pub(crate) fn table(self, way: Way) -> Result<CryptTable, Refused> {
+        CryptTable::parse(&self.line(way)).map_err(refused)
+    }
+
+    fn line(self, way: Way) -> String {
         let (sectors, start) = (self.size / 512, self.start() / 512);
         let key = luks::volume_key(0);
         let key = key.expose().iter();
         let key: String = key.map(|byte| format!("{byte:02x}")).collect();
         let options = match self.sector_size {
-            512 => "1 allow_discards".to_owned(),
-            size => format!("2 allow_discards sector_size:{size}"),
+            512 => format!("allow_discards {}", way.flags),
+            size => format!("allow_discards sector_size:{size} {}", way.flags),
         };
-        format!("0 {sectors} crypt aes-xts-plain64 {key} 0 /disk {start} {options}")
+        let count = options.split_whitespace().count();
+        format!("0 {sectors} crypt aes-xts-plain64 {key} 0 /disk {start} {count} {options}")
     }
 }
 

@@ -20,6 +20,12 @@ pub struct Tally {
     pub threaded: u64,
     /// Of them, those with a LUKS header before the data.
     pub luks: u64,
+    /// Lives of volumes that began on dm-crypt's queues.
+    pub queued: u64,
+    /// Requests that were split over processors.
+    pub split: u64,
+    /// Tables that were put in the place of others.
+    pub exchanges: u64,
     /// Requests to volumes.
     pub requests: u64,
     /// Changes of headers that were asked for.
@@ -38,6 +44,9 @@ impl Tally {
         self.histories += other.histories;
         self.threaded += other.threaded;
         self.luks += other.luks;
+        self.queued += other.queued;
+        self.split += other.split;
+        self.exchanges += other.exchanges;
         self.requests += other.requests;
         self.changes += other.changes;
         self.cuts += other.cuts;

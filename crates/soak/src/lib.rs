@@ -30,6 +30,7 @@ mod state;
 pub mod table;
 mod transition;
 mod value;
+mod way;
 
 pub use broken::Broken;
 pub use canary::Canary;

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
 use scrim_backend::{Backend, Durability};
-use scrim_volume::{Errno, Volume, VolumeError};
+use scrim_volume::{Change, Errno, Volume, VolumeError};
 
 use crate::canary::{self, Canary};
 use crate::ground::{Front, Ground};
@@ -16,15 +17,21 @@ use crate::model::{Begun, Model};
 use crate::request::{Chooser, Request};
 use crate::state::{Seen, observe};
 use crate::value::UNIT;
+use crate::way::Way;
 
 /// Outcomes of one power cut that are looked at.
 const SURVIVORS: u64 = 3;
+
+/// How long requests may take to end when a table is exchanged.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A volume from its opening to a power cut.
 pub(crate) struct Life {
     ground: Ground,
     disk: Arc<SimBackend>,
     backend: Arc<dyn Backend>,
+    /// In which it was opened.
+    way: Way,
     volume: Volume,
     model: Mutex<Model>,
     faults: Faults,
@@ -54,7 +61,8 @@ impl Life {
     ) -> Result<Self, Refused> {
         let disk = Arc::new(disk);
         let backend = canary::of_volume(&disk, canary);
-        let volume = ground.open(&backend)?;
+        let way = Way::choose(random);
+        let volume = ground.open_in(way, &backend)?;
         let header = match ground.front {
             Front::Nothing => None,
             Front::Luks1 | Front::Luks2 => Some(Mutex::new(HeaderModel::seen_on(&disk, saved)?)),
@@ -99,6 +107,7 @@ impl Life {
         Ok(Self {
             ground,
             backend,
+            way,
             volume,
             model: Mutex::new(Model::holding(&bytes, flushes_fail && count > 1)),
             faults,
@@ -219,7 +228,25 @@ impl Life {
                 self.said(result)?
             }
             Request::Header => self.change_header(seed)?,
+            Request::Exchange { way } => self.exchange(way).map(Ok)?,
+            Request::Suspend => {
+                if !volume.suspend(PATIENCE) {
+                    return Err("requests do not end, so that none can be held".to_owned());
+                }
+                volume.resume(PATIENCE).map_err(luks::refused)?;
+                Ok(())
+            }
         })
+    }
+
+    /// Nothing of this needs the storage, so nothing of it may fail.
+    fn exchange(&self, way: Way) -> Result<(), Refused> {
+        let table = self.ground.table(way)?;
+        let open = |_: &str| Ok(Arc::clone(&self.backend));
+        let loaded = self.volume.load(table, way.path, Change::OfService, open);
+        loaded.map_err(luks::refused)?;
+        self.volume.resume(PATIENCE).map_err(luks::refused)?;
+        Ok(())
     }
 
     fn changed(
@@ -348,7 +375,11 @@ impl Life {
                 .cut_at
                 .is_some_and(|at| at <= self.disk.changes()),
         );
+        let split = self.volume.statistics();
         Tally {
+            queued: u64::from(self.way.is_queued()),
+            split: split.read.split + split.write.split,
+            exchanges: self.volume.generation() as u64,
             requests: done.len() as u64,
             threaded: u64::from(self.threads.len() > 1),
             cuts: cut,
@@ -368,10 +399,11 @@ impl Life {
 
     pub(crate) fn describe(&self) -> String {
         format!(
-            "{:?}, {} bytes in sectors of {}, {} threads, {:?}",
+            "{:?}, {} bytes in sectors of {}, {}, {} threads, {:?}",
             self.ground.front,
             self.ground.size,
             self.ground.sector_size,
+            self.way,
             self.threads.len(),
             self.faults
         )

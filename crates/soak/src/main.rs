@@ -172,14 +172,18 @@ impl Soak {
         let tally = *lock(&self.tally);
         let seconds = started.elapsed().as_secs().max(1);
         println!(
-            "{} histories ({} a second), {} with threads, {} with LUKS; {} requests, of them {} to \
-             change a header, {} failed; {} cuts in the middle, {} disks read after a cut",
+            "{} histories ({} a second), {} with threads, {} with LUKS; {} volumes on queues, {} tables \
+             exchanged; {} requests, of them {} to change a header, {} split, {} failed; {} cuts in the \
+             middle, {} disks read after a cut",
             tally.histories,
             tally.histories / seconds,
             tally.threaded,
             tally.luks,
+            tally.queued,
+            tally.exchanges,
             tally.requests,
             tally.changes,
+            tally.split,
             tally.failures,
             tally.cuts,
             tally.survivors

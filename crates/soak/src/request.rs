@@ -4,12 +4,16 @@ use std::fmt;
 
 use scrim_backend::sim::Random;
 
-use crate::ground::{Front, Ground};
+use crate::ground::{Front, Ground, LONG};
 use crate::value::UNIT;
+use crate::way::Way;
 
 /// In threads, one writes parts of units only in blocks of this many units that are its own: three,
 /// so that encryption sectors of eight are shared all the same.
 const BLOCK: usize = 3 * UNIT;
+
+/// About what a volume writes at once, in bytes.
+const PIECE: u64 = 64 << 10;
 
 /// A request. Offsets and lengths are bytes of the volume.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +39,12 @@ pub(crate) enum Request {
     Flush,
     /// A change of the header.
     Header,
+    /// Another table for the same data, put in the place of the one at work.
+    Exchange {
+        way: Way,
+    },
+    /// Requests are held, and let go again.
+    Suspend,
 }
 
 impl Request {
@@ -42,6 +52,7 @@ impl Request {
     pub(crate) fn changes(self) -> u64 {
         match self {
             Self::Header => 5,
+            Self::Write { len, .. } | Self::Zeroes { len, .. } => 1 + len as u64 / PIECE,
             _ => 1,
         }
     }
@@ -58,6 +69,13 @@ impl Chooser {
     pub(crate) fn choose(&self, random: &mut Random) -> Request {
         if self.ground.front != Front::Nothing && self.me == 0 && random.one_in(5) {
             return Request::Header;
+        }
+        if random.one_in(24) {
+            let way = Way::choose(random);
+            return Request::Exchange { way };
+        }
+        if random.one_in(64) {
+            return Request::Suspend;
         }
         let durable = random.one_in(4);
         match random.below(20) {
@@ -102,6 +120,10 @@ impl Chooser {
     fn changeable(&self, random: &mut Random) -> (usize, usize) {
         let (shared_from, size) = (self.shared_from(), self.ground.size);
         if self.threads == 1 {
+            if size > LONG && random.one_in(4) {
+                let offset = below(random, size - LONG);
+                return (offset, LONG + below(random, size - LONG - offset + 1));
+            }
             return any(random, 0, size);
         }
         if random.one_in(2) {
@@ -157,6 +179,8 @@ impl fmt::Display for Request {
             Self::Discard { offset, len } => write!(f, "discard {len} bytes at {offset}"),
             Self::Flush => f.write_str("flush"),
             Self::Header => f.write_str("change the header"),
+            Self::Exchange { way } => write!(f, "exchange the table: {way}"),
+            Self::Suspend => f.write_str("suspend and resume"),
         }
     }
 }

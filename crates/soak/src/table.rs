@@ -141,6 +141,11 @@ const TAIL: &str = "
 three threads, reads, writes, zeros, discards, flushes, changes of the header, errors, and a power cut
 anywhere. A model says what each 512 bytes may hold, when they are read and after the cut.
 
+Half of the volumes begin inline, or with dm-crypt's queues under any of its flags; in some, requests are
+long enough to be split over processors. In between the table is exchanged for one with another way, or
+requests are held for a moment. The promises are the same on every way: none is lost, answered before it
+is stored, or carried past a flush.
+
 The changes are those of the table above, but `format`, which takes the data with it: with any key slot
 and passphrase, one after the other, while the volume is open, also with one copy of the header torn
 beforehand. What one is to leave is seen on a copy of the disk; after a cut or an error the header must
@@ -149,7 +154,7 @@ that this one has. After a change that failed, a flush comes before the next: wh
 leave in a cache is not promised.
 
 Disks that lie (a flush that is not done, a durable write that is not, an error that is hidden, a write to
-the wrong place) are put in between and must be found out; so must a sync that a header operation needs and
+the wrong place, a write that is answered before it is stored) are put in between and must be found out; so must a sync that a header operation needs and
 leaves out, and a write of one that comes a sync too late.
 
 `cargo xtask soak` goes on with other seeds until it is interrupted. What it finds it prints with the

@@ -21,6 +21,8 @@ fn all_hold(first: u64) {
     for (what, count) in [
         ("threads", tally.threaded),
         ("LUKS headers", tally.luks),
+        ("queues", tally.queued),
+        ("exchanged tables", tally.exchanges),
         ("changes of headers", tally.changes),
         ("cuts in the middle", tally.cuts),
         ("failed requests", tally.failures),
@@ -46,7 +48,7 @@ fn the_third_histories_hold() {
 
 #[test]
 fn the_fourth_histories_hold() {
-    all_hold(3_000_000);
+    all_hold(4_000_000);
 }
 
 /// A judge that lets a lying disk pass is of no use: each lie is found within this many histories.
@@ -59,6 +61,7 @@ fn a_disk_that_lies_is_found_out() {
         Canary::CachesDurableWrites,
         Canary::HidesErrors,
         Canary::Misplaces(5),
+        Canary::AnswersEarly(3),
     ] {
         let found = (0..PATIENCE).filter_map(|seed| history::run(seed, Some(canary)).err());
         let mut found = found.take(3);

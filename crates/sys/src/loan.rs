@@ -7,7 +7,12 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(all(test, shuttle)))]
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(all(test, shuttle))]
+use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 /// Lends `memory` to whom `work` hands it, and returns what `work` does once all of it has been given
 /// back by being dropped. A part that is never dropped keeps it waiting for ever.
@@ -109,7 +114,32 @@ impl Drop for Settled<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod models {
+    use super::*;
+    use shuttle::{check_random, thread};
+
+    #[test]
+    fn what_is_lent_is_back_in_every_order_of_events() {
+        let model = || {
+            let mut memory = [0u8; 4];
+            lend(&mut memory, |loan| {
+                let (mut first, rest) = loan.split_at(1);
+                thread::spawn(move || first.fill(1));
+                let (mut second, mut third) = rest.split_at(1);
+                thread::spawn(move || {
+                    second.fill(2);
+                    drop(second);
+                    third.fill(3);
+                });
+            });
+            assert_eq!(memory, [1, 2, 3, 3]);
+        };
+        check_random(model, 5000);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,18 +6,17 @@
 //! threads, each with a lock and a handle of its own. The lock of a lane is only ever tried by who
 //! closes the gate, never waited for: so a thread that is inside may be in no other's way.
 
-use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::sync::{
-    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard,
-    TryLockError, thread,
+    AtomicBool, Condvar, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, TryLockError,
+    number_of_this_thread, thread,
 };
 
 /// Threads share a lane where there are more of them; it is only slower.
-pub(crate) const LANES: usize = 16;
+pub(crate) const LANES: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 
 /// How often who waits for the last one inside looks again, at first and at last.
 const LOOKS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
@@ -136,13 +135,5 @@ impl<T> Deref for Pass<'_, T> {
 
 /// Threads take their lanes in turn, when they first come.
 pub(crate) fn lane_of_this_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static LANE: Cell<Option<usize>> = const { Cell::new(None) });
-    LANE.with(|lane| {
-        lane.get().unwrap_or_else(|| {
-            let taken = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
-            lane.set(Some(taken));
-            taken
-        })
-    })
+    number_of_this_thread() % LANES
 }

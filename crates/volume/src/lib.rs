@@ -12,6 +12,8 @@ mod header_session;
 mod in_place;
 mod luks_device;
 mod mapping;
+#[cfg(all(test, shuttle))]
+mod models;
 mod path;
 pub mod queue;
 mod range_lock;

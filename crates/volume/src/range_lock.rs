@@ -1,6 +1,6 @@
 //! Keeps a read-modify-write of part of a sector apart from other writes to that sector.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// How many bytes of the volume share a lock.
 pub(crate) const STRIPE: u64 = 1 << 20;

@@ -1,13 +1,14 @@
 //! One target of a table at work: from a range of the target to a range of the backend.
 
 use std::ops::Range;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
 use scrim_backend::{Backend, Durability};
 
 use crate::VolumeError;
 use crate::path::CryptPath;
 use crate::stats::{Record, Stage};
+use crate::sync::RwLockReadGuard;
 
 /// What runs a target. Offsets are in bytes from the target's start, and in range: the volume has
 /// checked them.

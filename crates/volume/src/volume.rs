@@ -134,8 +134,9 @@ impl Volume {
             return Err(ResumeError::Busy);
         }
         let was_suspended = std::mem::replace(&mut control.suspended, false);
+        let old = self.gate.peek();
         // What was acknowledged before must not escape the flushes that come.
-        if let Err(error) = self.gate.peek().flush_those_not_in(&new) {
+        if let Err(error) = old.flush_those_not_in(&new) {
             control.inactive = Some(new);
             control.suspended = was_suspended;
             if !was_suspended {
@@ -146,6 +147,8 @@ impl Volume {
         self.gate.exchange(&Arc::new(new));
         self.generation.fetch_add(1, Ordering::Release);
         self.gate.open();
+        // Its threads end, and its devices are closed, while requests go on.
+        drop(old);
         Ok(Resumed::OnNewTable)
     }
 

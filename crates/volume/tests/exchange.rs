@@ -1,11 +1,7 @@
 //! Requests on every data path, and tables that are exchanged under them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::cast_possible_truncation,
-    reason = "a test may fail, and its numbers are small"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::cast_possible_truncation, reason = "what is drawn fits")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,13 +5,25 @@
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scrim_backend::sim::Random;
 use scrim_backend::{Backend, FileBackend, MemoryBackend};
 use scrim_volume::queue::{Engine, Queue, SLOT, Slot};
-use scrim_volume::{CryptTable, DataPath, Durability, Volume};
+use scrim_volume::{Change, CryptTable, DataPath, Durability, Resumed, Volume};
 
 const SIZE: usize = 4 << 20;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// The flags of a crypt target, and the data path.
+const WAYS: [(&str, DataPath); 5] = [
+    ("", DataPath::Auto),
+    ("", DataPath::Queued),
+    ("same_cpu_crypt submit_from_crypt_cpus", DataPath::Queued),
+    ("no_read_workqueue", DataPath::Queued),
+    ("no_write_workqueue", DataPath::Queued),
+];
 
 /// Two crypt targets with sectors of 4096 and 512 bytes and a linear one, on a file; past the page cache
 /// the first alone.
@@ -25,18 +37,34 @@ fn volume(direct: bool) -> (tempfile::TempDir, Arc<Volume>) {
         backend
     };
     let backend: Arc<dyn Backend> = Arc::new(backend);
+    let table = table(direct, "");
+    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend))).unwrap();
+    (folder, Arc::new(volume))
+}
+
+fn table(direct: bool, flags: &str) -> CryptTable {
     let key = "0123456789abcdef".repeat(8);
+    let count = flags.split_whitespace().count();
+    let with = count + 1;
     // Storage past the page cache may have blocks of 4096 bytes.
-    let large = format!("0 8192 crypt aes-xts-plain64 {key} 0 disk 8 1 sector_size:4096\n");
+    let large =
+        format!("0 8192 crypt aes-xts-plain64 {key} 0 disk 8 {with} sector_size:4096 {flags}\n");
     let several = format!(
-        "0 4096 crypt aes-xts-plain64 {key} 0 disk 8 1 sector_size:4096\n\
-         4096 2048 crypt aes-cbc-essiv:sha256 {} 7 disk 4105\n\
+        "0 4096 crypt aes-xts-plain64 {key} 0 disk 8 {with} sector_size:4096 {flags}\n\
+         4096 2048 crypt aes-cbc-essiv:sha256 {} 7 disk 4105 {count} {flags}\n\
          6144 2048 linear disk 6160\n",
         &key[..64]
     );
-    let table = CryptTable::parse(if direct { &large } else { &several }).unwrap();
-    let volume = Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend))).unwrap();
-    (folder, Arc::new(volume))
+    CryptTable::parse(if direct { &large } else { &several }).unwrap()
+}
+
+/// Another way for the same data, on a [`volume`].
+fn exchange(volume: &Volume, direct: bool, flags: &str, path: DataPath) {
+    let loaded = volume.load(table(direct, flags), path, Change::OfService, |_| {
+        panic!("the device is open")
+    });
+    loaded.unwrap();
+    assert_eq!(volume.resume(LONG).unwrap(), Resumed::OnNewTable);
 }
 
 /// A request under way, and what it is to bring.
@@ -45,23 +73,38 @@ enum Pending {
     Write { offset: usize, len: usize },
 }
 
-/// Random requests, those under way never overlapping, as their order would be nobody's.
-fn run_against_model(volume: &Arc<Volume>, engine: Engine, seed: u64) {
-    let mapping = volume.mapping();
-    let mut queue = match Queue::new(volume, &mapping, engine, &[]) {
-        Ok(queue) => queue.unwrap(),
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "{engine} in CI: {error}");
-            println!("skipped: {error}");
-            return;
-        }
-    };
+/// Random requests on one queue after the other. In between the table is exchanged for one with another
+/// way, after which the queue that was made for the old one is still used for a while.
+fn run_against_model(volume: &Arc<Volume>, direct: bool, engine: Engine, seed: u64) {
     let mut random = Random::new(seed);
     let mut model = vec![0; SIZE];
     volume.read(0, &mut model).unwrap();
+    for round in 0..4 {
+        let mapping = volume.mapping();
+        let mut queue = match Queue::new(volume, &mapping, engine, &[]) {
+            Ok(queue) => queue.unwrap(),
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "{engine} in CI: {error}");
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        requests(&mut queue, &mut model, &mut random, 120);
+        #[allow(clippy::cast_possible_truncation, reason = "below 5")]
+        let (flags, path) = WAYS[(round + seed as usize) % WAYS.len()];
+        exchange(volume, direct, flags, path);
+        requests(&mut queue, &mut model, &mut random, 30);
+    }
+    let mut all = vec![0; SIZE];
+    volume.read(0, &mut all).unwrap();
+    assert!(all == model, "what calls read, after {engine}");
+}
+
+/// Random requests, those under way never overlapping, as their order would be nobody's.
+fn requests(queue: &mut Queue<'_>, model: &mut [u8], random: &mut Random, count: usize) {
     let mut pending: Vec<(usize, Pending)> = Vec::new();
-    for _ in 0..600 {
-        let (offset, len) = range(&mut random);
+    for _ in 0..count {
+        let (offset, len) = range(random);
         let free = pending.iter().all(|(_, other)| {
             let (start, other) = match other {
                 Pending::Read { offset, expected } => (*offset, expected.len()),
@@ -85,18 +128,17 @@ fn run_against_model(volume: &Arc<Volume>, engine: Engine, seed: u64) {
         } else {
             queue.wait().unwrap();
         }
+        if random.one_in(30) {
+            queue.flush().unwrap();
+        }
         if random.one_in(4) {
             queue.submit().unwrap();
         }
-        end(&mut queue, &mut pending);
+        end(queue, &mut pending);
     }
     queue.settle().unwrap();
-    end(&mut queue, &mut pending);
+    end(queue, &mut pending);
     assert!(queue.is_idle() && pending.is_empty());
-    drop(queue);
-    let mut all = vec![0; SIZE];
-    volume.read(0, &mut all).unwrap();
-    assert!(all == model, "what calls read, after {engine}");
 }
 
 fn end(queue: &mut Queue<'_>, pending: &mut Vec<(usize, Pending)>) {
@@ -124,12 +166,12 @@ fn range(random: &mut Random) -> (usize, usize) {
 }
 
 #[test]
-fn every_engine_reads_what_it_wrote() {
+fn every_engine_reads_what_it_wrote_whatever_the_table() {
     for direct in [false, true] {
         for engine in [Engine::IoUring, Engine::Threads] {
             let (_folder, volume) = volume(direct);
             for seed in 1..=4 {
-                run_against_model(&volume, engine, seed);
+                run_against_model(&volume, direct, engine, seed);
             }
         }
     }
@@ -228,6 +270,63 @@ fn what_a_volume_refuses_a_queue_refuses() {
             assert!(completion.result.is_err());
             queue.give_back(completion.slot);
         }
+    }
+}
+
+/// Of a queue's connection: it may want a flush while the storage is slow and somebody waits for it.
+#[test]
+fn a_flush_is_not_in_the_way_of_who_waits_for_what_is_under_way() {
+    let (_folder, volume) = volume(false);
+    let mapping = volume.mapping();
+    let mut queue = Queue::new(&volume, &mapping, Engine::Threads, &[])
+        .unwrap()
+        .unwrap();
+    let slot = queue.take().unwrap();
+    queue.read(slot, 0, 4096);
+    std::thread::scope(|scope| {
+        let suspended = scope.spawn(|| volume.suspend(LONG));
+        while !queue.is_waited_for() {
+            std::thread::yield_now();
+        }
+        queue.flush().unwrap();
+        queue.settle().unwrap();
+        assert!(suspended.join().unwrap());
+    });
+}
+
+/// Of the table that was at work when it was made.
+#[test]
+fn a_stale_queue_goes_on_with_the_new_table_and_counts_once() {
+    let (_folder, volume) = volume(false);
+    let mapping = volume.mapping();
+    for engine in [Engine::IoUring, Engine::Threads] {
+        let Ok(Some(mut queue)) = Queue::new(&volume, &mapping, engine, &[]) else {
+            continue;
+        };
+        exchange(&volume, false, "", DataPath::Queued);
+        let before = volume.statistics();
+        let slot = queue.take().unwrap();
+        let written = slot.index();
+        queue.write(slot, 4096, &mut [7; 4096]);
+        let slot = queue.take().unwrap();
+        queue.read(slot, 4096, 4096);
+        queue.settle().unwrap();
+        while let Some(completion) = queue.next_completion() {
+            completion.result.unwrap();
+            if completion.slot.index() != written {
+                let mut seen = [0; 4096];
+                queue.collect(&completion.slot, &mut seen);
+                assert_eq!(seen, [7; 4096]);
+            }
+            queue.give_back(completion.slot);
+        }
+        let after = volume.statistics();
+        assert_eq!(after.read.requests, before.read.requests + 1);
+        assert_eq!(after.write.requests, before.write.requests + 1);
+        assert_eq!(after.write.bytes, before.write.bytes + 4096);
+        // On its old table nothing is under way: it can go at once.
+        assert!(volume.suspend(LONG));
+        volume.resume(LONG).unwrap();
     }
 }
 

@@ -327,7 +327,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             (Work::Write { fua }, failure) => {
                 let result = match failure {
                     Some((failure, _)) => Err(failure),
-                    None => self.base.settle(fua),
+                    // Others may be under way.
+                    None if fua => self.queue.flush().map_err(Failure::from),
+                    None => Ok(()),
                 };
                 self.base.finish(cookie, Kind::Write, range.len, result)
             }

@@ -24,10 +24,12 @@ mod meter;
 mod stage;
 mod trace;
 
+use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
 /// What the shared helpers serve with; here each test says itself.
 const ENGINE: Engine = Engine::Plain;
+const PATH: DataPath = DataPath::Auto;
 
 /// The engines that this process may use.
 fn engines() -> impl Iterator<Item = Engine> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
-use scrim_volume::{CryptTable, DataPath, Volume};
+use scrim_volume::{CryptTable, Volume};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -88,9 +88,7 @@ impl Backend for Counting {
 pub(crate) fn volume(table: &str, backend: &Arc<Counting>) -> Arc<Volume> {
     let table = CryptTable::parse(table).unwrap_or_else(|error| panic!("{error}"));
     let open = |_: &str| Ok(Arc::clone(backend) as Arc<dyn Backend>);
-    Arc::new(
-        Volume::start(table, DataPath::default(), open).unwrap_or_else(|error| panic!("{error}")),
-    )
+    Arc::new(Volume::start(table, crate::PATH, open).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// The table of one encrypted range with `options` at its end.

@@ -1,15 +1,19 @@
 //! Starting, limiting and stopping a server.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use scrim_backend::Backend;
 use scrim_export::nbd::{
     Address, BindErrorKind, Incident, Limits, Listener, Server, StartError, Stopped, limits,
 };
+use scrim_volume::{Change, CryptTable, DataPath};
 
 use crate::common::*;
 
@@ -257,4 +261,48 @@ fn relative_paths_become_absolute() {
     assert!(relative.exists());
     drop(listener);
     assert!(!relative.exists());
+}
+
+/// A durable write is flushed while others of the same client are under way, and somebody waits for
+/// those.
+#[test]
+fn tables_are_exchanged_under_clients_that_write_durably() {
+    const BATCH: u64 = 16;
+    let (volume, backend) = crypt_volume(MIB);
+    let served = Served::new(Arc::clone(&volume));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|_| {
+                let mut raw = served.simple();
+                scope.spawn({
+                    let ended = &ended;
+                    move || {
+                        while !ended.load(Ordering::Relaxed) {
+                            for cookie in 0..BATCH {
+                                raw.write_request(FUA, cookie, cookie * 8192, &[7; 4096]);
+                            }
+                            let answered = (0..BATCH).map(|_| raw.simple_reply());
+                            let answered: BTreeSet<_> = answered.collect();
+                            let expected: BTreeSet<_> = (0..BATCH).map(|at| (0, at)).collect();
+                            assert_eq!(answered, expected);
+                        }
+                        assert_eq!(raw.read(8192, 4096), Ok(vec![7; 4096]));
+                    }
+                })
+            })
+            .collect();
+        for path in [DataPath::Queued, DataPath::Auto].repeat(20) {
+            let table = CryptTable::parse(&crypt_table(MIB, "")).unwrap();
+            let open = |_: &str| Ok(Arc::clone(&backend) as Arc<dyn Backend>);
+            let loaded = volume.load(table, path, Change::OfService, open);
+            loaded.unwrap();
+            volume.resume(Duration::from_secs(10)).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ended.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.join().unwrap();
+        }
+    });
 }

@@ -20,7 +20,10 @@ mod tls;
 mod tls_hostile;
 mod transmission;
 
+use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
-/// The same tests run with the other engines: `nbd_threads.rs`, `nbd_io_uring.rs`.
+/// The same tests run with the other engines and on the queued path: `nbd_threads.rs`, `nbd_io_uring.rs`,
+/// `nbd_queued.rs`.
 const ENGINE: Engine = Engine::Plain;
+const PATH: DataPath = DataPath::Auto;

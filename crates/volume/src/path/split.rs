@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use scrim_backend::Durability;
 use scrim_sys::loan::lend;
@@ -18,13 +17,21 @@ use super::inline::{CryptRunner, piecewise};
 use super::job::Job;
 use crate::VolumeError;
 use crate::stats::Record;
-use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError, thread};
+use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
 
 /// Requests of this many bytes and more are split: they take some ten times as long as waking a helper.
-const LONG: usize = 512 << 10;
+const LONG: usize = if cfg!(all(test, shuttle)) {
+    1024
+} else {
+    512 << 10
+};
 
 /// What one goes through at a time, in bytes. A power of two.
-const PIECE: usize = 128 << 10;
+const PIECE: usize = if cfg!(all(test, shuttle)) {
+    512
+} else {
+    128 << 10
+};
 
 /// Most helpers of one target.
 const HELPERS: usize = 15;
@@ -112,10 +119,11 @@ impl Splitter {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         record.split = true;
-        let home = Arc::new(Home::quiet());
         let parts = runner.parts(offset, memory.len(), PIECE);
         lend(memory, |loan| {
             let mut loan = loan;
+            // In here, so that a panic gives back the memory of jobs that have come home.
+            let home = Arc::new(Home::quiet());
             let mut jobs = VecDeque::new();
             let mut result = Ok(());
             for part in parts {
@@ -166,7 +174,11 @@ impl Helpers {
     /// One for each processor but the requester's. Those that the system does not give are done without.
     fn hire() -> Self {
         let calls = Arc::new(JobList::<Arc<Pieces>>::new());
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = match std::thread::available_parallelism() {
+            Ok(_) if cfg!(all(test, shuttle)) => 3,
+            Ok(several) => several.get(),
+            Err(_) => 1,
+        };
         let threads = (1..processors.min(HELPERS + 1)).map_while(|_| {
             let calls = Arc::clone(&calls);
             let help = move || {

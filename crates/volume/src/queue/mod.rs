@@ -218,13 +218,12 @@ impl<'v> Queue<'v> {
     /// Starts to read `len` bytes of plaintext, at most [`SLOT`], from `offset`.
     pub fn read(&mut self, slot: Slot, offset: u64, len: usize) {
         self.begin(&slot, Direction::Read, len);
-        if !self.enter() {
-            let volume = self.volume;
-            self.kind
-                .carry_out(slot, |buffer| volume.read(offset, &mut buffer[..len]));
-            return;
-        }
+        let other = self.enter();
         let record = &mut self.carried[slot.0].record;
+        if let Some(other) = other {
+            let call = |buffer: &mut [u8]| other.read(offset, &mut buffer[..len], record);
+            return self.kind.carry_out(slot, call);
+        }
         match &mut self.kind {
             Kind::Ring(ring) => ring.read(slot, offset, len, record),
             Kind::Crew(crew) => crew.read(slot, offset, len, record),
@@ -236,17 +235,28 @@ impl<'v> Queue<'v> {
     /// the slot, or where it lies: `data` holds nothing of use afterwards.
     pub fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
         self.begin(&slot, Direction::Write, data.len());
-        if !self.enter() {
-            let volume = self.volume;
-            self.kind
-                .carry_out(slot, |_| volume.write(offset, data, Durability::Cached));
-            return;
-        }
+        let other = self.enter();
         let record = &mut self.carried[slot.0].record;
+        if let Some(other) = other {
+            let call = |_: &mut [u8]| other.write(offset, data, Durability::Cached, record);
+            return self.kind.carry_out(slot, call);
+        }
         match &mut self.kind {
             Kind::Ring(ring) => ring.write(slot, offset, data, record),
             Kind::Crew(crew) => crew.write(slot, offset, data, record),
             Kind::Kcryptd(queues) => queues.write(slot, offset, data, record),
+        }
+    }
+
+    /// Makes all writes that have ended durable, while others may be under way: [`Volume::flush`] would
+    /// wait for them where somebody waits to exchange the table, and so for ever.
+    ///
+    /// # Errors
+    /// When the storage fails, now or in an earlier flush.
+    pub fn flush(&mut self) -> Result<(), VolumeError> {
+        match self.enter() {
+            Some(other) => other.flush(),
+            None => self.mapping.flush(),
         }
     }
 
@@ -318,12 +328,13 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself.
     pub fn settle(&mut self) -> io::Result<()> {
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.settle(),
-            Kind::Crew(crew) => crew.slots.settle(),
-            Kind::Kcryptd(queues) => queues.slots.settle(),
-        }?;
+        self.kind.settle()?;
         self.leave_if_idle();
+        match &mut self.kind {
+            Kind::Ring(_) => {}
+            Kind::Crew(crew) => crew.slots.pass_on_panic(),
+            Kind::Kcryptd(queues) => queues.slots.pass_on_panic(),
+        }
         Ok(())
     }
 
@@ -362,18 +373,18 @@ impl<'v> Queue<'v> {
         };
     }
 
-    /// Sees to it that the table stays at work; whether it is the one this queue was made for. While
-    /// requests are held, and nothing is under way, this waits.
-    fn enter(&mut self) -> bool {
-        if self.pass.is_none() {
-            self.pass = Some(self.volume.enter());
+    /// Sees to it that the table stays at work; if it is another one than this queue was made for, that
+    /// one. While requests are held, and nothing is under way, this waits.
+    fn enter(&mut self) -> Option<Pass<'v, Mapping>> {
+        let pass = match self.pass.take() {
+            Some(pass) => pass,
+            None => self.volume.enter(),
+        };
+        if Arc::ptr_eq(&pass, self.mapping) {
+            self.pass = Some(pass);
+            return None;
         }
-        let is_ours = |pass: &Pass<'_, Mapping>| Arc::ptr_eq(pass, self.mapping);
-        if self.pass.as_ref().is_some_and(is_ours) {
-            return true;
-        }
-        self.pass = None;
-        false
+        Some(pass)
     }
 }
 
@@ -383,6 +394,14 @@ impl Kind<'_> {
             Self::Ring(ring) => ring.under_way(),
             Self::Crew(crew) => crew.slots.under_way(),
             Self::Kcryptd(queues) => queues.slots.under_way(),
+        }
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.settle(),
+            Self::Crew(crew) => crew.slots.settle(),
+            Self::Kcryptd(queues) => queues.slots.settle(),
         }
     }
 
@@ -399,6 +418,9 @@ impl Kind<'_> {
 impl Drop for Queue<'_> {
     /// Nothing may be under way on a table that others may take away.
     fn drop(&mut self) {
-        let _ = self.settle();
+        if self.kind.settle().is_err() {
+            // What the system has left under way keeps it.
+            std::mem::forget(self.pass.take());
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, OnceLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 
 use scrim_backend::{Backend, BackendError, Durability, Medium};
 use scrim_sys::ring::{Event, FileIndex, Ring};
@@ -13,6 +13,7 @@ use scrim_sys::ring::{Event, FileIndex, Ring};
 use super::{Completion, SLOT, SLOTS, Slot};
 use crate::segment::Runner;
 use crate::stats::{Record, Stage};
+use crate::sync::RwLockReadGuard;
 use crate::{Mapping, VolumeError};
 
 /// Whether this process may have a ring.

@@ -1,5 +1,6 @@
 //! The slots of a queue whose requests are carried out by other threads.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -27,6 +28,8 @@ pub(super) struct Slots<'v> {
     under_way: usize,
     /// Empty, with room for what has ended: it is exchanged for what the threads have filled.
     reaped: Vec<Finished>,
+    /// What the last panic of a thread left.
+    panic: Option<Box<dyn Any + Send>>,
     /// With what a thread has recorded.
     done: VecDeque<(Completion, Option<Record>)>,
 }
@@ -42,6 +45,7 @@ impl<'v> Slots<'v> {
             buffers: (0..SLOTS).map(|_| None).collect(),
             under_way: 0,
             reaped: Vec::with_capacity(SLOTS),
+            panic: None,
             done: VecDeque::with_capacity(SLOTS),
         })
     }
@@ -98,6 +102,7 @@ impl<'v> Slots<'v> {
             self.listen(&self.watched)?;
             self.reap();
         }
+        self.pass_on_panic();
         Ok(())
     }
 
@@ -107,9 +112,11 @@ impl<'v> Slots<'v> {
             self.listen(&[])?;
             self.reap();
         }
+        self.pass_on_panic();
         Ok(())
     }
 
+    /// A panic waits for [`pass_on_panic`](Self::pass_on_panic).
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.reap();
         while self.under_way > 0 {
@@ -155,12 +162,23 @@ impl<'v> Slots<'v> {
             if let Room::Own(buffer, _) = room {
                 self.buffers[tag] = Some(buffer);
             }
-            // It goes on where it would have been without another thread.
-            let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            record.trace.mark(Stage::Waiting);
-            let slot = Slot(tag);
-            self.done
-                .push_back((Completion { slot, result }, Some(record)));
+            match result {
+                Ok(result) => {
+                    record.trace.mark(Stage::Waiting);
+                    let slot = Slot(tag);
+                    self.done
+                        .push_back((Completion { slot, result }, Some(record)));
+                }
+                Err(cause) => self.panic = Some(cause),
+            }
+        }
+    }
+
+    /// A panic goes on where it would have been without another thread, once all that came with it are
+    /// counted.
+    pub(super) fn pass_on_panic(&mut self) {
+        if let Some(cause) = self.panic.take() {
+            resume_unwind(cause);
         }
     }
 

@@ -15,12 +15,12 @@
 //! Where the storage is waited for, `dmcrypt_write` only sees to the order: the waiting is done by the
 //! threads of `kcryptd_io`, since the kernel waits for no write either.
 
+mod processors;
 mod sorted;
 
 use std::io;
 use std::sync::Arc;
 
-use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use scrim_backend::{Durability, Medium};
 use scrim_sys::loan::lend;
 
@@ -38,10 +38,7 @@ use crate::{CryptOptions, VolumeError};
 pub(crate) const JOB: usize = 128 << 10;
 
 /// Threads of `kcryptd_io` for storage that is waited for.
-const WAITERS: usize = 16;
-
-/// The highest priority, as the kernel's own threads of `WQ_HIGHPRI` have it.
-const HIGHEST: i32 = -20;
+const WAITERS: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 
 /// The queues of one target, and their threads.
 pub(crate) struct Kcryptd {
@@ -80,7 +77,7 @@ impl Kcryptd {
             Medium::Remote | Medium::File { cached: false, .. }
         );
         let bindings = if options.same_cpu_crypt {
-            processors().into_iter().map(Some).collect()
+            processors::all().into_iter().map(Some).collect()
         } else {
             vec![None]
         };
@@ -104,7 +101,7 @@ impl Kcryptd {
     }
 
     fn hire_all(&mut self) -> io::Result<()> {
-        let processors = processors().len();
+        let processors = processors::all().len();
         let queues = Arc::clone(&self.queues);
         let readers = if queues.waits { WAITERS } else { processors };
         for _ in 0..readers {
@@ -135,8 +132,7 @@ impl Kcryptd {
         let queues = Arc::clone(&self.queues);
         let thread = hire(name, move || {
             if queues.high_priority {
-                // Those who may not go on at their own.
-                let _ = rustix::process::setpriority_process(Some(gettid()), HIGHEST);
+                processors::hurry();
             }
             serve(&queues);
         })?;
@@ -195,10 +191,11 @@ impl Kcryptd {
         durability: Durability,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let home = Arc::new(Home::quiet());
         let parts = runner.parts(offset, memory.len(), JOB);
         lend(memory, |loan| {
             let mut loan = loan;
+            // In here, so that a panic gives back the memory of jobs that have come home.
+            let home = Arc::new(Home::quiet());
             let (mut under_way, mut result) = (0, Ok(()));
             for part in parts {
                 let (mut now, rest) = loan.split_at(part.len);
@@ -241,7 +238,7 @@ impl Drop for Kcryptd {
 impl Queues {
     fn to_kcryptd(&self, job: Job) {
         let here = if self.crypt.len() > 1 {
-            sched_getcpu()
+            processors::here()
         } else {
             0
         };
@@ -267,7 +264,7 @@ impl Queues {
     fn serve_crypt(&self, index: usize) {
         let list = &self.crypt[index];
         if let Some(processor) = list.bound_to {
-            bind_to(processor);
+            processors::bind_to(processor);
         }
         while let Some(mut job) = list.jobs.next() {
             job.arrive();
@@ -329,21 +326,4 @@ impl Queues {
             write.end();
         }
     }
-}
-
-/// The processors that this process may use.
-fn processors() -> Vec<usize> {
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return vec![0];
-    };
-    (0..CpuSet::MAX_CPU)
-        .filter(|&processor| allowed.is_set(processor))
-        .collect()
-}
-
-fn bind_to(processor: usize) {
-    let mut alone = CpuSet::new();
-    alone.set(processor);
-    // One that cannot be bound works elsewhere.
-    let _ = sched_setaffinity(None, &alone);
 }

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+mod bench_paths;
 mod benchmark;
 mod block_device;
 #[path = "../support/certificates.rs"]

@@ -310,3 +310,26 @@ fn a_restore_shows_what_it_would_change_and_asks() {
         assert_eq!(image.scrim_accepts("other"), code != 0);
     }
 }
+
+#[test]
+fn a_measurement_writes_only_where_somebody_types_so() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let place = Place::new();
+    let data = noise(1 << 20, 3);
+    place.write("disk.img", &data);
+    let line = "bench paths disk.img --write --only in-process --rounds 1 --seconds 0.001";
+    for (answer, code) in [("yes\\r", 1), ("YES\\r", 0)] {
+        assert_same(
+            &std::fs::read(place.path("disk.img")).unwrap(),
+            &data,
+            answer,
+        );
+        let answered = [("wait", "capital letters): "), ("type", answer)];
+        let session = at_a_terminal(&place, line, &steps(&answered));
+        assert_eq!(session.code, code, "{}", session.shown);
+        assert!(session.shown.contains("overwrite data on disk.img"));
+    }
+    assert!(std::fs::read(place.path("disk.img")).unwrap() != data);
+}

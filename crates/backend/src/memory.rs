@@ -6,43 +6,74 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, Operation};
 
+/// Bytes under one lock: writers of different places are not in each other's way.
+const CHUNK: usize = 128 << 10;
+
 /// A store in memory. Nothing survives its drop, so flushing does nothing.
 pub struct MemoryBackend {
-    bytes: RwLock<Vec<u8>>,
+    /// All of [`CHUNK`] bytes but the last.
+    chunks: Vec<RwLock<Box<[u8]>>>,
+    len: usize,
 }
 
 impl MemoryBackend {
     /// A store that holds `bytes`.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it becomes the store, and nobody is to have it twice"
+    )]
     pub fn new(bytes: Vec<u8>) -> Self {
+        let chunks = bytes.chunks(CHUNK).map(|chunk| RwLock::new(chunk.into()));
         Self {
-            bytes: RwLock::new(bytes),
+            chunks: chunks.collect(),
+            len: bytes.len(),
         }
     }
 
     /// A copy of all it holds.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
-        self.bytes
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let mut contents = Vec::with_capacity(self.len);
+        for chunk in &self.chunks {
+            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+            contents.extend_from_slice(&chunk);
+        }
+        contents
     }
 
+    /// Calls `change` for each part of the range, with where in the range it begins.
     fn modify(
         &self,
         offset: u64,
         len: usize,
-        change: impl FnOnce(&mut [u8]),
+        mut change: impl FnMut(&mut [u8], usize),
     ) -> Result<(), BackendError> {
-        let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
-        let len_bytes = bytes.len();
-        let range = place(offset, len, len_bytes).ok_or_else(|| {
+        let range = place(offset, len, self.len).ok_or_else(|| {
             let len = len as u64;
             past_end(Operation::Write { offset, len })
         })?;
-        change(&mut bytes[range]);
+        for (chunk, part, done) in self.parts(range) {
+            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+            change(&mut chunk[part], done);
+        }
         Ok(())
+    }
+
+    /// The chunks that a range touches, each with the part of it and with how much of the range lies before.
+    fn parts(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (&RwLock<Box<[u8]>>, Range<usize>, usize)> {
+        let first = (range.start / CHUNK).min(self.chunks.len());
+        let chunks = self.chunks[first..].iter().enumerate();
+        let starting = chunks.map(move |(index, chunk)| ((first + index) * CHUNK, chunk));
+        let touched = starting.take_while(move |(start, _)| *start < range.end);
+        touched.map(move |(start, chunk)| {
+            let from = range.start.max(start);
+            let to = range.end.min(start + CHUNK);
+            (chunk, from - start..to - start, from - range.start)
+        })
     }
 }
 
@@ -58,25 +89,28 @@ fn past_end(operation: Operation) -> BackendError {
 
 impl Backend for MemoryBackend {
     fn info(&self) -> Info {
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
         Info {
-            size: bytes.len() as u64,
+            size: self.len as u64,
             read_only: false,
         }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
-        let range = place(offset, buffer.len(), bytes.len()).ok_or_else(|| {
+        let range = place(offset, buffer.len(), self.len).ok_or_else(|| {
             let len = buffer.len() as u64;
             past_end(Operation::Read { offset, len })
         })?;
-        buffer.copy_from_slice(&bytes[range]);
+        for (chunk, part, done) in self.parts(range) {
+            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+            buffer[done..done + part.len()].copy_from_slice(&chunk[part]);
+        }
         Ok(())
     }
 
     fn write_at(&self, offset: u64, data: &[u8], _: Durability) -> Result<(), BackendError> {
-        self.modify(offset, data.len(), |bytes| bytes.copy_from_slice(data))
+        self.modify(offset, data.len(), |part, done| {
+            part.copy_from_slice(&data[done..done + part.len()]);
+        })
     }
 
     fn flush(&self) -> Result<(), BackendError> {
@@ -94,7 +128,7 @@ impl Backend for MemoryBackend {
                 len: u64::MAX,
             }));
         };
-        self.modify(range.start, len, |bytes| bytes.fill(0))
+        self.modify(range.start, len, |part, _| part.fill(0))
     }
 
     fn lock_header(&self, _: LockKind) -> Result<HeaderLock, BackendError> {
@@ -105,6 +139,22 @@ impl Backend for MemoryBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_over_several_chunks_are_whole() {
+        let bytes: Vec<u8> = (0..=250).cycle().take(2 * CHUNK + 700).collect();
+        let memory = MemoryBackend::new(bytes.clone());
+        let mut read = vec![0; CHUNK + 600];
+        memory.read_at(CHUNK as u64 - 100, &mut read).unwrap();
+        assert!(read == bytes[CHUNK - 100..][..read.len()]);
+        read.reverse();
+        let at = CHUNK as u64 - 7;
+        memory.write_at(at, &read, Durability::Cached).unwrap();
+        let mut wanted = bytes;
+        wanted[CHUNK - 7..][..read.len()].copy_from_slice(&read);
+        assert!(memory.contents() == wanted);
+        memory.read_at(memory.info().size, &mut []).unwrap();
+    }
 
     #[test]
     fn it_keeps_what_was_written_and_refuses_what_passes_the_end() {

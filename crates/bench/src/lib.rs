@@ -9,7 +9,7 @@
 //!
 //! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
 //! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
-//! measure with `scrim bench` stands on that: [`ciphers`] and [`kdf`].
+//! measure with `scrim bench` stands on that: [`ciphers`], [`kdf`] and [`paths`].
 //!
 //! ```
 //! use scrim_bench::{Better, Machine, Study, turns};
@@ -57,6 +57,7 @@ mod clock;
 mod interference;
 pub mod kdf;
 mod machine;
+pub mod paths;
 mod pin;
 pub mod process;
 mod report;

@@ -2,6 +2,7 @@
 //!
 //! Verbs and option names are those of `cryptsetup(8)` where it has them.
 
+mod bench_paths;
 mod headers;
 mod keys;
 mod running;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench_paths::BenchPathsArgs;
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, HeaderBackupArgs, HeaderRestoreArgs, NewTokenArgs, RepairArgs,
     TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs, TokenImportArgs, UuidArgs,
@@ -345,6 +347,9 @@ pub(crate) struct OpenArgs {
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
+    /// End when process PID does, which has started this one
+    #[arg(long, value_name = "PID", requires = "foreground", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) end_with_parent: Option<i32>,
     /// Only check the passphrase
     #[arg(long)]
     pub(crate) test_passphrase: bool,
@@ -494,6 +499,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum Bench {
     /// Key derivation and ciphers: MB/s and cycles a byte, beside memcpy and the processor's limit
     Ciphers(BenchCiphersArgs),
+    /// What queues between a request and the cipher cost, on a RAM disk or on FILE
+    Paths(BenchPathsArgs),
 }
 
 /// By default cryptsetup's key derivations and those of its ciphers that Scrim has, in 40 seconds.

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::process::exit;
 use std::sync::Arc;
 
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use scrim_sys::process::{Inherited, Side, fork};
 
@@ -70,6 +71,18 @@ pub(crate) fn defer_signals() -> Result<(), CliError> {
     for signal in ENDING {
         signal_hook::flag::register(signal, Arc::clone(&ignored))
             .map_err(|error| CliError::io("defer signals", &error))?;
+    }
+    Ok(())
+}
+
+/// Asks this process to end as soon as `parent` does, which has started it; not to begin, if it has ended.
+pub(crate) fn end_with_parent(parent: i32) -> Result<(), CliError> {
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|error| CliError::io("end with the parent process", &error.into()))?;
+    if getppid().map(Pid::as_raw_pid) != Some(parent) {
+        return Err(CliError::usage(format!(
+            "--end-with-parent: process {parent} has not started this one, or has ended"
+        )));
     }
     Ok(())
 }

@@ -70,6 +70,9 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
             what: Bench::Ciphers(args),
         })
         | Command::Benchmark(args) => return commands::bench::ciphers(&args),
+        Command::Bench(BenchArgs {
+            what: Bench::Paths(args),
+        }) => return commands::bench_paths::run(&args),
         Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
         Command::Open(args) => commands::open::run(&args),

@@ -28,7 +28,7 @@ const PBKDF2_HASH: Hash = Hash::Sha256;
 /// As cryptsetup begins.
 const HEAD: &str = "# Tests are approximate using memory only (no storage IO).\n";
 /// Most columns of a chart.
-const WIDEST: usize = 100;
+pub(super) const WIDEST: usize = 100;
 
 pub(crate) fn ciphers(args: &BenchCiphersArgs) -> Result<ExitCode, CliError> {
     let limits = MachineLimits::read();
@@ -79,7 +79,7 @@ fn text(measured: &Outcome) -> String {
 }
 
 /// Measures, showing how far it is, until it is done or somebody wants it to end.
-fn watched<T>(
+pub(super) fn watched<T>(
     stage: &'static str,
     interruption: &Interruption,
     measure: impl FnOnce(&mut dyn FnMut(&Progress) -> ControlFlow<()>) -> T,
@@ -95,7 +95,7 @@ fn watched<T>(
     })
 }
 
-fn finish(report: &Report, json: bool) -> Result<(), CliError> {
+pub(super) fn finish(report: &Report, json: bool) -> Result<(), CliError> {
     if json {
         return print(format!("{}\n", report.to_json()).as_bytes());
     }
@@ -105,7 +105,7 @@ fn finish(report: &Report, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut machine = Machine::describe(&[]);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     machine.versions.push(("scrim", version));
@@ -318,7 +318,7 @@ fn distinct(subjects: Vec<Subject>) -> Vec<Subject> {
 }
 
 /// What fills the bars of a chart here.
-fn ink() -> Ink {
+pub(super) fn ink() -> Ink {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let mut set = locale.filter_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let utf8 = |value: String| {

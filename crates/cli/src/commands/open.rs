@@ -15,7 +15,7 @@ use super::{note, print, warn_of_failed_self_tests};
 use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, TestArgs};
 use crate::backup_record;
 use crate::control::find;
-use crate::daemon::Daemon;
+use crate::daemon::{self, Daemon};
 use crate::device;
 use crate::devices::Devices;
 use crate::error::{CliError, Exit};
@@ -36,6 +36,9 @@ pub(crate) const NOT_LOCKED: &str = "not every key is locked in memory and may r
 pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
         return super::test_passphrase::check(&as_test(args), args.r#type);
+    }
+    if let Some(parent) = args.end_with_parent {
+        daemon::end_with_parent(parent)?;
     }
     // Before this process opens anything of its own.
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;

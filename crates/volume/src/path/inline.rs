@@ -207,7 +207,7 @@ impl CryptRunner {
 
     /// The IV of the sector that starts at `offset`.
     pub(crate) fn iv(&self, offset: u64) -> IvSector {
-        let sector = SectorIndex(offset / self.sector_size as u64);
+        let sector = SectorIndex(offset >> self.sector_size.trailing_zeros());
         self.geometry.iv_sector(sector, self.first_iv)
     }
 

@@ -14,6 +14,7 @@ mod inline;
 pub(crate) mod job;
 pub(crate) mod kcryptd;
 mod parts;
+mod processors;
 mod split;
 
 use std::io;

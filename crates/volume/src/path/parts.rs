@@ -10,7 +10,7 @@ pub(crate) struct Parts {
     pub(crate) offset: u64,
     /// In bytes.
     pub(crate) left: usize,
-    /// In bytes.
+    /// In bytes, a power of two.
     pub(crate) sector_size: usize,
     /// In bytes, a power of two that divides [`STRIPE`].
     pub(crate) most: usize,
@@ -34,14 +34,16 @@ impl Iterator for Parts {
         if self.left == 0 {
             return None;
         }
+        // Masks: divisions would cost a short request more than all else that is done for it here.
+        let (sector, most) = (self.sector_size - 1, self.most - 1);
         #[allow(clippy::cast_possible_truncation, reason = "below `most`")]
         let (in_sector, in_run) = (
-            (self.offset % self.sector_size as u64) as usize,
-            (self.offset % self.most as u64) as usize,
+            (self.offset & sector as u64) as usize,
+            (self.offset & most as u64) as usize,
         );
         let whole = in_sector == 0 && self.left >= self.sector_size;
         let len = if whole {
-            self.left.min(self.most - in_run) / self.sector_size * self.sector_size
+            self.left.min(self.most - in_run) & !sector
         } else {
             self.left.min(self.sector_size - in_sector)
         };

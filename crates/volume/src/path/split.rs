@@ -4,6 +4,10 @@
 //! that he has woken. Where none comes, because there is no idle processor after all, he has lost a
 //! microsecond; where one comes late, he has less to do from then on. Nobody has to guess beforehand who
 //! will do how much.
+//!
+//! Each helper stays on a processor of his own, and the requester calls those of other processors than the
+//! one he is on: the kernel, left to itself, likes to wake a thread next to the one that called it, where
+//! nothing is gained.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +19,7 @@ use super::choice::Direction;
 use super::handover::{Home, JobList, Room, hire};
 use super::inline::{CryptRunner, piecewise};
 use super::job::Job;
+use super::processors;
 use crate::VolumeError;
 use crate::stats::Record;
 use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
@@ -34,7 +39,7 @@ const PIECE: usize = if cfg!(all(test, shuttle)) {
 };
 
 /// Most helpers of one target.
-const HELPERS: usize = 15;
+const HELPERS: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Splitter {
@@ -45,8 +50,15 @@ pub(crate) struct Splitter {
 }
 
 struct Helpers {
-    calls: Arc<JobList<Arc<Pieces>>>,
+    /// One for each processor.
+    lists: Vec<Calls>,
     threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// What the helper of a processor is called to.
+struct Calls {
+    processor: usize,
+    list: Arc<JobList<Arc<Pieces>>>,
 }
 
 /// What nobody has begun of a request.
@@ -104,7 +116,7 @@ impl Splitter {
     /// Processors, of those with a helper, on which no long request is being carried out.
     fn idle(&self, long: &Long<'_>) -> usize {
         let helpers = self.helpers.get_or_init(Helpers::hire);
-        (helpers.threads.len() + 1).saturating_sub(long.all())
+        helpers.threads.len().saturating_sub(long.all())
     }
 
     #[allow(clippy::too_many_arguments, reason = "a request, and who helps")]
@@ -162,40 +174,43 @@ impl Splitter {
     }
 
     fn call(&self, pieces: &Arc<Pieces>, helpers: usize) {
-        if let Some(there) = self.helpers.get() {
-            for _ in 0..helpers {
-                there.calls.push(Arc::clone(pieces));
-            }
+        let here = processors::here();
+        let all = self.helpers.get().map_or(&[][..], |there| &there.lists);
+        let elsewhere = all.iter().filter(|calls| calls.processor != here);
+        for calls in elsewhere.take(helpers) {
+            calls.list.push(Arc::clone(pieces));
         }
     }
 }
 
 impl Helpers {
-    /// One for each processor but the requester's. Those that the system does not give are done without.
+    /// One for each processor. Those that the system does not give are done without.
     fn hire() -> Self {
-        let calls = Arc::new(JobList::<Arc<Pieces>>::new());
-        let processors = match std::thread::available_parallelism() {
-            Ok(_) if cfg!(all(test, shuttle)) => 3,
-            Ok(several) => several.get(),
-            Err(_) => 1,
-        };
-        let threads = (1..processors.min(HELPERS + 1)).map_while(|_| {
-            let calls = Arc::clone(&calls);
+        let (mut lists, mut threads) = (Vec::new(), Vec::new());
+        for processor in processors::all().into_iter().take(HELPERS) {
+            let list = Arc::new(JobList::<Arc<Pieces>>::new());
+            let calls = Arc::clone(&list);
             let help = move || {
+                processors::bind_to(processor);
                 while let Some(pieces) = calls.next() {
                     pieces.help();
                 }
             };
-            hire("scrim-split", help).ok()
-        });
-        let threads = threads.collect();
-        Self { calls, threads }
+            let Ok(thread) = hire("scrim-split", help) else {
+                break;
+            };
+            threads.push(thread);
+            lists.push(Calls { processor, list });
+        }
+        Self { lists, threads }
     }
 }
 
 impl Drop for Helpers {
     fn drop(&mut self) {
-        self.calls.end();
+        for calls in &self.lists {
+            calls.list.end();
+        }
         for thread in self.threads.drain(..) {
             // A panic has gone to the requester.
             let _ = thread.join();

@@ -15,7 +15,6 @@
 //! Where the storage is waited for, `dmcrypt_write` only sees to the order: the waiting is done by the
 //! threads of `kcryptd_io`, since the kernel waits for no write either.
 
-mod processors;
 mod sorted;
 
 use std::io;
@@ -30,6 +29,7 @@ use super::choice::Direction;
 use super::handover::{Home, JobList, Room, hire};
 use super::inline::{CryptRunner, piecewise};
 use super::job::Job;
+use super::processors;
 use crate::stats::Record;
 use crate::sync::thread;
 use crate::{CryptOptions, VolumeError};

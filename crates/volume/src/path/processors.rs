@@ -14,7 +14,7 @@ mod system {
     const HIGHEST: i32 = -20;
 
     /// Those that this process may use.
-    pub(in super::super) fn all() -> Vec<usize> {
+    pub(in crate::path) fn all() -> Vec<usize> {
         let Ok(allowed) = sched_getaffinity(None) else {
             return vec![0];
         };
@@ -24,11 +24,11 @@ mod system {
     }
 
     /// The one that this thread is on.
-    pub(in super::super) fn here() -> usize {
+    pub(in crate::path) fn here() -> usize {
         sched_getcpu()
     }
 
-    pub(in super::super) fn bind_to(processor: usize) {
+    pub(in crate::path) fn bind_to(processor: usize) {
         let mut alone = CpuSet::new();
         alone.set(processor);
         // One that cannot be bound works elsewhere.
@@ -36,7 +36,7 @@ mod system {
     }
 
     /// Asks for the highest priority for this thread.
-    pub(in super::super) fn hurry() {
+    pub(in crate::path) fn hurry() {
         // Those who may not go on at their own.
         let _ = rustix::process::setpriority_process(Some(gettid()), HIGHEST);
     }
@@ -44,15 +44,15 @@ mod system {
 
 #[cfg(all(test, shuttle))]
 mod modelled {
-    pub(in super::super) fn all() -> Vec<usize> {
+    pub(in crate::path) fn all() -> Vec<usize> {
         vec![0, 1]
     }
 
-    pub(in super::super) fn here() -> usize {
+    pub(in crate::path) fn here() -> usize {
         crate::sync::number_of_this_thread() % 2
     }
 
-    pub(in super::super) fn bind_to(_processor: usize) {}
+    pub(in crate::path) fn bind_to(_processor: usize) {}
 
-    pub(in super::super) fn hurry() {}
+    pub(in crate::path) fn hurry() {}
 }

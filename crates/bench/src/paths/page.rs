@@ -1,0 +1,271 @@
+//! An outcome as one page of HTML, with its pictures in it and nothing outside.
+
+use std::fmt::Write as _;
+
+use super::outcome::{Outcome, Switching, Venue};
+use super::picture::{Bar, bars, escaped};
+use super::setup::{Cipher, SetUp};
+use crate::report::Report;
+use crate::svg::{COLOURS, Line, LineChart, Point};
+
+/// How the page looks, on light and on dark ground.
+const STYLE: &str = "\
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+background:#fff;color:#1f2328}
+svg{max-width:100%;height:auto;display:block;margin:1rem 0}
+svg text{fill:#1f2328}
+table{border-collapse:collapse;margin:1rem 0}
+td,th{padding:.2rem .8rem;border-bottom:1px solid #d1d9e0;text-align:right}
+td:first-child,th:first-child{text-align:left}
+code{font-size:.9em}
+@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}svg text{fill:#e6edf3}
+td,th{border-color:#3d444d}}
+";
+
+/// Figures of the time series that are drawn.
+const DRAWN: usize = 48;
+/// Each so many of them is labelled.
+const LABELLED: usize = 6;
+
+/// The whole page. It loads nothing, and follows the browser's light or dark scheme.
+#[must_use]
+pub fn page(outcome: &Outcome, report: &Report) -> String {
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Scrim: data paths</title>\n<style>\n{STYLE}{}</style></head>\n<body>\n\
+         <h1>What stands between a request and the cipher</h1>\n",
+        colours()
+    );
+    for venue in [Venue::Served, Venue::InProcess] {
+        compared(&mut html, outcome, venue);
+    }
+    auto(&mut html, outcome);
+    if let Some(switching) = &outcome.switching {
+        html.push_str("<h2>The table exchanged under load</h2>\n");
+        html.push_str(&series(switching));
+        let _ = writeln!(
+            html,
+            "<p>{} exchanges, each in {:.0} µs. Longest request of a window with one: {:.0} µs; of an \
+             equal window without: {:.0} µs (medians).</p>",
+            switching.switches.len(),
+            switching.took,
+            switching.worst,
+            switching.worst_without
+        );
+    }
+    ratios(&mut html, report);
+    html.push_str("</body></html>\n");
+    html
+}
+
+/// The charts' own, for the bars.
+fn colours() -> String {
+    let (mut light, mut dark) = (String::new(), String::new());
+    for (index, (on_light, on_dark)) in COLOURS.iter().enumerate() {
+        let _ = write!(light, ".c{index}{{fill:{on_light}}}");
+        let _ = write!(dark, ".c{index}{{fill:{on_dark}}}");
+    }
+    format!("{light}\n@media(prefers-color-scheme:dark){{{dark}}}\n")
+}
+
+fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
+    let workloads = outcome.workloads_of(venue);
+    if workloads.is_empty() {
+        return;
+    }
+    let heading = match venue {
+        Venue::Served => "Through a served volume",
+        Venue::InProcess => "In process",
+    };
+    let _ = writeln!(html, "<h2>{heading}</h2>");
+    for cipher in Cipher::ALL {
+        for workload in &workloads {
+            let rows = outcome.rows_of(venue, *workload).into_iter();
+            let shown = rows.filter(|row| {
+                row.contender.cipher == cipher || row.contender.set_up == SetUp::Plain
+            });
+            let shown: Vec<Bar> = shown
+                .map(|row| Bar {
+                    label: row.contender.set_up.name().to_owned(),
+                    value: row.rate,
+                    colour: match row.contender.set_up {
+                        SetUp::Plain => 2,
+                        SetUp::Inline | SetUp::Auto => 0,
+                        _ => 1,
+                    },
+                })
+                .collect();
+            let words = match cipher {
+                Cipher::Aes => "AES-256-XTS",
+                Cipher::Null => "the null cipher",
+            };
+            let title = format!("{}, {words}", workload.name());
+            html.push_str(&bars(&title, "MB/s", &shown));
+        }
+    }
+    latencies(html, outcome, venue);
+}
+
+fn latencies(html: &mut String, outcome: &Outcome, venue: Venue) {
+    html.push_str(
+        "<table><tr><th>set-up</th><th>workload</th><th>MB/s</th><th>mean, µs</th><th>p50</th>\
+         <th>p99</th><th>hand-overs</th></tr>\n",
+    );
+    for row in outcome.rows.iter().filter(|row| row.venue == venue) {
+        let handovers = row.handovers.map_or("-".to_owned(), |n| format!("{n:.1}"));
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{:.0}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td>\
+             <td>{handovers}</td></tr>",
+            row.contender.name(),
+            row.workload.name(),
+            row.rate,
+            row.mean,
+            row.p50,
+            row.p99
+        );
+    }
+    html.push_str("</table>\n");
+}
+
+fn auto(html: &mut String, outcome: &Outcome) {
+    if outcome.auto.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<h2>Auto beside the better of inline and queued</h2>\n<table><tr><th>bytes</th><th>depth</th>\
+         <th>direction</th><th>inline, MB/s</th><th>queued</th><th>auto</th><th>to the better</th>\
+         </tr>\n",
+    );
+    for cell in &outcome.auto {
+        let [inline, queued, auto] = cell.rates;
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{inline:.0}</td><td>{queued:.0}</td>\
+             <td>{auto:.0}</td><td>{:.2}</td></tr>",
+            cell.block,
+            cell.depth,
+            cell.workload.name(),
+            cell.ratio
+        );
+    }
+    html.push_str("</table>\n");
+}
+
+fn series(switching: &Switching) -> String {
+    let shown = &switching.rates[..switching.rates.len().min(DRAWN)];
+    let place = |index: usize| match index % LABELLED {
+        0 => (index as u64 * u64::from(switching.bucket)).to_string(),
+        _ => String::new(),
+    };
+    let inline_at = |index: usize| {
+        let before = switching.switches.iter().rev();
+        let mut before = before.skip_while(|(place, _)| *place > index);
+        before.next().is_some_and(|(_, inline)| *inline)
+    };
+    // A line of each colour, and the joint belongs to both.
+    let points = |inline: bool| {
+        let each = shown.iter().enumerate().map(|(index, &rate)| {
+            let next = index + 1 < shown.len() && inline_at(index + 1) == inline;
+            let here = inline_at(index) == inline || next;
+            here.then_some(Point {
+                value: rate,
+                low: rate,
+                high: rate,
+            })
+        });
+        each.collect()
+    };
+    let line = |name: &str, inline| Line {
+        name: name.to_owned(),
+        points: points(inline),
+    };
+    let chart = LineChart {
+        title: "Throughput while the table is exchanged".to_owned(),
+        x_label: "milliseconds".to_owned(),
+        y_label: "MB/s".to_owned(),
+        places: (0..shown.len()).map(place).collect(),
+        lines: vec![line("inline", true), line("queued", false)],
+        band: None,
+    };
+    chart.to_svg()
+}
+
+fn ratios(html: &mut String, report: &Report) {
+    html.push_str(
+        "<h2>Ratios</h2>\n<p>Medians of the rounds' ratios, with 95 % intervals; higher is better, but \
+         where the name ends in <code>_cost</code>.</p>\n\
+         <table><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n",
+    );
+    for ratio in &report.ratios {
+        let _ = writeln!(
+            html,
+            "<tr><td><code>{}</code></td><td>{:.3}</td><td>{:.3}</td><td>{:.3}</td></tr>",
+            ratio.name, ratio.value, ratio.interval.low, ratio.interval.high
+        );
+    }
+    html.push_str("</table>\n<h2>Machine</h2>\n");
+    let machine = &report.machine;
+    let known = |text: &Option<String>| escaped(text.as_deref().unwrap_or("unknown"));
+    let _ = writeln!(
+        html,
+        "<p>{}, {} cores, Linux {}</p>",
+        known(&machine.cpu),
+        machine.cores,
+        known(&machine.kernel)
+    );
+    if !report.warnings.is_empty() {
+        html.push_str("<h2>Warnings</h2>\n<ul>\n");
+        for warning in &report.warnings {
+            let _ = writeln!(html, "<li>{}</li>", escaped(warning));
+        }
+        html.push_str("</ul>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::{Contender, Row, Workload};
+    use crate::{Machine, Study};
+
+    #[test]
+    fn a_page_stands_alone() {
+        let outcome = Outcome {
+            rows: vec![Row {
+                venue: Venue::Served,
+                contender: Contender {
+                    set_up: SetUp::Inline,
+                    cipher: Cipher::Aes,
+                },
+                workload: Workload::Read,
+                rate: 300.0,
+                mean: 12.0,
+                p50: 11.0,
+                p99: 40.0,
+                handovers: None,
+            }],
+            switching: Some(Switching {
+                bucket: 50,
+                rates: vec![10.0, 30.0, 30.0, 10.0],
+                switches: vec![(1, true), (3, false)],
+                took: 80.0,
+                worst: 900.0,
+                worst_without: 700.0,
+            }),
+            ..Outcome::default()
+        };
+        let mut study = Study::new(Machine::default(), 1);
+        study.warn("a < b");
+        let html = page(&outcome, &study.finish());
+        assert!(html.contains("prefers-color-scheme:dark"));
+        assert!(html.contains("<li>a &lt; b</li>"), "{html}");
+        assert!(html.contains(">300 MB/s</text>"));
+        assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+        let outside = html.replace("http://www.w3.org/2000/svg", "");
+        for word in ["http", "src=", "<script", "@import", "url("] {
+            assert!(!outside.contains(word), "{word}");
+        }
+    }
+}

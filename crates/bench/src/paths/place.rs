@@ -1,0 +1,84 @@
+//! What volumes of this process lie on.
+
+use std::sync::Arc;
+
+use scrim_backend::{Backend, MemoryBackend};
+use scrim_volume::{DataPath, Volume};
+
+use super::setup::Contender;
+use super::{Ground, PathsError, Plan};
+
+/// Where measurements in this process are made.
+pub(super) struct Place {
+    backend: Arc<dyn Backend>,
+    /// Bytes that are used of it, a multiple of the block.
+    pub(super) size: u64,
+}
+
+impl Place {
+    /// With room for at least one request of `longest` bytes.
+    pub(super) fn find(plan: &Plan, longest: usize) -> Result<Self, PathsError> {
+        let (backend, bytes): (Arc<dyn Backend>, u64) = match &plan.ground {
+            Ground::Ram { bytes } => {
+                let len = usize::try_from(*bytes).unwrap_or(usize::MAX);
+                (Arc::new(MemoryBackend::new(noise(len))), *bytes)
+            }
+            Ground::Users(users) => (Arc::clone(&users.backend), users.backend.info().size),
+        };
+        let size = whole_blocks(bytes, longest)?;
+        Ok(Self { backend, size })
+    }
+
+    /// A volume on it.
+    pub(super) fn start(&self, contender: Contender) -> Result<Volume, PathsError> {
+        self.start_by(contender, contender.set_up.path())
+    }
+
+    /// The same, on another path.
+    pub(super) fn start_by(
+        &self,
+        contender: Contender,
+        path: DataPath,
+    ) -> Result<Volume, PathsError> {
+        let table = contender.table(self.size)?;
+        Ok(Volume::start(table, path, |_| {
+            Ok(Arc::clone(&self.backend))
+        })?)
+    }
+
+    pub(super) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
+    }
+}
+
+/// As much of `bytes` as blocks fill.
+pub(super) fn whole_blocks(bytes: u64, block: usize) -> Result<u64, PathsError> {
+    let block = block as u64;
+    match bytes / block * block {
+        0 => Err(PathsError::Short {
+            bytes,
+            needed: block,
+        }),
+        size => Ok(size),
+    }
+}
+
+/// Bytes that no file system and no memory takes for nothing.
+pub(super) fn noise(len: usize) -> Vec<u8> {
+    const UNIT: usize = 1 << 16;
+    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+    let unit: Vec<u8> = (0..UNIT / 8)
+        .flat_map(|_| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word.to_le_bytes()
+        })
+        .collect();
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        let more = UNIT.min(len - bytes.len());
+        bytes.extend_from_slice(&unit[..more]);
+    }
+    bytes
+}

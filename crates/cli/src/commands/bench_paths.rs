@@ -1,0 +1,249 @@
+//! `scrim bench paths`.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use scrim_backend::{Access, Backend};
+use scrim_bench::paths::{self, Ground, Outcome, Part, PathsError, Plan, Users, Venue};
+use scrim_bench::{Report, Study};
+
+use super::bench::{WIDEST, finish, ink, machine, watched};
+use super::{note, print};
+use crate::args::BenchPathsArgs;
+use crate::confirm::Question;
+use crate::error::{CliError, Exit};
+use crate::interruption::Interruption;
+use crate::progress::columns;
+use crate::self_tests;
+use crate::storage::{Manner, Storage, absolute, is_remote};
+
+/// Most bytes of a request.
+const BLOCK_MAX: u64 = 32 << 20;
+/// Least and most bytes of a RAM disk.
+const MEMORY: (u64, u64) = (32 << 20, 64 << 30);
+
+pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
+    if let Some(page) = &args.html {
+        demand_new(page)?;
+    }
+    let plan = plan(args)?;
+    let interruption = Interruption::listen()?;
+    let mut study = Study::new(machine(), args.rounds);
+    for failure in self_tests::failures() {
+        study.warn(failure);
+    }
+    let mut outcome = Outcome::default();
+    for part in parts(args, &plan, &mut study) {
+        if interruption.came() {
+            break;
+        }
+        watched(stage(part), &interruption, |watch| {
+            paths::measure(part, &plan, &mut study, &mut outcome, watch)
+        })?;
+        if !args.json {
+            let text = text(part, &outcome);
+            if !text.is_empty() {
+                print(format!("{text}\n").as_bytes())?;
+            }
+        }
+    }
+    let report = study.finish();
+    if !args.json {
+        print(ratios(&report).as_bytes())?;
+    }
+    if let Some(page) = &args.html {
+        let html = paths::page(&outcome, &report);
+        let written = File::create_new(page).and_then(|mut file| file.write_all(html.as_bytes()));
+        written.map_err(|error| CliError::io(format_args!("write {}", page.display()), &error))?;
+    }
+    finish(&report, args.json)?;
+    Ok(interruption.exit_code())
+}
+
+/// What is to be measured, and can be.
+fn parts(args: &BenchPathsArgs, plan: &Plan, study: &mut Study) -> Vec<Part> {
+    let asked = args.only.iter().map(|&part| Part::from(part));
+    let mut parts: Vec<Part> = Vec::new();
+    for part in asked {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() {
+        parts.extend(Part::ALL);
+    }
+    if let Ground::Users(users) = &plan.ground
+        && users.path.is_none()
+    {
+        parts.retain(|part| *part != Part::Served);
+        study.warn(
+            "not served: a device, and a file that is written, can be open only once at a time, so that \
+             all was measured in process",
+        );
+    }
+    parts
+}
+
+fn stage(part: Part) -> &'static str {
+    match part {
+        Part::Served => "served",
+        Part::InProcess => "in process",
+        Part::Auto => "auto",
+        Part::Switch => "switch",
+    }
+}
+
+fn text(part: Part, outcome: &Outcome) -> String {
+    let width = columns(stdout()).min(WIDEST);
+    let compared = |venue| {
+        let table = outcome.table(venue);
+        match table.is_empty() {
+            true => table,
+            false => format!("{table}\n{}", outcome.chart(venue, width, ink())),
+        }
+    };
+    match part {
+        Part::Served => compared(Venue::Served),
+        Part::InProcess => compared(Venue::InProcess),
+        Part::Auto => outcome.auto_table(),
+        Part::Switch => outcome.switching_chart(width, ink()),
+    }
+}
+
+fn ratios(report: &Report) -> String {
+    if report.ratios.is_empty() {
+        return String::new();
+    }
+    let mut text = "# Ratios, with 95 % intervals; higher is better, but of a _cost\n".to_owned();
+    for ratio in &report.ratios {
+        let (low, high) = (ratio.interval.low, ratio.interval.high);
+        text.push_str(&format!(
+            "{:<48}{:>9.3}   {low:.3} to {high:.3}\n",
+            ratio.name, ratio.value
+        ));
+    }
+    text
+}
+
+fn plan(args: &BenchPathsArgs) -> Result<Plan, CliError> {
+    let block = args.block_size;
+    if !block.is_multiple_of(512) || !(512..=BLOCK_MAX).contains(&block) {
+        return Err(CliError::usage(format!(
+            "--block-size: {block} bytes are no request of whole sectors; give a multiple of 512 of at \
+             most 32M"
+        )));
+    }
+    let slice = Duration::from_secs_f64(args.seconds / args.rounds as f64);
+    if slice < Duration::from_micros(100) {
+        return Err(CliError::usage(format!(
+            "--seconds {} in {} rounds are less than 0.1 ms a round; give more of the one or fewer of \
+             the other",
+            args.seconds, args.rounds
+        )));
+    }
+    let ground = match &args.file {
+        None => ram(args.memory)?,
+        Some(file) => users(file, args)?,
+    };
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::io("find this program, to serve volumes with", &error))?;
+    Ok(Plan {
+        ground,
+        program,
+        block: usize::try_from(block).unwrap_or(usize::MAX),
+        depth: args.depth.into(),
+        reads: args.mix,
+        slice,
+    })
+}
+
+fn ram(bytes: u64) -> Result<Ground, CliError> {
+    let (least, most) = MEMORY;
+    if !bytes.is_multiple_of(512) || !(least..=most).contains(&bytes) {
+        return Err(CliError::usage(
+            "--memory: give the RAM disk a multiple of 512 bytes, from 32M to 64G",
+        ));
+    }
+    Ok(Ground::Ram { bytes })
+}
+
+fn users(file: &Path, args: &BenchPathsArgs) -> Result<Ground, CliError> {
+    if is_remote(file) {
+        return Err(CliError::usage(format!(
+            "{}: only files and devices can be measured on; give one, or none for a RAM disk",
+            file.display()
+        )));
+    }
+    let path = absolute(file)?;
+    let access = match args.write {
+        true => Access::ReadWrite,
+        false => Access::ReadOnly,
+    };
+    let manner = Manner {
+        direct_io: args.direct_io,
+        ..Manner::default()
+    };
+    let storage = Storage::open_for_volume(&path, access, manner)?;
+    if args.write {
+        confirm(file)?;
+    } else {
+        note(format_args!(
+            "scrim: {}: its data is only read, as if it were ciphertext under a throw-away key",
+            file.display()
+        ));
+    }
+    let alone = args.write || !path.is_file();
+    let direct_io = args.direct_io.to_possible_value();
+    let direct_io = direct_io.map_or_else(String::new, |value| value.get_name().to_owned());
+    Ok(Ground::Users(Users {
+        backend: Arc::new(storage) as Arc<dyn Backend>,
+        path: (!alone).then_some(path),
+        options: vec!["--direct-io".to_owned(), direct_io],
+        writes: args.write,
+    }))
+}
+
+/// Whoever wants data to be lost types so.
+fn confirm(file: &Path) -> Result<(), CliError> {
+    let shown = file.display();
+    if !io::stdin().is_terminal() {
+        return Err(CliError::new(
+            Exit::Busy,
+            format!(
+                "{shown}: --write destroys its data, and nobody is at a terminal to confirm that; nothing \
+                 was changed: leave --write out, or type the confirmation at a terminal"
+            ),
+        ));
+    }
+    let question = Question {
+        warning: &format!("This will overwrite data on {shown} irrevocably."),
+        unanswered: None,
+        refused: Exit::Usage,
+    };
+    question.ask(false)
+}
+
+/// What is there already is not overwritten; better to hear of it before minutes are spent.
+fn demand_new(page: &Path) -> Result<(), CliError> {
+    match page.symlink_metadata() {
+        Err(_) => Ok(()),
+        Ok(_) => Err(CliError::new(
+            Exit::Busy,
+            format!(
+                "{} exists already; choose another name for the page",
+                page.display()
+            ),
+        )),
+    }
+}
+
+impl From<PathsError> for CliError {
+    fn from(error: PathsError) -> Self {
+        Self::new(Exit::WrongDevice, error.to_string())
+    }
+}

@@ -5,11 +5,13 @@ mod resize;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use resize::ResizeError;
 
+use rustix::event::{EventfdFlags, eventfd};
 use scrim_backend::{Backend, BackendError, Durability, Medium};
 use scrim_crypt::{CipherError, Geometry, SectorCipher};
 
@@ -35,6 +37,8 @@ pub struct Mapping {
     block_size: u32,
     read_only: bool,
     allow_discards: bool,
+    /// Can be read from once another mapping is at work, so that who keeps this one lets it go.
+    retired: OwnedFd,
 }
 
 pub(crate) struct Segment {
@@ -88,6 +92,8 @@ impl Mapping {
             path,
             segments,
             backends: opened,
+            retired: eventfd(0, EventfdFlags::CLOEXEC)
+                .map_err(|error| OpenError::Queues(error.into()))?,
         })
     }
 
@@ -130,6 +136,16 @@ impl Mapping {
         backends
             .find(|(other, _)| other == name)
             .map(|(_, backend)| backend)
+    }
+
+    /// Another mapping is at work.
+    pub(crate) fn retire(&self) {
+        let _ = rustix::io::write(&self.retired, &1u64.to_ne_bytes());
+    }
+
+    /// A file that can be read from once another mapping is at work.
+    pub(crate) fn retired(&self) -> BorrowedFd<'_> {
+        self.retired.as_fd()
     }
 
     /// Flushes the backends that another mapping has not.
@@ -430,7 +446,7 @@ pub enum OpenError {
     },
     /// The cipher is not supported, or the key does not fit it.
     Cipher(CipherError),
-    /// The system gives no threads for the queued path.
+    /// The system gives no threads for the queued path, or no descriptor.
     Queues(io::Error),
 }
 

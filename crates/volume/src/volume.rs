@@ -148,6 +148,7 @@ impl Volume {
         self.generation.fetch_add(1, Ordering::Release);
         self.gate.open();
         // Its threads end, and its devices are closed, while requests go on.
+        old.retire();
         drop(old);
         Ok(Resumed::OnNewTable)
     }

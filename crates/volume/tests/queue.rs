@@ -253,6 +253,38 @@ fn a_wait_ends_when_a_watched_file_can_be_read() {
 }
 
 #[test]
+fn a_wait_ends_when_another_table_is_at_work() {
+    let (_folder, volume) = volume(false);
+    for (engine, path) in [
+        (Engine::IoUring, DataPath::Auto),
+        (Engine::Threads, DataPath::Auto),
+        (Engine::Plain, DataPath::Queued),
+    ] {
+        exchange(&volume, false, "", path);
+        let waiting = std::thread::scope(|scope| {
+            let (made, is_made) = std::sync::mpsc::channel();
+            let idle = scope.spawn(|| {
+                let made = made;
+                let mapping = volume.mapping();
+                let Ok(Some(mut queue)) = Queue::new(&volume, &mapping, engine, &[]) else {
+                    return;
+                };
+                let ahead = volume.generation();
+                made.send(()).unwrap();
+                while volume.generation() == ahead {
+                    queue.wait().unwrap();
+                }
+            });
+            let waiting = is_made.recv().is_ok();
+            exchange(&volume, false, "", path);
+            idle.join().unwrap();
+            waiting
+        });
+        assert!(waiting || engine == Engine::IoUring, "{engine}");
+    }
+}
+
+#[test]
 fn what_a_volume_refuses_a_queue_refuses() {
     let (_folder, volume) = volume(false);
     for engine in [Engine::IoUring, Engine::Threads] {

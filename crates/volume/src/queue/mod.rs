@@ -169,13 +169,17 @@ impl<'v> Queue<'v> {
     /// the `watched` files can be read from, too.
     ///
     /// # Errors
-    /// When the system refuses a ring, a thread or memory, or when more than 4 files are to be watched.
+    /// When the system refuses a ring, a thread or memory, or when more than 3 files are to be watched.
     pub fn new(
         volume: &'v Volume,
         mapping: &'v Arc<Mapping>,
         engine: Engine,
         watched: &[BorrowedFd<'v>],
     ) -> io::Result<Option<Self>> {
+        // Who waits for the next request hears of another table, too.
+        let mut watched = watched.to_vec();
+        watched.push(mapping.retired());
+        let watched = &watched[..];
         let kind = if mapping.is_queued() {
             Kind::Kcryptd(KcryptdQueue::new(mapping, watched)?)
         } else {

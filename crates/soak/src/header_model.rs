@@ -104,7 +104,9 @@ impl HeaderModel {
 
     /// Judges a header that a power cut has left, or an error.
     pub(crate) fn check(&self, seen: &Seen) -> Result<(), Refused> {
-        if seen.repair == Some(Consent::Ask) {
+        // Where a header goes before another comes, one copy goes before the other.
+        let going = self.begun.as_ref().is_some_and(Transition::may_leave_none);
+        if seen.repair == Some(Consent::Ask) && !going {
             return Err(format!(
                 "the user would be asked which copy to trust: {seen:?}"
             ));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
 use scrim_backend::{Backend, Durability};
+use scrim_luks::Consent;
 use scrim_volume::{Change, Errno, Volume, VolumeError};
 
 use crate::canary::{self, Canary};
@@ -348,7 +349,7 @@ impl Life {
         let volume = self.ground.open(&backend)?;
         if let Some(Seen {
             state,
-            repair: Some(_),
+            repair: Some(Consent::NotNeeded),
         }) = header
         {
             let mended = observe(&**disk)?;

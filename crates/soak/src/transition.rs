@@ -50,6 +50,11 @@ impl Transition {
         }
     }
 
+    /// Whether the old header is taken away before the new one is there.
+    pub(crate) fn may_leave_none(&self) -> bool {
+        self.between.contains(&Between::NoHeader)
+    }
+
     fn allows(&self, state: &State) -> bool {
         let lost = self.between.iter().filter_map(|between| match between {
             Between::Lost(slot) => Some(*slot),

@@ -124,9 +124,12 @@ fn read_head(mut stream: &TcpStream, room: &mut [u8]) -> io::Result<Option<usize
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut room[used..])? {
-            0 => return Ok(None),
-            more => used += more,
+        match stream.read(&mut room[used..]) {
+            Ok(0) => return Ok(None),
+            Ok(more) => used += more,
+            // A process that was stopped and goes on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
         if room[..used].windows(4).any(|four| four == b"\r\n\r\n") {
             return Ok(Some(used));

@@ -23,12 +23,12 @@ pub(crate) fn table_text(given: &OsStr) -> Result<SecretBytes, CliError> {
 
 /// A table in a file; "-" is standard input.
 pub(crate) fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
-    let fail = |error: io::Error| {
-        CliError::io(
-            format_args!("read the table from {}", file.display()),
-            &error,
-        )
+    // A line that was given where a file's name belongs may have a key in it.
+    let shown = match has_white_space(file) {
+        true => "the file of that name (a line goes behind --table)".into(),
+        false => file.to_string_lossy(),
     };
+    let fail = |error: io::Error| CliError::io(format_args!("read the table from {shown}"), &error);
     let mut from: Box<dyn Read> = if file == Path::new("-") {
         Box::new(standard_input()?)
     } else {
@@ -38,8 +38,7 @@ pub(crate) fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
     let text = read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)?;
     if text.len() > CryptTable::TEXT_MAX {
         return Err(CliError::usage(format!(
-            "the table from {} is longer than {} bytes; give a table only",
-            file.display(),
+            "the table from {shown} is longer than {} bytes; give a table only",
             CryptTable::TEXT_MAX
         )));
     }
@@ -52,9 +51,24 @@ fn is_line(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_whitespace)
 }
 
+fn has_white_space(file: &Path) -> bool {
+    file.as_os_str()
+        .as_bytes()
+        .iter()
+        .any(u8::is_ascii_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_in_the_place_of_a_file_is_not_repeated() {
+        let key = "ab12".repeat(32);
+        let line = format!("0 8 crypt aes-xts-plain64 {key} 0 /a 0");
+        let error = read_table(Path::new(&line)).err().unwrap().to_string();
+        assert!(!error.contains(&key), "{error}");
+    }
 
     #[test]
     fn lines_are_told_from_names_of_files() {

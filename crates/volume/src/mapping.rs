@@ -97,7 +97,7 @@ impl Mapping {
         })
     }
 
-    /// The table it runs, as it was started; [`Volume::resize`] leaves it as it is.
+    /// The table it runs, as it was started; [`Volume::resize`](crate::Volume::resize) leaves it as it is.
     #[must_use]
     pub fn table(&self) -> &CryptTable {
         &self.table
@@ -168,7 +168,7 @@ impl Mapping {
         })
     }
 
-    /// Size in bytes; [`Volume::resize`] changes it.
+    /// Size in bytes; [`Volume::resize`](crate::Volume::resize) changes it.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
@@ -275,7 +275,7 @@ impl Mapping {
     /// Makes `len` bytes at `offset` read as zeros, by writing encrypted zeros.
     ///
     /// # Errors
-    /// As for [`Volume::write`].
+    /// As for [`Volume::write`](crate::Volume::write).
     pub(crate) fn write_zeroes(
         &self,
         offset: u64,

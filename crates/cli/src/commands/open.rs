@@ -170,6 +170,9 @@ pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
              to LUKS2"
         )));
     }
+    if wanted.persistent {
+        check_storable(wanted.flags)?;
+    }
     let asking = Asking {
         question: &format!("Enter passphrase for {shown}: "),
         key: wanted.key.source(),
@@ -255,6 +258,16 @@ fn make_persistent(asked: OpenFlags, header: &Arc<Storage>) -> Result<(), CliErr
         false => HeaderChange::on(Arc::clone(header))?,
     };
     change.edit(&[persistent(asked)])
+}
+
+/// Refuses what would be at work now and forgotten when the volume is opened next.
+pub(super) fn check_storable(flags: OpenFlags) -> Result<(), CliError> {
+    if flags.high_priority {
+        return Err(CliError::usage(
+            "a LUKS2 header has no place for --perf-high_priority; leave it or --persistent out",
+        ));
+    }
+    Ok(())
 }
 
 /// The change of a header that stores these flags, and no others.

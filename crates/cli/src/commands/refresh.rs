@@ -6,7 +6,7 @@ use scrim_backend::Access;
 use scrim_luks::Flag;
 use scrim_volume::OpenFlags;
 
-use super::open::persistent;
+use super::open::{check_storable, persistent};
 use super::status;
 use crate::args::RefreshArgs;
 use crate::control::{Client, Request, Status};
@@ -20,26 +20,30 @@ pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
     let open = status::ask(Client::connect(&runtime, &args.name)?)?;
     let given = args.perf.flags(args.allow_discards);
-    if args.persistent {
-        check_can_persist(&open)?;
-    }
+    // What cannot be stored is not put to work either.
+    let stored = match args.persistent {
+        true => Some(header_to_change(&open, given)?),
+        false => None,
+    };
     let flags = match (open.r#type.as_str(), args.persistent) {
         ("LUKS2", false) => with_stored(given, header_path(&open))?,
         _ => given,
     };
     let path = args.data_path.map(Into::into);
     Client::connect(&runtime, &args.name)?.ask(Request::Refresh(flags, path))?;
-    if args.persistent {
-        HeaderChange::read(header_path(&open))?.edit(&[persistent(given)])?;
+    match stored {
+        Some(header) => header
+            .edit(&[persistent(given)])
+            .map_err(|error| error.within("the flags are at work, but not in the header")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn header_path(open: &Status) -> &Path {
     Path::new(open.header.as_ref().unwrap_or(&open.device))
 }
 
-fn check_can_persist(open: &Status) -> Result<(), CliError> {
+fn header_to_change(open: &Status, given: OpenFlags) -> Result<HeaderChange, CliError> {
     let name = &open.name;
     if open.r#type != "LUKS2" {
         let r#type = &open.r#type;
@@ -52,7 +56,8 @@ fn check_can_persist(open: &Status) -> Result<(), CliError> {
             "{name} is read-only; leave --persistent out, or use `scrim config --persistent-flags`"
         )));
     }
-    Ok(())
+    check_storable(given)?;
+    HeaderChange::read(header_path(open))
 }
 
 /// As in cryptsetup, what the header stores counts, too.

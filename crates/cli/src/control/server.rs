@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with};
 use scrim_export::nbd::{Address, Listener};
 use scrim_sys::memory::SecretBytes;
@@ -59,6 +59,10 @@ impl ControlSocket {
             let Some((caller, request, body)) = Caller::hear(stream.into()) else {
                 continue;
             };
+            // A command that was tired of waiting has said that it failed.
+            if caller.has_gone() {
+                continue;
+            }
             match answer(request, &body) {
                 Some(answer) => caller.answer(&answer),
                 None => return Some(caller),
@@ -99,6 +103,16 @@ impl Caller {
         Some((Self(stream), request, body))
     }
 
+    /// Whether nobody is there to be answered.
+    fn has_gone(&self) -> bool {
+        let mut sources = [PollFd::new(&self.0, PollFlags::empty())];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut sources, Some(&now)).is_ok() && sources[0].revents().contains(PollFlags::HUP)
+    }
+
     pub(crate) fn answer(self, answer: &Answer) {
         // One that has gone does not need it.
         let _ = send(&self.0, answer);
@@ -107,12 +121,18 @@ impl Caller {
 
 /// Reads what there is, or waits for something; not beyond the deadline.
 fn read_before(mut stream: &UnixStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(into) {
+            // A process that was stopped and goes on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
-    stream.set_read_timeout(Some(left))?;
-    stream.read(into)
 }
 
 /// The folder's mode keeps others out already; this holds wherever the socket is reached from.

@@ -1,13 +1,14 @@
 //! Another table for a volume that is being served.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
     Change, CryptTable, DataPath, Keys, LoadError, OpenFlags, ResumeError, Resumed,
 };
 
-use super::OpenVolume;
+use super::{DEPARTURE, OpenVolume};
 use crate::control::Answer;
 use crate::device::path_of;
 use crate::error::{CliError, Exit};
@@ -89,10 +90,24 @@ impl OpenVolume {
     }
 
     pub(super) fn resume(&self) -> Answer {
-        if self.volume.resume(PATIENCE)? == Resumed::OnNewTable && self.loads_other_data.take() {
-            self.has_other_data.set(true);
+        if self.volume.resume(PATIENCE)? == Resumed::OnNewTable {
+            if self.loads_other_data.take() {
+                self.has_other_data.set(true);
+            }
+            self.let_go();
         }
         done()
+    }
+
+    /// Sees to it that nobody keeps a device that the table at work has not: others may want it next.
+    fn let_go(&self) {
+        let mapping = self.volume.mapping();
+        let lines = mapping.table().lines().iter();
+        let kept: BTreeSet<_> = lines.filter_map(|line| line.target.device()).collect();
+        let moment_ends = Instant::now() + DEPARTURE;
+        while self.devices.now().len() > kept.len() && Instant::now() < moment_ends {
+            std::thread::sleep(DEPARTURE / 200);
+        }
     }
 
     pub(super) fn clear(&self) -> Answer {

@@ -306,3 +306,30 @@ fn tables_are_exchanged_under_clients_that_write_durably() {
         }
     });
 }
+
+/// A store that no table at work has is let go by those who wait for their clients, too.
+#[test]
+fn clients_that_wait_let_go_of_a_table_that_was_exchanged() {
+    let (volume, old) = crypt_volume(MIB);
+    let served = Served::new(Arc::clone(&volume));
+    let mut client = served.simple();
+    assert_eq!(client.write(0, &[7; 4096]), 0);
+    let new = Counting::new(MIB);
+    for _ in 0..2 {
+        let line = crypt_table(MIB, "").replace("memory", "other");
+        let table = CryptTable::parse(&line).unwrap();
+        let open = |_: &str| Ok(Arc::clone(&new) as Arc<dyn Backend>);
+        let (path, change) = (DataPath::default(), Change::OfMeaning);
+        volume.load(table, path, change, open).unwrap();
+        volume.resume(Duration::from_secs(20)).unwrap();
+    }
+    for _ in 0..1000 {
+        if Arc::strong_count(&old) == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(Arc::strong_count(&old), 1, "a client that waits has it");
+    assert_eq!(client.write(0, &[8; 4096]), 0);
+    assert_eq!(client.read(0, 4096).unwrap(), [8; 4096]);
+}

@@ -13,7 +13,8 @@ use crate::range_lock::RangeLock;
 use crate::stats::{Record, Stage};
 
 /// Most bytes that are encrypted or decrypted at once: they stay in the L1/L2 cache between the
-/// cipher and the copy to or from the kernel. A power of two that divides [`STRIPE`].
+/// cipher and the copy to or from the kernel. A power of two that divides
+/// [`STRIPE`](crate::range_lock::STRIPE).
 pub(crate) const PIECE: usize = 32 << 10;
 
 /// The largest sector of any cipher, in bytes.

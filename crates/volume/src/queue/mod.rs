@@ -18,7 +18,7 @@
 //! A queue is made for one table. It keeps the table at work as long as a request is under way, so its
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
 //! table; later requests are carried out on the new one, one call each, until the queue
-//! [is replaced](Queue::is_stale).
+//! is replaced.
 
 mod crew;
 mod kcryptd;

@@ -6,6 +6,7 @@
 //! | [`inline`] | the requester does it all |
 //! | [`split`] | long requests, by the requester and idle processors together |
 //! | [`kcryptd`] | dm-crypt's queues |
+//! | [`request`] | what all of them are given |
 //! | [`job`], [`handover`] | what goes from thread to thread in the last two, and how |
 
 mod choice;
@@ -15,6 +16,7 @@ pub(crate) mod job;
 pub(crate) mod kcryptd;
 mod parts;
 mod processors;
+mod request;
 mod split;
 
 use std::io;
@@ -26,6 +28,7 @@ pub(crate) use choice::Route;
 pub use choice::{DataPath, Direction, UnknownDataPath};
 pub(crate) use inline::CryptRunner;
 use kcryptd::Kcryptd;
+use request::Request;
 use split::Splitter;
 
 use crate::stats::Record;
@@ -71,13 +74,14 @@ impl CryptPath {
         buffer: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        match (self.read, &self.queues) {
-            (Route::Queued, Some(queues)) => queues.read(&self.runner, offset, buffer, record),
-            (Route::Auto, _) if self.splitter.is_for(buffer.len()) => {
-                self.splitter.read(&self.runner, offset, buffer, record)
-            }
-            _ => self.runner.read(offset, buffer, record),
-        }
+        let request = Request {
+            runner: &self.runner,
+            direction: Direction::Read,
+            offset,
+            memory: buffer,
+            durability: Durability::Cached,
+        };
+        self.carry_out(request, self.read, record)
     }
 
     pub(crate) fn write(
@@ -87,15 +91,28 @@ impl CryptPath {
         durability: Durability,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        match (self.write, &self.queues) {
-            (Route::Queued, Some(queues)) => {
-                queues.write(&self.runner, offset, data, durability, record)
+        let request = Request {
+            runner: &self.runner,
+            direction: Direction::Write,
+            offset,
+            memory: data,
+            durability,
+        };
+        self.carry_out(request, self.write, record)
+    }
+
+    fn carry_out(
+        &self,
+        request: Request<'_>,
+        route: Route,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        match (route, &self.queues) {
+            (Route::Queued, Some(queues)) => queues.carry_out(request, record),
+            (Route::Auto, _) if self.splitter.is_for(request.memory.len()) => {
+                self.splitter.carry_out(request, record)
             }
-            (Route::Auto, _) if self.splitter.is_for(data.len()) => {
-                self.splitter
-                    .write(&self.runner, offset, data, durability, record)
-            }
-            _ => self.runner.write(offset, data, durability, record),
+            _ => request.inline(record),
         }
     }
 

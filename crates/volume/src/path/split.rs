@@ -12,14 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use scrim_backend::Durability;
-use scrim_sys::loan::lend;
-
-use super::choice::Direction;
-use super::handover::{Home, JobList, Room, hire};
-use super::inline::{CryptRunner, piecewise};
+use super::handover::{JobList, hire};
 use super::job::Job;
 use super::processors;
+use super::request::Request;
 use crate::VolumeError;
 use crate::stats::Record;
 use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
@@ -72,97 +68,23 @@ impl Splitter {
         len >= LONG
     }
 
-    pub(super) fn read(
+    /// Carries out a request of somebody who waits for it.
+    pub(super) fn carry_out(
         &self,
-        runner: &Arc<CryptRunner>,
-        offset: u64,
-        buffer: &mut [u8],
+        request: Request<'_>,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let long = Long::begin(&self.long);
         let idle = self.idle(&long);
         if idle == 0 {
-            return runner.read(offset, buffer, record);
+            return request.inline(record);
         }
-        self.share(
-            runner,
-            Direction::Read,
-            offset,
-            buffer,
-            Durability::Cached,
-            idle,
-            record,
-        )
-    }
-
-    pub(super) fn write(
-        &self,
-        runner: &Arc<CryptRunner>,
-        offset: u64,
-        data: &mut [u8],
-        durability: Durability,
-        record: &mut Record,
-    ) -> Result<(), VolumeError> {
-        let long = Long::begin(&self.long);
-        let idle = self.idle(&long);
-        if idle == 0 {
-            return runner.write(offset, data, durability, record);
-        }
-        let each = piecewise(&runner.parts(offset, data.len(), PIECE), durability);
-        self.share(runner, Direction::Write, offset, data, each, idle, record)?;
-        runner.settle(each, durability)
-    }
-
-    /// Processors, of those with a helper, on which no long request is being carried out.
-    fn idle(&self, long: &Long<'_>) -> usize {
-        let helpers = self.helpers.get_or_init(Helpers::hire);
-        helpers.threads.len().saturating_sub(long.all())
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "a request, and who helps")]
-    fn share(
-        &self,
-        runner: &Arc<CryptRunner>,
-        direction: Direction,
-        offset: u64,
-        memory: &mut [u8],
-        durability: Durability,
-        idle: usize,
-        record: &mut Record,
-    ) -> Result<(), VolumeError> {
         record.split = true;
-        let parts = runner.parts(offset, memory.len(), PIECE);
-        lend(memory, |loan| {
-            let mut loan = loan;
-            // In here, so that a panic gives back the memory of jobs that have come home.
-            let home = Arc::new(Home::quiet());
-            let mut jobs = VecDeque::new();
-            let mut result = Ok(());
-            for part in parts {
-                let (mut now, rest) = loan.split_at(part.len);
-                loan = rest;
-                if part.whole {
-                    jobs.push_back(Job {
-                        runner: Arc::clone(runner),
-                        direction,
-                        offset: part.offset,
-                        room: Room::Lent(now),
-                        durability,
-                        home: Arc::clone(&home),
-                        tag: 0,
-                        record: record.part(),
-                    });
-                    continue;
-                }
-                result = result.and(match direction {
-                    Direction::Read => runner.read_part(&part, &mut now, record),
-                    Direction::Write => runner.modify_sector(&part, &now, durability, record),
-                });
-            }
+        request.in_jobs(PIECE, record, |jobs, home, record| {
             let all = jobs.len();
             let pieces = Arc::new(Pieces(Mutex::new(jobs)));
             self.call(&pieces, idle.min(all.saturating_sub(1)));
-            let mut mine = 0;
+            let (mut mine, mut result) = (0, Ok(()));
             while let Some(mut job) = pieces.next() {
                 mine += 1;
                 let ended = job.carry_out();
@@ -171,6 +93,12 @@ impl Splitter {
             }
             result.and(home.wait_for(all - mine, record))
         })
+    }
+
+    /// Processors, of those with a helper, on which no long request is being carried out.
+    fn idle(&self, long: &Long<'_>) -> usize {
+        let helpers = self.helpers.get_or_init(Helpers::hire);
+        helpers.threads.len().saturating_sub(long.all())
     }
 
     fn call(&self, pieces: &Arc<Pieces>, helpers: usize) {

@@ -20,16 +20,16 @@ mod sorted;
 use std::io;
 use std::sync::Arc;
 
-use scrim_backend::{Durability, Medium};
-use scrim_sys::loan::lend;
+use scrim_backend::Medium;
 
 use sorted::SortedList;
 
 use super::choice::Direction;
-use super::handover::{Home, JobList, Room, hire};
-use super::inline::{CryptRunner, piecewise};
+use super::handover::{JobList, hire};
+use super::inline::CryptRunner;
 use super::job::Job;
 use super::processors;
+use super::request::Request;
 use crate::stats::Record;
 use crate::sync::thread;
 use crate::{CryptOptions, VolumeError};
@@ -150,77 +150,16 @@ impl Kcryptd {
         }
     }
 
-    /// A read by a requester who waits for it.
-    pub(crate) fn read(
+    /// Carries out a request of somebody who waits for it.
+    pub(super) fn carry_out(
         &self,
-        runner: &Arc<CryptRunner>,
-        offset: u64,
-        buffer: &mut [u8],
+        request: Request<'_>,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        self.wait_for(
-            runner,
-            Direction::Read,
-            offset,
-            buffer,
-            Durability::Cached,
-            record,
-        )
-    }
-
-    /// A write by a requester who waits for it.
-    pub(crate) fn write(
-        &self,
-        runner: &Arc<CryptRunner>,
-        offset: u64,
-        data: &mut [u8],
-        durability: Durability,
-        record: &mut Record,
-    ) -> Result<(), VolumeError> {
-        let each = piecewise(&runner.parts(offset, data.len(), JOB), durability);
-        self.wait_for(runner, Direction::Write, offset, data, each, record)?;
-        runner.settle(each, durability)
-    }
-
-    fn wait_for(
-        &self,
-        runner: &Arc<CryptRunner>,
-        direction: Direction,
-        offset: u64,
-        memory: &mut [u8],
-        durability: Durability,
-        record: &mut Record,
-    ) -> Result<(), VolumeError> {
-        let parts = runner.parts(offset, memory.len(), JOB);
-        lend(memory, |loan| {
-            let mut loan = loan;
-            // In here, so that a panic gives back the memory of jobs that have come home.
-            let home = Arc::new(Home::quiet());
-            let (mut under_way, mut result) = (0, Ok(()));
-            for part in parts {
-                let (mut now, rest) = loan.split_at(part.len);
-                loan = rest;
-                if part.whole {
-                    under_way += 1;
-                    self.submit(Job {
-                        runner: Arc::clone(runner),
-                        direction,
-                        offset: part.offset,
-                        room: Room::Lent(now),
-                        durability,
-                        home: Arc::clone(&home),
-                        tag: 0,
-                        record: record.part(),
-                    });
-                    continue;
-                }
-                // Parts of sectors are nothing that dm-crypt knows.
-                result = result.and(match direction {
-                    Direction::Read => runner.read_part(&part, &mut now, record),
-                    Direction::Write => runner.modify_sector(&part, &now, durability, record),
-                });
-            }
-            result.and(home.wait_for(under_way, record))
+        request.in_jobs(JOB, record, |jobs, home, record| {
+            let all = jobs.len();
+            jobs.into_iter().for_each(|job| self.submit(job));
+            home.wait_for(all, record)
         })
     }
 }

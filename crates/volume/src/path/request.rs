@@ -1,0 +1,102 @@
+//! A request of somebody who waits for it, whoever carries it out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use scrim_backend::Durability;
+use scrim_sys::loan::{Loan, lend};
+
+use super::choice::Direction;
+use super::handover::{Home, Room};
+use super::inline::{CryptRunner, piecewise};
+use super::job::Job;
+use super::parts::Part;
+use crate::VolumeError;
+use crate::stats::Record;
+
+pub(super) struct Request<'a> {
+    pub(super) runner: &'a Arc<CryptRunner>,
+    pub(super) direction: Direction,
+    /// From the target's start, in bytes.
+    pub(super) offset: u64,
+    pub(super) memory: &'a mut [u8],
+    /// Of a write.
+    pub(super) durability: Durability,
+}
+
+impl Request<'_> {
+    /// Carries it out on this thread.
+    pub(super) fn inline(self, record: &mut Record) -> Result<(), VolumeError> {
+        match self.direction {
+            Direction::Read => self.runner.read(self.offset, self.memory, record),
+            Direction::Write => {
+                let (runner, durability) = (self.runner, self.durability);
+                runner.write(self.offset, self.memory, durability, record)
+            }
+        }
+    }
+
+    /// Cuts it into jobs that end at multiples of `most` bytes; `work` sees to all of them, and waits until
+    /// they are home. Parts of sectors, which dm-crypt does not know, are carried out here.
+    pub(super) fn in_jobs(
+        self,
+        most: usize,
+        record: &mut Record,
+        work: impl FnOnce(VecDeque<Job>, &Home, &mut Record) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let parts = self.runner.parts(self.offset, self.memory.len(), most);
+        let each = piecewise(&parts, self.durability);
+        let cut = Cut {
+            runner: self.runner,
+            direction: self.direction,
+            durability: each,
+        };
+        lend(self.memory, |loan| {
+            // In here, so that a panic gives back the memory of jobs that have come home.
+            let home = Arc::new(Home::quiet());
+            let mut jobs = VecDeque::new();
+            let mut loan = loan;
+            let mut result = Ok(());
+            for part in parts {
+                let (now, rest) = loan.split_at(part.len);
+                loan = rest;
+                if part.whole {
+                    jobs.push_back(cut.job(part.offset, now, &home, record));
+                } else {
+                    result = result.and(cut.part(&part, now, record));
+                }
+            }
+            result.and(work(jobs, &home, record))
+        })?;
+        self.runner.settle(each, self.durability)
+    }
+}
+
+/// What all jobs of a request have in common.
+struct Cut<'a> {
+    runner: &'a Arc<CryptRunner>,
+    direction: Direction,
+    durability: Durability,
+}
+
+impl Cut<'_> {
+    fn job(&self, offset: u64, memory: Loan, home: &Arc<Home>, record: &Record) -> Job {
+        Job {
+            runner: Arc::clone(self.runner),
+            direction: self.direction,
+            offset,
+            room: Room::Lent(memory),
+            durability: self.durability,
+            home: Arc::clone(home),
+            tag: 0,
+            record: record.part(),
+        }
+    }
+
+    fn part(&self, part: &Part, mut memory: Loan, record: &mut Record) -> Result<(), VolumeError> {
+        match self.direction {
+            Direction::Read => self.runner.read_part(part, &mut memory, record),
+            Direction::Write => (self.runner).modify_sector(part, &memory, self.durability, record),
+        }
+    }
+}

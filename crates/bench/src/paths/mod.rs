@@ -14,11 +14,13 @@
 //! | `served_null_SETUP_vs_queued_WORKLOAD` | as the patch's table, without a cipher |
 //! | `inline_vs_plain_WORKLOAD`, `null_inline_vs_plain_WORKLOAD` | in process, the rate with what the bound allows |
 //! | `auto_SIZE_dDEPTH_DIRECTION_vs_best`, `auto_vs_best_geomean` | `auto` with the better of inline and queued |
+//! | `neighbour_p99_cost` | what 99 of 100 short requests take at most beside long ones with what they take alone |
 //! | `switch_window_max_cost` | the longest request while the table is exchanged with the longest of as long a time without |
 
 mod auto;
 mod compare;
 mod load;
+mod neighbour;
 mod outcome;
 mod page;
 mod picture;
@@ -40,7 +42,7 @@ use scrim_crypt::CipherError;
 use scrim_volume::{OpenError, TableError};
 
 pub use load::Workload;
-pub use outcome::{AutoCell, Outcome, Row, Switching, Venue};
+pub use outcome::{AutoCell, Neighbour, Outcome, Row, Switching, Venue};
 pub use page::page;
 pub use setup::{Cipher, Contender, SetUp};
 
@@ -96,11 +98,19 @@ pub enum Part {
     Auto,
     /// The table exchanged under load.
     Switch,
+    /// Short requests beside long ones, on one processor.
+    Neighbour,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Served, Self::InProcess, Self::Auto, Self::Switch];
+    pub const ALL: [Self; 5] = [
+        Self::Served,
+        Self::InProcess,
+        Self::Auto,
+        Self::Switch,
+        Self::Neighbour,
+    ];
 }
 
 impl Plan {
@@ -133,6 +143,7 @@ pub fn measure(
         Part::InProcess => compare::in_process(plan, study, outcome, watch),
         Part::Auto => auto::measure(plan, study, outcome, watch),
         Part::Switch => switch::measure(plan, study, outcome, watch),
+        Part::Neighbour => neighbour::measure(plan, study, outcome, watch),
     }
 }
 
@@ -341,6 +352,15 @@ mod tests {
         assert_eq!(switching.switches.len(), 2 * ROUNDS);
         assert!(switching.rates.iter().any(|rate| *rate > 0.0));
         assert_eq!(report.ratios[0].name, "switch_window_max_cost");
+    }
+
+    #[test]
+    fn short_requests_are_measured_alone_and_beside_long_ones() {
+        let (outcome, report) = measured(Part::Neighbour, None);
+        let neighbour = outcome.neighbour.unwrap();
+        assert_eq!(neighbour.long, 8 << 20);
+        assert_eq!(report.ratios[0].name, "neighbour_p99_cost");
+        assert!(report.results.iter().all(|one| one.samples.len() == ROUNDS));
     }
 
     #[test]

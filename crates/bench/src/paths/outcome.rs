@@ -42,6 +42,19 @@ pub struct Outcome {
     pub auto: Vec<AutoCell>,
     /// The table exchanged under load.
     pub switching: Option<Switching>,
+    /// Short requests beside long ones.
+    pub neighbour: Option<Neighbour>,
+}
+
+/// What 99 of 100 short requests took at most, in µs: medians.
+#[derive(Clone, Copy, Debug)]
+pub struct Neighbour {
+    /// Bytes of the long requests.
+    pub long: usize,
+    /// With nobody else.
+    pub alone: f64,
+    /// Beside long requests on the same processor.
+    pub beside: f64,
 }
 
 /// One workload on one set-up.

@@ -131,6 +131,21 @@ impl Outcome {
         text
     }
 
+    /// What somebody with short requests sees of another with long ones, in a sentence; empty where that
+    /// was not measured.
+    #[must_use]
+    pub fn neighbour_text(&self) -> String {
+        self.neighbour.map_or_else(String::new, |one| {
+            format!(
+                "# Short reads now and then, 99 of 100, on one processor: {:.0} us alone, {:.0} us beside reads \
+                 of {} MiB\n",
+                one.alone,
+                one.beside,
+                one.long >> 20
+            )
+        })
+    }
+
     /// The load while the table is exchanged.
     #[must_use]
     pub fn switching_chart(&self, width: usize, ink: Ink) -> String {

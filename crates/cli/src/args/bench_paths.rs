@@ -61,6 +61,8 @@ pub(crate) enum PartArg {
     Auto,
     /// The table exchanged under load
     Switch,
+    /// Short requests beside long ones, on one processor
+    Neighbour,
 }
 
 impl From<PartArg> for Part {
@@ -70,6 +72,7 @@ impl From<PartArg> for Part {
             PartArg::InProcess => Self::InProcess,
             PartArg::Auto => Self::Auto,
             PartArg::Switch => Self::Switch,
+            PartArg::Neighbour => Self::Neighbour,
         }
     }
 }

@@ -95,6 +95,7 @@ fn stage(part: Part) -> &'static str {
         Part::InProcess => "in process",
         Part::Auto => "auto",
         Part::Switch => "switch",
+        Part::Neighbour => "neighbour",
     }
 }
 
@@ -112,6 +113,7 @@ fn text(part: Part, outcome: &Outcome) -> String {
         Part::InProcess => compared(Venue::InProcess),
         Part::Auto => outcome.auto_table(),
         Part::Switch => outcome.switching_chart(width, ink()),
+        Part::Neighbour => outcome.neighbour_text(),
     }
 }
 

@@ -11,11 +11,15 @@ use super::parts::{Part, Parts};
 use crate::VolumeError;
 use crate::range_lock::RangeLock;
 use crate::stats::{Record, Stage};
+use crate::sync::thread;
 
 /// Most bytes that are encrypted or decrypted at once: they stay in the L1/L2 cache between the
 /// cipher and the copy to or from the kernel. A power of two that divides
 /// [`STRIPE`](crate::range_lock::STRIPE).
 pub(crate) const PIECE: usize = 32 << 10;
+
+/// Who has as much to do still gives way, in bytes.
+const LONG: usize = 128 << 10;
 
 /// The largest sector of any cipher, in bytes.
 const SECTOR_MAX: usize = 4096;
@@ -45,6 +49,7 @@ impl CryptRunner {
         let mut buffer = buffer;
         for part in self.parts(offset, buffer.len(), PIECE) {
             let (now, rest) = buffer.split_at_mut(part.len);
+            give_way(rest.len());
             buffer = rest;
             if part.whole {
                 self.fetch(part.offset, now, record)?;
@@ -68,6 +73,7 @@ impl CryptRunner {
         let each = piecewise(&parts, durability);
         for part in parts {
             let (now, rest) = data.split_at_mut(part.len);
+            give_way(rest.len());
             data = rest;
             if part.whole {
                 self.encrypt(part.offset, now, record);
@@ -219,6 +225,14 @@ impl CryptRunner {
             sector_size: self.sector_size,
             most,
         }
+    }
+}
+
+/// Lets others have the processor, where a request goes on for longer: somebody with a short one may have
+/// waited for it. Where nobody has, this costs some part in fifty of a piece.
+fn give_way(left: usize) {
+    if left >= LONG {
+        thread::yield_now();
     }
 }
 

@@ -90,6 +90,8 @@ impl Splitter {
                 let ended = job.carry_out();
                 record.add(&job.record);
                 result = result.and(ended);
+                // Somebody with a short request may have waited for the processor.
+                thread::yield_now();
             }
             result.and(home.wait_for(all - mine, record))
         })
@@ -158,6 +160,7 @@ impl Pieces {
             if let Some(job) = job.read_or_write() {
                 job.end(Ok(Ok(())));
             }
+            thread::yield_now();
         }
     }
 }

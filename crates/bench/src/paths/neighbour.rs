@@ -1,0 +1,125 @@
+//! A neighbour of long requests: what somebody with short requests, now and then, sees of another whose
+//! requests are as long as they may be, on the same processor.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scrim_volume::Volume;
+
+use super::load::{Disk, Requester, Shape};
+use super::outcome::{Neighbour, Outcome};
+use super::place::Place;
+use super::setup::{Cipher, Contender, SetUp};
+use super::{PathsError, Plan, Workload};
+use crate::stat::median;
+use crate::{Better, Pinned, Progress, Study, Watch, turns};
+
+/// Bytes of a long request, where there are as many: the most that NBD carries.
+const LONG: u64 = 32 << 20;
+/// How often the neighbour asks.
+const EVERY: Duration = Duration::from_millis(1);
+/// How many slices one figure takes: so that the slowest of a hundred is one of several.
+const SLICES: u32 = 4;
+/// Alone, and beside the other.
+const CASES: usize = 2;
+
+pub(super) fn measure(
+    plan: &Plan,
+    study: &mut Study,
+    outcome: &mut Outcome,
+    watch: &mut Watch<'_>,
+) -> Result<(), PathsError> {
+    let pinned = Pinned::here();
+    if pinned.is_err() {
+        study.warn(Pinned::MISSING);
+    }
+    let place = Place::find(plan, plan.block)?;
+    let volume = place.start(Contender {
+        set_up: SetUp::Inline,
+        cipher: Cipher::Aes,
+    })?;
+    let shape = |bytes: u64| Shape {
+        workload: Workload::Read,
+        block: usize::try_from(bytes.min(place.size)).unwrap_or(plan.block),
+        reads: plan.reads,
+        size: place.size,
+    };
+    let (short, long) = (shape(plan.block as u64), shape(LONG));
+    let what = "from when a short read was due to its end, 99 of 100, on one processor";
+    let mut series = |name: &str| study.series(name, "µs", Better::Lower, what);
+    let cases = [series("neighbour_alone_p99"), series("neighbour_p99")];
+    let rounds = study.rounds();
+    let mut seen: [Vec<f64>; CASES] = Default::default();
+    for (step, turn) in turns(rounds, 1, CASES).enumerate() {
+        let progress = Progress {
+            what: "a neighbour of long requests".to_owned(),
+            round: turn.round + 1,
+            rounds,
+            part: step as f64 / (rounds * CASES) as f64,
+        };
+        if watch(&progress).is_break() {
+            study.end_after(turn.round, &cases);
+            break;
+        }
+        let beside = (turn.contender == 1).then_some(&long);
+        let p99 = ask_beside(&volume, &short, beside, plan.slice * SLICES)?;
+        seen[turn.contender].push(p99);
+        study.record(cases[turn.contender], p99);
+    }
+    study.ratio("neighbour_p99_cost", cases[1], cases[0], None);
+    if let (Some(alone), Some(beside)) = (median(&seen[0]), median(&seen[1])) {
+        let long = long.block;
+        outcome.neighbour = Some(Neighbour {
+            long,
+            alone,
+            beside,
+        });
+    }
+    Ok(())
+}
+
+/// The slowest of 99 of 100 short requests, in µs.
+fn ask_beside(
+    volume: &Volume,
+    short: &Shape,
+    long: Option<&Shape>,
+    length: Duration,
+) -> Result<f64, PathsError> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let other = long.map(|shape| {
+            let over = &over;
+            scope.spawn(move || {
+                let mut requester = Requester::new(shape, 0, 1);
+                while !over.load(Ordering::Relaxed) {
+                    requester.ask(volume as &dyn Disk, shape)?;
+                }
+                Ok::<(), PathsError>(())
+            })
+        });
+        let asked = ask_now_and_then(volume, short, length);
+        over.store(true, Ordering::Relaxed);
+        if let Some(other) = other {
+            let ended = other.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        asked
+    })
+}
+
+fn ask_now_and_then(volume: &Volume, shape: &Shape, length: Duration) -> Result<f64, PathsError> {
+    let mut requester = Requester::new(shape, 0, 1);
+    let mut took = Vec::new();
+    let start = Instant::now();
+    while took.is_empty() || start.elapsed() < length {
+        // Who is woken late has waited as well as who is served late.
+        let due = Instant::now() + EVERY;
+        thread::sleep(EVERY);
+        requester.ask(volume as &dyn Disk, shape)?;
+        took.push(due.elapsed().as_secs_f64() * 1e6);
+    }
+    took.sort_by(f64::total_cmp);
+    let place = (took.len() * 99).div_ceil(100).saturating_sub(1);
+    Ok(took.get(place).copied().unwrap_or(0.0))
+}

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
 use scrim_volume::queue::Engine;
-use scrim_volume::{DataPath, CryptTable, Volume};
+use scrim_volume::{CryptTable, DataPath, Volume};
 use tempfile::TempDir;
 
 /// Bytes of each volume: longer than the server's longest piece.

@@ -2,12 +2,12 @@
 //! figure is looked at, but counts.
 
 use std::fs;
-use std::io::Read;
-use std::process::{Child, Output, Stdio};
+use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::benchmark::in_the_second_round;
 use crate::schema::violations;
 use crate::support::{Place, noise, succeeded, wait_until};
 
@@ -74,7 +74,9 @@ fn json_and_page_have_what_was_measured() {
 fn an_end_at_any_moment_leaves_no_process_and_no_file() {
     for signal in [Signal::INT, Signal::KILL] {
         let place = Place::new();
-        let (child, pid) = measuring(&place);
+        let words = "bench paths --json --only served --rounds 100 --seconds 1";
+        let child = in_the_second_round(&place, words);
+        let pid = child.id();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         if signal == Signal::INT {
@@ -92,29 +94,6 @@ fn an_end_at_any_moment_leaves_no_process_and_no_file() {
             assert!(folders.len() <= 1, "{folders:?}");
         }
     }
-}
-
-/// A measurement that has come to its second round.
-fn measuring(place: &Place) -> (Child, u32) {
-    let words = "bench paths --json --only served --rounds 100 --seconds 1";
-    let mut child = place
-        .command("scrim")
-        .args(words.split(' '))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut progress = child.stderr.take().unwrap();
-    let mut said = String::new();
-    wait_until("the second round", || {
-        let mut byte = [0];
-        while !said.contains("round 2 of 100") && progress.read(&mut byte).unwrap() == 1 {
-            said.push(char::from(byte[0]));
-        }
-        said.contains("round 2 of 100")
-    });
-    let pid = child.id();
-    (child, pid)
 }
 
 /// Removes the folder, which must be empty.

@@ -85,6 +85,21 @@ fn an_interrupted_measurement_gives_what_it_has() {
     // A hundred rounds of 0.5 s each.
     let words =
         "benchmark --json -c aes-ecb --sector-size 512 --rounds 100 --seconds 2 --memory 2M";
+    let child = in_the_second_round(&place, words);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("of 100 rounds were run"), "{warnings}");
+    for result in report["results"].as_array().unwrap() {
+        let samples = result["samples"].as_array().unwrap().len();
+        assert!((1..100).contains(&samples), "{result}");
+    }
+}
+
+/// A measurement of 100 rounds that has come to its second.
+pub(crate) fn in_the_second_round(place: &Place, words: &str) -> Child {
     let mut child = place
         .command("scrim")
         .args(words.split(' '))
@@ -101,16 +116,7 @@ fn an_interrupted_measurement_gives_what_it_has() {
         }
         said.contains("round 2 of 100")
     });
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("of 100 rounds were run"), "{warnings}");
-    for result in report["results"].as_array().unwrap() {
-        let samples = result["samples"].as_array().unwrap().len();
-        assert!((1..100).contains(&samples), "{result}");
-    }
+    child
 }
 
 fn interrupt(child: &Child) {

@@ -240,22 +240,12 @@ impl OpenVolume {
     }
 
     fn resize(&self, sectors: u64) -> Answer {
-        // That table was judged by this size, and would put it back.
-        if self.volume.has_inactive_table() && sectors != self.volume.size() / 512 {
-            let name = self.name.as_str();
-            return Err(CliError::new(
-                Exit::Busy,
-                format!(
-                    "{name} has a table loaded for the size that it has; `scrim resume` puts it to \
-                     work, `scrim clear` drops it"
-                ),
-            ));
-        }
         match self.volume.resize(sectors.saturating_mul(512)) {
             Ok(()) => Ok(SecretBytes::zeroed(0)),
             Err(error) => {
                 let exit = match &error {
                     ResizeError::Backend(_) => Exit::WrongDevice,
+                    ResizeError::Loaded => Exit::Busy,
                     _ => Exit::Usage,
                 };
                 Err(CliError::new(

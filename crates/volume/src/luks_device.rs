@@ -48,6 +48,23 @@ pub struct OpenFlags {
     pub high_priority: bool,
 }
 
+impl OpenFlags {
+    /// With the header's persistent flags: these and the user's count.
+    #[must_use]
+    pub fn and_those_of(self, header: &Header) -> Self {
+        let stored = |flag| header.flags().contains(&flag);
+        Self {
+            allow_discards: self.allow_discards || stored(Flag::AllowDiscards),
+            same_cpu_crypt: self.same_cpu_crypt || stored(Flag::SameCpuCrypt),
+            submit_from_crypt_cpus: self.submit_from_crypt_cpus
+                || stored(Flag::SubmitFromCryptCpus),
+            no_read_workqueue: self.no_read_workqueue || stored(Flag::NoReadWorkqueue),
+            no_write_workqueue: self.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
+            high_priority: self.high_priority,
+        }
+    }
+}
+
 impl LuksDevice {
     /// Reads and checks the header, under the lock that cryptsetup takes too.
     ///
@@ -243,7 +260,7 @@ impl LuksDevice {
         let segment = header.data_segment()?;
         let extent = segment.extent(placement, device_len)?;
         let target = CryptTarget {
-            options: options(header, &segment, flags),
+            options: CryptOptions::new(segment.sector_size).with_flags(flags.and_those_of(header)),
             // The header's key is of no use to the null cipher, whose own is empty.
             key: if segment.cipher.is_null() {
                 VolumeKey::new(SecretBytes::zeroed(0))
@@ -261,21 +278,6 @@ impl LuksDevice {
             target: Target::Crypt(Box::new(target)),
         };
         Ok(CryptTable::from_lines(vec![line])?)
-    }
-}
-
-/// The header's persistent flags and the user's, together.
-fn options(header: &Header, segment: &scrim_luks::DataSegment, asked: OpenFlags) -> CryptOptions {
-    let stored = header.flags();
-    let stored = |flag| stored.contains(&flag);
-    CryptOptions {
-        allow_discards: asked.allow_discards || stored(Flag::AllowDiscards),
-        same_cpu_crypt: asked.same_cpu_crypt || stored(Flag::SameCpuCrypt),
-        submit_from_crypt_cpus: asked.submit_from_crypt_cpus || stored(Flag::SubmitFromCryptCpus),
-        no_read_workqueue: asked.no_read_workqueue || stored(Flag::NoReadWorkqueue),
-        no_write_workqueue: asked.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
-        high_priority: asked.high_priority,
-        ..CryptOptions::new(segment.sector_size)
     }
 }
 

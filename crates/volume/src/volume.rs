@@ -25,15 +25,9 @@ pub struct Volume {
     gate: Gate<Mapping>,
     /// How often the table has been exchanged.
     generation: AtomicUsize,
-    /// Taken by whoever loads, suspends or resumes, one at a time.
-    control: Mutex<Control>,
+    /// What is loaded beside it. Taken by whoever loads, suspends or resumes, one at a time.
+    inactive: Mutex<Option<Mapping>>,
     counters: Counters,
-}
-
-#[derive(Default)]
-struct Control {
-    inactive: Option<Mapping>,
-    suspended: bool,
 }
 
 /// What a new table may do.
@@ -58,7 +52,7 @@ impl Volume {
         Ok(Self {
             gate: Gate::new(Mapping::start(table, path, open)?),
             generation: AtomicUsize::new(0),
-            control: Mutex::default(),
+            inactive: Mutex::default(),
             counters: Counters::new(),
         })
     }
@@ -77,7 +71,7 @@ impl Volume {
         change: Change,
         mut open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
     ) -> Result<(), LoadError> {
-        let mut control = self.control();
+        let mut inactive = self.inactive();
         let active = self.gate.peek();
         if let Some(line) = active.table().masked_key(&table) {
             return Err(LoadError::MaskedKey { line });
@@ -87,7 +81,7 @@ impl Volume {
         {
             return Err(LoadError::Meaning(difference));
         }
-        let replaced = control.inactive.as_ref();
+        let replaced = inactive.as_ref();
         let loaded = Mapping::start(table, path, |name| {
             let loaded = || replaced.and_then(|mapping| mapping.backend(name));
             match active.backend(name).or_else(loaded) {
@@ -99,21 +93,20 @@ impl Volume {
                 None => open(name),
             }
         })?;
-        control.inactive = Some(loaded);
+        *inactive = Some(loaded);
         Ok(())
     }
 
     /// Forgets a loaded table; whether there was one.
     pub fn clear(&self) -> bool {
-        self.control().inactive.take().is_some()
+        self.inactive().take().is_some()
     }
 
     /// Lets requests that have begun end, and holds those that come. Says whether it did: not if one of
     /// them takes longer than `limit`; then all go on as before.
     pub fn suspend(&self, limit: Duration) -> bool {
-        let mut control = self.control();
-        control.suspended = self.gate.close(limit);
-        control.suspended
+        let _one_at_a_time = self.inactive();
+        self.gate.close(limit)
     }
 
     /// Lets requests go on, on the loaded table if there is one. Where the volume has not been suspended
@@ -123,22 +116,20 @@ impl Volume {
     /// When requests do not end within `limit`, or a device that the new table has not can not be
     /// flushed. The old table stays at work then, and the loaded one stays loaded.
     pub fn resume(&self, limit: Duration) -> Result<Resumed, ResumeError> {
-        let mut control = self.control();
-        let Some(new) = control.inactive.take() else {
-            control.suspended = false;
+        let mut inactive = self.inactive();
+        let Some(new) = inactive.take() else {
             self.gate.open();
             return Ok(Resumed::AsItWas);
         };
+        let was_suspended = self.gate.is_closed();
         if !self.gate.close(limit) {
-            control.inactive = Some(new);
+            *inactive = Some(new);
             return Err(ResumeError::Busy);
         }
-        let was_suspended = std::mem::replace(&mut control.suspended, false);
         let old = self.gate.peek();
         // What was acknowledged before must not escape the flushes that come.
         if let Err(error) = old.flush_those_not_in(&new) {
-            control.inactive = Some(new);
-            control.suspended = was_suspended;
+            *inactive = Some(new);
             if !was_suspended {
                 self.gate.open();
             }
@@ -162,17 +153,14 @@ impl Volume {
     /// Whether a table is loaded that is not at work.
     #[must_use]
     pub fn has_inactive_table(&self) -> bool {
-        self.control().inactive.is_some()
+        self.inactive().is_some()
     }
 
     /// The loaded table as text.
     #[must_use]
     pub fn inactive_table_text(&self, keys: Keys) -> Option<SecretBytes> {
-        let control = self.control();
-        control
-            .inactive
-            .as_ref()
-            .map(|loaded| loaded.table_text(keys))
+        let inactive = self.inactive();
+        inactive.as_ref().map(|loaded| loaded.table_text(keys))
     }
 
     /// How often the table has been exchanged.
@@ -231,8 +219,13 @@ impl Volume {
     /// # Errors
     /// [`ResizeError`]; the size is what it was.
     pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
-        let _control = self.control();
-        self.mapping().resize(size)
+        let inactive = self.inactive();
+        let mapping = self.mapping();
+        // That table was judged by this size, and would put it back.
+        if inactive.is_some() && size != mapping.size() {
+            return Err(ResizeError::Loaded);
+        }
+        mapping.resize(size)
     }
 
     /// Reads plaintext from `offset` (bytes) into `buffer`.
@@ -320,8 +313,8 @@ impl Volume {
         result
     }
 
-    fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inactive(&self) -> MutexGuard<'_, Option<Mapping>> {
+        self.inactive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

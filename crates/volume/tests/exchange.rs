@@ -11,7 +11,7 @@ use std::time::Duration;
 use scrim_backend::sim::Random;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_volume::{
-    Change, CryptTable, DataPath, Durability, LoadError, Resumed, Statistics, Volume,
+    Change, CryptTable, DataPath, Durability, LoadError, ResizeError, Resumed, Statistics, Volume,
 };
 
 const SIZE: usize = 8 << 20;
@@ -244,4 +244,20 @@ fn another_meaning_wants_consent_and_changes_nothing_without() {
     let mut seen = [0; 4096];
     volume.read(0, &mut seen).unwrap();
     assert_eq!(seen, [7; 4096]);
+}
+
+#[test]
+fn a_volume_keeps_the_size_that_a_loaded_table_was_judged_by() {
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(vec![0; SIZE]));
+    let table = || CryptTable::parse("0 8192 linear disk 0").unwrap();
+    let volume = Volume::start(table(), DataPath::Auto, |_| Ok(Arc::clone(&backend))).unwrap();
+    volume
+        .load(table(), DataPath::Auto, Change::OfService, |_| {
+            panic!("the device is open")
+        })
+        .unwrap();
+    assert!(matches!(volume.resize(4096), Err(ResizeError::Loaded)));
+    volume.resize(volume.size()).unwrap();
+    assert!(volume.clear());
+    volume.resize(4096).unwrap();
 }

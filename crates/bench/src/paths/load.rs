@@ -252,12 +252,20 @@ impl Slice {
         for one in requesters.iter() {
             latencies.extend_from_slice(&one.latencies);
         }
-        latencies.sort_unstable();
         Ok(Self {
             requests: requesters.iter().map(|one| one.requests).sum(),
             wall: ended.map_or(Duration::ZERO, |ended| ended - start),
-            latencies,
+            ..Self::clocked(latencies)
         })
+    }
+
+    /// Only of requests that were clocked, in nanoseconds: without a rate.
+    pub(super) fn clocked(mut latencies: Vec<u32>) -> Self {
+        latencies.sort_unstable();
+        Self {
+            latencies,
+            ..Self::default()
+        }
     }
 
     /// MB/s, reads and writes together.

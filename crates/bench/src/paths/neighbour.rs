@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use scrim_volume::Volume;
 
-use super::load::{Disk, Requester, Shape};
+use super::load::{Disk, Requester, Shape, Slice};
 use super::outcome::{Neighbour, Outcome};
 use super::place::Place;
 use super::setup::{Cipher, Contender, SetUp};
 use super::{PathsError, Plan, Workload};
-use crate::stat::median;
 use crate::{Better, Pinned, Progress, Study, Watch, turns};
 
 /// Bytes of a long request, where there are as many: the most that NBD carries.
@@ -50,7 +49,6 @@ pub(super) fn measure(
     let mut series = |name: &str| study.series(name, "µs", Better::Lower, what);
     let cases = [series("neighbour_alone_p99"), series("neighbour_p99")];
     let rounds = study.rounds();
-    let mut seen: [Vec<f64>; CASES] = Default::default();
     for (step, turn) in turns(rounds, 1, CASES).enumerate() {
         let progress = Progress {
             what: "a neighbour of long requests".to_owned(),
@@ -64,11 +62,10 @@ pub(super) fn measure(
         }
         let beside = (turn.contender == 1).then_some(&long);
         let p99 = ask_beside(&volume, &short, beside, plan.slice * SLICES)?;
-        seen[turn.contender].push(p99);
         study.record(cases[turn.contender], p99);
     }
     study.ratio("neighbour_p99_cost", cases[1], cases[0], None);
-    if let (Some(alone), Some(beside)) = (median(&seen[0]), median(&seen[1])) {
+    if let (Some(alone), Some(beside)) = (study.median(cases[0]), study.median(cases[1])) {
         let long = long.block;
         outcome.neighbour = Some(Neighbour {
             long,
@@ -117,9 +114,7 @@ fn ask_now_and_then(volume: &Volume, shape: &Shape, length: Duration) -> Result<
         let due = Instant::now() + EVERY;
         thread::sleep(EVERY);
         requester.ask(volume as &dyn Disk, shape)?;
-        took.push(due.elapsed().as_secs_f64() * 1e6);
+        took.push(u32::try_from(due.elapsed().as_nanos()).unwrap_or(u32::MAX));
     }
-    took.sort_by(f64::total_cmp);
-    let place = (took.len() * 99).div_ceil(100).saturating_sub(1);
-    Ok(took.get(place).copied().unwrap_or(0.0))
+    Ok(Slice::clocked(took).quantile(0.99))
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use scrim_backend::Access;
-use scrim_luks::Flag;
 use scrim_volume::OpenFlags;
 
 use super::open::{check_storable, persistent};
@@ -64,13 +63,5 @@ fn header_to_change(open: &Status, given: OpenFlags) -> Result<HeaderChange, Cli
 fn with_stored(given: OpenFlags, header: &Path) -> Result<OpenFlags, CliError> {
     let header = Storage::open_shared(header, Access::ReadOnly)?;
     let luks = read_luks(&header, header.path())?;
-    let stored = |flag| luks.header().flags().contains(&flag);
-    Ok(OpenFlags {
-        allow_discards: given.allow_discards || stored(Flag::AllowDiscards),
-        same_cpu_crypt: given.same_cpu_crypt || stored(Flag::SameCpuCrypt),
-        submit_from_crypt_cpus: given.submit_from_crypt_cpus || stored(Flag::SubmitFromCryptCpus),
-        no_read_workqueue: given.no_read_workqueue || stored(Flag::NoReadWorkqueue),
-        no_write_workqueue: given.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
-        high_priority: given.high_priority,
-    })
+    Ok(given.and_those_of(luks.header()))
 }

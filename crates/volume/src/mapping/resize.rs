@@ -63,6 +63,8 @@ pub enum ResizeError {
         /// The largest that there is room for, in bytes.
         room: u64,
     },
+    /// Another table is loaded, for the size that the volume has.
+    Loaded,
     /// The device does not tell its size.
     Backend(BackendError),
 }
@@ -85,6 +87,10 @@ impl fmt::Display for ResizeError {
                 room / SECTOR,
                 size / SECTOR
             ),
+            Self::Loaded => f.write_str(
+                "a table is loaded for the size that it has; `scrim resume` puts it to work, `scrim \
+                 clear` drops it",
+            ),
             Self::Backend(error) => error.fmt(f),
         }
     }
@@ -94,7 +100,7 @@ impl std::error::Error for ResizeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Backend(error) => Some(error),
-            Self::Table | Self::Unit { .. } | Self::TooLarge { .. } => None,
+            Self::Table | Self::Unit { .. } | Self::TooLarge { .. } | Self::Loaded => None,
         }
     }
 }

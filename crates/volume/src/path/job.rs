@@ -8,6 +8,7 @@ use scrim_backend::Durability;
 use super::choice::Direction;
 use super::handover::{Finished, Home, Room};
 use super::inline::CryptRunner;
+use super::request::Request;
 use crate::VolumeError;
 use crate::stats::{Record, Stage};
 
@@ -62,11 +63,14 @@ impl Job {
 
     /// All of it, as on the inline path.
     pub(super) fn carry_out(&mut self) -> Result<(), VolumeError> {
-        let (room, record) = (&mut self.room, &mut self.record);
-        match self.direction {
-            Direction::Read => self.runner.read(self.offset, room, record),
-            Direction::Write => (self.runner).write(self.offset, room, self.durability, record),
-        }
+        let request = Request {
+            runner: &self.runner,
+            direction: self.direction,
+            offset: self.offset,
+            memory: &mut self.room,
+            durability: self.durability,
+        };
+        request.inline(&mut self.record)
     }
 
     /// A step of its way; `None` if it ended there, which its requester hears.

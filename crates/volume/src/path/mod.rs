@@ -81,7 +81,7 @@ impl CryptPath {
             memory: buffer,
             durability: Durability::Cached,
         };
-        self.carry_out(request, self.read, record)
+        self.carry_out(request, record)
     }
 
     pub(crate) fn write(
@@ -98,30 +98,31 @@ impl CryptPath {
             memory: data,
             durability,
         };
-        self.carry_out(request, self.write, record)
+        self.carry_out(request, record)
     }
 
-    fn carry_out(
-        &self,
-        request: Request<'_>,
-        route: Route,
-        record: &mut Record,
-    ) -> Result<(), VolumeError> {
-        match (route, &self.queues) {
-            (Route::Queued, Some(queues)) => queues.carry_out(request, record),
-            (Route::Auto, _) if self.splitter.is_for(request.memory.len()) => {
-                self.splitter.carry_out(request, record)
-            }
-            _ => request.inline(record),
+    fn carry_out(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
+        if let Some(queues) = self.queues_for(request.direction) {
+            queues.carry_out(request, record)
+        } else if self.route(request.direction) == Route::Auto
+            && self.splitter.is_for(request.memory.len())
+        {
+            self.splitter.carry_out(request, record)
+        } else {
+            request.inline(record)
         }
     }
 
     /// The queues, if requests of this direction go through them.
     pub(crate) fn queues_for(&self, direction: Direction) -> Option<&Kcryptd> {
-        let route = match direction {
+        let queues = self.queues.as_ref();
+        queues.filter(|_| self.route(direction) == Route::Queued)
+    }
+
+    fn route(&self, direction: Direction) -> Route {
+        match direction {
             Direction::Read => self.read,
             Direction::Write => self.write,
-        };
-        self.queues.as_ref().filter(|_| route == Route::Queued)
+        }
     }
 }

@@ -3,23 +3,30 @@
 use super::{CryptOptions, CryptTable, Target};
 use crate::OpenFlags;
 
+impl CryptOptions {
+    /// These flags in place of its own; the rest as it is.
+    #[must_use]
+    pub fn with_flags(self, flags: OpenFlags) -> Self {
+        Self {
+            allow_discards: flags.allow_discards,
+            same_cpu_crypt: flags.same_cpu_crypt,
+            submit_from_crypt_cpus: flags.submit_from_crypt_cpus,
+            no_read_workqueue: flags.no_read_workqueue,
+            no_write_workqueue: flags.no_write_workqueue,
+            high_priority: flags.high_priority,
+            sector_size: self.sector_size,
+            iv_large_sectors: self.iv_large_sectors,
+        }
+    }
+}
+
 impl CryptTable {
     /// The table with these flags in each crypt line, in place of those that it has.
     #[must_use]
     pub fn with_flags(mut self, flags: OpenFlags) -> Self {
         for line in &mut self.lines {
             if let Target::Crypt(crypt) = &mut line.target {
-                let was = crypt.options;
-                crypt.options = CryptOptions {
-                    allow_discards: flags.allow_discards,
-                    same_cpu_crypt: flags.same_cpu_crypt,
-                    submit_from_crypt_cpus: flags.submit_from_crypt_cpus,
-                    no_read_workqueue: flags.no_read_workqueue,
-                    no_write_workqueue: flags.no_write_workqueue,
-                    high_priority: flags.high_priority,
-                    sector_size: was.sector_size,
-                    iv_large_sectors: was.iv_large_sectors,
-                };
+                crypt.options = crypt.options.with_flags(flags);
             }
         }
         self

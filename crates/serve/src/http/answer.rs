@@ -1,0 +1,112 @@
+//! What is answered, before a version of the protocol gives it bytes.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::site::OpenFile;
+
+/// A field of an answer: its name and its value.
+pub type Field = (HeaderName, HeaderValue);
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// Fields made beforehand, shared by all answers of a file, of a site.
+    pub shared: Option<Arc<[Field]>>,
+    /// The other fields. Neither has `date`, `server`, `content-length` or anything of the connection:
+    /// whoever sends an answer adds those.
+    pub fields: Vec<Field>,
+    /// The content, or the content that an answer to `HEAD` or a 304 would have had: whoever sends it knows
+    /// what is left out.
+    pub body: Body,
+}
+
+/// An answer's content: pieces that are sent one after the other.
+#[derive(Debug, Default)]
+pub struct Body {
+    pieces: VecDeque<Piece>,
+    length: u64,
+}
+
+/// A piece of content.
+#[derive(Debug)]
+pub enum Piece {
+    /// Bytes at hand.
+    Bytes(Bytes),
+    /// Bytes of a file.
+    File(Arc<OpenFile>, Range<u64>),
+}
+
+impl Body {
+    /// Content at hand.
+    #[must_use]
+    pub fn bytes(bytes: Bytes) -> Self {
+        let mut body = Self::default();
+        body.push(Piece::Bytes(bytes));
+        body
+    }
+
+    /// Bytes of a file.
+    #[must_use]
+    pub fn file(file: Arc<OpenFile>, range: Range<u64>) -> Self {
+        let mut body = Self::default();
+        body.push(Piece::File(file, range));
+        body
+    }
+
+    /// Adds a piece at the end; none of no bytes.
+    pub fn push(&mut self, piece: Piece) {
+        let length = piece.length();
+        if length > 0 {
+            self.length += length;
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// What is left of it, in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The piece that comes next.
+    #[must_use]
+    pub fn front(&self) -> Option<&Piece> {
+        self.pieces.front()
+    }
+
+    /// Takes `count` bytes from the front away, which are all of one piece: they have been sent.
+    pub fn advance(&mut self, count: u64) {
+        let Some(piece) = self.pieces.front_mut() else {
+            return;
+        };
+        debug_assert!(count <= piece.length());
+        match piece {
+            Piece::Bytes(bytes) => {
+                drop(bytes.split_to(usize::try_from(count).unwrap_or(bytes.len())));
+            }
+            Piece::File(_, range) => range.start += count,
+        }
+        if piece.length() == 0 {
+            self.pieces.pop_front();
+        }
+        self.length -= count;
+    }
+}
+
+impl Piece {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(_, range) => range.end - range.start,
+        }
+    }
+}

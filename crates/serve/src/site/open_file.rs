@@ -1,0 +1,80 @@
+//! A file as it was when it was opened.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::Stat;
+use rustix::io::ReadWriteFlags;
+
+/// A regular file that is open for reading, and what it was like then. Files are read and never mapped:
+/// somebody else may cut them short at any time.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: OwnedFd,
+    stat: Stat,
+}
+
+/// Whether a read may wait for a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Only what is in memory: [`io::ErrorKind::WouldBlock`] where nothing is.
+    Now,
+    /// However long it takes.
+    Wait,
+}
+
+impl OpenFile {
+    /// A file that was found to be a regular one by `stat`.
+    #[must_use]
+    pub fn new(file: OwnedFd, stat: Stat) -> Self {
+        Self { file, stat }
+    }
+
+    /// Bytes that it had when it was opened.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+
+    /// Fills `pieces` one after the other with bytes from `offset` on, and tells how many there were: fewer
+    /// where the file ends, or where the rest is not in memory.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn read_at(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        offset: u64,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        match patience {
+            Patience::Now => {
+                match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
+                    // A file system that cannot tell what is in memory.
+                    Err(rustix::io::Errno::OPNOTSUPP) => {
+                        Ok(rustix::io::preadv(&self.file, pieces, offset)?)
+                    }
+                    read => Ok(read?),
+                }
+            }
+            Patience::Wait => Ok(rustix::io::preadv(&self.file, pieces, offset)?),
+        }
+    }
+
+    /// Whether it has been written to, cut or extended since it was opened: what was read may be neither
+    /// the old content nor the new one.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn has_changed(&self) -> io::Result<bool> {
+        let now = rustix::fs::fstat(&self.file)?;
+        Ok(now.st_size != self.stat.st_size
+            || (now.st_mtime, now.st_mtime_nsec) != (self.stat.st_mtime, self.stat.st_mtime_nsec))
+    }
+
+    /// The file itself, for a kernel that sends it.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

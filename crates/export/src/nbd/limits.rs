@@ -40,6 +40,11 @@ pub const RECEIVE_BUFFER: usize = 256 << 10;
 /// Send buffer of a connection, bytes: holds the replies that wait for one send.
 pub const SEND_BUFFER: usize = 256 << 10;
 
+/// The same from a connection's first read on that does not fit [`SEND_BUFFER`], and is answered by plain
+/// calls: a reply of 1 MiB goes out by one send. One that is sent in pieces finds the client asleep again
+/// and again, and to wake it takes as long as decrypting 32 KiB and more.
+pub const LONG_SEND_BUFFER: usize = (1 << 20) + SEND_AT;
+
 /// Memory of a connection under TLS, bytes, beside the two buffers that every connection has: a buffer
 /// of records that came, one of records that go, and what rustls may hold of a handshake, its answer and
 /// one record.

@@ -181,6 +181,16 @@ impl Link {
         Ok(())
     }
 
+    /// Whether the outbox can hold `len` bytes. Where they do not fit, it becomes the one for long replies,
+    /// if there is memory for that.
+    pub(super) fn can_hold(&mut self, len: usize) -> Result<bool, End> {
+        if len > self.outbox.capacity() && self.outbox.capacity() < limits::LONG_SEND_BUFFER {
+            self.send()?;
+            self.outbox.widen();
+        }
+        Ok(len <= self.outbox.capacity())
+    }
+
     /// Sends what is in the outbox.
     pub(super) fn send(&mut self) -> Result<(), End> {
         match &mut self.tls {
@@ -432,6 +442,18 @@ impl Outbox {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Takes a buffer for long replies, where there is one to be had; nothing is in the present one.
+    fn widen(&mut self) {
+        if let Some(buffer) = DataBuffer::try_zeroed(limits::LONG_SEND_BUFFER) {
+            self.buffer = buffer;
+            self.clear();
+        }
     }
 
     /// The part that is still free.

@@ -18,7 +18,7 @@ use super::link::{End, Wait};
 use super::meter::Kind;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Request};
-use super::serve::{Failure, MIN_PIECE, Transmission, aligned_part, pieces};
+use super::serve::{Failure, MIN_PIECE, Transmission, aligned_part, parts};
 use super::status::Incident;
 use scrim_nbd::wire::REQUEST_HEADER;
 
@@ -162,7 +162,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             }
         };
         let index = self.enter(request.cookie, range, work);
-        for piece in parts(range) {
+        for piece in parts(range, SLOT) {
             let slot = self.slot_for(index, piece)?;
             self.queue.read(slot, piece.offset, piece.len as usize);
         }
@@ -447,14 +447,4 @@ impl UnderWay<'_> {
     fn is_done(&self) -> bool {
         self.pieces == 0 && self.started
     }
-}
-
-/// A range cut into what slots hold; what fits one is not cut.
-fn parts(range: Range) -> impl Iterator<Item = Range> {
-    let size = if range.len as usize <= SLOT {
-        usize::MAX
-    } else {
-        SLOT
-    };
-    pieces(range, size)
 }

@@ -8,9 +8,11 @@
 //! - A long write goes to the volume piece by piece while it arrives, so it needs no memory of its
 //!   length. A client that disconnects in the middle has written the pieces that came, as on a disk
 //!   that loses power in the middle of a write; NBD promises no more.
-//! - A long read is one content chunk that is sent piece by piece and is followed by a last chunk
-//!   that says whether all of it is valid. A client without structured replies can be told of an
-//!   error only before the data, so for it a read beyond the send buffer is read as a whole first,
+//! - A read of up to 1 MiB is put together in the send buffer and goes out at once: what is sent piece
+//!   by piece wakes the client for each.
+//! - A longer one is one content chunk that is sent as often as the buffer is full, and is followed by a
+//!   last chunk that says whether all of it is valid. A client without structured replies can be told of
+//!   an error only before the data, so for it a read beyond the send buffer is read as a whole first,
 //!   into memory of its own for as long as it takes.
 
 use scrim_sys::memory::DataBuffer;
@@ -24,7 +26,7 @@ use super::registry::Entry;
 use super::reply::{self, Last};
 use super::request::{Command, Range, Refusal, Request, Terms};
 use super::status::Incident;
-use scrim_nbd::wire::{REQUEST_HEADER, SIMPLE_HEADER, WireError};
+use scrim_nbd::wire::{REQUEST_HEADER, WireError};
 
 /// Pieces of a long write end at multiples of this offset: a page, and whole encryption sectors.
 const ALIGN: u64 = 4096;
@@ -129,16 +131,17 @@ impl<'a> Transmission<'a> {
             if len == 0 {
                 return self.finish(cookie, Kind::Read, 0, Ok(()));
             }
-            if len > limits::PIECE {
-                return self.read_chunk_in_pieces(cookie, range);
+            let header = reply::data(Last::Yes, cookie, range);
+            if self.link.can_hold(header.len() + len)? {
+                return self.read_whole(cookie, range, &header);
             }
-            return self.read_whole(cookie, range, &reply::data(Last::Yes, cookie, range));
+            return self.read_chunk_in_pieces(cookie, range);
         }
         let header = reply::simple(cookie, None);
-        if len > limits::SEND_BUFFER - SIMPLE_HEADER {
-            return self.read_apart(cookie, range, &header);
+        if self.link.can_hold(header.len() + len)? {
+            return self.read_whole(cookie, range, &header);
         }
-        self.read_whole(cookie, range, &header)
+        self.read_apart(cookie, range, &header)
     }
 
     /// A read that fits the send buffer: the data is read behind the header, which is then the
@@ -147,9 +150,13 @@ impl<'a> Transmission<'a> {
         let end = header.len() + range.len as usize;
         self.link.make_room(end)?;
         let outbox = &mut self.link.outbox;
-        let data = &mut outbox.spare()[header.len()..end];
-        if let Err(error) = self.volume.read(range.offset, data) {
-            return self.fail(cookie, Kind::Read, error.into(), None);
+        let mut data = &mut outbox.spare()[header.len()..end];
+        for piece in parts(range, limits::PIECE) {
+            let (now, later) = data.split_at_mut(piece.len as usize);
+            if let Err(error) = self.volume.read(piece.offset, now) {
+                return self.fail(cookie, Kind::Read, error.into(), None);
+            }
+            data = later;
         }
         outbox.spare()[..header.len()].copy_from_slice(header);
         outbox.advance(end);
@@ -176,7 +183,6 @@ impl<'a> Transmission<'a> {
                 data.fill(0);
             }
             self.link.outbox.advance(len);
-            self.link.send()?;
         }
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
@@ -382,6 +388,12 @@ pub(super) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
     if beyond < here { here - beyond } else { here }
 }
 
+/// Cuts a range of more than `size` bytes into [`pieces`]; what is no longer than that stays whole.
+pub(super) fn parts(range: Range, size: usize) -> impl Iterator<Item = Range> {
+    let whole = range.len as usize <= size;
+    pieces(range, if whole { usize::MAX } else { size })
+}
+
 /// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
 pub(super) fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
     let size = size as u64;
@@ -450,6 +462,16 @@ mod tests {
             all.map(|piece| u64::from(piece.len)).sum::<u64>(),
             u64::from(u32::MAX)
         );
+    }
+
+    #[test]
+    fn what_fits_stays_whole() {
+        let cut = |offset, len| -> Vec<u32> {
+            let all = parts(Range { offset, len }, 4096);
+            all.map(|part| part.len).collect()
+        };
+        assert_eq!(cut(4000, 4096), [4096]);
+        assert_eq!(cut(4000, 4097), [96, 4001]);
     }
 
     #[test]

@@ -15,8 +15,10 @@ const ENOTSUP: u32 = 95;
 
 const PIECE: u64 = limits::PIECE as u64;
 
+const LONG: u64 = limits::LONG_SEND_BUFFER as u64;
+
 /// Lengths around every boundary of the data path.
-const LENGTHS: [u64; 13] = [
+const LENGTHS: [u64; 18] = [
     0,
     1,
     511,
@@ -29,6 +31,11 @@ const LENGTHS: [u64; 13] = [
     2 * PIECE - 20,
     2 * PIECE,
     2 * PIECE + 512,
+    LONG - 28,
+    LONG - 27,
+    LONG - 16,
+    LONG - 15,
+    LONG + 512,
     5 * MIB + 7,
 ];
 

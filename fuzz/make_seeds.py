@@ -7,6 +7,7 @@ them. Needs cryptsetup and nothing else.
 
 import itertools
 import json
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -164,9 +165,72 @@ def nbd_client():
         seed("nbd_uris", str(number), uri)
 
 
+def http():
+    """What clients of HTTP/1 send: heads and content, and the parts of heads that decide about an answer."""
+    get = "GET /a%20b?c HTTP/1.1\r\nHost: example.org:8443\r\n"
+    for name, text in {
+        "get": get + "Range: bytes=0-1\r\nIf-None-Match: \"a\"\r\nConnection: close\r\n\r\nGET",
+        "absolute": "HEAD https://[::1]:1/a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
+        "options": "\r\nOPTIONS * HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        "length": get + "Content-Length: 5\r\n\r\nabcdeGET",
+        "chunked": get + "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nDigest: x\r\n\r\nGET",
+        "doubtful": get + "Transfer-Encoding: gzip, chunked\r\nContent-Length: 5\r\nX : y\n z\r\n\r\n",
+    }.items():
+        seed("http_heads", name, text)
+    for name, text in {
+        "one": "bytes=2-4", "from": "bytes=5-", "last": "bytes=-3", "some": "bytes=0-0, 4-5,,-1", "touching": "bytes=0-1,2-3",
+    }.items():
+        seed("http_ranges", name, struct.pack("<Q", 10) + text.encode())
+    date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    for name, lines in {
+        "range": ["bytes=2-4", date], "parts": ["bytes=0-0,-1"], "match": ["", "", "\"a\", W/\"b\"", "*"],
+        "since": ["", "", "", "", date, "Sunday, 06-Nov-94 08:49:36 GMT"], "far": ["bytes=99-"],
+        "coding": ["", "", "", "", "", "", "br;q=0.5, gzip;q=1.0, identity;q=0, *;q=0", "application/json"],
+    }.items():
+        seed("http_fields", name, "\n".join(lines))
+    for number, target in enumerate([
+        "/", "/f", "/a", "/a/b/?x", "/a/../f", "/%2e%2e/f", "/..%2ff", "/i/f", "/o/f", "/p/etc/passwd", "//a", "/h", "/.h",
+        "/a/i/f", "/f%00", "/a/./b/.%2E/f",
+    ]):
+        seed("http_paths", str(number), target)
+def tls():
+    """The first messages of clients, by Python's OpenSSL, and what clients say after the handshake."""
+
+    def hello(most):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.maximum_version = most
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        outgoing = ssl.MemoryBIO()
+        client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="files.example")
+        try:
+            client.do_handshake()
+        except ssl.SSLWantReadError:
+            return outgoing.read()
+
+    def say(action, inside):
+        return struct.pack(">BB", action, len(inside)) + inside
+
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        first = hello(version)
+        for piece in (0, 255):
+            seed("tls_handshake", f"{version.name}-{piece}", bytes([piece]) + first)
+        change = bytes.fromhex("140303000101")
+        seed("tls_handshake", f"{version.name}-more", b"\xff" + first + change + first)
+    update, goodbye = b"\x18\0\0\1", b"\1\0"
+    for suite in range(3):
+        talk = say(0, b"GET /\x17") + say(0, update + b"\1\x16") + say(0, b"padded\x17\0\0")
+        end = say(0, update + b"\0\x16") + say(0x81, b"x\x17") + say(0, b"\x17") + say(0, goodbye + b"\x15")
+        seed("tls_records", f"13-{suite}", bytes([suite]) + talk + end)
+        talk = say(0, b"GET /") + say(0x43, b"\1\0\0\2\3\3") + say(0x42, b"\1\x29")
+        seed("tls_records", f"12-{suite}", bytes([3 + suite]) + talk + say(0, b"") + say(0x42, goodbye))
+    seed("tls_records", "raw", b"\0" + say(0xFF, bytes.fromhex("1703030020") + bytes(32)))
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         luks(folder)
     texts()
     nbd()
     nbd_client()
+    http()
+    tls()

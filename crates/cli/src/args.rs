@@ -6,6 +6,7 @@ mod bench_paths;
 mod headers;
 mod keys;
 mod running;
+mod serve;
 mod serving;
 mod storage;
 
@@ -26,6 +27,7 @@ pub(crate) use keys::{
 pub(crate) use running::{
     DataPathArg, OpenNameArgs, PerfArgs, RefreshArgs, ReloadArgs, StatsArgs, TableArgs,
 };
+pub(crate) use serve::ServeArgs;
 pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};
@@ -49,6 +51,11 @@ const SERVING: &str = "\
 SIGTERM closes the volume in order; SIGHUP makes it as long as its device has become, and closes it where \
 --foreground is at a terminal. Where a service manager hands sockets on (LISTEN_FDS), they are served on in \
 place of --nbd; in the foreground it is told when clients are served (NOTIFY_SOCKET).";
+
+const SERVE: &str = "\
+SIGTERM and Ctrl-C end it once the requests under way are answered; SIGHUP reads sites and certificates \
+again and opens the access log again, and no connection is lost by it. Where a service manager hands sockets \
+on (LISTEN_FDS), they are served on in place of --listen.";
 
 const RELOAD: &str = "\
 A table is read from standard input, where no FILE or LINE is given. It has a key: what is on a command line \
@@ -105,6 +112,9 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     /// List open volumes
     List(ListArgs),
+    /// Serve the files of a folder over HTTPS
+    #[command(after_help = SERVE)]
+    Serve(ServeArgs),
     /// Show a LUKS header
     #[command(visible_alias = "luksDump")]
     Dump(DumpArgs),

@@ -1,5 +1,6 @@
 //! What the command says when it cannot, and its exit code.
 
+use std::error::Error as _;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 use scrim_backend::BackendError;
 use scrim_luks::kdf::KdfError;
 use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreError, UnlockError};
+use scrim_serve::site::SiteError;
 use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
 
 use crate::cost::memory_refused;
@@ -73,6 +75,22 @@ impl CliError {
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl From<SiteError> for CliError {
+    fn from(error: SiteError) -> Self {
+        let reason = error
+            .source()
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        let exit = match error {
+            SiteError::Root { .. } | SiteError::NoOpenat2 { .. } | SiteError::Page { .. } => {
+                Exit::WrongDevice
+            }
+            _ => Exit::Usage,
+        };
+        Self::new(exit, format!("{error}{reason}"))
     }
 }
 

@@ -89,6 +89,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Clear(args) => commands::reload::clear(&args),
         Command::Refresh(args) => commands::refresh::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),

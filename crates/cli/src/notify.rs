@@ -34,7 +34,12 @@ impl Manager {
         ));
     }
 
-    /// The volume is being closed.
+    /// Files are served at these addresses.
+    pub(crate) fn serving_files(&self, addresses: &[String]) {
+        self.tell(&format!("READY=1\nSTATUS=serving {}", addresses.join(" ")));
+    }
+
+    /// What is served is being closed.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=finishing what clients have asked for");
     }

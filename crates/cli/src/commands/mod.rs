@@ -25,6 +25,7 @@ pub(crate) mod reload;
 pub(crate) mod remove_key;
 pub(crate) mod repair;
 pub(crate) mod resize;
+pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod table;

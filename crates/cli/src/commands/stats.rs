@@ -26,7 +26,8 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
     print(describe(&figures, None).as_bytes())
 }
 
-fn ask(name: &VolumeName) -> Result<Figures, CliError> {
+/// What a volume has done.
+pub(super) fn ask(name: &VolumeName) -> Result<Figures, CliError> {
     let answer = Client::connect(&RuntimeDir::locate(), name)?.ask(Request::Statistics)?;
     serde_json::from_slice(answer.expose()).map_err(|error| {
         CliError::new(

@@ -30,7 +30,10 @@ pub struct Answer {
 /// An answer's content: pieces that are sent one after the other.
 #[derive(Debug, Default)]
 pub struct Body {
-    pieces: VecDeque<Piece>,
+    /// Nearly all content is one piece, for which no memory is asked.
+    first: Option<Piece>,
+    /// Empty where there is no first one.
+    rest: VecDeque<Piece>,
     length: u64,
 }
 
@@ -65,7 +68,11 @@ impl Body {
         let length = piece.length();
         if length > 0 {
             self.length += length;
-            self.pieces.push_back(piece);
+            if self.first.is_none() {
+                self.first = Some(piece);
+            } else {
+                self.rest.push_back(piece);
+            }
         }
     }
 
@@ -78,12 +85,12 @@ impl Body {
     /// The piece that comes next.
     #[must_use]
     pub fn front(&self) -> Option<&Piece> {
-        self.pieces.front()
+        self.first.as_ref()
     }
 
     /// Takes `count` bytes from the front away, which are all of one piece: they have been sent.
     pub fn advance(&mut self, count: u64) {
-        let Some(piece) = self.pieces.front_mut() else {
+        let Some(piece) = &mut self.first else {
             return;
         };
         debug_assert!(count <= piece.length());
@@ -94,7 +101,7 @@ impl Body {
             Piece::File(_, range) => range.start += count,
         }
         if piece.length() == 0 {
-            self.pieces.pop_front();
+            self.first = self.rest.pop_front();
         }
         self.length -= count;
     }

@@ -1,7 +1,24 @@
 //! HTTP as both of its versions here mean it: a [`Request`] and an [`Answer`], without I/O.
 
 mod answer;
+mod body;
+mod conditional;
+mod encoding;
+mod head;
+mod host;
+mod multipart;
+mod range;
+mod refusal;
 mod request;
 
 pub use answer::{Answer, Body, Field, Piece};
+pub use body::{Skipped, Skipper};
+pub use conditional::{Etag, Validators, Verdict};
+pub use encoding::{Acceptable, Coding};
+pub use head::{Framing, Head, HeadLimits};
+pub use host::Authority;
+pub use multipart::Multipart;
+pub(crate) use multipart::content_range;
+pub use range::Ranges;
+pub use refusal::Refusal;
 pub use request::{Fields, Method, Request};

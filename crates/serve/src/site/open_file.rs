@@ -36,6 +36,17 @@ impl OpenFile {
         u64::try_from(self.stat.st_size).unwrap_or(0)
     }
 
+    /// When it was last written to: seconds and nanoseconds since 1970.
+    pub(super) fn modified(&self) -> (i64, u32) {
+        let nanoseconds = u32::try_from(self.stat.st_mtime_nsec).unwrap_or(0);
+        (self.stat.st_mtime, nanoseconds)
+    }
+
+    /// Its number in its file system.
+    pub(super) fn inode(&self) -> u64 {
+        self.stat.st_ino
+    }
+
     /// Fills `pieces` one after the other with bytes from `offset` on, and tells how many there were: fewer
     /// where the file ends, or where the rest is not in memory.
     ///
@@ -72,9 +83,9 @@ impl OpenFile {
             || (now.st_mtime, now.st_mtime_nsec) != (self.stat.st_mtime, self.stat.st_mtime_nsec))
     }
 
-    /// The file itself, for a kernel that sends it.
+    /// The file itself, for a kernel that sends it; a file that the kernel does not know has none.
     #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }

@@ -1,0 +1,88 @@
+//! Options of `scrim serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use scrim_serve::LogFormat;
+
+/// By default at https://localhost:8443/, for programs of this machine, with a certificate that is made for
+/// the occasion. Folders without an index.html are listed.
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Folder to serve
+    #[arg(required_unless_present = "config")]
+    pub(crate) root: Option<PathBuf>,
+    /// Take everything from a configuration in FILE (TOML); what other options say counts before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Serve HTTPS at IP:PORT; can be given several times
+    #[arg(long, short, value_name = "IP:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Certificate chain (PEM); can be given several times, for several hosts
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Vec<PathBuf>,
+    /// Private key of the certificate (PEM); one for each
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Vec<PathBuf>,
+    /// Offer only this cipher suite, such as `TLS_AES_256_GCM_SHA384`
+    #[arg(long, value_name = "SUITE")]
+    pub(crate) tls_suite: Option<String>,
+    /// Do not offer HTTP/2
+    #[arg(long)]
+    pub(crate) no_http2: bool,
+    /// Serve without TLS too, on a loopback address; can be given several times
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) plain_http: Vec<SocketAddr>,
+    /// Let --plain-http be any address, where others can read and change what is served
+    #[arg(long)]
+    pub(crate) insecure_plaintext: bool,
+    /// Send clients of plain HTTP at IP:PORT to HTTPS; can be given several times
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) redirect_http: Vec<SocketAddr>,
+    /// Show figures at `http://IP:PORT/`, and for Prometheus at /metrics, on a loopback address
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) status: Option<SocketAddr>,
+    /// Do not list folders
+    #[arg(long)]
+    pub(crate) no_listings: bool,
+    /// Append a line for each request to FILE; `/dev/stdout` is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) access_log: Option<PathBuf>,
+    /// How those lines look
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "combined",
+        requires = "access_log"
+    )]
+    pub(crate) access_log_format: AccessLogFormat,
+    /// Threads that serve (default: one for each processor)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Only check the configuration, and whether its files can be used
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// End when process PID does, which has started this one
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) end_with_parent: Option<i32>,
+}
+
+/// How a line of the access log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessLogFormat {
+    /// The Combined Log Format of Apache and nginx
+    Combined,
+    /// An object of JSON
+    Json,
+}
+
+impl From<AccessLogFormat> for LogFormat {
+    fn from(format: AccessLogFormat) -> Self {
+        match format {
+            AccessLogFormat::Combined => Self::Combined,
+            AccessLogFormat::Json => Self::Json,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Who may connect: so many connections in all, and so many from one client.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limits::Limits;
+
+/// Counts connections. Clones count the same ones.
+#[derive(Clone, Default)]
+pub(crate) struct Admission(Arc<Mutex<Connections>>);
+
+#[derive(Default)]
+struct Connections {
+    total: usize,
+    by_client: HashMap<IpAddr, usize>,
+}
+
+/// A connection's place, given back when it is dropped.
+pub(crate) struct Admitted {
+    admission: Admission,
+    client: IpAddr,
+}
+
+/// Why a connection is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There are as many as are served at a time.
+    Full,
+    /// This client has as many as one may have.
+    Client,
+}
+
+impl Admission {
+    /// A place for a connection from `address`.
+    pub(crate) fn admit(&self, address: IpAddr, limits: &Limits) -> Result<Admitted, Refused> {
+        let client = client(address);
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if connections.total >= limits.connections {
+            return Err(Refused::Full);
+        }
+        let held = connections.by_client.entry(client).or_default();
+        if *held >= limits.per_client {
+            return Err(Refused::Client);
+        }
+        *held += 1;
+        connections.total += 1;
+        drop(connections);
+        Ok(Admitted {
+            admission: self.clone(),
+            client,
+        })
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut connections = self
+            .admission
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        connections.total -= 1;
+        if let Some(held) = connections.by_client.get_mut(&self.client) {
+            *held -= 1;
+            if *held == 0 {
+                connections.by_client.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Whom an address belongs to: whoever has one of IPv6 has 2⁶⁴ of them.
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & (u128::MAX << 64);
+            IpAddr::V6(network.into())
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(connections: usize, per_client: usize) -> Limits {
+        Limits {
+            connections,
+            per_client,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_place_is_given_back() {
+        let (admission, limits) = (Admission::default(), limits(2, 2));
+        let address = "192.0.2.1".parse().unwrap();
+        let one = admission.admit(address, &limits).ok();
+        let two = admission.admit(address, &limits).ok();
+        assert!(one.is_some() && two.is_some());
+        assert_eq!(admission.admit(address, &limits).err(), Some(Refused::Full));
+        drop(one);
+        assert!(admission.admit(address, &limits).is_ok());
+        drop(two);
+        assert!(admission.0.lock().unwrap().by_client.is_empty());
+    }
+
+    #[test]
+    fn a_client_of_ipv6_is_a_network() {
+        let (admission, limits) = (Admission::default(), limits(8, 1));
+        let admit = |address: &str| admission.admit(address.parse().unwrap(), &limits);
+        let _one = admit("2001:db8::1").ok().unwrap();
+        assert_eq!(admit("2001:db8::2").err(), Some(Refused::Client));
+        let _other = admit("2001:db8:0:1::1").ok().unwrap();
+        let _v4 = admit("192.0.2.1").ok().unwrap();
+        assert_eq!(admit("::ffff:192.0.2.1").err(), Some(Refused::Client));
+    }
+}

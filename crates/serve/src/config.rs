@@ -1,0 +1,331 @@
+//! What a configuration file says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
+
+use crate::http::{Coding, HeadLimits};
+use crate::limits::Limits;
+use crate::log::LogFormat;
+use crate::site::{CacheRule, Hsts, Settings, Symlinks};
+
+/// A server's configuration: a file's, in TOML, or what options of a command line say. Paths are as they
+/// stand there.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// Where HTTPS is served.
+    pub listen: Vec<SocketAddr>,
+    /// Where files are served without TLS.
+    pub plain_http: Vec<SocketAddr>,
+    /// Where clients are sent to HTTPS.
+    pub redirect_http: Vec<SocketAddr>,
+    /// Where figures are, on loopback.
+    pub status: Option<SocketAddr>,
+    /// Threads that serve.
+    pub threads: Option<usize>,
+    /// TLS.
+    pub tls: TlsConfig,
+    /// Where requests are noted.
+    pub access_log: Option<LogConfig>,
+    /// How much of this machine clients can have.
+    pub limits: LimitsConfig,
+    /// What is served.
+    #[serde(rename = "site")]
+    pub sites: Vec<SiteConfig>,
+}
+
+/// What is shown and offered by TLS.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// Certificates; the first is for clients that name no host, or an unknown one.
+    #[serde(rename = "certificate")]
+    pub certificates: Vec<CertificateConfig>,
+    /// The only suite that is offered, by its registered name.
+    pub suite: Option<String>,
+    /// Whether HTTP/2 is offered; it is.
+    pub http2: Option<bool>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CertificateConfig {
+    /// A PEM file: the certificate, then those of the authorities below the root.
+    pub chain: PathBuf,
+    /// A PEM file with the private key.
+    pub key: PathBuf,
+}
+
+/// The access log.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LogConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// How its lines look.
+    #[serde(default)]
+    pub format: LogFormat,
+}
+
+/// Limits; what is not said is usual.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Connections at a time.
+    pub connections: Option<usize>,
+    /// Connections at a time from one client.
+    pub connections_per_client: Option<usize>,
+    /// Bytes of a request's head.
+    pub head_bytes: Option<usize>,
+    /// Bytes of a request's target.
+    pub target_bytes: Option<usize>,
+    /// Fields of a request.
+    pub fields: Option<usize>,
+    /// Seconds for a TLS handshake.
+    pub handshake_seconds: Option<u32>,
+    /// Seconds for a request's head.
+    pub request_seconds: Option<u32>,
+    /// Seconds that a connection is kept without a request.
+    pub idle_seconds: Option<u32>,
+    /// Seconds that a client may take nothing.
+    pub stall_seconds: Option<u32>,
+    /// Seconds for requests under way when the server ends.
+    pub drain_seconds: Option<u32>,
+    /// Bytes of buffers for answers under way.
+    pub memory_bytes: Option<usize>,
+    /// Milliseconds that an open file is used again without looking at its name.
+    pub file_cache_ms: Option<u32>,
+}
+
+/// A folder, and how it is served.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct SiteConfig {
+    /// Hosts that it is for; a site without is for all that no other is for.
+    pub names: Vec<String>,
+    /// The folder.
+    pub root: PathBuf,
+    /// Names of files that stand for their folder.
+    pub index: Option<Vec<String>>,
+    /// Whether a folder without such a file is listed.
+    pub listings: bool,
+    /// Which symbolic links are followed.
+    pub symlinks: Option<Links>,
+    /// Whether names that begin with a dot are served.
+    pub dot_files: bool,
+    /// Codings of which there may be a file beside each file: `br`, `zstd`, `gzip`; all three.
+    pub precompressed: Option<Vec<String>>,
+    /// How long what may be kept; the first that fits counts.
+    pub cache: Vec<CacheConfig>,
+    /// Fields of every answer.
+    pub headers: BTreeMap<String, String>,
+    /// That browsers come back by HTTPS only.
+    pub hsts: Option<HstsConfig>,
+    /// Pages for statuses, HTML files.
+    pub error_pages: BTreeMap<String, PathBuf>,
+    /// Content types by extension.
+    pub types: BTreeMap<String, String>,
+}
+
+/// How long some files may be kept.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Which: a pattern such as `*.css` or `assets/**`.
+    pub files: String,
+    /// The value of `Cache-Control`, such as `max-age=3600`.
+    pub control: String,
+}
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Links {
+    /// None.
+    None,
+    /// Those that stay below the folder.
+    Within,
+    /// Any.
+    Any,
+}
+
+/// `Strict-Transport-Security`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct HstsConfig {
+    /// For how long.
+    pub seconds: u64,
+    /// Also to hosts below this one.
+    #[serde(default)]
+    pub subdomains: bool,
+    /// And browsers may know it before they come.
+    #[serde(default)]
+    pub preload: bool,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// It is not TOML, or not of this shape.
+    Shape(Box<toml::de::Error>),
+    /// A value is not what stands there.
+    Value {
+        /// Where it stands.
+        key: String,
+        /// Its text.
+        value: String,
+        /// What it has to be.
+        wanted: &'static str,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shape(error) => write!(f, "{}", error.to_string().trim_end()),
+            Self::Value { key, value, wanted } => write!(f, "{key}: {value:?} is not {wanted}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Shape(error) => Some(error),
+            Self::Value { .. } => None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a file. Paths that do not begin with `/` are taken from `folder` on.
+    ///
+    /// # Errors
+    /// When it is not TOML, or has keys or values that are not known.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self =
+            toml::from_str(text).map_err(|error| ConfigError::Shape(Box::new(error)))?;
+        for path in config.paths() {
+            *path = folder.join(&*path);
+        }
+        Ok(config)
+    }
+
+    fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let certificates = self.tls.certificates.iter_mut();
+        let sites = self.sites.iter_mut();
+        certificates
+            .flat_map(|certificate| [&mut certificate.chain, &mut certificate.key])
+            .chain(self.access_log.iter_mut().map(|log| &mut log.file))
+            .chain(sites.flat_map(|site| {
+                std::iter::once(&mut site.root).chain(site.error_pages.values_mut())
+            }))
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let (said, usual) = (&self.limits, Limits::default());
+        let seconds =
+            |said: Option<u32>, usual| said.map_or(usual, |s| Duration::from_secs(s.into()));
+        Limits {
+            connections: said.connections.unwrap_or(usual.connections),
+            per_client: said.connections_per_client.unwrap_or(usual.per_client),
+            head: HeadLimits {
+                head: said.head_bytes.unwrap_or(usual.head.head),
+                target: said.target_bytes.unwrap_or(usual.head.target),
+                fields: said.fields.unwrap_or(usual.head.fields),
+            },
+            handshake: seconds(said.handshake_seconds, usual.handshake),
+            request: seconds(said.request_seconds, usual.request),
+            idle: seconds(said.idle_seconds, usual.idle),
+            stall: seconds(said.stall_seconds, usual.stall),
+            drain: seconds(said.drain_seconds, usual.drain),
+            memory: said.memory_bytes.unwrap_or(usual.memory),
+            file_cache: said
+                .file_cache_ms
+                .map_or(usual.file_cache, |ms| Duration::from_millis(ms.into())),
+        }
+    }
+}
+
+impl SiteConfig {
+    /// What a site is made of.
+    ///
+    /// # Errors
+    /// When a value is not what stands there.
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
+        let mut settings = Settings::new(&self.root);
+        if let Some(index) = &self.index {
+            settings.index.clone_from(index);
+        }
+        settings.listings = self.listings;
+        settings.dot_files = self.dot_files;
+        settings.symlinks = match self.symlinks {
+            Some(Links::None) => Symlinks::None,
+            Some(Links::Any) => Symlinks::Any,
+            Some(Links::Within) | None => Symlinks::Within,
+        };
+        if let Some(names) = &self.precompressed {
+            settings.precompressed = names
+                .iter()
+                .map(|name| coding(name))
+                .collect::<Result<_, _>>()?;
+        }
+        let rules = self.cache.iter().map(|rule| CacheRule {
+            pattern: rule.files.clone(),
+            value: rule.control.clone(),
+        });
+        settings.cache_rules = rules.collect();
+        settings.fields = self.headers.iter().map(field).collect::<Result<_, _>>()?;
+        settings.hsts = self.hsts.map(|hsts| Hsts {
+            seconds: hsts.seconds,
+            subdomains: hsts.subdomains,
+            preload: hsts.preload,
+        });
+        settings.error_pages = self
+            .error_pages
+            .iter()
+            .map(error_page)
+            .collect::<Result<_, _>>()?;
+        settings.types.clone_from(&self.types);
+        Ok(settings)
+    }
+}
+
+fn coding(name: &str) -> Result<Coding, ConfigError> {
+    Coding::ALL
+        .into_iter()
+        .find(|coding| coding.name() == name)
+        .ok_or_else(|| wrong("precompressed", name, "br, zstd or gzip"))
+}
+
+fn field((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), ConfigError> {
+    let key = || format!("headers.{name}");
+    let name = HeaderName::try_from(name).map_err(|_| wrong(&key(), name, "a field's name"))?;
+    let value =
+        HeaderValue::try_from(value).map_err(|_| wrong(&key(), value, "a field's value"))?;
+    Ok((name, value))
+}
+
+fn error_page((status, path): (&String, &PathBuf)) -> Result<(u16, PathBuf), ConfigError> {
+    match status.parse() {
+        Ok(status @ 400..600) => Ok((status, path.clone())),
+        _ => Err(wrong("error-pages", status, "a status from 400 to 599")),
+    }
+}
+
+fn wrong(key: &str, value: &str, wanted: &'static str) -> ConfigError {
+    ConfigError::Value {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        wanted,
+    }
+}

@@ -1,0 +1,32 @@
+//! The time of day as answers have it, made once a second.
+
+use std::cell::{Cell, RefCell};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::HeaderValue;
+
+/// A worker's clock.
+pub(crate) struct Date {
+    second: Cell<u64>,
+    text: RefCell<HeaderValue>,
+}
+
+impl Date {
+    pub(crate) fn new() -> Self {
+        Self {
+            second: Cell::new(u64::MAX),
+            text: RefCell::new(HeaderValue::from_static("")),
+        }
+    }
+
+    /// The time `now` as `Date` has it.
+    pub(crate) fn text(&self, now: SystemTime) -> HeaderValue {
+        let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if self.second.replace(second) != second
+            && let Ok(text) = HeaderValue::from_str(&httpdate::fmt_http_date(now))
+        {
+            *self.text.borrow_mut() = text;
+        }
+        self.text.borrow().clone()
+    }
+}

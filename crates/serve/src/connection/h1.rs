@@ -1,0 +1,212 @@
+//! HTTP/1.1: one request after the other.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Client;
+use super::broken::Broken;
+use super::head::{self, Ending};
+use super::transport::Transport;
+use crate::http::{Answer, Body, Framing, Head, Method, Skipper};
+use crate::log::Entry;
+use crate::site::error_page;
+use crate::worker::Worker;
+
+/// Most bytes of a request's content that are received and thrown away, so that the next request can come by
+/// the same connection.
+const SKIPPED_MAX: u64 = 64 << 10;
+
+/// Whether the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Next,
+    Close,
+}
+
+/// A connection, and what has come by it and was not answered.
+struct Conversation<'a> {
+    worker: &'a Worker,
+    client: Client,
+    transport: Transport,
+    inbox: Vec<u8>,
+}
+
+/// Serves requests until either side ends it.
+pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client) {
+    let mut conversation = Conversation {
+        worker,
+        client,
+        transport,
+        inbox: Vec::new(),
+    };
+    let ended = loop {
+        match conversation.next().await {
+            Ok(Then::Next) => {}
+            Ok(Then::Close) => break Ok(()),
+            Err(broken) => break Err(broken),
+        }
+    };
+    conversation.transport.end(ended, &worker.limits).await;
+}
+
+impl Conversation<'_> {
+    /// One request, from its first byte to the last one of its answer.
+    async fn next(&mut self) -> Result<Then, Broken> {
+        if self.inbox.is_empty() && !self.first_bytes().await? {
+            return Ok(Then::Close);
+        }
+        let deadline = Instant::now() + self.worker.limits.request;
+        loop {
+            match Head::parse(&self.inbox, &self.worker.limits.head) {
+                Ok(Some(head)) => {
+                    let (used, framing) = (head.length, head.framing);
+                    let then = answer(self.worker, self.client, &mut self.transport, &head).await?;
+                    self.inbox.drain(..used);
+                    return match then {
+                        Then::Next => self.skip(framing, deadline).await,
+                        Then::Close => Ok(then),
+                    };
+                }
+                Ok(None) => {}
+                Err(refusal) => return self.refuse(refusal.status()).await,
+            }
+            let receive = self.transport.receive(&mut self.inbox, &self.worker.limits);
+            let Ok(received) = timeout_at(deadline, receive).await else {
+                return self.refuse(StatusCode::REQUEST_TIMEOUT).await;
+            };
+            if received? == 0 {
+                return Ok(Then::Close);
+            }
+        }
+    }
+
+    /// Waits for a request, without a buffer; false if none comes any more.
+    async fn first_bytes(&mut self) -> Result<bool, Broken> {
+        self.inbox = Vec::new();
+        let worker = self.worker;
+        tokio::select! {
+            biased;
+            received = self.transport.receive(&mut self.inbox, &worker.limits) => Ok(received? > 0),
+            () = worker.draining() => Ok(false),
+            () = sleep(worker.limits.idle) => Ok(false),
+        }
+    }
+
+    /// Throws a request's content away, which nothing here has a use for.
+    async fn skip(&mut self, framing: Framing, deadline: Instant) -> Result<Then, Broken> {
+        let Ok(mut skipper) = Skipper::new(framing, SKIPPED_MAX) else {
+            return Ok(Then::Close);
+        };
+        loop {
+            // It has its answer; where the next request begins cannot be told any more.
+            let Ok(skipped) = skipper.skip(&self.inbox) else {
+                return Ok(Then::Close);
+            };
+            self.inbox.drain(..skipped.bytes);
+            if skipped.is_all {
+                return Ok(Then::Next);
+            }
+            let receive = self.transport.receive(&mut self.inbox, &self.worker.limits);
+            let Ok(received) = timeout_at(deadline, receive).await else {
+                return Ok(Then::Close);
+            };
+            if received? == 0 {
+                return Ok(Then::Close);
+            }
+        }
+    }
+
+    /// Answers something that was not understood, and ends the connection: nobody knows where the next
+    /// request would begin.
+    async fn refuse(&mut self, status: StatusCode) -> Result<Then, Broken> {
+        self.worker.counters.requests.http1.add(1);
+        self.worker.counters.requests.answered(status.as_u16());
+        let mut answer = error_page(status);
+        let sent = send(
+            self.worker,
+            &mut self.transport,
+            &mut answer,
+            true,
+            Ending::Close,
+        )
+        .await;
+        sent.map(|()| Then::Close)
+    }
+}
+
+/// Answers a request.
+async fn answer(
+    worker: &Worker,
+    client: Client,
+    transport: &mut Transport,
+    head: &Head<'_>,
+) -> Result<Then, Broken> {
+    let (at, began) = (SystemTime::now(), std::time::Instant::now());
+    let request = &head.request;
+    let mut answer = worker.answer(client.service, request).await;
+    let goes_on = head.keep_alive && !worker.is_draining() && !is_unsure(head);
+    let ending = match (goes_on, head.is_old) {
+        (true, false) => Ending::Usual,
+        (true, true) => Ending::KeepAlive,
+        (false, _) => Ending::Close,
+    };
+    let with_body = request.method != Method::Head && head::has_length(answer.status);
+    let length = answer.body.length();
+    let sent = send(worker, transport, &mut answer, with_body, ending).await;
+    worker.counters.requests.http1.add(1);
+    worker.note(&Entry {
+        client: client.address.ip(),
+        at,
+        method: request.method_name,
+        target: request.target,
+        version: if head.is_old { "HTTP/1.0" } else { "HTTP/1.1" },
+        host: request.host,
+        status: answer.status.as_u16(),
+        bytes: if with_body {
+            length - answer.body.length()
+        } else {
+            0
+        },
+        whole: sent.is_ok(),
+        took: began.elapsed(),
+        referer: request.fields.referer,
+        user_agent: request.fields.user_agent,
+        tls: client.tls,
+    });
+    sent.map(|()| if goes_on { Then::Next } else { Then::Close })
+}
+
+/// Sends an answer. What is left of its body afterwards was not sent.
+async fn send(
+    worker: &Worker,
+    transport: &mut Transport,
+    answer: &mut Answer,
+    with_body: bool,
+    ending: Ending,
+) -> Result<(), Broken> {
+    let mut head = worker.scratch();
+    head::write(&mut head, answer, &worker.date(), ending);
+    let mut nothing = Body::default();
+    let body = if with_body {
+        &mut answer.body
+    } else {
+        &mut nothing
+    };
+    let sent = transport
+        .send(&head, body, &worker.pool, &worker.limits)
+        .await;
+    worker.give_back(head);
+    sent
+}
+
+/// Whether it cannot be said, or takes too long to find out, where the next request begins: a client that
+/// waits to be told to send its content may send it or not, now that it has an answer.
+fn is_unsure(head: &Head) -> bool {
+    match head.framing {
+        Framing::None => false,
+        Framing::Length(length) if length > SKIPPED_MAX => true,
+        Framing::Length(_) | Framing::Chunked => head.expects_continue,
+    }
+}

@@ -1,0 +1,120 @@
+//! HTTP without TLS: the kernel sends files itself.
+
+use std::io;
+
+use rustix::net::SendFlags;
+use tokio::net::TcpStream;
+
+use super::broken::Broken;
+use super::socket::{receive, when_writable};
+use crate::http::{Body, Piece};
+use crate::limits::Limits;
+use crate::site::OpenFile;
+
+/// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
+/// it, and if the file has to come from a disk, for that too.
+const AT_ONCE: u64 = 512 << 10;
+
+/// A connection without TLS.
+pub(super) struct Plain {
+    socket: TcpStream,
+}
+
+impl Plain {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        Self { socket }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, Broken> {
+        receive(&mut self.socket, inbox)
+            .await
+            .map_err(Broken::Client)
+    }
+
+    /// Sends a head and what belongs to it.
+    pub(super) async fn send(
+        &mut self,
+        head: &[u8],
+        body: &mut Body,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        self.send_bytes(head, body.length() > 0, limits).await?;
+        while let Some(piece) = body.front() {
+            let sent = match piece {
+                Piece::Bytes(bytes) => {
+                    let more = body.length() > piece.length();
+                    self.send_bytes(bytes, more, limits).await?;
+                    piece.length()
+                }
+                Piece::File(file, range) => {
+                    let count = piece.length().min(AT_ONCE);
+                    let sent = self.send_file(file, range.start, count, limits).await?;
+                    if sent == piece.length() {
+                        unchanged(file)?;
+                    }
+                    sent
+                }
+            };
+            body.advance(sent);
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// With `more`, the kernel waits for what follows and sends it in the same packet.
+    async fn send_bytes(
+        &self,
+        mut bytes: &[u8],
+        more: bool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
+        while !bytes.is_empty() {
+            let send = || Ok(rustix::net::send(&self.socket, bytes, flags)?);
+            let sent = when_writable(&self.socket, limits.stall, send).await?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
+    }
+
+    async fn send_file(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        count: u64,
+        limits: &Limits,
+    ) -> Result<u64, Broken> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let file = file
+            .descriptor()
+            .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
+        let send = || {
+            let mut offset = offset;
+            Ok(rustix::fs::sendfile(
+                &self.socket,
+                file,
+                Some(&mut offset),
+                count,
+            )?)
+        };
+        match when_writable(&self.socket, limits.stall, send).await? {
+            0 => Err(Broken::Changed),
+            sent => Ok(sent as u64),
+        }
+    }
+}
+
+/// Refuses a file that is not what it was when it was opened.
+pub(super) fn unchanged(file: &OpenFile) -> Result<(), Broken> {
+    match file.has_changed() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Broken::Changed),
+        Err(error) => Err(Broken::File(error)),
+    }
+}

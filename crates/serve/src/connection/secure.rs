@@ -1,0 +1,212 @@
+//! HTTP/1.1 over TLS: files are read to where their records will be, sealed there, and sent.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use super::batch::{Batch, RECORDS};
+use super::broken::Broken;
+use super::plain::unchanged;
+use super::pool::{Loan, Pool};
+use super::socket::{receive, send_all, send_now};
+use crate::http::{Body, Piece};
+use crate::limits::Limits;
+use crate::site::{OpenFile, Patience};
+use crate::tls::{Accepted, Opened, Session, TlsError};
+
+/// What a client has not taken waits in memory of its own size if it is at most this, and a batch's memory
+/// goes to somebody else.
+const WAITS_SMALL: usize = 32 << 10;
+
+/// A connection with TLS.
+pub(super) struct Secure {
+    socket: TcpStream,
+    session: Session,
+    /// What has been received and not opened yet.
+    wire: Vec<u8>,
+    /// Records that are sent together: fewer to a client that is slow to take them, since what it has not
+    /// taken waits in memory.
+    records: usize,
+}
+
+impl Secure {
+    /// Goes on after a handshake, with what was received after it.
+    pub(super) fn new(socket: TcpStream, accepted: Accepted) -> Self {
+        Self {
+            socket,
+            session: accepted.session,
+            wire: accepted.incoming,
+            records: RECORDS,
+        }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    pub(super) async fn receive(
+        &mut self,
+        inbox: &mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<usize, Broken> {
+        let had = inbox.len();
+        loop {
+            let opened = self.open(inbox);
+            // Also what the client is told when it broke the protocol.
+            self.send_control(opened.as_ref().err(), limits).await?;
+            let open = opened?;
+            if !open || inbox.len() > had {
+                return Ok(inbox.len() - had);
+            }
+            let received = receive(&mut self.socket, &mut self.wire).await;
+            if received.map_err(Broken::Client)? == 0 {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Opens the records that have come whole; tells whether more may come.
+    fn open(&mut self, inbox: &mut Vec<u8>) -> Result<bool, TlsError> {
+        let mut done = 0;
+        let open = loop {
+            let rest = &mut self.wire[done..];
+            match self.session.open(rest)? {
+                Opened::Data { at, taken } => {
+                    inbox.extend_from_slice(&rest[at]);
+                    done += taken;
+                }
+                Opened::Nothing { taken } => done += taken,
+                Opened::Incomplete(_) => break true,
+                Opened::Closed => break false,
+            }
+        };
+        self.wire.drain(..done);
+        if self.wire.is_empty() {
+            // An idle connection has no buffer.
+            self.wire = Vec::new();
+        }
+        Ok(open)
+    }
+
+    /// Sends what TLS has to say of itself.
+    async fn send_control(
+        &mut self,
+        fault: Option<&TlsError>,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        let mut control = Vec::new();
+        match fault {
+            Some(fault) => self.session.fail(fault, &mut control),
+            None if self.session.control_is_due() => self.session.control(&mut control)?,
+            None => return Ok(()),
+        }
+        send_all(&self.socket, &control, limits).await
+    }
+
+    /// Sends a head and what belongs to it.
+    pub(super) async fn send(
+        &mut self,
+        mut head: &[u8],
+        body: &mut Body,
+        pool: &Pool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        while !head.is_empty() || body.length() > 0 {
+            self.send_control(None, limits).await?;
+            let before_control = usize::try_from(self.session.records_left()).unwrap_or(RECORDS);
+            let mut loan = pool.lend(self.records.min(before_control));
+            let mut batch = Batch::new(loan.take(), self.session.layout(), loan.records());
+            let copied = batch.put(head);
+            head = &head[copied..];
+            let batch = fill(batch, body).await?;
+            self.send_batch(batch, loan, limits).await?;
+            if body.length() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_batch(
+        &mut self,
+        mut batch: Batch,
+        loan: Loan<'_>,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        let records = batch.seal(&mut self.session)?;
+        let sent = send_now(&self.socket, records)?;
+        let left = &records[sent..];
+        if left.is_empty() {
+            self.records = (self.records * 2).min(RECORDS);
+            loan.give_back(batch.into_room());
+            return Ok(());
+        }
+        self.records = 1;
+        if left.len() <= WAITS_SMALL {
+            let left = left.to_vec();
+            loan.give_back(batch.into_room());
+            return send_all(&self.socket, &left, limits).await;
+        }
+        send_all(&self.socket, left, limits).await?;
+        loan.give_back(batch.into_room());
+        Ok(())
+    }
+
+    /// Says that nothing follows; without it a client cannot tell the end from a cut.
+    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
+        let mut notice = Vec::new();
+        self.session.close(&mut notice);
+        send_all(&self.socket, &notice, limits).await
+    }
+}
+
+/// Puts as much of a body into a batch as there is room for.
+async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
+    while !batch.is_full() {
+        let Some(piece) = body.front() else {
+            break;
+        };
+        let put = match piece {
+            Piece::Bytes(bytes) => batch.put(bytes) as u64,
+            Piece::File(file, range) => {
+                let read;
+                (batch, read) = read_file(batch, file, range.clone()).await?;
+                read
+            }
+        };
+        body.advance(put);
+    }
+    Ok(batch)
+}
+
+/// What is in memory is read at once. What has to come from a disk is waited for by another thread, and not
+/// by all of this one's connections.
+async fn read_file(
+    mut batch: Batch,
+    file: &Arc<OpenFile>,
+    range: Range<u64>,
+) -> Result<(Batch, u64), Broken> {
+    let wanted = range.end - range.start;
+    let mut read = batch.read(file, range.start, wanted, Patience::Now);
+    if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+        let file = Arc::clone(file);
+        let waiting = tokio::task::spawn_blocking(move || {
+            let read = batch.read(&file, range.start, wanted, Patience::Wait);
+            (batch, read)
+        });
+        (batch, read) = waiting
+            .await
+            .map_err(|error| Broken::File(io::Error::other(error)))?;
+    }
+    let read = read.map_err(Broken::File)? as u64;
+    if read == 0 {
+        return Err(Broken::Changed);
+    }
+    if read == wanted {
+        unchanged(file)?;
+    }
+    Ok((batch, read))
+}

@@ -1,0 +1,167 @@
+//! A body on its way through hyper.
+
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::request::Parts;
+use http_body::{Frame, SizeHint};
+use tokio::task::JoinHandle;
+
+use super::Client;
+use super::broken::Broken;
+use super::h2::UnderWay;
+use super::plain::unchanged;
+use crate::http::{Body, Piece};
+use crate::log::Entry;
+use crate::site::{OpenFile, Patience};
+use crate::tls::PAYLOAD_MAX;
+use crate::worker::Worker;
+
+/// Bytes that are read and handed on at a time: with a frame's head, which has 9, one full TLS record.
+const PIECE: usize = PAYLOAD_MAX - 9;
+
+/// What is left of a body.
+pub(super) struct StreamBody {
+    body: Body,
+    sent: u64,
+    /// A piece that another thread waits for.
+    waiting: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    witness: Witness,
+}
+
+/// What will be said of the request, once its body has gone.
+pub(super) struct Witness {
+    pub(super) worker: Rc<Worker>,
+    pub(super) client: Client,
+    pub(super) parts: Parts,
+    pub(super) status: StatusCode,
+    pub(super) at: SystemTime,
+    pub(super) began: Instant,
+    pub(super) _under_way: UnderWay,
+}
+
+impl StreamBody {
+    pub(super) fn new(body: Body, witness: Witness) -> Self {
+        Self {
+            body,
+            sent: 0,
+            waiting: None,
+            witness,
+        }
+    }
+
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        let Some(piece) = self.body.front() else {
+            return Poll::Ready(None);
+        };
+        let bytes = match piece {
+            Piece::Bytes(bytes) => bytes.slice(..bytes.len().min(PIECE)),
+            Piece::File(file, range) => {
+                let read = match &mut self.waiting {
+                    None => match read(file, range, Patience::Now) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                            let (file, range) = (Arc::clone(file), range.clone());
+                            let patient = move || read(&file, &range, Patience::Wait);
+                            self.waiting = Some(tokio::task::spawn_blocking(patient));
+                            return self.next(context);
+                        }
+                        read => read,
+                    },
+                    Some(waiting) => {
+                        let read = ready!(Pin::new(waiting).poll(context));
+                        self.waiting = None;
+                        read.unwrap_or_else(|error| Err(io::Error::other(error)))
+                    }
+                };
+                match sound(file, range, read) {
+                    Ok(bytes) => bytes,
+                    Err(broken) => return Poll::Ready(Some(Err(broken))),
+                }
+            }
+        };
+        self.body.advance(bytes.len() as u64);
+        self.sent += bytes.len() as u64;
+        Poll::Ready(Some(Ok(bytes)))
+    }
+}
+
+fn read(file: &OpenFile, range: &Range<u64>, patience: Patience) -> io::Result<Vec<u8>> {
+    let wanted = usize::try_from(range.end - range.start)
+        .unwrap_or(PIECE)
+        .min(PIECE);
+    let mut bytes = vec![0; wanted];
+    let read = file.read_at(&mut [IoSliceMut::new(&mut bytes)], range.start, patience)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// What was read, if it is what the file had when the answer began.
+fn sound(file: &OpenFile, range: &Range<u64>, read: io::Result<Vec<u8>>) -> Result<Bytes, Broken> {
+    let bytes = read.map_err(Broken::File)?;
+    if bytes.is_empty() {
+        return Err(Broken::Changed);
+    }
+    if bytes.len() as u64 == range.end - range.start {
+        unchanged(file)?;
+    }
+    Ok(bytes.into())
+}
+
+impl http_body::Body for StreamBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        self.next(context).map_ok(Frame::data)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.length() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.body.length())
+    }
+}
+
+impl Drop for StreamBody {
+    fn drop(&mut self) {
+        let Witness {
+            worker,
+            client,
+            parts,
+            ..
+        } = &self.witness;
+        let field = |name| parts.headers.get(name).map(http::HeaderValue::as_bytes);
+        worker.counters.requests.http2.add(1);
+        worker.note(&Entry {
+            client: client.address.ip(),
+            at: self.witness.at,
+            method: parts.method.as_str(),
+            target: parts
+                .uri
+                .path_and_query()
+                .map_or("*", |target| target.as_str()),
+            version: "HTTP/2.0",
+            host: parts.uri.authority().map(http::uri::Authority::as_str),
+            status: self.witness.status.as_u16(),
+            bytes: self.sent,
+            whole: self.body.length() == 0,
+            took: self.witness.began.elapsed(),
+            referer: field(http::header::REFERER),
+            user_agent: field(http::header::USER_AGENT),
+            tls: client.tls,
+        });
+    }
+}

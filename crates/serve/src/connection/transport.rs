@@ -1,0 +1,96 @@
+//! What carries HTTP/1: a socket, with TLS or without.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::{Shutdown, sockopt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::broken::Broken;
+use super::plain::Plain;
+use super::pool::Pool;
+use super::secure::Secure;
+use crate::http::Body;
+use crate::limits::Limits;
+
+/// How long a client that has everything is listened to before its connection is closed.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A connection that carries HTTP/1.
+pub(super) enum Transport {
+    Plain(Plain),
+    Secure(Box<Secure>),
+}
+
+impl Transport {
+    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    pub(super) async fn receive(
+        &mut self,
+        inbox: &mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<usize, Broken> {
+        match self {
+            Self::Plain(plain) => plain.receive(inbox).await,
+            Self::Secure(secure) => secure.receive(inbox, limits).await,
+        }
+    }
+
+    /// Sends a head, and all of a body.
+    pub(super) async fn send(
+        &mut self,
+        head: &[u8],
+        body: &mut Body,
+        pool: &Pool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        match self {
+            Self::Plain(plain) => plain.send(head, body, limits).await,
+            Self::Secure(secure) => secure.send(head, body, pool, limits).await,
+        }
+    }
+
+    /// Closes the connection: after whole answers so that the client knows, else so that it cannot take
+    /// what it has for the whole.
+    pub(super) async fn end(mut self, ended: Result<(), Broken>, limits: &Limits) {
+        let ended = match (&ended, &mut self) {
+            (Ok(()), Self::Secure(secure)) => secure.finish(limits).await,
+            _ => ended,
+        };
+        match ended {
+            Ok(()) => depart(self.socket()).await,
+            Err(_) => abort(self.socket()),
+        }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(plain) => plain.socket(),
+            Self::Secure(secure) => secure.socket(),
+        }
+    }
+}
+
+/// Ends our side and waits a little for the client's: closing a socket with something unread would reset
+/// the connection, and the client could lose what is still under way to it.
+async fn depart(socket: &TcpStream) {
+    if rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_err() {
+        return;
+    }
+    let listen = async {
+        let mut ignored = [0; 512];
+        while socket.readable().await.is_ok() {
+            match socket.try_read(&mut ignored) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok(1..) => {}
+                _ => return,
+            }
+        }
+    };
+    let _ = timeout(FAREWELL, listen).await;
+}
+
+/// Resets the connection, whatever is still under way.
+fn abort(socket: &TcpStream) {
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+}

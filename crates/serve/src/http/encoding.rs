@@ -1,0 +1,183 @@
+//! Which codings of content a client takes (RFC 9110, 12.5.3).
+
+/// A coding of content that stands beside a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Coding {
+    /// Brotli.
+    Brotli,
+    /// Zstandard.
+    Zstandard,
+    /// gzip.
+    Gzip,
+}
+
+impl Coding {
+    /// All of them; where a client likes several as well, the first of them is the one.
+    pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
+
+    /// Its name in `Content-Encoding`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstandard => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// What a file's name has in addition where its content is so encoded.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Brotli => ".br",
+            Self::Zstandard => ".zst",
+            Self::Gzip => ".gz",
+        }
+    }
+}
+
+/// How much a client likes each, in thousandths; nothing where it takes none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acceptable {
+    codings: [u16; 3],
+    identity: u16,
+}
+
+impl Acceptable {
+    /// Reads `Accept-Encoding`. What is malformed of it is passed over.
+    #[must_use]
+    pub fn parse(value: Option<&[u8]>) -> Self {
+        // Who says nothing may take all, but most that say nothing know none.
+        let mut codings = [None; 3];
+        let (mut identity, mut rest) = (None, None);
+        for element in value.unwrap_or_default().split(|&byte| byte == b',') {
+            let mut parts = element.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let name = parts.next().unwrap_or_default();
+            let Some(weight) = parts.next().map_or(Some(1000), weight) else {
+                continue;
+            };
+            let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+            let slot = match name {
+                b"*" => &mut rest,
+                _ if is("identity") => &mut identity,
+                _ if is("br") => &mut codings[0],
+                _ if is("zstd") => &mut codings[1],
+                _ if is("gzip") || is("x-gzip") => &mut codings[2],
+                _ => continue,
+            };
+            *slot = Some(weight);
+        }
+        Self {
+            codings: codings.map(|weight| weight.or(rest).unwrap_or(0)),
+            // Content as it is is taken unless it is refused, but what is named is liked better.
+            identity: identity.or(rest).unwrap_or(1),
+        }
+    }
+
+    /// What is sent, if these are there besides the content as it is: a coding, or `None` for the content as
+    /// it is.
+    ///
+    /// # Errors
+    /// Nothing that is there is taken.
+    pub fn choose(
+        &self,
+        is_there: impl Fn(Coding) -> bool,
+    ) -> Result<Option<Coding>, NotAcceptable> {
+        let mut best = None;
+        let mut most = 0;
+        for (coding, &weight) in Coding::ALL.into_iter().zip(&self.codings) {
+            if weight > most && is_there(coding) {
+                (best, most) = (Some(coding), weight);
+            }
+        }
+        match best {
+            // A tie goes to what is smaller.
+            Some(coding) if most >= self.identity => Ok(Some(coding)),
+            _ if self.identity > 0 => Ok(None),
+            Some(coding) => Ok(Some(coding)),
+            None => Err(NotAcceptable),
+        }
+    }
+}
+
+/// Nothing that is there is taken by the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAcceptable;
+
+/// A weight such as `q=0.25`, in thousandths.
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let [b'q' | b'Q', b'=', whole, fraction @ ..] = parameter else {
+        return None;
+    };
+    let digits = match fraction {
+        [] => &[],
+        [b'.', digits @ ..] if digits.len() <= 3 => digits,
+        _ => return None,
+    };
+    let mut thousandths = 0;
+    for at in 0..3 {
+        let digit = digits.get(at).unwrap_or(&b'0');
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        thousandths = 10 * thousandths + u16::from(digit - b'0');
+    }
+    match whole {
+        b'0' => Some(thousandths),
+        b'1' if thousandths == 0 => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Coding] = &Coding::ALL;
+    const BR: Option<Coding> = Some(Coding::Brotli);
+    const ZSTD: Option<Coding> = Some(Coding::Zstandard);
+    const GZIP: Option<Coding> = Some(Coding::Gzip);
+
+    #[test]
+    fn what_the_client_likes_best_is_chosen_of_what_is_there() {
+        for (value, there, chosen) in [
+            (None, ALL, Ok(None)),
+            (Some(""), ALL, Ok(None)),
+            (Some("gzip, deflate, br, zstd"), ALL, Ok(BR)),
+            (Some("gzip, deflate, br, zstd"), &ALL[1..], Ok(ZSTD)),
+            (Some("gzip, deflate, br, zstd"), &ALL[2..], Ok(GZIP)),
+            (Some("gzip, deflate, br, zstd"), &[], Ok(None)),
+            (Some("GZIP"), ALL, Ok(GZIP)),
+            (Some("x-gzip"), ALL, Ok(GZIP)),
+            (Some("gzip;q=0.9, br;q=0.8"), ALL, Ok(GZIP)),
+            (Some("gzip ; q=0.001"), ALL, Ok(GZIP)),
+            (Some("gzip;q=0"), ALL, Ok(None)),
+            (Some("gzip;q=0.000, *"), ALL, Ok(BR)),
+            (Some("*"), &[], Ok(None)),
+            (Some("identity, gzip;q=0.5"), ALL, Ok(None)),
+            (Some("identity;q=0.5, gzip;q=0.5"), ALL, Ok(GZIP)),
+            (Some("identity;q=0, gzip;q=0.1"), ALL, Ok(GZIP)),
+            (Some("identity;q=0"), ALL, Err(NotAcceptable)),
+            (Some("*;q=0"), ALL, Err(NotAcceptable)),
+            (Some("*;q=0, identity"), ALL, Ok(None)),
+            (Some("*;q=0, br"), &[], Err(NotAcceptable)),
+            (Some("deflate, compress"), ALL, Ok(None)),
+            // What is malformed is as if it were not there.
+            (Some("gzip;q=2, gzip;q=0.1234, gzip;level=9"), ALL, Ok(None)),
+            (
+                Some("gzip;q=, gzip;q=., gzip;q=0.a, gzip;q=1.1"),
+                ALL,
+                Ok(None),
+            ),
+            (Some("gzip;q=1.000"), ALL, Ok(GZIP)),
+            (Some("gzip;q=1."), ALL, Ok(GZIP)),
+        ] {
+            let acceptable = Acceptable::parse(value.map(str::as_bytes));
+            assert_eq!(
+                acceptable.choose(|coding| there.contains(&coding)),
+                chosen,
+                "{value:?} of {there:?}"
+            );
+        }
+    }
+}

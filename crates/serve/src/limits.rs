@@ -1,0 +1,48 @@
+//! How much of this machine clients can have.
+
+use std::time::Duration;
+
+use crate::http::HeadLimits;
+
+/// What is allowed to all clients together, to each address, and to each connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Connections at a time from one client: one address of IPv4, one network of 64 bits of IPv6.
+    pub per_client: usize,
+    /// What a request's head may have.
+    pub head: HeadLimits,
+    /// Time for a TLS handshake.
+    pub handshake: Duration,
+    /// Time for a request's head, from its first byte on.
+    pub request: Duration,
+    /// How long a connection is kept without a request.
+    pub idle: Duration,
+    /// How long a client may take nothing of what is being sent.
+    pub stall: Duration,
+    /// How long requests that are under way have to end, once the server is told to.
+    pub drain: Duration,
+    /// Bytes of buffers for answers that are under way, all together; clients that come when they are used
+    /// up get their answers in smaller pieces.
+    pub memory: usize,
+    /// How long an open file is used again without looking at its name.
+    pub file_cache: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            per_client: 1_024,
+            head: HeadLimits::default(),
+            handshake: Duration::from_secs(10),
+            request: Duration::from_secs(15),
+            idle: Duration::from_secs(75),
+            stall: Duration::from_secs(60),
+            drain: Duration::from_secs(30),
+            memory: 64 << 20,
+            file_cache: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Where clients come in.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::net::sockopt;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// What clients of a listener get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Files over TLS.
+    Https,
+    /// Files over plain HTTP.
+    Http,
+    /// Nothing but the way to HTTPS, at this port.
+    Redirect {
+        /// Where HTTPS is.
+        port: u16,
+    },
+    /// Figures and the page that shows them.
+    Status,
+}
+
+/// A socket that listens.
+pub struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) service: Service,
+}
+
+impl Listener {
+    /// Listens at an address. One of IPv6 takes clients of IPv6 alone, so that `[::]:443` and `0.0.0.0:443`
+    /// can stand beside each other.
+    ///
+    /// # Errors
+    /// When the address is not this machine's, is in use, or may not be used.
+    pub fn bind(address: SocketAddr, service: Service) -> io::Result<Self> {
+        let family = if address.is_ipv6() {
+            rustix::net::AddressFamily::INET6
+        } else {
+            rustix::net::AddressFamily::INET
+        };
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(family, rustix::net::SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Self::from_socket(socket, service)
+    }
+
+    /// Takes a socket that somebody else has bound and put to listening.
+    ///
+    /// # Errors
+    /// When it is no TCP socket that listens.
+    pub fn from_socket(socket: OwnedFd, service: Service) -> io::Result<Self> {
+        if !sockopt::socket_acceptconn(&socket)? {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the socket does not listen",
+            ));
+        }
+        let socket = TcpListener::from(socket);
+        socket.local_addr()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, service })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// What clients get there.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.service
+    }
+}

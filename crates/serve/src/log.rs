@@ -1,0 +1,285 @@
+//! The access log: a line for each request.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+
+/// Lines are written together once there are so many bytes of them.
+const TOGETHER: usize = 32 << 10;
+/// Most bytes of a client's own words in a line, each.
+const QUOTED_MAX: usize = 1024;
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// The Combined Log Format, which Apache and nginx write.
+    #[default]
+    Combined,
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// Where lines go: shared by all workers, opened again by [`reopen`](Self::reopen).
+pub struct AccessLog {
+    path: PathBuf,
+    format: LogFormat,
+    file: RwLock<Arc<File>>,
+}
+
+/// What is said of a request.
+pub(crate) struct Entry<'a> {
+    pub(crate) client: IpAddr,
+    pub(crate) at: SystemTime,
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) version: &'static str,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) status: u16,
+    /// Bytes of content that were sent.
+    pub(crate) bytes: u64,
+    /// Whether all of it was.
+    pub(crate) whole: bool,
+    pub(crate) took: Duration,
+    pub(crate) referer: Option<&'a [u8]>,
+    pub(crate) user_agent: Option<&'a [u8]>,
+    /// Version and suite; none over plain HTTP.
+    pub(crate) tls: Option<(&'static str, &'static str)>,
+}
+
+impl AccessLog {
+    /// Appends to a file, which is made where there is none; `/dev/stdout` is one too.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path, format: LogFormat) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            format,
+            file: RwLock::new(Arc::new(append(path)?)),
+        })
+    }
+
+    /// Opens the file again by its name, after it was renamed to begin a new one. Where that cannot be, the
+    /// old one goes on.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn reopen(&self) -> io::Result<()> {
+        let file = Arc::new(append(&self.path)?);
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = file;
+        Ok(())
+    }
+
+    /// A line that is cut short is worse than none, so all is given to the kernel at once; a log that
+    /// cannot be written must not keep files from being served.
+    fn write(&self, lines: &str) {
+        let file = Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner));
+        let _ = (&*file).write_all(lines.as_bytes());
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// A worker's lines, before they are written.
+pub(crate) struct Lines {
+    log: Arc<AccessLog>,
+    lines: RefCell<String>,
+}
+
+impl Lines {
+    pub(crate) fn new(log: Arc<AccessLog>) -> Self {
+        Self {
+            log,
+            lines: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn note(&self, entry: &Entry) {
+        let mut lines = self.lines.borrow_mut();
+        match self.log.format {
+            LogFormat::Combined => combined(&mut lines, entry),
+            LogFormat::Json => json(&mut lines, entry),
+        }
+        lines.push('\n');
+        if lines.len() >= TOGETHER {
+            self.log.write(&lines);
+            lines.clear();
+        }
+    }
+
+    /// Writes what is there.
+    pub(crate) fn flush(&self) {
+        let mut lines = self.lines.borrow_mut();
+        if !lines.is_empty() {
+            self.log.write(&lines);
+            lines.clear();
+        }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+fn combined(line: &mut String, entry: &Entry) {
+    // `Tue, 29 Feb 2000 12:34:56 GMT`
+    let date = httpdate::fmt_http_date(entry.at);
+    let part = |range| date.get(range).unwrap_or("-");
+    let (day, month, year, time) = (part(5..7), part(8..11), part(12..16), part(17..25));
+    let _ = write!(
+        line,
+        "{} - - [{day}/{month}/{year}:{time} +0000] \"",
+        entry.client
+    );
+    escape(line, entry.method.as_bytes());
+    line.push(' ');
+    escape(line, entry.target.as_bytes());
+    let _ = write!(
+        line,
+        " {}\" {} {} \"",
+        entry.version, entry.status, entry.bytes
+    );
+    escape(line, entry.referer.unwrap_or(b"-"));
+    line.push_str("\" \"");
+    escape(line, entry.user_agent.unwrap_or(b"-"));
+    line.push('"');
+}
+
+fn json(line: &mut String, entry: &Entry) {
+    let since = entry.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let _ = write!(
+        line,
+        "{{\"time\":{}.{:03},\"client\":\"{}\",\"method\":\"",
+        since.as_secs(),
+        since.subsec_millis(),
+        entry.client
+    );
+    escape_json(line, entry.method.as_bytes());
+    line.push_str("\",\"target\":\"");
+    escape_json(line, entry.target.as_bytes());
+    for (name, value) in [
+        ("host", entry.host.map(str::as_bytes)),
+        ("referer", entry.referer),
+        ("user_agent", entry.user_agent),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(line, "\",\"{name}\":\"");
+            escape_json(line, value);
+        }
+    }
+    let _ = write!(
+        line,
+        "\",\"version\":\"{}\",\"status\":{},\"bytes\":{},\"whole\":{},\"seconds\":{:.6}",
+        entry.version,
+        entry.status,
+        entry.bytes,
+        entry.whole,
+        entry.took.as_secs_f64()
+    );
+    if let Some((version, suite)) = entry.tls {
+        let _ = write!(line, ",\"tls\":\"{version}\",\"suite\":\"{suite}\"");
+    }
+    line.push('}');
+}
+
+/// A client's words as nginx writes them: quotes, backslashes and what is not printable as `\xHH`.
+fn escape(line: &mut String, words: &[u8]) {
+    for &byte in &words[..words.len().min(QUOTED_MAX)] {
+        match byte {
+            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
+                let _ = write!(line, "\\x{byte:02X}");
+            }
+            _ => line.push(char::from(byte)),
+        }
+    }
+}
+
+/// The same in a string of JSON, whose bytes are taken for characters of Latin 1.
+fn escape_json(line: &mut String, words: &[u8]) {
+    for &byte in &words[..words.len().min(QUOTED_MAX)] {
+        match byte {
+            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
+                let _ = write!(line, "\\u00{byte:02x}");
+            }
+            _ => line.push(char::from(byte)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry<'static> {
+        Entry {
+            client: "192.0.2.7".parse().unwrap(),
+            at: UNIX_EPOCH + Duration::from_secs(951_782_400),
+            method: "GET",
+            target: "/a\"b",
+            version: "HTTP/1.1",
+            host: Some("example.org"),
+            status: 200,
+            bytes: 17,
+            whole: true,
+            took: Duration::from_millis(1500),
+            referer: None,
+            user_agent: Some(b"x\n\xffy"),
+            tls: Some(("TLSv1.3", "TLS_AES_128_GCM_SHA256")),
+        }
+    }
+
+    #[test]
+    fn a_combined_line_cannot_be_broken_by_its_client() {
+        let mut line = String::new();
+        combined(&mut line, &entry());
+        assert_eq!(
+            line,
+            r#"192.0.2.7 - - [29/Feb/2000:00:00:00 +0000] "GET /a\x22b HTTP/1.1" 200 17 "-" "x\x0A\xFFy""#
+        );
+    }
+
+    #[test]
+    fn a_line_of_json_is_an_object() {
+        let mut line = String::new();
+        json(&mut line, &entry());
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["target"], "/a\"b");
+        assert_eq!(value["user_agent"], "x\n\u{ff}y");
+        assert_eq!(value["seconds"], 1.5);
+        assert_eq!(value["suite"], "TLS_AES_128_GCM_SHA256");
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn a_log_that_was_renamed_goes_on_in_a_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = Arc::new(AccessLog::open(&path, LogFormat::Combined).unwrap());
+        let lines = Lines::new(Arc::clone(&log));
+        lines.note(&entry());
+        lines.flush();
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        log.reopen().unwrap();
+        lines.note(&entry());
+        drop(lines);
+        let count = |name: &str| {
+            std::fs::read_to_string(folder.path().join(name))
+                .unwrap()
+                .lines()
+                .count()
+        };
+        assert_eq!((count("old"), count("log")), (1, 1));
+    }
+}

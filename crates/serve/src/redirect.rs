@@ -1,0 +1,37 @@
+//! The way from plain HTTP to HTTPS.
+
+use http::{HeaderValue, StatusCode, header};
+
+use crate::http::{Answer, Authority, Body, Request};
+use crate::live::Live;
+use crate::site::error_page;
+
+/// The port that nobody has to name.
+const HTTPS: u16 = 443;
+
+/// Sends a client to the same target at `port`. Hosts that are not served here are none of our business:
+/// somebody could lend our name to where they lead.
+pub(crate) fn answer(request: &Request, port: u16, live: &Live) -> Answer {
+    let host = request.host.filter(|host| live.serves(host));
+    let Some(authority) = host.and_then(|host| Authority::parse(host).ok()) else {
+        return error_page(StatusCode::MISDIRECTED_REQUEST);
+    };
+    let target = if request.target == "*" {
+        "/"
+    } else {
+        request.target
+    };
+    let location = match port {
+        HTTPS => format!("https://{}{target}", authority.name),
+        port => format!("https://{}:{port}{target}", authority.name),
+    };
+    let Ok(location) = HeaderValue::try_from(location) else {
+        return error_page(StatusCode::BAD_REQUEST);
+    };
+    Answer {
+        status: StatusCode::PERMANENT_REDIRECT,
+        shared: None,
+        fields: vec![(header::LOCATION, location)],
+        body: Body::default(),
+    }
+}

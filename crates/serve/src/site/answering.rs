@@ -1,0 +1,315 @@
+//! A site, and what it answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use http::{HeaderValue, StatusCode, header};
+
+use super::listing::{Form, Listing};
+use super::page::{self, allow};
+use super::path::FilePath;
+use super::pattern::Pattern;
+use super::resource::{Manner, Resource, Variant};
+use super::settings::Settings;
+use super::setup::{ErrorPages, common_fields, error_pages, rules};
+use super::tree::{Node, Tree};
+use super::types::Types;
+use super::{Cache, SiteError};
+use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
+
+/// One virtual host: a folder, and how it is served.
+#[derive(Debug)]
+pub struct Site {
+    /// Tells it from other sites in a [`Cache`].
+    id: u64,
+    tree: Tree,
+    index: Vec<String>,
+    listings: bool,
+    dot_files: bool,
+    codings: Vec<Coding>,
+    rules: Vec<(Pattern, HeaderValue)>,
+    types: Types,
+    /// Fields of every answer.
+    common: Arc<[Field]>,
+    /// Those of pages of this server.
+    page_fields: Arc<[Field]>,
+    json_fields: Arc<[Field]>,
+    errors: ErrorPages,
+}
+
+/// What a target leads to. It is found without a [`Cache`], so that another thread can do it: the file
+/// system may take its time.
+#[derive(Debug)]
+pub enum Found {
+    /// A file.
+    Resource(Arc<Resource>),
+    /// Anything else, whose answer is the same for all requests of this target.
+    Answer(Box<Answer>),
+}
+
+impl Site {
+    /// Opens a site's folder, and reads its error pages.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn open(settings: &Settings) -> Result<Self, SiteError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let tree =
+            Tree::open(&settings.root, settings.symlinks).map_err(|error| SiteError::Root {
+                path: settings.root.clone(),
+                source: error.into(),
+            })?;
+        tree.probe().map_err(|error| SiteError::NoOpenat2 {
+            source: error.into(),
+        })?;
+        for name in &settings.index {
+            if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\0']) {
+                return Err(SiteError::Index { name: name.clone() });
+            }
+        }
+        let common = common_fields(settings)?;
+        let with = |fields: &[Field]| -> Arc<[Field]> { [fields, &*common].concat().into() };
+        let [policy, referrer] = page::page_fields();
+        let page_fields = with(&[page::html(), policy, referrer]);
+        let json = HeaderValue::from_static("application/json");
+        Ok(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            tree,
+            index: settings.index.clone(),
+            listings: settings.listings,
+            dot_files: settings.dot_files,
+            codings: settings.precompressed.clone(),
+            rules: rules(settings)?,
+            types: Types::new(&settings.types)?,
+            errors: error_pages(&settings.error_pages, &page_fields, &with(&[page::html()]))?,
+            json_fields: with(&[(header::CONTENT_TYPE, json)]),
+            page_fields,
+            common,
+        })
+    }
+
+    /// What is answered, from the cache or from the file system.
+    #[must_use]
+    pub fn answer(&self, request: &Request<'_>, cache: &mut Cache) -> Answer {
+        match self.cached(request, cache) {
+            Some(answer) => answer,
+            None => {
+                let form = Form::wanted(request.fields.accept.as_deref());
+                self.answer_found(request, self.find(request.target, form), cache)
+            }
+        }
+    }
+
+    /// What is answered if that is known without looking for a file. At most it asks whether an open file
+    /// has changed.
+    #[must_use]
+    pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Answer> {
+        match request.method {
+            Method::Get | Method::Head => {}
+            Method::Options => return Some(self.with_allow(StatusCode::NO_CONTENT)),
+            Method::Other => return Some(self.with_allow(StatusCode::METHOD_NOT_ALLOWED)),
+        }
+        let target = without_query(request.target);
+        let resource = cache.get(self.id, target, Instant::now())?;
+        let chosen = resource.choose(request.fields.accept_encoding.as_deref());
+        // What is sent has the length that it had when it was opened, or it is opened again.
+        if chosen.is_some_and(|variant| variant.file.has_changed().unwrap_or(true)) {
+            cache.remove(self.id, target);
+            return None;
+        }
+        Some(self.of_variant(request, chosen))
+    }
+
+    /// Looks for what a target leads to.
+    #[must_use]
+    pub fn find(&self, target: &str, form: Form) -> Found {
+        let answer = match FilePath::parse(target) {
+            Err(_) => self.error(StatusCode::BAD_REQUEST),
+            Ok(path) if path.is_hidden() && !self.dot_files => self.error(StatusCode::NOT_FOUND),
+            Ok(path) => match self.look(target, &path, form) {
+                Ok(Found::Answer(answer)) => *answer,
+                Ok(found) => return found,
+                Err(status) => self.error(status),
+            },
+        };
+        Found::Answer(Box::new(answer))
+    }
+
+    /// What is answered where this was found.
+    #[must_use]
+    pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Answer {
+        match found {
+            Found::Answer(answer) => *answer,
+            Found::Resource(resource) => {
+                let target = without_query(request.target);
+                cache.put(self.id, target, &resource, Instant::now());
+                let chosen = resource.choose(request.fields.accept_encoding.as_deref());
+                self.of_variant(request, chosen)
+            }
+        }
+    }
+
+    /// An answer that says what went wrong.
+    #[must_use]
+    pub fn error(&self, status: StatusCode) -> Answer {
+        let (shared, page) = match self.errors.get(&status) {
+            Some((shared, page)) => (shared, page.clone()),
+            None => (&self.page_fields, page::error_html(status)),
+        };
+        Answer {
+            status,
+            shared: Some(Arc::clone(shared)),
+            fields: Vec::new(),
+            body: Body::bytes(page),
+        }
+    }
+
+    fn with_allow(&self, status: StatusCode) -> Answer {
+        let mut answer = if status == StatusCode::NO_CONTENT {
+            self.empty(status)
+        } else {
+            self.error(status)
+        };
+        answer.fields.push(allow());
+        answer
+    }
+
+    fn empty(&self, status: StatusCode) -> Answer {
+        Answer {
+            status,
+            shared: Some(Arc::clone(&self.common)),
+            fields: Vec::new(),
+            body: Body::default(),
+        }
+    }
+
+    fn look(&self, target: &str, path: &FilePath, form: Form) -> Result<Found, StatusCode> {
+        let folder = match (self.tree.find(path)?, path.is_folder()) {
+            (Node::File(file), false) => return Ok(Found::Resource(self.resource(file, path))),
+            (Node::File(_), true) => return Err(StatusCode::NOT_FOUND),
+            (Node::Folder(_), false) => return self.redirect(target, path),
+            (Node::Folder(folder), true) => folder,
+        };
+        for name in &self.index {
+            let index = path.child(name);
+            match self.tree.find(&index) {
+                Ok(Node::File(file)) => return Ok(Found::Resource(self.resource(file, &index))),
+                // Who may not see a folder's page is not shown its files instead.
+                Err(status) if status != StatusCode::NOT_FOUND => return Err(status),
+                Ok(Node::Folder(_)) | Err(_) => {}
+            }
+        }
+        if !self.listings {
+            return Err(StatusCode::NOT_FOUND);
+        }
+        let listing = Listing::read(&self.tree, &folder, path, self.dot_files)?;
+        let (shared, text) = match form {
+            Form::Html => (&self.page_fields, listing.html(path)),
+            Form::Json => {
+                let json = listing.json(path);
+                let text = json.ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
+                (&self.json_fields, text)
+            }
+        };
+        Ok(Found::Answer(Box::new(Answer {
+            status: StatusCode::OK,
+            shared: Some(Arc::clone(shared)),
+            fields: vec![
+                (header::VARY, HeaderValue::from_static("accept")),
+                (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+            ],
+            body: Body::bytes(text.into()),
+        })))
+    }
+
+    /// To the folder's own name, on this site: relative links on its page begin from there.
+    fn redirect(&self, target: &str, path: &FilePath) -> Result<Found, StatusCode> {
+        let mut location = path.folder_url();
+        if let Some((_, query)) = target.split_once('?') {
+            location.push('?');
+            for sign in query.chars().filter(char::is_ascii_graphic) {
+                location.push(sign);
+            }
+        }
+        let location =
+            HeaderValue::try_from(location).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+        let mut answer = self.empty(StatusCode::MOVED_PERMANENTLY);
+        answer.fields.push((header::LOCATION, location));
+        Ok(Found::Answer(Box::new(answer)))
+    }
+
+    /// A file and those beside it that have its content in codings, if they are not older.
+    fn resource(&self, file: super::OpenFile, path: &FilePath) -> Arc<Resource> {
+        let mut coded = Vec::new();
+        for &coding in &self.codings {
+            let beside = path.with_extension(coding.extension());
+            if let Ok(Node::File(other)) = self.tree.find(&beside)
+                && other.modified() >= file.modified()
+            {
+                coded.push((coding, other));
+            }
+        }
+        let rule = self
+            .rules
+            .iter()
+            .find(|(rule, _)| rule.fits(path.as_bytes()));
+        let manner = Manner {
+            content_type: self.types.of(path.as_bytes()),
+            cache_control: rule.map(|(_, value)| value.clone()),
+            common: &self.common,
+            now: SystemTime::now(),
+        };
+        Arc::new(Resource::new(file, coded, &manner))
+    }
+
+    /// What is answered with a file, or where the client takes it in no coding that is there.
+    fn of_variant(&self, request: &Request<'_>, variant: Option<&Variant>) -> Answer {
+        let Some(variant) = variant else {
+            let mut answer = self.error(StatusCode::NOT_ACCEPTABLE);
+            let vary = HeaderValue::from_static("accept-encoding");
+            answer.fields.push((header::VARY, vary));
+            return answer;
+        };
+        let validators = variant.validators();
+        match validators.judge(request.method, &request.fields) {
+            Verdict::Failed => return self.error(StatusCode::PRECONDITION_FAILED),
+            Verdict::NotModified => {
+                let mut answer = variant.whole(StatusCode::NOT_MODIFIED);
+                answer.shared = Some(Arc::clone(&variant.bare));
+                return answer;
+            }
+            Verdict::Send => {}
+        }
+        // Only GET has ranges (RFC 9110, 14.2).
+        let size = variant.file.size();
+        let ranges = match request.fields.range {
+            Some(range)
+                if request.method == Method::Get
+                    && validators.is_range_of_this(request.fields.if_range) =>
+            {
+                Ranges::parse(range, size)
+            }
+            _ => Ranges::All,
+        };
+        match ranges {
+            Ranges::All => variant.whole(StatusCode::OK),
+            Ranges::One(range) => variant.part(range),
+            Ranges::Several(ranges) => variant.parts(&ranges),
+            Ranges::Unsatisfiable => {
+                let mut answer = self.error(StatusCode::RANGE_NOT_SATISFIABLE);
+                if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
+                    answer.fields.push((header::CONTENT_RANGE, value));
+                }
+                answer
+            }
+        }
+    }
+}
+
+fn without_query(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

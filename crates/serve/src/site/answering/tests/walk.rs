@@ -1,0 +1,89 @@
+//! Random targets, and a walk that is so simple that it is right.
+
+use std::path::Component;
+
+use super::*;
+
+/// Numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.0 >> 33).expect("31 bits") % sides
+    }
+}
+
+const WORDS: [&str; 16] = [
+    "a", "b", "file", "..", ".", "", "%2e%2e", ".%2e", "%2f", "in", "out", "%61", "..%2f", "%00",
+    "%", "x",
+];
+
+/// What a target names, step by step in the real file system, links resolved by the kernel afterwards.
+fn reference(root: &std::path::Path, target: &str) -> Option<PathBuf> {
+    let mut names: Vec<String> = Vec::new();
+    for word in target.split('/').skip(1) {
+        let name = match word {
+            "%2e%2e" | ".%2e" => "..",
+            "%61" => "a",
+            "%2f" | "..%2f" | "%00" | "%" => return None,
+            word => word,
+        };
+        match name {
+            ".." => drop(names.pop()?),
+            "." | "" => {}
+            name => names.push(name.to_owned()),
+        }
+    }
+    let ends_in_folder = ["/", "/.", "/..", "/%2e%2e", "/.%2e"]
+        .iter()
+        .any(|end| target.ends_with(end));
+    let path = names
+        .iter()
+        .fold(root.to_owned(), |path, name| path.join(name));
+    let path = path.canonicalize().ok()?;
+    assert!(path.components().all(|part| part != Component::ParentDir));
+    (path.is_file() && !ends_in_folder && path.starts_with(root)).then_some(path)
+}
+
+#[test]
+fn a_target_is_answered_with_the_file_that_it_names() {
+    let mut ground = Ground::new();
+    for name in ["file", "a/file", "a/b/file", "b/a/file", "a/a/a/file", "x"] {
+        ground.put(name, name);
+    }
+    fs::create_dir(ground.folder.path().join("a")).expect("a folder");
+    fs::write(ground.folder.path().join("a/file"), "outside").expect("a file");
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, ground.path(name)).expect("a link");
+    };
+    link("a/b", "in");
+    link("../..", "a/b/in");
+    link("../a", "out");
+    link("../../../a", "a/b/out");
+    let root = ground.settings.root.canonicalize().expect("a root");
+    let mut dice = Dice(1);
+    let mut served = 0;
+    for _ in 0..20_000 {
+        let count = 1 + dice.throw(6);
+        let target: String = (0..count)
+            .map(|_| format!("/{}", WORDS[dice.throw(WORDS.len())]))
+            .collect();
+        let wanted = reference(&root, &target);
+        let mut answer = ground.get(&target);
+        assert_eq!(
+            answer.status == StatusCode::OK,
+            wanted.is_some(),
+            "{target}"
+        );
+        if let Some(path) = wanted {
+            let text = fs::read_to_string(path).expect("the file");
+            assert_eq!(content(&mut answer), text, "{target}");
+            served += 1;
+        }
+    }
+    assert!(served > 100, "{served}");
+}

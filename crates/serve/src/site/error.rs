@@ -1,0 +1,116 @@
+//! Why a site cannot be served.
+
+use std::path::PathBuf;
+use std::{fmt, io};
+
+/// A site does not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SiteError {
+    /// The folder cannot be opened.
+    Root {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel, or a filter of its calls, has no `openat2`.
+    NoOpenat2 {
+        /// What it said.
+        source: io::Error,
+    },
+    /// A name for index files has a slash, or is no name.
+    Index {
+        /// The name.
+        name: String,
+    },
+    /// A content type that cannot be one.
+    Type {
+        /// The extension that it is for.
+        extension: String,
+    },
+    /// A rule's `Cache-Control` that cannot be one.
+    Rule {
+        /// The rule's pattern.
+        pattern: String,
+    },
+    /// A field that the server sets by itself.
+    Field {
+        /// Its name.
+        name: String,
+    },
+    /// A page for a number that is no status of an error.
+    Status {
+        /// The number.
+        status: u16,
+    },
+    /// A page for a status cannot be read.
+    Page {
+        /// The page.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A page for a status is longer than 1 MiB.
+    PageTooLong {
+        /// The page.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root { path, .. } => write!(
+                out,
+                "{}: cannot be opened as a folder to serve; give one that this user may enter",
+                path.display()
+            ),
+            Self::NoOpenat2 { .. } => out.write_str(
+                "files cannot be kept apart from what is outside of their folder: this needs the \
+                 system call openat2, of Linux 5.6 or newer, and a filter of system calls that lets it pass",
+            ),
+            Self::Index { name } => {
+                write!(out, "{name:?} is no name of an index file: give one without slashes")
+            }
+            Self::Type { extension } => write!(
+                out,
+                "the content type for .{extension} is none; give one such as text/plain"
+            ),
+            Self::Rule { pattern } => write!(
+                out,
+                "the cache rule for {pattern} is no Cache-Control; give one such as max-age=3600"
+            ),
+            Self::Field { name } => {
+                write!(out, "the field {name} is set by the server itself: leave it out")
+            }
+            Self::Status { status } => {
+                write!(out, "{status} is no status of an error; give one from 400 to 599")
+            }
+            Self::Page { path, .. } => {
+                write!(out, "{}: the error page cannot be read", path.display())
+            }
+            Self::PageTooLong { path } => write!(
+                out,
+                "{}: the error page is longer than 1 MiB; give a shorter one",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SiteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Root { source, .. } | Self::NoOpenat2 { source } | Self::Page { source, .. } => {
+                Some(source)
+            }
+            Self::Index { .. }
+            | Self::Type { .. }
+            | Self::Rule { .. }
+            | Self::Field { .. }
+            | Self::Status { .. }
+            | Self::PageTooLong { .. } => None,
+        }
+    }
+}

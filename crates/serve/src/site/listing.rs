@@ -1,0 +1,275 @@
+//! What a folder holds, as a page or as JSON.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+use http::StatusCode;
+use rustix::fs::{Dir, FileType};
+use serde::Serialize;
+
+use super::natural;
+use super::page::{escape, frame};
+use super::path::FilePath;
+use super::percent;
+use super::time::minutes;
+use super::tree::Tree;
+
+/// A folder may hold millions: so many are listed, and looked at to be listed. With names and lines as long
+/// as they can be, a page of them takes some 30 MB while it is made.
+const MOST: usize = 10_000;
+
+/// In which form a folder is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A page.
+    Html,
+    /// `{"path":…,"entries":[…],"is_all":…}`.
+    Json,
+}
+
+/// What a folder holds that would be served.
+#[derive(Debug)]
+pub(super) struct Listing {
+    entries: Vec<Entry>,
+    is_all: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: CString,
+    is_folder: bool,
+    size: u64,
+    modified: i64,
+}
+
+impl Form {
+    /// What `Accept` asks for: JSON where it is named and pages are not.
+    #[must_use]
+    pub fn wanted(accept: Option<&[u8]>) -> Self {
+        let names = |wanted: &[u8]| {
+            accept
+                .unwrap_or_default()
+                .split(|&byte| byte == b',')
+                .filter_map(|element| element.split(|&byte| byte == b';').next())
+                .any(|name| name.trim_ascii().eq_ignore_ascii_case(wanted))
+        };
+        if names(b"application/json") && !names(b"text/html") {
+            Self::Json
+        } else {
+            Self::Html
+        }
+    }
+}
+
+impl Listing {
+    /// Reads an open folder.
+    pub(super) fn read(
+        tree: &Tree,
+        folder: &OwnedFd,
+        path: &FilePath,
+        dot_files: bool,
+    ) -> Result<Self, StatusCode> {
+        let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
+        let mut found = Dir::read_from(folder.as_fd()).map_err(failed)?;
+        let mut entries = Vec::new();
+        let mut looked_at = 0;
+        let mut is_all = true;
+        while let Some(entry) = found.read() {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let is_itself = matches!(name.to_bytes(), b"." | b"..");
+            if is_itself {
+                continue;
+            }
+            if looked_at == MOST {
+                is_all = false;
+                break;
+            }
+            looked_at += 1;
+            if dot_files || !name.to_bytes().starts_with(b".") {
+                entries.extend(Entry::of(tree, folder, path, name));
+            }
+        }
+        entries.sort_by(Entry::order);
+        Ok(Self { entries, is_all })
+    }
+
+    pub(super) fn html(&self, path: &FilePath) -> String {
+        let mut title = String::new();
+        escape(&String::from_utf8_lossy(path.as_bytes()), &mut title);
+        let mut content = String::from(SYMBOLS);
+        crumbs(path, &mut content);
+        content.push_str(
+            "<div class=\"card\"><table>\n<thead><tr><th>Name</th><th class=\"n\">Size</th>\
+             <th class=\"d\">Changed (UTC)</th></tr></thead>\n<tbody>\n",
+        );
+        if path.names().next().is_some() {
+            row("../", ICON_UP, "..", ["", ""], &mut content);
+        }
+        for entry in &self.entries {
+            let size = if entry.is_folder {
+                String::new()
+            } else {
+                human(entry.size)
+            };
+            let changed = minutes(entry.modified).unwrap_or_default();
+            let icon = if entry.is_folder {
+                ICON_FOLDER
+            } else {
+                ICON_FILE
+            };
+            row(
+                &entry.href(),
+                icon,
+                &entry.text(),
+                [&size, &changed],
+                &mut content,
+            );
+        }
+        content.push_str("</tbody>\n</table></div>\n");
+        if !self.is_all {
+            let note = format!("<p>This folder holds more: no more than {MOST} are listed.</p>\n");
+            content.push_str(&note);
+        } else if self.entries.is_empty() {
+            content.push_str("<p>This folder is empty.</p>\n");
+        }
+        frame(&format!("/{title}"), "list", &content)
+    }
+
+    pub(super) fn json(&self, path: &FilePath) -> Option<String> {
+        #[derive(Serialize)]
+        struct Folder<'a> {
+            path: String,
+            entries: Vec<Item<'a>>,
+            is_all: bool,
+        }
+        #[derive(Serialize)]
+        struct Item<'a> {
+            name: std::borrow::Cow<'a, str>,
+            href: String,
+            #[serde(rename = "type")]
+            kind: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            size: Option<u64>,
+            modified: i64,
+        }
+        let entries = self.entries.iter().map(|entry| Item {
+            name: entry.name.to_string_lossy(),
+            href: entry.href(),
+            kind: if entry.is_folder { "folder" } else { "file" },
+            size: (!entry.is_folder).then_some(entry.size),
+            modified: entry.modified,
+        });
+        let folder = Folder {
+            path: path.folder_url(),
+            entries: entries.collect(),
+            is_all: self.is_all,
+        };
+        serde_json::to_string(&folder).ok()
+    }
+}
+
+impl Entry {
+    /// What would be served of an entry, if anything.
+    fn of(tree: &Tree, folder: &OwnedFd, path: &FilePath, name: &CStr) -> Option<Self> {
+        let stat = tree.look(folder.as_fd(), path, name)?;
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile => false,
+            _ => return None,
+        };
+        Some(Self {
+            name: name.to_owned(),
+            is_folder,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: stat.st_mtime,
+        })
+    }
+
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        let folders_first = other.is_folder.cmp(&self.is_folder);
+        folders_first.then_with(|| natural::compare(self.name.to_bytes(), other.name.to_bytes()))
+    }
+
+    /// A link from the folder's own page.
+    fn href(&self) -> String {
+        let mut href = String::new();
+        percent::encode(self.name.to_bytes(), &mut href);
+        if self.is_folder {
+            href.push('/');
+        }
+        href
+    }
+
+    fn text(&self) -> String {
+        let slash = if self.is_folder { "/" } else { "" };
+        format!("{}{slash}", self.name.to_string_lossy())
+    }
+}
+
+const ICON_UP: &str = "up";
+const ICON_FOLDER: &str = "folder";
+const ICON_FILE: &str = "file";
+const SYMBOLS: &str = "<svg class=\"defs\"><defs>\
+    <symbol id=\"up\" viewBox=\"0 0 16 16\"><path d=\"M8 13V4M4 7.5 8 3.5l4 4\"/></symbol>\
+    <symbol id=\"folder\" viewBox=\"0 0 16 16\"><path d=\"M1.5 12.5v-9h4.5l1.5 2h7v7z\"/></symbol>\
+    <symbol id=\"file\" viewBox=\"0 0 16 16\"><path d=\"M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3\"/></symbol>\
+    </defs></svg>\n";
+
+fn row(href: &str, icon: &str, text: &str, [size, changed]: [&str; 2], out: &mut String) {
+    let start = "<tr><td><a href=\"";
+    let mark = "\"><svg aria-hidden=\"true\"><use href=\"#";
+    for part in [start, href, mark, icon, "\"/></svg>"] {
+        out.push_str(part);
+    }
+    escape(text, out);
+    for part in [
+        "</a></td><td class=\"n\">",
+        size,
+        "</td><td class=\"d\">",
+        changed,
+        "</td></tr>\n",
+    ] {
+        out.push_str(part);
+    }
+}
+
+/// The way from the site's folder to this one, each step a link.
+fn crumbs(path: &FilePath, out: &mut String) {
+    out.push_str("<h1><a href=\"/\">/</a>");
+    let mut href = String::from("/");
+    for (depth, name) in path.names().enumerate() {
+        percent::encode(name, &mut href);
+        href.push('/');
+        if depth > 0 {
+            out.push_str("<span class=\"sep\">/</span>");
+        }
+        out.push_str("<a href=\"");
+        out.push_str(&href);
+        out.push_str("\">");
+        escape(&String::from_utf8_lossy(name), out);
+        out.push_str("</a>");
+    }
+    out.push_str("</h1>\n");
+}
+
+/// A size in the largest unit of which there is at least one.
+fn human(size: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if size < 1024 {
+        return format!("{size} B");
+    }
+    let mut tenths = u128::from(size) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    match tenths {
+        100.. => format!("{} {}", tenths / 10, UNITS[unit]),
+        _ => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Pages that the server writes itself.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+
+use crate::http::{Answer, Body, Field};
+
+/// All that these pages look like. It stands in each of them, so that none asks for anything else.
+const STYLE: &str = include_str!("page.css");
+
+/// Nothing is loaded and nothing is run on these pages, whatever the names of files are. The digest is the
+/// style's.
+const POLICY: &str = "default-src 'none'; style-src 'sha256-RSadRG4qLkE08SLNzd+OocndbkwwGJLX+3Hvz8vhc0o='; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Statuses that have a page of their own from the start.
+pub(super) const STATUSES: [StatusCode; 18] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::FORBIDDEN,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::NOT_ACCEPTABLE,
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::PRECONDITION_FAILED,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::URI_TOO_LONG,
+    StatusCode::RANGE_NOT_SATISFIABLE,
+    StatusCode::EXPECTATION_FAILED,
+    StatusCode::MISDIRECTED_REQUEST,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::NOT_IMPLEMENTED,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+];
+
+/// The fields of every page that the server writes itself, but for its type.
+pub(super) fn page_fields() -> [Field; 2] {
+    [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
+        (
+            header::REFERRER_POLICY,
+            HeaderValue::from_static("no-referrer"),
+        ),
+    ]
+}
+
+/// That browsers do not guess what content is; in every answer.
+pub(super) fn no_sniffing() -> Field {
+    (
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    )
+}
+
+/// The type of pages.
+pub(super) fn html() -> Field {
+    (
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    )
+}
+
+/// `Allow`, with the methods that files have.
+pub(super) fn allow() -> Field {
+    (
+        header::ALLOW,
+        HeaderValue::from_static("GET, HEAD, OPTIONS"),
+    )
+}
+
+/// The answer to what belongs to no site: a request that is refused before anybody knows whose it is.
+#[must_use]
+pub fn error_page(status: StatusCode) -> Answer {
+    static FIELDS: LazyLock<Arc<[Field]>> = LazyLock::new(|| {
+        let mut fields = vec![html(), no_sniffing()];
+        fields.extend(page_fields());
+        fields.into()
+    });
+    let mut fields = Vec::new();
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        fields.push(allow());
+    }
+    Answer {
+        status,
+        shared: Some(Arc::clone(&FIELDS)),
+        fields,
+        body: Body::bytes(error_html(status)),
+    }
+}
+
+/// A page that names the status and says in a sentence what it means.
+pub(super) fn error_html(status: StatusCode) -> Bytes {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let title = format!("{} {reason}", status.as_u16());
+    let content = format!("<h1>{title}</h1>\n<p>{}</p>\n", sentence(status));
+    Bytes::from(frame(&title, "error", &content))
+}
+
+fn sentence(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::FORBIDDEN => "This may not be seen by you.",
+        StatusCode::NOT_FOUND => "There is nothing here under this name.",
+        StatusCode::METHOD_NOT_ALLOWED => "This can only be read.",
+        StatusCode::NOT_ACCEPTABLE => "This is not here in a form that your browser takes.",
+        StatusCode::REQUEST_TIMEOUT => "The request took too long to arrive.",
+        StatusCode::PRECONDITION_FAILED => "This has changed since your browser saw it.",
+        StatusCode::PAYLOAD_TOO_LARGE => "The request brings more than is taken here.",
+        StatusCode::URI_TOO_LONG => "The address is too long.",
+        StatusCode::RANGE_NOT_SATISFIABLE => "The part that was asked for is not there.",
+        StatusCode::EXPECTATION_FAILED => "The request expects what cannot be done here.",
+        StatusCode::MISDIRECTED_REQUEST => "This host is not served here.",
+        StatusCode::TOO_MANY_REQUESTS => "There were too many requests: try again in a moment.",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The head of the request is too large.",
+        StatusCode::NOT_IMPLEMENTED => "The request asks for what is not known here.",
+        StatusCode::SERVICE_UNAVAILABLE => "There is too much to do: try again in a moment.",
+        StatusCode::HTTP_VERSION_NOT_SUPPORTED => "This version of HTTP is not spoken here.",
+        _ if status.is_server_error() => "Something went wrong on this side.",
+        _ => "The request could not be understood.",
+    }
+}
+
+/// A whole page around its content; `title` is escaped already.
+pub(super) fn frame(title: &str, class: &str, content: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n<main class=\"{class}\">\n{content}</main>\n</html>\n"
+    )
+}
+
+/// Appends `text` so that nothing in it is markup, neither between tags nor in a quoted attribute.
+pub(super) fn escape(text: &str, out: &mut String) {
+    for sign in text.chars() {
+        match sign {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Signs that are not seen, or turn round those that are.
+            _ if sign.is_control() || is_formatting(sign) => out.push('\u{fffd}'),
+            _ => out.push(sign),
+        }
+    }
+}
+
+fn is_formatting(sign: char) -> bool {
+    matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Names of fields that whoever sends an answer, or this module, sets.
+pub(super) fn is_own_field(name: &HeaderName) -> bool {
+    [
+        header::ACCEPT_RANGES,
+        header::ALLOW,
+        header::CACHE_CONTROL,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_TYPE,
+        header::DATE,
+        header::ETAG,
+        header::LAST_MODIFIED,
+        header::LOCATION,
+        header::SERVER,
+        header::STRICT_TRANSPORT_SECURITY,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::VARY,
+        header::X_CONTENT_TYPE_OPTIONS,
+    ]
+    .contains(name)
+        || name == "keep-alive"
+        || name == "proxy-connection"
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_policy_allows_the_style_that_the_pages_have() {
+        let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+        assert!(POLICY.contains(&format!("'sha256-{digest}'")), "{digest}");
+    }
+
+    #[test]
+    fn each_status_has_a_page_that_names_it_and_loads_nothing() {
+        for status in STATUSES {
+            let page = error_html(status);
+            let page = std::str::from_utf8(&page).expect("text");
+            assert!(page.contains(&format!("<h1>{status}</h1>")), "{page}");
+            assert!(!page.contains("href") && !page.contains("src"), "{page}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_be_markup() {
+        let mut out = String::new();
+        escape("<a href='x' id=\"y\">&\u{202e}\n", &mut out);
+        assert_eq!(
+            out,
+            "&lt;a href=&#39;x&#39; id=&quot;y&quot;&gt;&amp;\u{fffd}\u{fffd}"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! A file that is served, and all of its answers that can be made before anybody asks.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, StatusCode, header};
+
+use super::OpenFile;
+use crate::http::{
+    Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
+};
+
+/// So long after a change a file may change again without another time of change: file systems look at
+/// their clocks less often than programs write.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Years have four digits in HTTP: the first second that has no date.
+const END_OF_DATES: u64 = 253_402_300_800;
+
+/// A file, and the same content in other codings.
+#[derive(Debug)]
+pub struct Resource {
+    /// As it is, and then the others.
+    variants: Vec<Variant>,
+}
+
+/// A file in one coding.
+#[derive(Debug)]
+pub(super) struct Variant {
+    pub(super) file: Arc<OpenFile>,
+    pub(super) coding: Option<Coding>,
+    pub(super) content_type: HeaderValue,
+    /// The fields of an answer with its content.
+    pub(super) full: Arc<[Field]>,
+    /// Those of an answer that says nothing of what the content is like: 304.
+    pub(super) bare: Arc<[Field]>,
+    etag: Box<[u8]>,
+    is_weak: bool,
+    modified: Option<u64>,
+}
+
+/// What the fields of a resource are made of, besides its files.
+pub(super) struct Manner<'a> {
+    pub(super) content_type: HeaderValue,
+    pub(super) cache_control: Option<HeaderValue>,
+    /// Those of every answer of the site.
+    pub(super) common: &'a [Field],
+    pub(super) now: SystemTime,
+}
+
+impl Resource {
+    /// A file, and files with the same content in codings.
+    pub(super) fn new(
+        plain: OpenFile,
+        coded: Vec<(Coding, OpenFile)>,
+        manner: &Manner<'_>,
+    ) -> Self {
+        let varies = !coded.is_empty();
+        let mut variants = vec![Variant::new(plain, None, varies, manner)];
+        for (coding, file) in coded {
+            variants.push(Variant::new(file, Some(coding), varies, manner));
+        }
+        Self { variants }
+    }
+
+    /// How many files it has open.
+    pub(super) fn files(&self) -> usize {
+        self.variants.len()
+    }
+
+    /// The one that a client likes best, or nothing that it takes.
+    pub(super) fn choose(&self, accept_encoding: Option<&[u8]>) -> Option<&Variant> {
+        // Without a weight nothing is refused.
+        let is_plain = accept_encoding.is_none_or(|value| !value.contains(&b';'));
+        if is_plain && let [only] = self.variants.as_slice() {
+            return Some(only);
+        }
+        let find = |coding| {
+            self.variants
+                .iter()
+                .find(|variant| variant.coding == coding)
+        };
+        let choice =
+            Acceptable::parse(accept_encoding).choose(|coding| find(Some(coding)).is_some());
+        find(choice.ok()?)
+    }
+}
+
+impl Variant {
+    fn new(file: OpenFile, coding: Option<Coding>, varies: bool, manner: &Manner<'_>) -> Self {
+        let (seconds, _) = file.modified();
+        let (etag, is_weak) = (tag(&file), !has_settled(&file, manner.now));
+        let now = manner.now.duration_since(SystemTime::UNIX_EPOCH);
+        let latest = now.map_or(0, |now| now.as_secs()).min(END_OF_DATES - 1);
+        // A time that is still to come is no time of a change (RFC 9110, 8.8.2.1).
+        let modified = u64::try_from(seconds).ok().filter(|&time| time <= latest);
+
+        let mut bare = Vec::new();
+        let weak = if is_weak { "W/" } else { "" };
+        if let Ok(value) = HeaderValue::try_from(format!("{weak}{etag}")) {
+            bare.push((header::ETAG, value));
+        }
+        if let Some(time) = modified {
+            let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(time));
+            if let Ok(value) = HeaderValue::try_from(date) {
+                bare.push((header::LAST_MODIFIED, value));
+            }
+        }
+        if let Some(value) = &manner.cache_control {
+            bare.push((header::CACHE_CONTROL, value.clone()));
+        }
+        if varies {
+            bare.push((header::VARY, HeaderValue::from_static("accept-encoding")));
+        }
+        bare.extend_from_slice(manner.common);
+
+        let mut full = vec![(header::CONTENT_TYPE, manner.content_type.clone())];
+        if let Some(coding) = coding {
+            let name = HeaderValue::from_static(coding.name());
+            full.push((header::CONTENT_ENCODING, name));
+        }
+        full.push((header::ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        full.extend_from_slice(&bare);
+        Self {
+            file: Arc::new(file),
+            coding,
+            content_type: manner.content_type.clone(),
+            full: full.into(),
+            bare: bare.into(),
+            etag: etag.into_bytes().into(),
+            is_weak,
+            modified,
+        }
+    }
+
+    pub(super) fn validators(&self) -> Validators<'_> {
+        Validators {
+            etag: Etag {
+                opaque: &self.etag,
+                is_weak: self.is_weak,
+            },
+            modified: self.modified,
+        }
+    }
+
+    /// All of it.
+    pub(super) fn whole(&self, status: StatusCode) -> Answer {
+        Answer {
+            status,
+            shared: Some(Arc::clone(&self.full)),
+            fields: Vec::new(),
+            body: Body::file(Arc::clone(&self.file), 0..self.file.size()),
+        }
+    }
+
+    /// A range of it, not empty.
+    pub(super) fn part(&self, range: Range<u64>) -> Answer {
+        let mut answer = self.whole(StatusCode::PARTIAL_CONTENT);
+        let value = content_range(&range, self.file.size());
+        if let Ok(value) = HeaderValue::try_from(value) {
+            answer.fields.push((header::CONTENT_RANGE, value));
+        }
+        answer.body = Body::file(Arc::clone(&self.file), range);
+        answer
+    }
+
+    /// Several parts of a file as it is. Parts of encoded content would be in doubt: is each of them encoded,
+    /// or what they stand in?
+    pub(super) fn parts(&self, ranges: &[Range<u64>]) -> Answer {
+        let multipart = if self.coding.is_none() {
+            Multipart::new()
+        } else {
+            None
+        };
+        let Some((multipart, content_type)) =
+            multipart.and_then(|parts| parts.content_type().map(|value| (parts, value)))
+        else {
+            return self.whole(StatusCode::OK);
+        };
+        Answer {
+            status: StatusCode::PARTIAL_CONTENT,
+            shared: Some(Arc::clone(&self.bare)),
+            fields: vec![
+                (header::CONTENT_TYPE, content_type),
+                (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+            ],
+            body: multipart.body(&self.file, &self.content_type, ranges),
+        }
+    }
+}
+
+/// A tag that no other content of this name has had, as far as a file system can tell.
+fn tag(file: &OpenFile) -> String {
+    let (seconds, nanoseconds) = file.modified();
+    let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    format!("\"{time:x}-{:x}-{:x}\"", file.size(), file.inode())
+}
+
+/// Whether the file's time of change is so long ago that another change would have another one.
+fn has_settled(file: &OpenFile, now: SystemTime) -> bool {
+    let (seconds, nanoseconds) = file.modified();
+    let Ok(seconds) = u64::try_from(seconds) else {
+        return true;
+    };
+    SystemTime::UNIX_EPOCH
+        .checked_add(Duration::new(seconds, nanoseconds))
+        .and_then(|changed| changed.checked_add(SETTLING))
+        .is_some_and(|settled| settled <= now)
+}

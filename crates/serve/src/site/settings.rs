@@ -1,0 +1,85 @@
+//! What a site is set up to be.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::http::{Coding, Field};
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// None.
+    None,
+    /// Relative ones that stay below the site's folder.
+    Within,
+    /// Any, wherever they lead. Whoever can make one below the folder decides what is served.
+    Any,
+}
+
+/// How long what may be kept.
+#[derive(Debug, Clone)]
+pub struct CacheRule {
+    /// What it is for: `*.js` by name, `assets/**` by path, from the site's folder on. `*` and `?` stand for
+    /// anything but a slash, `**` for anything.
+    pub pattern: String,
+    /// The value of `Cache-Control`.
+    pub value: String,
+}
+
+/// That browsers come back by HTTPS only.
+#[derive(Debug, Clone, Copy)]
+pub struct Hsts {
+    /// For so many seconds.
+    pub seconds: u64,
+    /// Also to hosts below this one.
+    pub subdomains: bool,
+    /// And may be told so before they come.
+    pub preload: bool,
+}
+
+/// A site: one folder, and how it is served.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder.
+    pub root: PathBuf,
+    /// Names of files that stand for their folder, the first one that is there.
+    pub index: Vec<String>,
+    /// Whether a folder without such a file is listed.
+    pub listings: bool,
+    /// Which symbolic links are followed.
+    pub symlinks: Symlinks,
+    /// Whether names that begin with a dot are served; `/.well-known` always is.
+    pub dot_files: bool,
+    /// Codings of which there may be a file beside each file.
+    pub precompressed: Vec<Coding>,
+    /// How long what may be kept; the first rule that fits.
+    pub cache_rules: Vec<CacheRule>,
+    /// Fields of every answer.
+    pub fields: Vec<Field>,
+    /// `Strict-Transport-Security`.
+    pub hsts: Option<Hsts>,
+    /// Pages for statuses, HTML files of at most 1 MiB each, which are read when the site starts.
+    pub error_pages: BTreeMap<u16, PathBuf>,
+    /// Content types by extension, without its dot and in lower case, besides the usual ones.
+    pub types: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// The usual settings for a folder.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            index: vec!["index.html".into()],
+            listings: false,
+            symlinks: Symlinks::Within,
+            dot_files: false,
+            precompressed: Coding::ALL.to_vec(),
+            cache_rules: Vec::new(),
+            fields: Vec::new(),
+            hsts: None,
+            error_pages: BTreeMap::new(),
+            types: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What kind of content a file has, by its name.
+
+use std::collections::HashMap;
+
+use http::HeaderValue;
+
+use super::SiteError;
+
+/// The usual types and a site's own.
+#[derive(Debug)]
+pub(super) struct Types {
+    own: HashMap<String, HeaderValue>,
+}
+
+impl Types {
+    pub(super) fn new<'a>(
+        own: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Result<Self, SiteError> {
+        let own = own
+            .into_iter()
+            .map(|(extension, value)| {
+                let parsed = HeaderValue::from_str(value).map_err(|_| SiteError::Type {
+                    extension: extension.clone(),
+                });
+                parsed.map(|parsed| (extension.to_ascii_lowercase(), parsed))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { own })
+    }
+
+    /// The value of `Content-Type` for a file of this path.
+    pub(super) fn of(&self, path: &[u8]) -> HeaderValue {
+        const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        let extension = match name.iter().rposition(|&byte| byte == b'.') {
+            // A name such as `.profile` has none.
+            None | Some(0) => return UNKNOWN,
+            Some(dot) => &name[dot + 1..],
+        };
+        let Ok(extension) = std::str::from_utf8(extension) else {
+            return UNKNOWN;
+        };
+        let extension = extension.to_ascii_lowercase();
+        if let Some(own) = self.own.get(&extension) {
+            return own.clone();
+        }
+        match mime_guess::from_ext(&extension).first_raw() {
+            None => UNKNOWN,
+            // RFC 9239 has one name for scripts.
+            Some("application/javascript") => {
+                HeaderValue::from_static("text/javascript; charset=utf-8")
+            }
+            // Text without a charset is guessed at by browsers, and each guesses differently.
+            Some(text) if text.starts_with("text/") => {
+                HeaderValue::try_from(format!("{text}; charset=utf-8")).unwrap_or(UNKNOWN)
+            }
+            Some(other) => HeaderValue::from_static(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_files_name_tells_its_type() {
+        let own = BTreeMap::from([("Foo".to_owned(), "x/y".to_owned())]);
+        let types = Types::new(&own).expect("types");
+        for (path, content_type) in [
+            ("a.html", "text/html; charset=utf-8"),
+            ("a/b.HTML", "text/html; charset=utf-8"),
+            ("a.js", "text/javascript; charset=utf-8"),
+            ("a.mjs", "text/javascript; charset=utf-8"),
+            ("a.css", "text/css; charset=utf-8"),
+            ("a.txt", "text/plain; charset=utf-8"),
+            ("a.json", "application/json"),
+            ("a.svg", "image/svg+xml"),
+            ("a.png", "image/png"),
+            ("a.avif", "image/avif"),
+            ("a.webp", "image/webp"),
+            ("a.woff2", "font/woff2"),
+            ("a.wasm", "application/wasm"),
+            ("a.mp4", "video/mp4"),
+            ("a.pdf", "application/pdf"),
+            ("a.tar.gz", "application/gzip"),
+            ("a.foo", "x/y"),
+            ("a", "application/octet-stream"),
+            ("x.html/a", "application/octet-stream"),
+            (".html", "application/octet-stream"),
+            ("a.", "application/octet-stream"),
+            ("a.unheard-of", "application/octet-stream"),
+        ] {
+            assert_eq!(types.of(path.as_bytes()), content_type, "{path}");
+        }
+        assert_eq!(types.of(b"a.\xff"), "application/octet-stream");
+    }
+
+    #[test]
+    fn a_type_that_is_no_value_is_refused() {
+        let own = BTreeMap::from([("x".to_owned(), "a\r\nb".to_owned())]);
+        assert!(matches!(Types::new(&own), Err(SiteError::Type { .. })));
+    }
+}

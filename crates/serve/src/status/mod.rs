@@ -1,0 +1,156 @@
+//! What the server tells of itself: figures for programs, and a page for people.
+
+mod page;
+mod prometheus;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::http::{Answer, Authority, Body, Method, Request};
+use crate::server::Tally;
+use crate::site::error_page;
+
+/// Tells of volumes that are open on this machine, as JSON: an array of objects.
+pub type Volumes = Box<dyn Fn() -> Value + Send + Sync>;
+
+/// Answers those who ask for figures.
+pub(crate) struct Status {
+    tally: Arc<Tally>,
+    volumes: Volumes,
+    since: Instant,
+}
+
+impl Status {
+    pub(crate) fn new(tally: Arc<Tally>, volumes: Volumes) -> Self {
+        Self {
+            tally,
+            volumes,
+            since: Instant::now(),
+        }
+    }
+
+    pub(crate) async fn answer(self: &Arc<Self>, request: &Request<'_>) -> Answer {
+        if !request.host.is_some_and(is_this_machine) {
+            return error_page(StatusCode::MISDIRECTED_REQUEST);
+        }
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return error_page(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        match request.target.split('?').next() {
+            Some("/") => page(),
+            Some("/metrics") => answer(
+                HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
+                prometheus::page(&self.tally.figures()).into(),
+            ),
+            Some("/status.json") => self.json().await,
+            _ => error_page(StatusCode::NOT_FOUND),
+        }
+    }
+
+    /// Asking volumes takes as long as they like, which nobody else is to wait for.
+    async fn json(self: &Arc<Self>) -> Answer {
+        let status = Arc::clone(self);
+        let Ok(volumes) = spawn_blocking(move || (status.volumes)()).await else {
+            return error_page(StatusCode::INTERNAL_SERVER_ERROR);
+        };
+        let figures = self.tally.figures();
+        let up = self.since.elapsed().as_secs_f64();
+        let figures = json!({
+            "at": up,
+            "up": up,
+            "connections": figures.connections,
+            "open": figures.open,
+            "refused": figures.refused,
+            "http1": figures.http1,
+            "http2": figures.http2,
+            "by_class": figures.by_class,
+            "tls12": figures.tls12,
+            "tls13": figures.tls13,
+            "resumed": figures.resumed,
+            "failed": figures.failed,
+            "bytes_sent": figures.bytes_sent,
+            "broken": figures.broken,
+            "latencies": figures.latencies,
+            "latency_sum_ns": figures.latency_sum,
+            "volumes": volumes,
+        });
+        let kind = HeaderValue::from_static("application/json");
+        answer(kind, figures.to_string().into())
+    }
+}
+
+/// Whether a host is this machine by a name that leads nowhere else: a page of somebody else's, whose own
+/// name he lets lead here, must not read what is told here.
+fn is_this_machine(host: &str) -> bool {
+    Authority::parse(host).is_ok_and(|authority| {
+        let name = authority.name;
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        name.eq_ignore_ascii_case("localhost")
+            || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    })
+}
+
+fn page() -> Answer {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut answer = answer(kind, Bytes::from_static(page::PAGE.as_bytes()));
+    let policy = (header::CONTENT_SECURITY_POLICY, page::POLICY.clone());
+    answer.fields.push(policy);
+    answer
+}
+
+fn answer(kind: HeaderValue, content: Bytes) -> Answer {
+    Answer {
+        status: StatusCode::OK,
+        shared: None,
+        fields: vec![
+            (header::CONTENT_TYPE, kind),
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+            (
+                header::X_CONTENT_TYPE_OPTIONS,
+                HeaderValue::from_static("nosniff"),
+            ),
+        ],
+        body: Body::bytes(content),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machines_own_names_are_answered() {
+        for host in [
+            "localhost",
+            "LOCALHOST:9180",
+            "127.0.0.1:9180",
+            "[::1]",
+            "127.1.2.3",
+        ] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "example.org",
+            "localhost.example.org",
+            "192.0.2.1",
+            "[2001:db8::1]",
+            "",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_policy_names_what_is_on_the_page() {
+        let policy = page::POLICY.to_str().unwrap();
+        let nothing = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+        assert!(policy.contains("script-src 'sha256-"), "{policy}");
+        assert!(!policy.contains(nothing), "{policy}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The handshake on a socket.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use tokio::net::TcpStream;
+
+use super::error::TlsError;
+use super::handshake::Handshake;
+use super::record::RECORD_MAX;
+use super::session::Session;
+
+/// Bytes that are received at first: more than a ClientHello has.
+const FIRST: usize = 4 << 10;
+
+/// A connection whose handshake is over.
+pub struct Accepted {
+    /// Its keys.
+    pub session: Session,
+    /// What the client has sent behind the handshake: records for [`Session::open`].
+    pub incoming: Vec<u8>,
+}
+
+/// Makes the handshake of a new connection. It takes as long as the client likes: the caller limits that,
+/// and may drop the future at any time, which leaves the connection useless.
+///
+/// # Errors
+/// Those of the socket, `UnexpectedEof` when the client goes, or a [`TlsError`] as the source of one of kind
+/// `InvalidData`. The client has been told why, as far as its socket took it at once.
+pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
+    let mut handshake = Handshake::new(config)?;
+    let mut incoming = Vec::new();
+    let mut outgoing = Vec::new();
+    loop {
+        receive(socket, &mut incoming).await?;
+        let progress = match handshake.advance(&mut incoming, &mut outgoing) {
+            Ok(progress) => progress,
+            Err(error) => {
+                // Nobody waits for a client that broke the protocol. What cannot be sent, it will not miss.
+                let _ = socket.try_write(&outgoing);
+                return Err(error.into());
+            }
+        };
+        incoming.drain(..progress.taken);
+        send(socket, &mut outgoing).await?;
+        if progress.done {
+            let session = Session::new(handshake.finish()?)?;
+            if incoming.is_empty() {
+                incoming = Vec::new();
+            }
+            return Ok(Accepted { session, incoming });
+        }
+        // A part of a record, or of a message; the handshake limits how much there can be.
+        if incoming.len() > super::HANDSHAKE_MAX + RECORD_MAX {
+            return Err(TlsError::HandshakeTooLong(super::HANDSHAKE_MAX).into());
+        }
+    }
+}
+
+async fn receive(socket: &TcpStream, incoming: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        socket.readable().await?;
+        incoming.reserve(FIRST);
+        match socket.try_read_buf(incoming) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn send(socket: &TcpStream, outgoing: &mut Vec<u8>) -> io::Result<()> {
+    let mut sent = 0;
+    while sent < outgoing.len() {
+        socket.writable().await?;
+        match socket.try_write(&outgoing[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    outgoing.clear();
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Certificates and keys that cannot be used.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A file with a certificate or key that cannot be used.
+#[derive(Debug)]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub fault: FileFault,
+}
+
+/// The reasons of a [`FileError`].
+#[derive(Debug)]
+pub enum FileFault {
+    /// It cannot be read.
+    Read(io::Error),
+    /// It is longer than the limit, in bytes, that certificates and keys have here.
+    TooLong(usize),
+    /// It has no certificate in PEM.
+    NoCertificate,
+    /// Its first certificate is none that TLS can use.
+    Certificate,
+    /// It has no private key in PEM.
+    NoKey,
+    /// Its key is encrypted with a passphrase.
+    EncryptedKey,
+    /// Its key is of a kind that TLS here has no use for.
+    KeyKind,
+    /// Its key belongs to another certificate than the first one in this file.
+    OtherCertificate(PathBuf),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.fault {
+            FileFault::Read(error) => write!(f, "cannot be read: {error}"),
+            FileFault::TooLong(limit) => write!(
+                f,
+                "is longer than {limit} bytes; name a file that holds one certificate chain or key"
+            ),
+            FileFault::NoCertificate => write!(
+                f,
+                "holds no certificate; it must have a block that begins with \
+                 -----BEGIN CERTIFICATE-----"
+            ),
+            FileFault::Certificate => write!(
+                f,
+                "the first certificate cannot be used; the server's own must come first, X.509 version 3"
+            ),
+            FileFault::NoKey => write!(
+                f,
+                "holds no private key; it must have a block that begins with \
+                 -----BEGIN PRIVATE KEY-----"
+            ),
+            FileFault::EncryptedKey => write!(
+                f,
+                "the private key is encrypted; `openssl pkey -in FILE -out NEW` removes its \
+                 passphrase"
+            ),
+            FileFault::KeyKind => write!(
+                f,
+                "the private key cannot be used; make one with ECDSA (P-256, P-384), Ed25519 or RSA"
+            ),
+            FileFault::OtherCertificate(path) => write!(
+                f,
+                "the private key does not belong to the first certificate in {}; name the pair that \
+                 was made together",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.fault {
+            FileFault::Read(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a self-signed certificate was not made.
+#[derive(Debug)]
+pub enum SelfSignedError {
+    /// A name is no DNS name or IP address.
+    Name(String),
+    /// AWS-LC or rcgen could not make the key or the certificate.
+    Make(rcgen::Error),
+    /// What was made cannot be used.
+    Use,
+}
+
+impl fmt::Display for SelfSignedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(
+                f,
+                "{name:?} is no DNS name or IP address, and no certificate can be for it; leave it out"
+            ),
+            Self::Make(error) => write!(
+                f,
+                "a self-signed certificate cannot be made: {error}; name files with a certificate and \
+                 its key instead"
+            ),
+            Self::Use => write!(
+                f,
+                "a self-signed certificate cannot be used; name files with a certificate and its key \
+                 instead"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SelfSignedError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Make(error) => Some(error),
+            Self::Name(_) | Self::Use => None,
+        }
+    }
+}

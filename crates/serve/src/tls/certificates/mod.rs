@@ -1,0 +1,184 @@
+//! The certificates that a server shows, and which one to whom.
+
+mod expiry;
+mod fault;
+mod files;
+mod self_signed;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::facts::Protocol;
+use super::server_name;
+
+pub use expiry::Expiry;
+pub use fault::{FileError, FileFault, SelfSignedError};
+
+/// A certificate chain with its private key.
+#[derive(Clone)]
+pub struct Certificate {
+    key: Arc<CertifiedKey>,
+    /// DNS names, in lower case; `*.` stands for one label.
+    names: Vec<Box<str>>,
+    expiry: Expiry,
+}
+
+impl Certificate {
+    fn new(key: CertifiedKey) -> Option<Self> {
+        let first = key.cert.first()?;
+        let parsed = webpki::EndEntityCert::try_from(first).ok()?;
+        let names = parsed.valid_dns_names().map(lower).collect();
+        let expiry = Expiry::of(first)?;
+        Some(Self {
+            names,
+            expiry,
+            key: Arc::new(key),
+        })
+    }
+
+    /// The DNS names that it is for, in lower case; `*.` stands for one label.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(AsRef::as_ref)
+    }
+
+    /// What clients are shown, in DER: the server's own certificate first.
+    #[must_use]
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.key.cert
+    }
+
+    /// The chain with its key, as rustls has them.
+    #[must_use]
+    pub fn certified(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
+    /// Until when it is valid.
+    #[must_use]
+    pub fn expiry(&self) -> Expiry {
+        self.expiry
+    }
+}
+
+/// What is shown to whom, at one time.
+#[derive(Clone, Default)]
+pub struct Shown {
+    /// By name. Names with `*.` stand without it in `wildcards`.
+    exact: HashMap<Box<str>, Arc<CertifiedKey>>,
+    wildcards: HashMap<Box<str>, Arc<CertifiedKey>>,
+    default: Option<Arc<CertifiedKey>>,
+    /// Certificates that answer a challenge of an authority, by name (RFC 8737).
+    challenges: HashMap<Box<str>, Arc<CertifiedKey>>,
+}
+
+impl Shown {
+    /// These, each to those who ask for one of its names; the first of several with one name. Who asks for
+    /// another name, or for none, is shown the first of all.
+    #[must_use]
+    pub fn new(certificates: &[Certificate]) -> Self {
+        let mut shown = Self::default();
+        for certificate in certificates {
+            for name in certificate.names() {
+                let (names, name) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut shown.wildcards, parent),
+                    None => (&mut shown.exact, name),
+                };
+                names
+                    .entry(name.into())
+                    .or_insert_with(|| Arc::clone(&certificate.key));
+            }
+        }
+        shown.default = certificates.first().map(|c| Arc::clone(&c.key));
+        shown
+    }
+
+    fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
+        let named = name.map(lower).and_then(|name| {
+            self.exact.get(&name).or_else(|| {
+                let (_, parent) = name.split_once('.')?;
+                self.wildcards.get(parent)
+            })
+        });
+        named.or(self.default.as_ref())
+    }
+}
+
+/// The certificates of a server that runs: what is shown can be exchanged at any time, and connections that
+/// were made before go on.
+pub struct Certificates {
+    shown: RwLock<Arc<Shown>>,
+}
+
+impl Certificates {
+    /// Shows these.
+    #[must_use]
+    pub fn new(shown: Shown) -> Arc<Self> {
+        Arc::new(Self {
+            shown: RwLock::new(Arc::new(shown)),
+        })
+    }
+
+    /// Shows others from now on. Answers to challenges stay.
+    pub fn exchange(&self, shown: Shown) {
+        self.change(|old| Shown {
+            challenges: old.challenges.clone(),
+            ..shown
+        });
+    }
+
+    /// Shows `key` to the authority that asks for `name` in a challenge (ALPN `acme-tls/1`), or nothing any
+    /// more.
+    pub fn challenge(&self, name: &str, key: Option<Arc<CertifiedKey>>) {
+        self.change(|old| {
+            let mut new = old.clone();
+            match key {
+                Some(key) => new.challenges.insert(lower(name), key),
+                None => new.challenges.remove(&lower(name)),
+            };
+            new
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&Shown) -> Shown) {
+        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+        *shown = Arc::new(change(&shown));
+    }
+
+    fn now(&self) -> Arc<Shown> {
+        Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name();
+        if let Some(name) = name {
+            server_name::note(name);
+        }
+        let shown = self.now();
+        let challenge = hello.alpn().is_some_and(|mut offered| {
+            offered.next() == Some(Protocol::AcmeTls.name().as_bytes()) && offered.next().is_none()
+        });
+        let found = match challenge {
+            true => shown.challenges.get(&lower(name?)),
+            false => shown.find(name),
+        };
+        found.cloned()
+    }
+}
+
+/// rustls asks for it. There is nothing to see.
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").finish_non_exhaustive()
+    }
+}
+
+fn lower(name: &str) -> Box<str> {
+    name.to_ascii_lowercase().into()
+}

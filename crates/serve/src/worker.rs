@@ -1,0 +1,254 @@
+//! One thread's share of the connections.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, StatusCode};
+use rustls::ServerConfig;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::watch;
+use tokio::task::{LocalSet, spawn_blocking, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::admission::Admitted;
+use crate::connection::{self, Date, Pool};
+use crate::counters::Counters;
+use crate::http::{Answer, Request};
+use crate::limits::Limits;
+use crate::listener::Service;
+use crate::live::Live;
+use crate::log::{Entry, Lines};
+use crate::redirect;
+use crate::site::{Cache, CacheLimits, Form, error_page};
+use crate::status::Status;
+
+/// How long lines of the access log wait for others at most, and open files for somebody who asks for them.
+const TIDY: Duration = Duration::from_secs(1);
+
+/// What a worker is told.
+pub(crate) enum Order {
+    /// Serve this connection.
+    Serve(Accepted),
+    /// Answer by this from now on.
+    Live(Arc<Live>),
+    /// Take no more requests, and end when those under way are answered.
+    Drain,
+}
+
+/// A connection that was accepted and belongs to nobody yet.
+pub(crate) struct Accepted {
+    pub(crate) socket: std::net::TcpStream,
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) admitted: Admitted,
+}
+
+/// What all connections of a thread share.
+pub(crate) struct Worker {
+    pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) pool: Pool,
+    live: RefCell<Arc<Live>>,
+    tls: Option<Arc<ServerConfig>>,
+    cache: RefCell<Cache>,
+    lines: Option<Lines>,
+    status: Arc<Status>,
+    date: Date,
+    /// Room for an answer's head, while nobody writes one.
+    scratch: Cell<Vec<u8>>,
+    draining: watch::Sender<bool>,
+}
+
+impl Worker {
+    /// One that answers by `live`, and has `memory` bytes for answers under way.
+    pub(crate) fn new(
+        limits: Limits,
+        memory: usize,
+        live: Arc<Live>,
+        tls: Option<Arc<ServerConfig>>,
+        lines: Option<Lines>,
+        status: Arc<Status>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            limits,
+            counters,
+            pool: Pool::new(memory),
+            cache: RefCell::new(new_cache(&limits)),
+            tls,
+            live: RefCell::new(live),
+            lines,
+            status,
+            date: Date::new(),
+            scratch: Cell::default(),
+            draining: watch::Sender::new(false),
+        }
+    }
+
+    /// What is offered by TLS.
+    pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.clone()
+    }
+
+    /// What a request is answered.
+    pub(crate) async fn answer(&self, service: Service, request: &Request<'_>) -> Answer {
+        match service {
+            Service::Https | Service::Http => self.file(request).await,
+            Service::Redirect { port } => redirect::answer(request, port, &self.live.borrow()),
+            Service::Status => self.status.answer(request).await,
+        }
+    }
+
+    async fn file(&self, request: &Request<'_>) -> Answer {
+        let Some(site) = self.live.borrow().site(request.host).cloned() else {
+            return error_page(StatusCode::MISDIRECTED_REQUEST);
+        };
+        if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
+            return answer;
+        }
+        let form = Form::wanted(request.fields.accept.as_deref());
+        let found = match lists(request.target) {
+            false => site.find(request.target, form),
+            true => {
+                let (site, target) = (Arc::clone(&site), request.target.to_owned());
+                let found = spawn_blocking(move || site.find(&target, form)).await;
+                let Ok(found) = found else {
+                    return error_page(StatusCode::INTERNAL_SERVER_ERROR);
+                };
+                found
+            }
+        };
+        site.answer_found(request, found, &mut self.cache.borrow_mut())
+    }
+
+    pub(crate) fn date(&self) -> HeaderValue {
+        self.date.text(SystemTime::now())
+    }
+
+    /// An empty buffer, to be [given back](Self::give_back).
+    pub(crate) fn scratch(&self) -> Vec<u8> {
+        self.scratch.take()
+    }
+
+    pub(crate) fn give_back(&self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        self.scratch.set(scratch);
+    }
+
+    /// Counts a request that was answered, and writes it to the access log.
+    pub(crate) fn note(&self, entry: &Entry) {
+        let counters = &self.counters;
+        counters.requests.answered(entry.status);
+        counters.latencies.note(entry.took);
+        counters.bytes_sent.add(entry.bytes);
+        if !entry.whole {
+            counters.broken.add(1);
+        }
+        if let Some(lines) = &self.lines {
+            lines.note(entry);
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Waits until no more requests are to be taken.
+    pub(crate) async fn draining(&self) {
+        // The sender is this worker's own.
+        let _ = self
+            .draining
+            .subscribe()
+            .wait_for(|draining| *draining)
+            .await;
+    }
+
+    fn replace(&self, live: Arc<Live>) {
+        *self.cache.borrow_mut() = new_cache(&self.limits);
+        *self.live.borrow_mut() = live;
+    }
+}
+
+/// Whether a target may lead to a list of files, which takes longer to make than others can wait.
+fn lists(target: &str) -> bool {
+    target
+        .split('?')
+        .next()
+        .is_some_and(|path| path.ends_with('/'))
+}
+
+/// Serves what it is told to serve, until it has drained.
+pub(crate) fn run(worker: Worker, runtime: Runtime, orders: UnboundedReceiver<Order>) {
+    LocalSet::new().block_on(&runtime, obey(Rc::new(worker), orders));
+    // A disk that never answers must not keep the process.
+    runtime.shutdown_background();
+}
+
+fn new_cache(limits: &Limits) -> Cache {
+    Cache::new(CacheLimits {
+        lifetime: limits.file_cache,
+        ..CacheLimits::default()
+    })
+}
+
+async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
+    let tidying = spawn_local(tidy(Rc::clone(&worker)));
+    // Each connection holds a sender, and the receiver hears when the last one has gone.
+    let (held, mut released) = mpsc::channel::<()>(1);
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Serve(accepted) => {
+                let (worker, held) = (Rc::clone(&worker), held.clone());
+                spawn_local(async move {
+                    serve(worker, accepted).await;
+                    drop(held);
+                });
+            }
+            Order::Live(live) => worker.replace(live),
+            Order::Drain => break,
+        }
+    }
+    worker.draining.send_replace(true);
+    drop(held);
+    let _ = timeout(worker.limits.drain, released.recv()).await;
+    tidying.abort();
+    if let Some(lines) = &worker.lines {
+        lines.flush();
+    }
+}
+
+async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+    let _place = accepted.admitted;
+    let _open = Open(Arc::clone(&worker.counters));
+    worker.counters.connections.add(1);
+    if let Ok(socket) = TcpStream::from_std(accepted.socket) {
+        connection::serve(worker, socket, accepted.address, accepted.service).await;
+    }
+}
+
+/// A connection that was counted when it was accepted.
+struct Open(Arc<Counters>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.subtract(1);
+    }
+}
+
+/// What has to be done although nobody comes.
+async fn tidy(worker: Rc<Worker>) {
+    let mut ticks = interval(TIDY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        worker.cache.borrow_mut().sweep();
+        if let Some(lines) = &worker.lines {
+            lines.flush();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Requests to a site, and its answers.
+
+use std::io::IoSliceMut;
+
+use scrim_serve::http::{Answer, Fields, Method, Piece, Request};
+use scrim_serve::site::Patience;
+
+/// GET of a target.
+#[must_use]
+pub fn get<'a>(target: &'a str, fields: Fields<'a>) -> Request<'a> {
+    Request {
+        method: Method::Get,
+        method_name: "GET",
+        target,
+        host: Some("example.org"),
+        fields,
+    }
+}
+
+/// The one field of this name.
+///
+/// # Panics
+/// There are two.
+#[must_use]
+pub fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let shared = answer.shared.iter().flat_map(|shared| shared.iter());
+    let mut values = shared.chain(&answer.fields).filter(|(it, _)| it == name);
+    let value = values
+        .next()
+        .map(|(_, value)| value.to_str().expect("fields are text"));
+    assert!(values.next().is_none(), "{name} twice");
+    value
+}
+
+/// An answer's content.
+///
+/// # Panics
+/// There is not as much as it said.
+pub fn content(answer: &mut Answer) -> Vec<u8> {
+    let length = answer.body.length();
+    let mut content = Vec::new();
+    while let Some(piece) = answer.body.front() {
+        let count = piece.length();
+        match piece {
+            Piece::Bytes(bytes) => content.extend_from_slice(bytes),
+            Piece::File(file, range) => {
+                let mut buffer = vec![0; usize::try_from(count).expect("files are small")];
+                let read = file
+                    .read_at(
+                        &mut [IoSliceMut::new(&mut buffer)],
+                        range.start,
+                        Patience::Wait,
+                    )
+                    .expect("files can be read");
+                assert_eq!(read, buffer.len());
+                content.extend_from_slice(&buffer);
+            }
+        }
+        answer.body.advance(count);
+    }
+    assert_eq!(content.len() as u64, length);
+    content
+}

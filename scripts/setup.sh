@@ -55,6 +55,8 @@ case $want in
         need openssl openssl
         need systemd-analyze systemd
         need argon2 argon2
+        need nginx nginx-light
+        need ministat ministat
         /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
         /usr/bin/python3 -c 'import nbd' 2>/dev/null || packages+=(python3 python3-libnbd)
         ;;

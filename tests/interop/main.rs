@@ -9,6 +9,7 @@
 )]
 
 mod bench_paths;
+mod bench_serve;
 mod benchmark;
 mod block_device;
 #[path = "../support/certificates.rs"]

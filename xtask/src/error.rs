@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use scrim_bench::web::WebError;
+
 /// Each says what was tried, where, and what to do where that is not plain.
 #[derive(Debug)]
 pub(crate) enum Error {
@@ -24,6 +26,8 @@ pub(crate) enum Error {
     },
     /// No guest, or no answer from it.
     Guest(scrim_guest::Error),
+    /// A web server cannot be measured.
+    Web(WebError),
     /// Somebody asked us to stop.
     Interrupted,
 }
@@ -60,6 +64,7 @@ impl fmt::Display for Error {
                  package {package}"
             ),
             Self::Guest(error) => error.fmt(out),
+            Self::Web(error) => error.fmt(out),
             Self::Interrupted => write!(out, "interrupted; servers and images are cleared away"),
         }
     }
@@ -70,6 +75,7 @@ impl std::error::Error for Error {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Guest(error) => error.source(),
+            Self::Web(error) => error.source(),
             _ => None,
         }
     }
@@ -78,6 +84,12 @@ impl std::error::Error for Error {
 impl From<scrim_guest::Error> for Error {
     fn from(error: scrim_guest::Error) -> Self {
         Self::Guest(error)
+    }
+}
+
+impl From<WebError> for Error {
+    fn from(error: WebError) -> Self {
+        Self::Web(error)
     }
 }
 

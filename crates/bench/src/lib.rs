@@ -9,7 +9,8 @@
 //!
 //! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
 //! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
-//! measure with `scrim bench` stands on that: [`ciphers`], [`kdf`] and [`paths`].
+//! measure with `scrim bench` stands on that: [`ciphers`], [`kdf`], [`paths`] and [`serve`]. Web servers
+//! are asked by the client in [`web`]; [`ministat`] is another's statistic, to compare with his figures.
 //!
 //! ```
 //! use scrim_bench::{Better, Machine, Study, turns};
@@ -54,25 +55,31 @@ mod cache;
 mod chart;
 pub mod ciphers;
 mod clock;
+mod folder;
+mod frame;
 mod interference;
 pub mod kdf;
 mod machine;
+pub mod ministat;
 pub mod paths;
+mod picture;
 mod pin;
 pub mod process;
 mod report;
 mod rounds;
+pub mod serve;
 pub mod stat;
 mod stopwatch;
 mod study;
 pub mod svg;
+pub mod web;
 
 use std::ops::ControlFlow;
 
 pub use chart::Ink;
 pub use clock::core_clock;
 pub use machine::{Machine, Peer};
-pub use pin::Pinned;
+pub use pin::{Pinned, apart};
 pub use report::{Ratio, Report, Series, Verdict};
 pub use rounds::{ROUNDS, ROUNDS_WHEN_LONG, Turn, turns};
 pub use stopwatch::{Slice, Stopwatch};

@@ -1,5 +1,6 @@
-//! One thread on one processor.
+//! Threads on processors.
 
+use std::fs;
 use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -20,8 +21,15 @@ impl Pinned {
     /// # Errors
     /// As `sched_setaffinity(2)`.
     pub fn here() -> io::Result<Self> {
+        Self::on(sched_getcpu())
+    }
+
+    /// To a processor, where threads and processes that this thread starts stay too.
+    ///
+    /// # Errors
+    /// As `sched_setaffinity(2)`.
+    pub fn on(cpu: usize) -> io::Result<Self> {
         let before = sched_getaffinity(None)?;
-        let cpu = sched_getcpu();
         let mut only = CpuSet::new();
         if cpu >= CpuSet::MAX_CPU {
             return Err(io::ErrorKind::Unsupported.into());
@@ -45,9 +53,48 @@ impl Drop for Pinned {
     }
 }
 
+/// Two processors for a server and its client: the first that this process may use, and the last that is
+/// not another thread of the same core. Where there is only one, both are it.
+#[must_use]
+pub fn apart() -> (usize, usize) {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect();
+    let first = allowed.first().copied().unwrap_or(0);
+    let path = format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list");
+    let siblings = listed(&fs::read_to_string(path).unwrap_or_default());
+    let others = allowed.iter().rev();
+    let mut others = others.filter(|&&cpu| cpu != first);
+    let last = others
+        .clone()
+        .find(|cpu| !siblings.contains(cpu))
+        .or_else(|| others.next());
+    (first, last.copied().unwrap_or(first))
+}
+
+/// The numbers in a list of the kernel's, such as `0-3,8`.
+fn listed(text: &str) -> Vec<usize> {
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        Some(from.parse().ok()?..=to.parse().ok()?)
+    });
+    ranges.flatten().take(CpuSet::MAX_CPU).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_and_client_are_apart_where_they_can_be() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let (server, client) = apart();
+        assert!(allowed.is_set(server) && allowed.is_set(client));
+        assert_eq!(server == client, allowed.count() == 1);
+        assert_eq!(listed("0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(listed(""), [0; 0]);
+    }
 
     #[test]
     fn a_thread_stays_where_it_is_until_it_is_let_go() {

@@ -20,6 +20,23 @@ pub fn cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+/// As [`cpu_time`], of a process and those that it has started and not waited for yet: a server with
+/// worker processes.
+///
+/// # Errors
+/// As [`cpu_time`]. One that ends meanwhile is left out.
+pub fn family_cpu_time(pid: u32) -> io::Result<Duration> {
+    let mut sum = cpu_time(pid)?;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        let children = children.split_ascii_whitespace();
+        for child in children.filter_map(|child| child.parse().ok()) {
+            sum += cpu_time(child).unwrap_or_default();
+        }
+    }
+    Ok(sum)
+}
+
 /// How a command went, from its start to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
@@ -104,6 +121,8 @@ fn malformed(pid: u32, file: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]
@@ -138,6 +157,22 @@ mod tests {
         let tick = Duration::from_millis(20);
         assert!(before <= clock + tick && clock <= after + tick);
         assert!(cpu_time(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_family_has_used_what_its_members_have() {
+        let script = "while :; do :; done & wait";
+        let mut parent = Command::new("sh");
+        parent.args(["-c", script]).process_group(0);
+        let mut parent = parent.spawn().unwrap();
+        let pid = parent.id();
+        while family_cpu_time(pid).unwrap() < Duration::from_millis(30) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(cpu_time(pid).unwrap() < Duration::from_millis(30));
+        let group = Pid::from_child(&parent);
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        parent.wait().unwrap();
     }
 
     #[test]

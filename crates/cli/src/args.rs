@@ -3,6 +3,7 @@
 //! Verbs and option names are those of `cryptsetup(8)` where it has them.
 
 mod bench_paths;
+mod bench_serve;
 mod headers;
 mod keys;
 mod running;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench_paths::BenchPathsArgs;
+pub(crate) use bench_serve::BenchServeArgs;
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, HeaderBackupArgs, HeaderRestoreArgs, NewTokenArgs, RepairArgs,
     TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs, TokenImportArgs, UuidArgs,
@@ -511,6 +513,8 @@ pub(crate) enum Bench {
     Ciphers(BenchCiphersArgs),
     /// What queues between a request and the cipher cost, on a RAM disk or on FILE
     Paths(BenchPathsArgs),
+    /// What TLS costs when a file is served: MB/s and CPU seconds a GB, plain and over TLS
+    Serve(BenchServeArgs),
 }
 
 /// By default cryptsetup's key derivations and those of its ciphers that Scrim has, in 40 seconds.

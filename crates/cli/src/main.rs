@@ -73,6 +73,9 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Bench(BenchArgs {
             what: Bench::Paths(args),
         }) => return commands::bench_paths::run(&args),
+        Command::Bench(BenchArgs {
+            what: Bench::Serve(args),
+        }) => return commands::bench_serve::run(&args),
         Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
         Command::Open(args) => commands::open::run(&args),

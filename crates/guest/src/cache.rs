@@ -4,6 +4,7 @@
 //! ~/.cache/scrim/guest/
 //!   kernels/6.12 → 6.12.107+deb13-amd64/    the packages, vmlinuz, initrd-RECIPE
 //!   userland/trixie-RECIPE/                 root.erofs, busybox, packages
+//!   programs/trixie-RECIPE/                 packages, unpacked
 //!   apt/trixie/                             the archive's index
 //! ```
 //!
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::apt::Suite;
 use crate::error::{Doing, Error};
 use crate::kernel::{self, Kernel};
-use crate::{host, userland};
+use crate::{host, programs, userland};
 
 /// The folder in which guests' parts are kept.
 pub struct Cache {
@@ -67,7 +68,7 @@ impl Cache {
         let home = || absolute("HOME").unwrap_or_else(std::env::temp_dir);
         let cache = absolute("XDG_CACHE_HOME").unwrap_or_else(|| home().join(".cache"));
         let root = cache.join("scrim/guest");
-        for inner in ["kernels", "userland", "apt"] {
+        for inner in ["kernels", "userland", "programs", "apt"] {
             let inner = root.join(inner);
             std::fs::create_dir_all(&inner).doing("make", &inner)?;
         }
@@ -103,13 +104,44 @@ impl Cache {
         })
     }
 
+    /// A folder with the files of `packages` of the newer Debian, unpacked and not set up: for programs
+    /// that run beside the host's own, by that suite's dynamic linker and libraries. The packages are
+    /// these alone, so what a program needs has to be among them.
+    ///
+    /// # Errors
+    /// As [`parts`](Self::parts), but for the host's emulator.
+    pub fn programs(
+        &self,
+        packages: &[&str],
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<PathBuf, Error> {
+        let _alone = self.lock(progress)?;
+        let recipe = recipe(packages);
+        let name = format!("{}-{recipe}", userland::SUITE);
+        let folder = self.root.join("programs").join(name);
+        if !folder.exists() {
+            progress(&format!(
+                "fetching {} of Debian's suite {}",
+                packages.first().copied().unwrap_or_default(),
+                userland::SUITE
+            ));
+            programs::fetch(&self.suite(userland::SUITE)?, packages, &folder)?;
+        }
+        Ok(folder)
+    }
+
     /// All that is kept.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn list(&self) -> Result<Vec<Cached>, Error> {
         let mut found = Vec::new();
-        for (folder, what) in [("kernels", "kernel "), ("userland", "user land ")] {
+        let kinds = [
+            ("kernels", "kernel "),
+            ("userland", "user land "),
+            ("programs", "programs "),
+        ];
+        for (folder, what) in kinds {
             let folder = self.root.join(folder);
             let entries = std::fs::read_dir(&folder).doing("list", &folder)?;
             for path in entries.flatten().map(|entry| entry.path()) {
@@ -150,7 +182,7 @@ impl Cache {
 
     /// Removes what was being made when somebody was killed.
     fn sweep(&self) {
-        for folder in ["kernels", "userland"].map(|inner| self.root.join(inner)) {
+        for folder in ["kernels", "userland", "programs"].map(|inner| self.root.join(inner)) {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             for path in entries.map(|entry| entry.path()) {
                 if name(&path).starts_with("making-") {

@@ -25,8 +25,9 @@
 //! # Rooms
 //!
 //! `mirror` knows where this system's packages come from, `apt` fetches them, `kernel` and
-//! `userland` make of them what boots, `cache` keeps that; `machine` says what is booted, `guest`
-//! talks through `channel` to `init.sh`, the guest's first process; `host` runs the host's programs.
+//! `userland` make of them what boots, `programs` what runs on the host, `cache` keeps that; `machine`
+//! says what is booted, `guest` talks through `channel` to `init.sh`, the guest's first process; `host`
+//! runs the host's programs.
 
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,7 @@ mod host;
 mod kernel;
 mod machine;
 mod mirror;
+mod programs;
 mod userland;
 
 pub use cache::{Cache, Cached, Parts, Version};

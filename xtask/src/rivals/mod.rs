@@ -13,6 +13,7 @@ mod memory;
 mod nbd;
 mod room;
 mod scrim;
+mod serve;
 mod server;
 mod unlock;
 
@@ -65,6 +66,8 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// Files over HTTPS and HTTP, beside nginx
+    Serve(serve::Args),
     /// What a byte costs as the volume grows and as more requests are under way, beside the smallest
     Growth(growth::Args),
     /// What an open volume keeps in memory, idle and with idle clients
@@ -103,6 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
         Some(Rival::Memory(args)) => (memory::run(args)?, args.common.json),
         Some(Rival::Ciphers(args)) => (ciphers::run(args)?, args.sampling.json),
@@ -126,6 +130,7 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("serve", serve::promises());
     list_promises("growth", growth::promises());
     list_promises("memory", memory::promises());
     list_promises("ciphers", ciphers::promises());
@@ -137,6 +142,8 @@ fn list() {
             .unwrap_or_else(|| format!("missing; it is in the Debian package {}", peer.package));
         println!("{:<12} {found}", peer.program);
     }
+    let (nginx, found) = serve::found();
+    println!("{nginx:<12} {found}");
 }
 
 fn list_promises(rival: &str, promises: impl Iterator<Item = (String, Option<f64>)>) {

@@ -1,4 +1,4 @@
-//! A server that runs until it is dropped.
+//! Servers that run until they are dropped.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use scrim_bench::process::cpu_time;
+use scrim_bench::process::family_cpu_time;
 
 use super::room::Room;
 use crate::error::{Doing, Error};
@@ -24,20 +24,19 @@ const START_TIME: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A running server.
-pub(super) struct Server {
-    name: &'static str,
+/// A program that runs until this is dropped.
+pub(super) struct Process {
+    name: String,
     child: Child,
-    socket: PathBuf,
 }
 
-impl Server {
-    /// Starts `command` and waits until it greets on `socket`.
+impl Process {
+    /// Starts `command` and waits until it `is_ready`; what it says goes into a log.
     pub(super) fn start(
         room: &Room,
-        name: &'static str,
-        socket: &Path,
+        name: &str,
         command: &mut Command,
+        is_ready: impl FnMut() -> bool,
     ) -> Result<Self, Error> {
         let log = room.path(&format!("{name}.log"));
         let output = File::create(&log).doing(|| format!("create {}", log.display()))?;
@@ -50,20 +49,24 @@ impl Server {
             .stderr(errors)
             .spawn()
             .doing(|| format!("start {name}"))?;
-        let mut server = Self {
-            name,
+        let mut process = Self {
+            name: name.to_owned(),
             child,
-            socket: socket.to_path_buf(),
         };
-        server.wait_until_it_greets(room, &log)?;
-        Ok(server)
+        process.wait_until(room, &log, is_ready)?;
+        Ok(process)
     }
 
-    fn wait_until_it_greets(&mut self, room: &Room, log: &Path) -> Result<(), Error> {
+    fn wait_until(
+        &mut self,
+        room: &Room,
+        log: &Path,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Result<(), Error> {
         let start = Instant::now();
         loop {
             room.check()?;
-            if greets(&self.socket).is_ok_and(|greets| greets) {
+            if is_ready() {
                 return Ok(());
             }
             let ended = self
@@ -76,14 +79,45 @@ impl Server {
             };
             if let Some(status) = ended {
                 let text = format!("ended before it served ({status}): {}", said());
-                return Err(Error::program(self.name, text));
+                return Err(Error::program(&self.name, text));
             }
             if start.elapsed() > START_TIME {
-                let text = format!("does not greet on its socket: {}", said());
-                return Err(Error::program(self.name, text));
+                let text = format!("does not answer: {}", said());
+                return Err(Error::program(&self.name, text));
             }
             sleep(PAUSE);
         }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Processor time used so far, by its children too.
+    pub(super) fn cpu_time(&self) -> Result<Duration, Error> {
+        family_cpu_time(self.child.id()).doing(|| format!("see what {} has used", self.name))
+    }
+}
+
+/// A running NBD server.
+pub(super) struct Server {
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Starts `command` and waits until it greets on `socket`.
+    pub(super) fn start(
+        room: &Room,
+        name: &'static str,
+        socket: &Path,
+        command: &mut Command,
+    ) -> Result<Self, Error> {
+        let ready = || greets(socket).is_ok_and(|greets| greets);
+        Ok(Self {
+            process: Process::start(room, name, command, ready)?,
+            socket: socket.to_path_buf(),
+        })
     }
 
     pub(super) fn socket(&self) -> &Path {
@@ -92,12 +126,12 @@ impl Server {
 
     /// Of its process.
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Processor time used so far.
     pub(super) fn cpu_time(&self) -> Result<Duration, Error> {
-        cpu_time(self.child.id()).doing(|| format!("see what {} has used", self.name))
+        self.process.cpu_time()
     }
 
     /// Keeps all its threads, and those that they start, on `processor` if there is one.
@@ -108,7 +142,7 @@ impl Server {
         let mut set = CpuSet::new();
         set.set(processor);
         let pin = || -> io::Result<()> {
-            for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
                 let id = thread?.file_name().to_string_lossy().parse().ok();
                 match sched_setaffinity(id.and_then(Pid::from_raw), &set) {
                     // One that has ended meanwhile, as that of the client that looked for the greeting.
@@ -118,7 +152,7 @@ impl Server {
             }
             Ok(())
         };
-        pin().doing(|| format!("keep {} on processor {processor}", self.name))?;
+        pin().doing(|| format!("keep {} on processor {processor}", self.process.name))?;
         Ok(self)
     }
 }
@@ -132,7 +166,7 @@ fn greets(socket: &Path) -> io::Result<bool> {
     Ok(greeting == *GREETING)
 }
 
-impl Drop for Server {
+impl Drop for Process {
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid

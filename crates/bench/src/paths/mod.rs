@@ -23,7 +23,6 @@ mod load;
 mod neighbour;
 mod outcome;
 mod page;
-mod picture;
 mod place;
 mod served;
 mod setup;

@@ -3,24 +3,11 @@
 use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Switching, Venue};
-use super::picture::{Bar, bars, escaped};
 use super::setup::{Cipher, SetUp};
+use crate::frame;
+use crate::picture::{Bar, bars};
 use crate::report::Report;
-use crate::svg::{COLOURS, Line, LineChart, Point};
-
-/// How the page looks, on light and on dark ground.
-const STYLE: &str = "\
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
-background:#fff;color:#1f2328}
-svg{max-width:100%;height:auto;display:block;margin:1rem 0}
-svg text{fill:#1f2328}
-table{border-collapse:collapse;margin:1rem 0}
-td,th{padding:.2rem .8rem;border-bottom:1px solid #d1d9e0;text-align:right}
-td:first-child,th:first-child{text-align:left}
-code{font-size:.9em}
-@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}svg text{fill:#e6edf3}
-td,th{border-color:#3d444d}}
-";
+use crate::svg::{Line, LineChart, Point};
 
 /// Figures of the time series that are drawn.
 const DRAWN: usize = 48;
@@ -30,13 +17,7 @@ const LABELLED: usize = 6;
 /// The whole page. It loads nothing, and follows the browser's light or dark scheme.
 #[must_use]
 pub fn page(outcome: &Outcome, report: &Report) -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Scrim: data paths</title>\n<style>\n{STYLE}{}</style></head>\n<body>\n\
-         <h1>What stands between a request and the cipher</h1>\n",
-        colours()
-    );
+    let mut html = frame::head("data paths", "What stands between a request and the cipher");
     for venue in [Venue::Served, Venue::InProcess] {
         compared(&mut html, outcome, venue);
     }
@@ -54,19 +35,8 @@ pub fn page(outcome: &Outcome, report: &Report) -> String {
             switching.worst_without
         );
     }
-    ratios(&mut html, report);
-    html.push_str("</body></html>\n");
+    frame::end(&mut html, report);
     html
-}
-
-/// The charts' own, for the bars.
-fn colours() -> String {
-    let (mut light, mut dark) = (String::new(), String::new());
-    for (index, (on_light, on_dark)) in COLOURS.iter().enumerate() {
-        let _ = write!(light, ".c{index}{{fill:{on_light}}}");
-        let _ = write!(dark, ".c{index}{{fill:{on_dark}}}");
-    }
-    format!("{light}\n@media(prefers-color-scheme:dark){{{dark}}}\n")
 }
 
 fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
@@ -190,38 +160,6 @@ fn series(switching: &Switching) -> String {
         band: None,
     };
     chart.to_svg()
-}
-
-fn ratios(html: &mut String, report: &Report) {
-    html.push_str(
-        "<h2>Ratios</h2>\n<p>Medians of the rounds' ratios, with 95 % intervals; higher is better, but \
-         where the name ends in <code>_cost</code>.</p>\n\
-         <table><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n",
-    );
-    for ratio in &report.ratios {
-        let _ = writeln!(
-            html,
-            "<tr><td><code>{}</code></td><td>{:.3}</td><td>{:.3}</td><td>{:.3}</td></tr>",
-            ratio.name, ratio.value, ratio.interval.low, ratio.interval.high
-        );
-    }
-    html.push_str("</table>\n<h2>Machine</h2>\n");
-    let machine = &report.machine;
-    let known = |text: &Option<String>| escaped(text.as_deref().unwrap_or("unknown"));
-    let _ = writeln!(
-        html,
-        "<p>{}, {} cores, Linux {}</p>",
-        known(&machine.cpu),
-        machine.cores,
-        known(&machine.kernel)
-    );
-    if !report.warnings.is_empty() {
-        html.push_str("<h2>Warnings</h2>\n<ul>\n");
-        for warning in &report.warnings {
-            let _ = writeln!(html, "<li>{}</li>", escaped(warning));
-        }
-        html.push_str("</ul>\n");
-    }
 }
 
 #[cfg(test)]

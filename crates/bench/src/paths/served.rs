@@ -3,13 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::fs::statfs;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use scrim_backend::{Access, RemoteBackend, RemoteOptions};
@@ -20,11 +18,8 @@ use super::place::{noise, whole_blocks};
 use super::setup::Contender;
 use super::{Ground, PathsError, Plan};
 use crate::Study;
+use crate::folder::{Folder, SHARED_MEMORY, free_memory};
 
-/// Where memory is a file system.
-const SHARED_MEMORY: &str = "/dev/shm";
-/// `TMPFS_MAGIC`.
-const TMPFS: u64 = 0x0102_1994;
 /// Most bytes of one volume: each server has a file of its own.
 const LARGEST: u64 = 32 << 20;
 /// Fewer are not worth a file system in memory.
@@ -54,9 +49,6 @@ pub(super) struct Server {
 /// A process that ends, and is waited for, with this.
 struct Process(Child);
 
-/// A folder of ours alone, which is removed with this.
-struct Folder(PathBuf);
-
 impl Servers {
     /// Room for as many servers.
     pub(super) fn prepare(plan: &Plan, count: u64, study: &mut Study) -> Result<Self, PathsError> {
@@ -65,7 +57,10 @@ impl Servers {
             Ground::Users(users) => (std::env::temp_dir(), users.backend.info().size),
         };
         Ok(Self {
-            folder: Folder::make(&base)?,
+            folder: Folder::make(&base, "scrim-bench").map_err(PathsError::system(format!(
+                "make a folder in {}",
+                base.display()
+            )))?,
             running: Vec::new(),
             size: whole_blocks(size, plan.block)?,
         })
@@ -73,7 +68,7 @@ impl Servers {
 
     /// Starts one, and connects to it. Once that is done nothing of it is left in the file system.
     pub(super) fn start(&mut self, plan: &Plan, contender: Contender) -> Result<(), PathsError> {
-        let folder = &self.folder.0;
+        let folder = self.folder.path();
         let image = match &plan.ground {
             Ground::Ram { .. } => folder.join("image"),
             Ground::Users(users) => users.path.clone().unwrap_or_default(),
@@ -210,39 +205,13 @@ impl Drop for Process {
     }
 }
 
-impl Folder {
-    fn make(base: &Path) -> Result<Self, PathsError> {
-        let mut number = 0;
-        loop {
-            let path = base.join(format!("scrim-bench-{}-{number}", std::process::id()));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                // Somebody of that number may have been killed.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => {
-                    let doing = format!("create {}", path.display());
-                    return Err(PathsError::System { doing, error });
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Where the files of `count` volumes go, and how large they may be.
 fn room(wanted: u64, count: u64, study: &mut Study) -> (PathBuf, u64) {
     let shared = Path::new(SHARED_MEMORY);
-    let most = statfs(shared).ok().and_then(|there| {
-        let is_memory = u64::try_from(there.f_type) == Ok(TMPFS);
-        let block = u64::try_from(there.f_bsize).unwrap_or(0);
+    let most = free_memory(shared).and_then(|free| {
         // Half of it is left to others.
-        let each = there.f_bavail.saturating_mul(block) / 2 / count.max(1);
-        (is_memory && each >= SMALLEST).then_some(each / SMALLEST * SMALLEST)
+        let each = free / 2 / count.max(1);
+        (each >= SMALLEST).then_some(each / SMALLEST * SMALLEST)
     });
     let size = wanted.min(LARGEST);
     match most {

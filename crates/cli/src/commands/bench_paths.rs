@@ -57,9 +57,7 @@ pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
         print(ratios(&report).as_bytes())?;
     }
     if let Some(page) = &args.html {
-        let html = paths::page(&outcome, &report);
-        let written = File::create_new(page).and_then(|mut file| file.write_all(html.as_bytes()));
-        written.map_err(|error| CliError::io(format_args!("write {}", page.display()), &error))?;
+        write_page(page, &paths::page(&outcome, &report))?;
     }
     finish(&report, args.json)?;
     Ok(interruption.exit_code())
@@ -117,7 +115,7 @@ fn text(part: Part, outcome: &Outcome) -> String {
     }
 }
 
-fn ratios(report: &Report) -> String {
+pub(super) fn ratios(report: &Report) -> String {
     if report.ratios.is_empty() {
         return String::new();
     }
@@ -231,7 +229,7 @@ fn confirm(file: &Path) -> Result<(), CliError> {
 }
 
 /// What is there already is not overwritten; better to hear of it before minutes are spent.
-fn demand_new(page: &Path) -> Result<(), CliError> {
+pub(super) fn demand_new(page: &Path) -> Result<(), CliError> {
     match page.symlink_metadata() {
         Err(_) => Ok(()),
         Ok(_) => Err(CliError::new(
@@ -242,6 +240,11 @@ fn demand_new(page: &Path) -> Result<(), CliError> {
             ),
         )),
     }
+}
+
+pub(super) fn write_page(page: &Path, html: &str) -> Result<(), CliError> {
+    let written = File::create_new(page).and_then(|mut file| file.write_all(html.as_bytes()));
+    written.map_err(|error| CliError::io(format_args!("write {}", page.display()), &error))
 }
 
 impl From<PathsError> for CliError {

@@ -3,6 +3,7 @@
 pub(crate) mod add_key;
 pub(crate) mod bench;
 pub(crate) mod bench_paths;
+pub(crate) mod bench_serve;
 pub(crate) mod change_key;
 pub(crate) mod ciphers;
 pub(crate) mod close;

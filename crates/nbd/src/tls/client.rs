@@ -75,6 +75,14 @@ impl ClientTls {
         Self::of(builder, own)
     }
 
+    /// With a configuration of the caller's, who knows best whom to believe.
+    #[must_use]
+    pub fn with_config(config: ClientConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+        }
+    }
+
     fn of(
         builder: ConfigBuilder<ClientConfig, WantsClientCert>,
         own: Option<&(PathBuf, PathBuf)>,

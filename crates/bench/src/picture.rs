@@ -13,14 +13,14 @@ const TOP: f64 = 44.0;
 const ROW: f64 = 26.0;
 
 /// One bar: its label, its value, and the number of its colour.
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) value: f64,
-    pub(super) colour: usize,
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    pub(crate) value: f64,
+    pub(crate) colour: usize,
 }
 
 /// Bars to scale, from the same zero.
-pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     let height = TOP + ROW * bars.len() as f64 + 12.0;
     let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let title = escaped(title);
@@ -55,7 +55,7 @@ pub(super) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     svg
 }
 
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,0 +1,95 @@
+//! Folders that go with the measurement that made them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statfs;
+
+/// Where memory is a file system.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+/// `TMPFS_MAGIC`.
+const TMPFS: u64 = 0x0102_1994;
+
+/// A folder of ours alone, which is removed with this, and locked as long.
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// In `base`, with our number in its name.
+    pub(crate) fn make(base: &Path, prefix: &str) -> io::Result<Self> {
+        let mut number = 0;
+        loop {
+            let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let lock = File::open(&path)?;
+                    lock.lock()?;
+                    // Nobody has swept it before it was locked.
+                    if path.exists() {
+                        return Ok(Self { path, _lock: lock });
+                    }
+                }
+                // Somebody of that number may have been killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Removes what processes that were killed have left in `base`: what nobody has locked, as far as we may.
+    pub(crate) fn sweep(base: &Path, prefix: &str) {
+        for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let rest = name.strip_prefix(prefix);
+            let is_ours = rest.is_some_and(|rest| {
+                rest.starts_with('-') && rest.chars().all(|c| c == '-' || c.is_ascii_digit())
+            });
+            let left = || File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok());
+            if is_ours && left() {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Bytes that are free in a folder in memory; `None` where it is on a disk.
+pub(crate) fn free_memory(folder: &Path) -> Option<u64> {
+    let there = statfs(folder).ok()?;
+    let is_memory = u64::try_from(there.f_type) == Ok(TMPFS);
+    let block = u64::try_from(there.f_bsize).unwrap_or(0);
+    is_memory.then(|| there.f_bavail.saturating_mul(block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_dead_have_left_is_swept() {
+        let base = Folder::make(&std::env::temp_dir(), "scrim-sweep").unwrap();
+        let living = Folder::make(base.path(), "kept").unwrap();
+        let dead = base.path().join("kept-1-0");
+        fs::create_dir(&dead).unwrap();
+        let other = base.path().join("kept-x-0");
+        fs::create_dir(&other).unwrap();
+        Folder::sweep(base.path(), "kept");
+        assert!(living.path().exists() && other.exists() && !dead.exists());
+        let path = living.path().to_owned();
+        drop(living);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,225 @@
+//! `scrim serve`, as a process of its own that ends with the measurement.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Content, Ours, ServeError};
+use crate::Study;
+use crate::folder::{Folder, SHARED_MEMORY, free_memory};
+use crate::web::{Identity, Trust, Url};
+
+/// How the folders are called that are removed with the measurement, and by the next one.
+const PREFIX: &str = "scrim-bench-serve";
+/// How the file is called.
+const NAME: &str = "file";
+/// How long a server may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest line that a server says of an address, in bytes.
+const LINE: usize = 2000;
+
+/// A running one.
+pub(super) struct Server {
+    process: Process,
+    pub(super) http: Url,
+    pub(super) https: Url,
+    /// In its certificate.
+    pub(super) trust: Trust,
+    _folders: Vec<Folder>,
+}
+
+/// A process that ends, and is waited for, with this.
+struct Process(Child);
+
+impl Server {
+    /// Starts one, and waits until it serves.
+    pub(super) fn start(ours: &Ours, study: &mut Study) -> Result<Self, ServeError> {
+        let base = match free_memory(Path::new(SHARED_MEMORY)) {
+            Some(_) => PathBuf::from(SHARED_MEMORY),
+            None => std::env::temp_dir(),
+        };
+        Folder::sweep(&base, PREFIX);
+        let own = folder(&base)?;
+        let mut folders = Vec::new();
+        let root = match &ours.content {
+            Content::Made { bytes } => {
+                if base != Path::new(SHARED_MEMORY) {
+                    study.warn(format!(
+                        "no RAM disk: {SHARED_MEMORY} is not in memory, so that the file lies in {}",
+                        base.display()
+                    ));
+                }
+                let root = own.path().join("site");
+                fs::create_dir(&root).map_err(ServeError::system("make a folder to serve"))?;
+                make(&root.join(NAME), *bytes)?;
+                root
+            }
+            Content::Users(file) => {
+                let beside = file.parent().unwrap_or(Path::new("/"));
+                let folder = folder(beside)?;
+                let doing = format!(
+                    "give {} a second name in {}, to serve it and nothing beside it",
+                    file.display(),
+                    folder.path().display()
+                );
+                fs::hard_link(file, folder.path().join(NAME)).map_err(ServeError::system(doing))?;
+                let root = folder.path().to_owned();
+                folders.push(folder);
+                root
+            }
+        };
+        let identity = Identity::make()?;
+        let (certificate, key) = (own.path().join("cert.pem"), own.path().join("key.pem"));
+        for (path, text) in [
+            (&certificate, &identity.certificate_pem),
+            (&key, &identity.key_pem),
+        ] {
+            fs::write(path, text).map_err(ServeError::system("write a certificate"))?;
+        }
+        let log = own.path().join("log");
+        let mut command = command(ours, &root, &certificate, &key);
+        let (process, urls) = Process::start(&mut command, &log)?;
+        let at = |tls| {
+            let url = urls.iter().find(|url| url.tls == tls);
+            url.map(|url| url.at(&format!("/{NAME}")))
+                .ok_or_else(|| ServeError::Server {
+                    said: "it does not say at which addresses".to_owned(),
+                })
+        };
+        folders.push(own);
+        Ok(Self {
+            process,
+            http: at(false)?,
+            https: at(true)?,
+            trust: identity.trust(Some(ours.suite))?,
+            _folders: folders,
+        })
+    }
+
+    /// Of its process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.0.id()
+    }
+}
+
+/// The interface of `scrim serve`, in one place.
+fn command(ours: &Ours, root: &Path, certificate: &Path, key: &Path) -> Command {
+    let mut command = Command::new(&ours.program);
+    command.arg("serve").arg(root);
+    command.args(["--listen", "127.0.0.1:0", "--plain-http", "127.0.0.1:0"]);
+    command.arg("--certificate").arg(certificate);
+    command.arg("--key").arg(key);
+    command.args(["--tls-suite", ours.suite.registered()]);
+    command.arg("--end-with-parent");
+    command.arg(std::process::id().to_string());
+    command
+        .env_remove("LISTEN_FDS")
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // A Ctrl-C is for this process, which ends those that it has started.
+        .process_group(0);
+    command
+}
+
+impl Process {
+    /// Starts it, and waits until it has said where it serves, plain and over TLS.
+    fn start(command: &mut Command, log: &Path) -> Result<(Self, Vec<Url>), ServeError> {
+        let errors = File::create(log).map_err(ServeError::system("write a log"))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.stderr(errors).spawn();
+        let doing = format!("start {program}");
+        let mut process = Self(child.map_err(ServeError::system(doing))?);
+        let lines = process.lines();
+        let mut urls: Vec<Url> = Vec::new();
+        let end = Instant::now() + PATIENCE;
+        let failed = |said: String| ServeError::Server { said };
+        while !(urls.iter().any(|url| url.tls) && urls.iter().any(|url| !url.tls)) {
+            let left = end.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) => urls.extend(Url::parse(&line).ok()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let seconds = PATIENCE.as_secs();
+                    return Err(failed(format!(
+                        "it has not said in {seconds} seconds at which addresses it does"
+                    )));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(failed(last_words(log))),
+            }
+        }
+        Ok((process, urls))
+    }
+
+    /// What it says, to its end: what nobody took would hold it up.
+    fn lines(&mut self) -> Receiver<String> {
+        let (sender, receiver) = channel();
+        if let Some(output) = self.0.stdout.take() {
+            thread::spawn(move || {
+                for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                    let line = &line[..line.len().min(LINE)];
+                    let line = String::from_utf8_lossy(line).trim().to_owned();
+                    // Nobody listens any more once it serves.
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        receiver
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has nothing that is worth an orderly end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn last_words(log: &Path) -> String {
+    let said = fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rfind(|line| !line.is_empty());
+    let last = last.unwrap_or("it ended without a word");
+    last.trim_start_matches("scrim: ").to_owned()
+}
+
+fn folder(base: &Path) -> Result<Folder, ServeError> {
+    let doing = format!("make a folder in {}", base.display());
+    Folder::make(base, PREFIX).map_err(ServeError::system(doing))
+}
+
+/// A file that no file system takes for nothing.
+fn make(path: &Path, bytes: u64) -> Result<(), ServeError> {
+    if let Some(free) = path.parent().and_then(free_memory)
+        && free < bytes
+    {
+        return Err(ServeError::Room {
+            wanted: bytes,
+            free,
+        });
+    }
+    let write = || -> io::Result<()> {
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        let words = std::iter::repeat_with(|| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word.to_le_bytes()
+        });
+        let unit: Vec<u8> = words.flatten().take(1 << 20).collect();
+        let mut file = File::create_new(path)?;
+        let mut left = bytes;
+        while left > 0 {
+            let some = usize::try_from(left).unwrap_or(usize::MAX).min(unit.len());
+            file.write_all(&unit[..some])?;
+            left -= some as u64;
+        }
+        Ok(())
+    };
+    write().map_err(ServeError::system(format!("write {}", path.display())))
+}

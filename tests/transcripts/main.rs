@@ -35,7 +35,14 @@ const MARK: &str = "@@end-of-command@@";
 
 #[test]
 fn every_transcript_is_true() {
-    if !have(&["bash", "cryptsetup", "nbdinfo", "openssl", "truncate"]) {
+    if !have(&[
+        "bash",
+        "cryptsetup",
+        "curl",
+        "nbdinfo",
+        "openssl",
+        "truncate",
+    ]) {
         return;
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/transcripts");

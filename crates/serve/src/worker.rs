@@ -126,8 +126,8 @@ impl Worker {
         site.answer_found(request, found, &mut self.cache.borrow_mut())
     }
 
-    pub(crate) fn date(&self) -> HeaderValue {
-        self.date.text(SystemTime::now())
+    pub(crate) fn date(&self, now: SystemTime) -> HeaderValue {
+        self.date.text(now)
     }
 
     /// An empty buffer, to be [given back](Self::give_back).

@@ -149,6 +149,7 @@ struct Prepared {
     shown: Shown,
     /// Whether the certificate is our own.
     self_signed: bool,
+    offered: tls::Settings,
 }
 
 impl Prepared {
@@ -158,6 +159,10 @@ impl Prepared {
             live: live(config)?,
             shown,
             self_signed,
+            offered: tls::Settings {
+                only: config.tls.suite.as_deref().map(suite).transpose()?,
+                http2: config.tls.http2.unwrap_or(true),
+            },
         })
     }
 
@@ -170,11 +175,8 @@ impl Prepared {
     ) -> Result<(), CliError> {
         let addresses = addresses(&listeners)?;
         let certificates = Certificates::new(self.shown);
-        let settings = tls::Settings {
-            only: config.tls.suite.as_deref().map(suite).transpose()?,
-            http2: config.tls.http2.unwrap_or(true),
-        };
-        let tls = settings
+        let tls = self
+            .offered
             .build(Arc::clone(&certificates))
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
         let log = config.access_log.as_ref().map(open_log).transpose()?;

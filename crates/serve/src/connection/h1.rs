@@ -1,9 +1,11 @@
 //! HTTP/1.1: one request after the other.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::time::SystemTime;
 
 use http::StatusCode;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use super::Client;
 use super::broken::Broken;
@@ -31,6 +33,11 @@ struct Conversation<'a> {
     client: Client,
     transport: Transport,
     inbox: Vec<u8>,
+    /// Runs out when the connection may have been idle for too long. It is set anew only then, and not by
+    /// each request.
+    idle: Pin<Box<Sleep>>,
+    /// Ends when no more requests are to be taken.
+    draining: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
 /// Serves requests until either side ends it.
@@ -40,6 +47,8 @@ pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client)
         client,
         transport,
         inbox: Vec::new(),
+        idle: Box::pin(sleep(worker.limits.idle)),
+        draining: Box::pin(worker.draining()),
     };
     let ended = loop {
         match conversation.next().await {
@@ -57,7 +66,8 @@ impl Conversation<'_> {
         if self.inbox.is_empty() && !self.first_bytes().await? {
             return Ok(Then::Close);
         }
-        let deadline = Instant::now() + self.worker.limits.request;
+        // Most requests come whole, and nobody has to look at the clock.
+        let mut deadline = None;
         loop {
             match Head::parse(&self.inbox, &self.worker.limits.head) {
                 Ok(Some(head)) => {
@@ -65,15 +75,18 @@ impl Conversation<'_> {
                     let then = answer(self.worker, self.client, &mut self.transport, &head).await?;
                     self.inbox.drain(..used);
                     return match then {
-                        Then::Next => self.skip(framing, deadline).await,
+                        Then::Next if framing == Framing::None => Ok(then),
+                        Then::Next => self.skip(framing).await,
                         Then::Close => Ok(then),
                     };
                 }
                 Ok(None) => {}
                 Err(refusal) => return self.refuse(refusal.status()).await,
             }
+            let until =
+                *deadline.get_or_insert_with(|| Instant::now() + self.worker.limits.request);
             let receive = self.transport.receive(&mut self.inbox, &self.worker.limits);
-            let Ok(received) = timeout_at(deadline, receive).await else {
+            let Ok(received) = timeout_at(until, receive).await else {
                 return self.refuse(StatusCode::REQUEST_TIMEOUT).await;
             };
             if received? == 0 {
@@ -84,18 +97,34 @@ impl Conversation<'_> {
 
     /// Waits for a request, without a buffer; false if none comes any more.
     async fn first_bytes(&mut self) -> Result<bool, Broken> {
-        self.inbox = Vec::new();
-        let worker = self.worker;
-        tokio::select! {
-            biased;
-            received = self.transport.receive(&mut self.inbox, &worker.limits) => Ok(received? > 0),
-            () = worker.draining() => Ok(false),
-            () = sleep(worker.limits.idle) => Ok(false),
+        let Self {
+            worker,
+            transport,
+            inbox,
+            idle,
+            draining,
+            ..
+        } = self;
+        *inbox = Vec::new();
+        let end = Instant::now() + worker.limits.idle;
+        // Not begun anew when the clock wakes us: it may be in the middle of saying something.
+        let mut receive = pin!(transport.receive(inbox, &worker.limits));
+        loop {
+            tokio::select! {
+                biased;
+                received = receive.as_mut() => return Ok(received? > 0),
+                () = draining.as_mut() => return Ok(false),
+                () = idle.as_mut() => match Instant::now() < end {
+                    true => idle.as_mut().reset(end),
+                    false => return Ok(false),
+                }
+            }
         }
     }
 
     /// Throws a request's content away, which nothing here has a use for.
-    async fn skip(&mut self, framing: Framing, deadline: Instant) -> Result<Then, Broken> {
+    async fn skip(&mut self, framing: Framing) -> Result<Then, Broken> {
+        let deadline = Instant::now() + self.worker.limits.request;
         let Ok(mut skipper) = Skipper::new(framing, SKIPPED_MAX) else {
             return Ok(Then::Close);
         };
@@ -130,6 +159,7 @@ impl Conversation<'_> {
             &mut answer,
             true,
             Ending::Close,
+            SystemTime::now(),
         )
         .await;
         sent.map(|()| Then::Close)
@@ -154,7 +184,7 @@ async fn answer(
     };
     let with_body = request.method != Method::Head && head::has_length(answer.status);
     let length = answer.body.length();
-    let sent = send(worker, transport, &mut answer, with_body, ending).await;
+    let sent = send(worker, transport, &mut answer, with_body, ending, at).await;
     worker.counters.requests.http1.add(1);
     worker.note(&Entry {
         client: client.address.ip(),
@@ -185,9 +215,10 @@ async fn send(
     answer: &mut Answer,
     with_body: bool,
     ending: Ending,
+    at: SystemTime,
 ) -> Result<(), Broken> {
     let mut head = worker.scratch();
-    head::write(&mut head, answer, &worker.date(), ending);
+    head::write(&mut head, answer, &worker.date(at), ending);
     let mut nothing = Body::default();
     let body = if with_body {
         &mut answer.body

@@ -146,7 +146,7 @@ async fn answer(
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static("scrim"));
-    headers.insert(header::DATE, worker.date());
+    headers.insert(header::DATE, worker.date(at));
     for (name, value) in shared.iter().flat_map(|shared| shared.iter()) {
         headers.append(name.clone(), value.clone());
     }

@@ -53,15 +53,17 @@ impl Plain {
                 }
                 Piece::File(file, range) => {
                     let count = piece.length().min(AT_ONCE);
-                    let sent = self.send_file(file, range.start, count, limits).await?;
-                    if sent == piece.length() {
+                    // The client must not have all of something that is neither the old file nor the new one.
+                    if body.has_begun() && count == piece.length() {
                         unchanged(file)?;
                     }
-                    sent
+                    self.send_file(file, range.start, count, limits).await?
                 }
             };
             body.advance(sent);
-            tokio::task::yield_now().await;
+            if body.length() > 0 {
+                tokio::task::yield_now().await;
+            }
         }
         Ok(())
     }

@@ -173,7 +173,7 @@ async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
             Piece::Bytes(bytes) => batch.put(bytes) as u64,
             Piece::File(file, range) => {
                 let read;
-                (batch, read) = read_file(batch, file, range.clone()).await?;
+                (batch, read) = read_file(batch, file, range.clone(), body.has_begun()).await?;
                 read
             }
         };
@@ -183,15 +183,18 @@ async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
 }
 
 /// What is in memory is read at once. What has to come from a disk is waited for by another thread, and not
-/// by all of this one's connections.
+/// by all of this one's connections. The end of a file is handed on only if the file is what it was when the
+/// answer began; the site has looked just then, so that one that is read in one go is not looked at again.
 async fn read_file(
     mut batch: Batch,
     file: &Arc<OpenFile>,
     range: Range<u64>,
+    mut time_has_passed: bool,
 ) -> Result<(Batch, u64), Broken> {
     let wanted = range.end - range.start;
     let mut read = batch.read(file, range.start, wanted, Patience::Now);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+        time_has_passed = true;
         let file = Arc::clone(file);
         let waiting = tokio::task::spawn_blocking(move || {
             let read = batch.read(&file, range.start, wanted, Patience::Wait);
@@ -205,7 +208,7 @@ async fn read_file(
     if read == 0 {
         return Err(Broken::Changed);
     }
-    if read == wanted {
+    if read == wanted && time_has_passed {
         unchanged(file)?;
     }
     Ok((batch, read))

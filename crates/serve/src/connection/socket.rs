@@ -1,49 +1,36 @@
 //! A socket's bytes, with time limits.
 
+use std::future::Future;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::net::SendFlags;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 
 use super::broken::Broken;
 use crate::limits::Limits;
 
-/// Most bytes that are received at a time.
-const RECEIVE: usize = 16 << 10;
+/// Room for what is received at a time: most requests are shorter.
+const RECEIVE: usize = 4 << 10;
 
 /// Adds what has come to `into`, and waits where nothing has; 0 bytes once the other side sends no more.
 /// While it waits there is no buffer: most connections wait most of the time.
 pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         socket.readable().await?;
-        let had = into.len();
-        into.resize(had + RECEIVE, 0);
-        let received = receive_now(socket, &mut into[had..]);
-        into.truncate(had + *received.as_ref().unwrap_or(&0));
-        match received {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if into.is_empty() {
-                    *into = Vec::new();
-                }
-            }
-            received => return received,
+        into.reserve(RECEIVE);
+        // `read_buf` and not `try_read_buf`: it knows from a short answer that nothing is left, and saves the
+        // call that would say so. It is asked once, and loses nothing when it is dropped.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(received) = pin!(socket.read_buf(into)).poll(&mut context) {
+            return received;
         }
-    }
-}
-
-/// By way of `poll_read` and not `try_read`: that knows from a short answer that nothing is left, and
-/// saves the call that would say so.
-fn receive_now(socket: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
-    let mut context = Context::from_waker(std::task::Waker::noop());
-    let mut room = ReadBuf::new(into);
-    match Pin::new(socket).poll_read(&mut context, &mut room) {
-        Poll::Ready(Ok(())) => Ok(room.filled().len()),
-        Poll::Ready(Err(error)) => Err(error),
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        if into.is_empty() {
+            *into = Vec::new();
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Body {
     /// Empty where there is no first one.
     rest: VecDeque<Piece>,
     length: u64,
+    /// Whether some of it has been taken.
+    begun: bool,
 }
 
 /// A piece of content.
@@ -104,6 +106,13 @@ impl Body {
             self.first = self.rest.pop_front();
         }
         self.length -= count;
+        self.begun = true;
+    }
+
+    /// Whether some of it has been sent, so that time has passed since somebody looked at its files.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 }
 

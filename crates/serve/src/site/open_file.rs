@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::Stat;
-use rustix::io::ReadWriteFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// A regular file that is open for reading, and what it was like then. Files are read and never mapped:
 /// somebody else may cut them short at any time.
@@ -12,6 +13,8 @@ use rustix::io::ReadWriteFlags;
 pub struct OpenFile {
     file: OwnedFd,
     stat: Stat,
+    /// Whether its file system cannot tell what is in memory, and is not asked again.
+    cannot_tell: AtomicBool,
 }
 
 /// Whether a read may wait for a disk.
@@ -27,7 +30,11 @@ impl OpenFile {
     /// A file that was found to be a regular one by `stat`.
     #[must_use]
     pub fn new(file: OwnedFd, stat: Stat) -> Self {
-        Self { file, stat }
+        Self {
+            file,
+            stat,
+            cannot_tell: AtomicBool::new(false),
+        }
     }
 
     /// Bytes that it had when it was opened.
@@ -58,18 +65,13 @@ impl OpenFile {
         offset: u64,
         patience: Patience,
     ) -> io::Result<usize> {
-        match patience {
-            Patience::Now => {
-                match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
-                    // A file system that cannot tell what is in memory.
-                    Err(rustix::io::Errno::OPNOTSUPP) => {
-                        Ok(rustix::io::preadv(&self.file, pieces, offset)?)
-                    }
-                    read => Ok(read?),
-                }
+        if patience == Patience::Now && !self.cannot_tell.load(Ordering::Relaxed) {
+            match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => self.cannot_tell.store(true, Ordering::Relaxed),
+                read => return Ok(read?),
             }
-            Patience::Wait => Ok(rustix::io::preadv(&self.file, pieces, offset)?),
         }
+        Ok(rustix::io::preadv(&self.file, pieces, offset)?)
     }
 
     /// Whether it has been written to, cut or extended since it was opened: what was read may be neither

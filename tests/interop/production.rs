@@ -323,17 +323,21 @@ fn systemd_finds_no_fault_in_the_units() {
     }
     let place = Place::new();
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
-    for unit in ["scrim@.service", "scrim@.socket"] {
+    for unit in ["scrim@.service", "scrim@.socket", "scrim-serve.service"] {
         let text = fs::read_to_string(units.join(unit)).unwrap();
         place.write(unit, text.replace("/usr/local/bin/scrim", scrim()));
     }
-    for unit in ["./scrim@data.service", "./scrim@data.socket"] {
+    for unit in [
+        "./scrim@data.service",
+        "./scrim@data.socket",
+        "./scrim-serve.service",
+    ] {
         let verify = ["--man=no", "verify", unit];
         let output = place.run_with_input("systemd-analyze", verify, b"");
         let said = String::from_utf8_lossy(&output.stderr);
         let about_ours: Vec<_> = said
             .lines()
-            .filter(|line| line.contains("scrim@"))
+            .filter(|line| line.contains("scrim@") || line.contains("scrim-serve"))
             .collect();
         assert!(output.status.success(), "{unit}: {said}");
         assert_eq!(about_ours, [""; 0], "{unit}");

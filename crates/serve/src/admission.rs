@@ -39,11 +39,14 @@ impl Admission {
         if connections.total >= limits.connections {
             return Err(Refused::Full);
         }
-        let held = connections.by_client.entry(client).or_default();
-        if *held >= limits.per_client {
+        if connections
+            .by_client
+            .get(&client)
+            .is_some_and(|&held| held >= limits.per_client)
+        {
             return Err(Refused::Client);
         }
-        *held += 1;
+        *connections.by_client.entry(client).or_default() += 1;
         connections.total += 1;
         drop(connections);
         Ok(Admitted {

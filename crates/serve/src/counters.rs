@@ -128,7 +128,7 @@ pub struct Figures {
     pub resumed: u64,
     /// Handshakes that failed.
     pub failed: u64,
-    /// Bytes of answers, heads among them, before encryption.
+    /// Bytes of answers' content, before encryption.
     pub bytes_sent: u64,
     /// Answers that were begun and could not be sent whole.
     pub broken: u64,

@@ -9,8 +9,8 @@ use crate::site::error_page;
 /// The port that nobody has to name.
 const HTTPS: u16 = 443;
 
-/// Sends a client to the same target at `port`. Hosts that are not served here are none of our business:
-/// somebody could lend our name to where they lead.
+/// Sends a client to the same target at `port`, on the host that it has asked for: one that is served here,
+/// which is any where a site is for all hosts.
 pub(crate) fn answer(request: &Request, port: u16, live: &Live) -> Answer {
     let host = request.host.filter(|host| live.serves(host));
     let Some(authority) = host.and_then(|host| Authority::parse(host).ok()) else {

@@ -24,7 +24,7 @@ use crate::listener::Service;
 use crate::live::Live;
 use crate::log::{Entry, Lines};
 use crate::redirect;
-use crate::site::{Cache, CacheLimits, Form, error_page};
+use crate::site::{Cache, CacheLimits, FilePath, Form, error_page};
 use crate::status::Status;
 
 /// How long lines of the access log wait for others at most, and open files for somebody who asks for them.
@@ -176,10 +176,7 @@ impl Worker {
 
 /// Whether a target may lead to a list of files, which takes longer to make than others can wait.
 fn lists(target: &str) -> bool {
-    target
-        .split('?')
-        .next()
-        .is_some_and(|path| path.ends_with('/'))
+    FilePath::parse(target).is_ok_and(|path| path.is_folder())
 }
 
 /// Serves what it is told to serve, until it has drained.

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use rustix::net::SendFlags;
 use tokio::net::TcpStream;
 
 use super::broken::Broken;
-use super::socket::{receive, when_writable};
+use super::socket::{receive, send_all, when_writable};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 use crate::site::OpenFile;
@@ -43,20 +42,16 @@ impl Plain {
         body: &mut Body,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        self.send_bytes(head, body.length() > 0, limits).await?;
+        send_all(&self.socket, head, body.length() > 0, limits).await?;
         while let Some(piece) = body.front() {
             let sent = match piece {
                 Piece::Bytes(bytes) => {
                     let more = body.length() > piece.length();
-                    self.send_bytes(bytes, more, limits).await?;
+                    send_all(&self.socket, bytes, more, limits).await?;
                     piece.length()
                 }
                 Piece::File(file, range) => {
                     let count = piece.length().min(AT_ONCE);
-                    // The client must not have all of something that is neither the old file nor the new one.
-                    if body.has_begun() && count == piece.length() {
-                        unchanged(file)?;
-                    }
                     self.send_file(file, range.start, count, limits).await?
                 }
             };
@@ -64,23 +59,6 @@ impl Plain {
             if body.length() > 0 {
                 tokio::task::yield_now().await;
             }
-        }
-        Ok(())
-    }
-
-    /// With `more`, the kernel waits for what follows and sends it in the same packet.
-    async fn send_bytes(
-        &self,
-        mut bytes: &[u8],
-        more: bool,
-        limits: &Limits,
-    ) -> Result<(), Broken> {
-        let mut flags = SendFlags::NOSIGNAL;
-        flags.set(SendFlags::MORE, more);
-        while !bytes.is_empty() {
-            let send = || Ok(rustix::net::send(&self.socket, bytes, flags)?);
-            let sent = when_writable(&self.socket, limits.stall, send).await?;
-            bytes = &bytes[sent..];
         }
         Ok(())
     }
@@ -93,19 +71,23 @@ impl Plain {
         limits: &Limits,
     ) -> Result<u64, Broken> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let file = file
+        let descriptor = file
             .descriptor()
             .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
+        let mut changed = Ok(());
         let send = || {
+            // Each time: it may have waited for long.
+            changed = unchanged(file);
+            if changed.is_err() {
+                return Ok(0);
+            }
             let mut offset = offset;
-            Ok(rustix::fs::sendfile(
-                &self.socket,
-                file,
-                Some(&mut offset),
-                count,
-            )?)
+            let sent = rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count)?;
+            Ok(sent)
         };
-        match when_writable(&self.socket, limits.stall, send).await? {
+        let sent = when_writable(&self.socket, limits.stall, send).await?;
+        changed?;
+        match sent {
             0 => Err(Broken::Changed),
             sent => Ok(sent as u64),
         }

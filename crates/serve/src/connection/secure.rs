@@ -4,13 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rustix::net::SendFlags;
 use tokio::net::TcpStream;
 
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
 use super::plain::unchanged;
 use super::pool::{Loan, Pool};
-use super::socket::{receive, send_all, send_now};
+use super::socket::{receive, send_all, send_now, when_writable};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 use crate::site::{OpenFile, Patience};
@@ -26,6 +27,8 @@ pub(super) struct Secure {
     session: Session,
     /// What has been received and not opened yet.
     wire: Vec<u8>,
+    /// Records of TLS itself that are sealed and not sent yet.
+    control: Vec<u8>,
     /// Records that are sent together: fewer to a client that is slow to take them, since what it has not
     /// taken waits in memory.
     records: usize,
@@ -38,6 +41,7 @@ impl Secure {
             socket,
             session: accepted.session,
             wire: accepted.incoming,
+            control: Vec::new(),
             records: RECORDS,
         }
     }
@@ -91,19 +95,27 @@ impl Secure {
         Ok(open)
     }
 
-    /// Sends what TLS has to say of itself.
+    /// Sends what TLS has to say of itself. It may be dropped in the middle of that: what is left goes before
+    /// everything else, the next time.
     async fn send_control(
         &mut self,
         fault: Option<&TlsError>,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        let mut control = Vec::new();
         match fault {
-            Some(fault) => self.session.fail(fault, &mut control),
-            None if self.session.control_is_due() => self.session.control(&mut control)?,
-            None => return Ok(()),
+            Some(fault) => self.session.fail(fault, &mut self.control),
+            None if self.session.control_is_due() => self.session.control(&mut self.control)?,
+            None => {}
         }
-        send_all(&self.socket, &control, limits).await
+        while !self.control.is_empty() {
+            let sent = when_writable(&self.socket, limits.stall, || {
+                let flags = SendFlags::NOSIGNAL;
+                Ok(rustix::net::send(&self.socket, &self.control, flags)?)
+            });
+            let sent = sent.await?;
+            self.control.drain(..sent);
+        }
+        Ok(())
     }
 
     /// Sends a head and what belongs to it.
@@ -148,18 +160,17 @@ impl Secure {
         if left.len() <= WAITS_SMALL {
             let left = left.to_vec();
             loan.give_back(batch.into_room());
-            return send_all(&self.socket, &left, limits).await;
+            return send_all(&self.socket, &left, false, limits).await;
         }
-        send_all(&self.socket, left, limits).await?;
+        send_all(&self.socket, left, false, limits).await?;
         loan.give_back(batch.into_room());
         Ok(())
     }
 
     /// Says that nothing follows; without it a client cannot tell the end from a cut.
     pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
-        let mut notice = Vec::new();
-        self.session.close(&mut notice);
-        send_all(&self.socket, &notice, limits).await
+        self.session.close(&mut self.control);
+        self.send_control(None, limits).await
     }
 }
 

@@ -1,9 +1,9 @@
 //! A socket's bytes, with time limits.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::ready;
 use std::time::Duration;
 
 use rustix::net::SendFlags;
@@ -19,19 +19,18 @@ const RECEIVE: usize = 4 << 10;
 /// Adds what has come to `into`, and waits where nothing has; 0 bytes once the other side sends no more.
 /// While it waits there is no buffer: most connections wait most of the time.
 pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
-    loop {
-        socket.readable().await?;
+    poll_fn(|context| {
+        ready!(socket.poll_read_ready(context))?;
         into.reserve(RECEIVE);
         // `read_buf` and not `try_read_buf`: it knows from a short answer that nothing is left, and saves the
-        // call that would say so. It is asked once, and loses nothing when it is dropped.
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(received) = pin!(socket.read_buf(into)).poll(&mut context) {
-            return received;
-        }
-        if into.is_empty() {
+        // call that would say so. It loses nothing when it is dropped.
+        let received = pin!(socket.read_buf(into)).poll(context);
+        if received.is_pending() && into.is_empty() {
             *into = Vec::new();
         }
-    }
+        received
+    })
+    .await
 }
 
 /// Does something that the socket may not have room for, once it has.
@@ -64,17 +63,19 @@ pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, Broken
     }
 }
 
-/// Sends all of it.
+/// Sends all of it. With `more`, the kernel waits for what follows and sends it in the same packet.
 pub(super) async fn send_all(
     socket: &TcpStream,
     mut bytes: &[u8],
+    more: bool,
     limits: &Limits,
 ) -> Result<(), Broken> {
+    let mut flags = SendFlags::NOSIGNAL;
+    flags.set(SendFlags::MORE, more);
     while !bytes.is_empty() {
-        let sent = when_writable(socket, limits.stall, || {
-            Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
-        });
-        bytes = &bytes[sent.await?..];
+        let send = || Ok(rustix::net::send(socket, bytes, flags)?);
+        let sent = when_writable(socket, limits.stall, send).await?;
+        bytes = &bytes[sent..];
     }
     Ok(())
 }

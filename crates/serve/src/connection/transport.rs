@@ -17,6 +17,9 @@ use crate::limits::Limits;
 /// How long a client that has everything is listened to before its connection is closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// And how much of what it says meanwhile, in bytes.
+const FAREWELL_MAX: usize = 256 << 10;
+
 /// A connection that carries HTTP/1.
 pub(super) enum Transport {
     Plain(Plain),
@@ -58,7 +61,8 @@ impl Transport {
             _ => ended,
         };
         match ended {
-            Ok(()) => depart(self.socket()).await,
+            // A client that has broken the protocol has been told so, and should hear it.
+            Ok(()) | Err(Broken::Tls(_)) => depart(self.socket()).await,
             Err(_) => abort(self.socket()),
         }
     }
@@ -79,10 +83,12 @@ async fn depart(socket: &TcpStream) {
     }
     let listen = async {
         let mut ignored = [0; 512];
+        let mut left = FAREWELL_MAX;
         while socket.readable().await.is_ok() {
+            tokio::task::coop::consume_budget().await;
             match socket.try_read(&mut ignored) {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Ok(1..) => {}
+                Ok(len @ 1..) if len < left => left -= len,
                 _ => return,
             }
         }

@@ -90,7 +90,7 @@ impl Body {
         self.first.as_ref()
     }
 
-    /// Takes `count` bytes from the front away, which are all of one piece: they have been sent.
+    /// Takes `count` bytes from the front away, which are all of one piece: they are on their way.
     pub fn advance(&mut self, count: u64) {
         let Some(piece) = &mut self.first else {
             return;
@@ -109,7 +109,7 @@ impl Body {
         self.begun = true;
     }
 
-    /// Whether some of it has been sent, so that time has passed since somebody looked at its files.
+    /// Whether some of it is on its way, so that time has passed since somebody looked at its files.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -13,9 +13,17 @@ use rustix::io::{Errno, ReadWriteFlags};
 pub struct OpenFile {
     file: OwnedFd,
     stat: Stat,
-    /// Whether its file system cannot tell what is in memory, and is not asked again.
-    cannot_tell: AtomicBool,
+    /// What its file system has answered when it was asked for what is in memory.
+    can_tell: AtomicU8,
 }
+
+/// Answers of a file system that was asked for what is in memory.
+const YES: u8 = 0;
+const NO: u8 = 1;
+const IN_MEMORY: u8 = 2;
+
+/// The number of tmpfs among file systems (`statfs(2)`).
+const TMPFS: i64 = 0x0102_1994;
 
 /// Whether a read may wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +41,7 @@ impl OpenFile {
         Self {
             file,
             stat,
-            cannot_tell: AtomicBool::new(false),
+            can_tell: AtomicU8::new(YES),
         }
     }
 
@@ -65,13 +73,34 @@ impl OpenFile {
         offset: u64,
         patience: Patience,
     ) -> io::Result<usize> {
-        if patience == Patience::Now && !self.cannot_tell.load(Ordering::Relaxed) {
+        if patience == Patience::Now && !self.is_in_memory() {
+            if self.can_tell.load(Ordering::Relaxed) == NO {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
-                Err(Errno::OPNOTSUPP) => self.cannot_tell.store(true, Ordering::Relaxed),
+                Err(Errno::OPNOTSUPP) => self.ask_file_system()?,
                 read => return Ok(read?),
             }
+            return self.read_at(pieces, offset, patience);
         }
         Ok(rustix::io::preadv(&self.file, pieces, offset)?)
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.can_tell.load(Ordering::Relaxed) == IN_MEMORY
+    }
+
+    /// Finds out about a file system that cannot tell what is in memory: of tmpfs all is, and behind any
+    /// other there may be a network.
+    fn ask_file_system(&self) -> io::Result<()> {
+        let kind = rustix::fs::fstatfs(&self.file)?.f_type;
+        let answer = if i64::from(kind) == TMPFS {
+            IN_MEMORY
+        } else {
+            NO
+        };
+        self.can_tell.store(answer, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether it has been written to, cut or extended since it was opened: what was read may be neither

@@ -7,12 +7,18 @@
 set -euo pipefail
 
 rust_wanted=1.89
+# The newest that Debian 12's Go (1.19) builds.
+pebble_wanted=v2.4.0
 want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz}
 packages=()
 
 # need COMMAND PACKAGE: the package if the command is missing
 need() {
     PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null || packages+=("$2")
+}
+
+pebble_is_here() {
+    command -v pebble >/dev/null && command -v pebble-challtestsrv >/dev/null
 }
 
 # Debian 12's own rustc is too old; its security suite keeps a newer one as rustc-web.
@@ -53,6 +59,10 @@ case $want in
         need strace strace
         need tc iproute2
         need openssl openssl
+        need curl curl
+        need chromium chromium
+        need testssl testssl.sh
+        need go golang-go
         need systemd-analyze systemd
         need argon2 argon2
         need nginx nginx-light
@@ -83,19 +93,38 @@ case $want in
         ;;
 esac
 
-[ ${#packages[@]} -gt 0 ] || exit 0
-
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
 fi
-echo "installing: ${packages[*]}" >&2
-if ! command -v apt-get >/dev/null; then
-    echo "scripts/setup.sh: no apt-get here: install the equivalents of these packages, then try again" >&2
-    exit 1
-fi
-if ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1; then
-    # The lists may be missing or old.
-    "${as_root[@]}" apt-get update -q >&2
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >&2
-fi
+
+install_packages() {
+    echo "installing: ${packages[*]}" >&2
+    if ! command -v apt-get >/dev/null; then
+        echo "scripts/setup.sh: no apt-get here: install the equivalents of these packages, then try again" >&2
+        exit 1
+    fi
+    if ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1; then
+        # The lists may be missing or old.
+        "${as_root[@]}" apt-get update -q >&2
+        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >&2
+    fi
+}
+
+# Let's Encrypt's test server, which Debian has not.
+install_pebble() {
+    local folder program source
+    echo "installing: pebble $pebble_wanted" >&2
+    folder=$(mktemp -d)
+    export GOPATH=$folder GOBIN=$folder/bin GOFLAGS=-modcacherw GOTOOLCHAIN=local
+    for program in pebble pebble-challtestsrv; do
+        source=github.com/letsencrypt/pebble/v2/cmd/$program@$pebble_wanted
+        # From 1.23 on Go has to be told to link an old library; before, it does not know the option.
+        go install -ldflags=-checklinkname=0 "$source" 2>/dev/null || go install "$source"
+        "${as_root[@]}" install "$folder/bin/$program" /usr/local/bin/
+    done
+    rm -rf "$folder"
+}
+
+[ ${#packages[@]} -eq 0 ] || install_packages
+[ "$want" != test ] || pebble_is_here || install_pebble

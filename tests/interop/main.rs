@@ -38,6 +38,17 @@ mod schema;
 mod scrim_to_cryptsetup;
 mod secrets;
 mod sequences;
+mod serve_acme;
+mod serve_browser;
+mod serve_conformance;
+mod serve_curl;
+mod serve_files;
+mod serve_floods;
+mod serve_openssl;
+mod serve_running;
+mod serve_sites;
+#[path = "../support/server.rs"]
+mod server;
 mod shortage;
 #[allow(
     dead_code,
@@ -47,6 +58,8 @@ mod shortage;
 mod support;
 mod terminal;
 mod tls;
+#[path = "../support/tls_client.rs"]
+mod tls_client;
 mod transfer;
 mod volume;
 mod while_open;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use crate::acme;
 use crate::http::{Coding, HeadLimits};
 use crate::limits::Limits;
 use crate::log::LogFormat;
@@ -31,6 +32,8 @@ pub struct Config {
     pub threads: Option<usize>,
     /// TLS.
     pub tls: TlsConfig,
+    /// An authority that gives certificates.
+    pub acme: Option<AcmeConfig>,
     /// Where requests are noted.
     pub access_log: Option<LogConfig>,
     /// How much of this machine clients can have.
@@ -61,6 +64,24 @@ pub struct CertificateConfig {
     pub chain: PathBuf,
     /// A PEM file with the private key.
     pub key: PathBuf,
+}
+
+/// An authority that gives certificates, and for what.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AcmeConfig {
+    /// That its terms are agreed to.
+    pub agree_to_terms: bool,
+    /// The URL of its directory, or `staging`; Let's Encrypt's.
+    pub directory: Option<String>,
+    /// Hosts that the certificate is for; those of all sites.
+    pub names: Vec<String>,
+    /// An e-mail address by which it reaches us.
+    pub contact: Option<String>,
+    /// The folder for the account and the certificate.
+    pub state: PathBuf,
+    /// A PEM file with the roots by which the directory's own certificate is checked; the system's.
+    pub ca: Option<PathBuf>,
 }
 
 /// The access log.
@@ -175,6 +196,8 @@ pub struct HstsConfig {
 pub enum ConfigError {
     /// It is not TOML, or not of this shape.
     Shape(Box<toml::de::Error>),
+    /// There can be no certificate from an authority.
+    Acme(acme::SettingsError),
     /// A value is not what stands there.
     Value {
         /// Where it stands.
@@ -190,6 +213,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shape(error) => write!(f, "{}", error.to_string().trim_end()),
+            Self::Acme(error) => error.fmt(f),
             Self::Value { key, value, wanted } => write!(f, "{key}: {value:?} is not {wanted}"),
         }
     }
@@ -199,6 +223,7 @@ impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Shape(error) => Some(error),
+            Self::Acme(error) => Some(error),
             Self::Value { .. } => None,
         }
     }
@@ -221,12 +246,41 @@ impl Config {
     fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let certificates = self.tls.certificates.iter_mut();
         let sites = self.sites.iter_mut();
+        // One that is not said is no folder: it stays so.
+        let acme = self.acme.iter_mut().flat_map(|acme| {
+            let state = Some(&mut acme.state).filter(|state| !state.as_os_str().is_empty());
+            state.into_iter().chain(&mut acme.ca)
+        });
         certificates
             .flat_map(|certificate| [&mut certificate.chain, &mut certificate.key])
+            .chain(acme)
             .chain(self.access_log.iter_mut().map(|log| &mut log.file))
             .chain(sites.flat_map(|site| {
                 std::iter::once(&mut site.root).chain(site.error_pages.values_mut())
             }))
+    }
+
+    /// What is wanted of an authority, if anything.
+    ///
+    /// # Errors
+    /// When there could be no certificate by it.
+    pub fn acme(&self) -> Result<Option<acme::Settings>, ConfigError> {
+        let Some(said) = &self.acme else {
+            return Ok(None);
+        };
+        let mut names = said.names.clone();
+        if names.is_empty() {
+            names.extend(self.sites.iter().flat_map(|site| site.names.clone()));
+        }
+        let settings = acme::Settings::new(
+            said.agree_to_terms,
+            said.directory.as_deref(),
+            &names,
+            said.contact.as_deref(),
+            said.state.clone(),
+            said.ca.clone(),
+        );
+        settings.map(Some).map_err(ConfigError::Acme)
     }
 
     /// The limits.
@@ -327,5 +381,36 @@ fn wrong(key: &str, value: &str, wanted: &'static str) -> ConfigError {
         key: key.to_owned(),
         value: value.to_owned(),
         wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_asked_for_the_names_of_all_sites_unless_it_says_others() {
+        let said = "[acme]\nagree-to-terms = true\nstate = \"acme\"\nca = \"/ca.pem\"\n";
+        let sites = "[[site]]\nnames = [\"a.example\"]\n[[site]]\nnames = [\"b.example\"]\n";
+        let of = |text: String| Config::parse(&text, Path::new("/etc/scrim")).unwrap();
+        let config = of(format!("{said}{sites}"));
+        let acme = config.acme().unwrap().unwrap();
+        assert_eq!(acme.names(), ["a.example", "b.example"]);
+        let said_of_it = config.acme.unwrap();
+        assert_eq!(said_of_it.state, Path::new("/etc/scrim/acme"));
+        assert_eq!(said_of_it.ca.unwrap(), Path::new("/ca.pem"));
+        let config = of(format!("{said}names = [\"c.example\"]\n{sites}"));
+        assert_eq!(config.acme().unwrap().unwrap().names(), ["c.example"]);
+        assert!(of(sites.to_owned()).acme().unwrap().is_none());
+    }
+
+    #[test]
+    fn an_authority_needs_agreement_and_a_folder() {
+        for said in ["", "agree-to-terms = true\n", "state = \"acme\"\n"] {
+            let text = format!("[acme]\n{said}names = [\"a.example\"]\n");
+            let config = Config::parse(&text, Path::new("/etc/scrim")).unwrap();
+            let error = config.acme().unwrap_err().to_string();
+            assert!(error.starts_with("acme: "), "{error}");
+        }
     }
 }

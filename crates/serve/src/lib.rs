@@ -1,11 +1,13 @@
 //! Carries files to a browser: HTTPS, in user space.
 //!
 //! [`http`] is what a request says and what an answer is, whatever version of the protocol carries them;
-//! [`site`] is what is served; [`tls`] makes handshakes and seals records. A [`Server`] is a thread that
-//! accepts connections and threads that serve them, each with an event loop and connections of its own.
+//! [`site`] is what is served; [`tls`] makes handshakes and seals records; [`acme`] obtains certificates. A
+//! [`Server`] is a thread that accepts connections and threads that serve them, each with an event loop and
+//! connections of its own.
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 mod admission;
 pub mod config;
 mod connection;

@@ -7,9 +7,10 @@ use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use scrim_serve::acme::{self, Keeper, Showcase};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
 use scrim_serve::site::Site;
-use scrim_serve::tls::{self, Certificate, Certificates, Expiry, Shown};
+use scrim_serve::tls::{self, Certificate, Expiry};
 use scrim_serve::{AccessLog, Listener, Live, Parts, Server, Service};
 use scrim_sys::activation::take_listen_fds;
 use serde_json::Value;
@@ -146,24 +147,40 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
 /// What a configuration comes to, before anybody is served.
 struct Prepared {
     live: Live,
-    shown: Shown,
-    /// Whether the certificate is our own.
-    self_signed: bool,
+    /// Certificates of files.
+    files: Vec<Certificate>,
+    /// What is wanted of an authority.
+    acme: Option<acme::Settings>,
     offered: tls::Settings,
 }
 
 impl Prepared {
     fn by(config: &Config) -> Result<Self, CliError> {
-        let (shown, self_signed) = certificates(config)?;
         Ok(Self {
             live: live(config)?,
-            shown,
-            self_signed,
+            files: certificates(config)?,
+            acme: config
+                .acme()
+                .map_err(|error| CliError::usage(error.to_string()))?,
             offered: tls::Settings {
                 only: config.tls.suite.as_deref().map(suite).transpose()?,
                 http2: config.tls.http2.unwrap_or(true),
             },
         })
+    }
+
+    /// The files' certificates, and one of our own where there are none, or as long as an authority has
+    /// not given its.
+    fn showcase(&self, config: &Config) -> Result<Showcase, CliError> {
+        let mut own = None;
+        if self.files.is_empty() || self.acme.is_some() {
+            let mut names: Vec<_> = config.sites.iter().flat_map(|s| s.names.clone()).collect();
+            names.extend(self.acme.iter().flat_map(|acme| acme.names().to_vec()));
+            let made = Certificate::self_signed(&names)
+                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+            own = Some(made);
+        }
+        Ok(Showcase::new(self.files.clone(), own))
     }
 
     fn serve(
@@ -174,10 +191,15 @@ impl Prepared {
         signals: &Signals,
     ) -> Result<(), CliError> {
         let addresses = addresses(&listeners)?;
-        let certificates = Certificates::new(self.shown);
+        let showcase = Arc::new(self.showcase(config)?);
+        let keeper = self
+            .acme
+            .clone()
+            .map(|settings| keeper(settings, &showcase))
+            .transpose()?;
         let tls = self
             .offered
-            .build(Arc::clone(&certificates))
+            .build(Arc::clone(showcase.certificates()))
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
         let log = config.access_log.as_ref().map(open_log).transpose()?;
         let server = Server::start(Parts {
@@ -190,22 +212,26 @@ impl Prepared {
             volumes: Box::new(volumes),
         })
         .map_err(|error| CliError::io("start to serve", &error))?;
-        if self.self_signed {
+        if showcase.is_self_signed() && self.acme.is_none() {
             note(
                 "scrim: the certificate is self-signed, so browsers will warn; --certificate and --key \
                  name another one",
             );
         }
         print((addresses.join("\n") + "\n").as_bytes())?;
+        let kept = keeper.map(|keeper| keeper.start(tell)).transpose();
+        let kept = kept.map_err(|error| CliError::io("look after certificates", &error))?;
         let manager = Manager::of_this_process();
         manager.serving_files(&addresses);
         let running = Running {
             server: &server,
-            certificates: &certificates,
+            showcase: &showcase,
+            acme: self.acme.as_ref(),
             log: log.as_deref(),
         };
         running.until_asked_to_end(args, signals);
         manager.stopping();
+        drop(kept);
         server.drain();
         Ok(())
     }
@@ -214,7 +240,8 @@ impl Prepared {
 /// A server at work, and what can be exchanged of it.
 struct Running<'a> {
     server: &'a Server,
-    certificates: &'a Certificates,
+    showcase: &'a Showcase,
+    acme: Option<&'a acme::Settings>,
     log: Option<&'a AccessLog>,
 }
 
@@ -239,9 +266,12 @@ impl Running<'_> {
         }
         match configuration(args).and_then(|config| Prepared::by(&config)) {
             Ok(prepared) => {
-                if !prepared.self_signed {
-                    self.certificates.exchange(prepared.shown);
+                if prepared.acme.as_ref() != self.acme {
+                    note(
+                        "scrim: what is wanted of an authority (acme) counts from the next start on",
+                    );
                 }
+                self.showcase.exchange_files(prepared.files);
                 self.server.replace(prepared.live);
                 note("scrim: sites and certificates were read again");
             }
@@ -262,31 +292,27 @@ fn live(config: &Config) -> Result<Live, CliError> {
     Live::new(sites).map_err(|error| CliError::usage(error.to_string()))
 }
 
-/// What is shown, and whether it is a certificate of our own.
-fn certificates(config: &Config) -> Result<(Shown, bool), CliError> {
-    if config.tls.certificates.is_empty() {
-        let names: Vec<_> = config
-            .sites
-            .iter()
-            .flat_map(|site| site.names.clone())
-            .collect();
-        let own = Certificate::self_signed(&names)
-            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
-        return Ok((Shown::new(&[own]), true));
-    }
+/// Shows what was obtained earlier, and is ready to obtain more.
+fn keeper(settings: acme::Settings, showcase: &Arc<Showcase>) -> Result<Keeper, CliError> {
+    let (keeper, event) = Keeper::open(settings, Arc::clone(showcase))
+        .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+    event.iter().for_each(tell);
+    Ok(keeper)
+}
+
+fn tell(event: &acme::Event) {
+    note(format_args!("scrim: {event}"));
+}
+
+/// The certificates of files.
+fn certificates(config: &Config) -> Result<Vec<Certificate>, CliError> {
     let load = |files: &CertificateConfig| {
         let loaded = Certificate::load(&files.chain, &files.key)
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
         warn_of_expiry(files, loaded.expiry());
         Ok(loaded)
     };
-    let loaded: Vec<_> = config
-        .tls
-        .certificates
-        .iter()
-        .map(load)
-        .collect::<Result<_, CliError>>()?;
-    Ok((Shown::new(&loaded), false))
+    config.tls.certificates.iter().map(load).collect()
 }
 
 fn listeners(config: &Config) -> Result<Vec<Listener>, CliError> {

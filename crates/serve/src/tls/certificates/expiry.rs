@@ -1,7 +1,7 @@
 //! Until when a certificate is valid.
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The moment after which clients refuse a certificate, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +23,8 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xA0;
 
 impl Expiry {
-    /// What a certificate in DER says (RFC 5280, section 4.1); none if it is no such thing.
-    pub(super) fn of(certificate: &[u8]) -> Option<Self> {
+    /// From when to when a certificate in DER is valid (RFC 5280, section 4.1); none if it is no such thing.
+    pub(super) fn span(certificate: &[u8]) -> Option<(Self, Self)> {
         let (certificate, _) = expect(certificate, SEQUENCE)?;
         let (mut fields, _) = expect(certificate, SEQUENCE)?;
         if let Some((_, rest)) = expect(fields, VERSION) {
@@ -35,9 +35,10 @@ impl Expiry {
             (_, fields) = expect(fields, tag)?;
         }
         let (validity, _) = expect(fields, SEQUENCE)?;
-        let (_, _, not_after) = element(validity)?;
-        let (tag, text, _) = element(not_after)?;
-        Self::parse(tag, text)
+        let (tag, text, validity) = element(validity)?;
+        let since = Self::parse(tag, text)?;
+        let (tag, text, _) = element(validity)?;
+        Some((since, Self::parse(tag, text)?))
     }
 
     fn parse(tag: u8, text: &[u8]) -> Option<Self> {
@@ -77,6 +78,12 @@ impl Expiry {
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |now| now.as_secs());
         self.unix_seconds() < i64::try_from(now).unwrap_or(i64::MAX)
+    }
+
+    /// The same moment as the system counts time; none is before 1970.
+    pub(crate) fn time(self) -> SystemTime {
+        let seconds = u64::try_from(self.unix_seconds()).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
     fn unix_seconds(self) -> i64 {
@@ -144,8 +151,6 @@ fn two_digits(text: &[u8]) -> Option<(u8, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

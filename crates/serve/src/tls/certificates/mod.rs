@@ -25,17 +25,20 @@ pub struct Certificate {
     key: Arc<CertifiedKey>,
     /// DNS names, in lower case; `*.` stands for one label.
     names: Vec<Box<str>>,
+    since: Expiry,
     expiry: Expiry,
 }
 
 impl Certificate {
-    fn new(key: CertifiedKey) -> Option<Self> {
+    /// With the key of the first certificate; nothing if that is none.
+    pub(crate) fn new(key: CertifiedKey) -> Option<Self> {
         let first = key.cert.first()?;
         let parsed = webpki::EndEntityCert::try_from(first).ok()?;
         let names = parsed.valid_dns_names().map(lower).collect();
-        let expiry = Expiry::of(first)?;
+        let (since, expiry) = Expiry::span(first)?;
         Some(Self {
             names,
+            since,
             expiry,
             key: Arc::new(key),
         })
@@ -56,6 +59,11 @@ impl Certificate {
     #[must_use]
     pub fn certified(&self) -> &Arc<CertifiedKey> {
         &self.key
+    }
+
+    /// From when on it is valid.
+    pub(crate) fn since(&self) -> Expiry {
+        self.since
     }
 
     /// Until when it is valid.

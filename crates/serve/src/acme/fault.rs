@@ -1,0 +1,230 @@
+//! Why there is no certificate.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use instant_acme::{Error, Problem};
+
+/// Longest text of an authority that is passed on, characters.
+const TEXT_MAX: usize = 400;
+
+/// Why an order came to nothing.
+#[derive(Debug)]
+pub enum Fault {
+    /// The folder for account and certificate.
+    State(StateError),
+    /// The roots by which the authority's own certificate is checked.
+    Roots(io::Error),
+    /// The file with those roots.
+    RootFile(PathBuf),
+    /// The authority, or the way to it.
+    Authority(Box<Error>),
+    /// The authority looked, and did not find this server under a name.
+    Challenge {
+        /// The name.
+        name: String,
+        /// What the authority says.
+        problem: Problem,
+    },
+    /// The authority does not offer the one challenge that is answered here.
+    NoTlsAlpn(String),
+    /// The authority does not go on with an order.
+    Order,
+    /// A key or a request cannot be made.
+    Make(rcgen::Error),
+    /// What the authority sent is no certificate that can be used here, for these names.
+    Unusable,
+    /// It took longer than this.
+    TooLong(Duration),
+}
+
+/// A file or folder of the state that cannot be used.
+#[derive(Debug)]
+pub struct StateError {
+    /// What was tried.
+    pub operation: &'static str,
+    /// With which file.
+    pub path: PathBuf,
+    /// What came of it.
+    pub source: io::Error,
+}
+
+impl Fault {
+    /// Whether the authority knows nothing of the account that is stored.
+    pub(super) fn is_unknown_account(&self) -> bool {
+        self.kind() == Some("accountDoesNotExist")
+    }
+
+    /// Whether the authority has been asked too often.
+    pub(super) fn is_rate_limit(&self) -> bool {
+        self.kind() == Some("rateLimited")
+    }
+
+    /// The kind of problem, by the last word of its URN (RFC 8555, section 6.7).
+    fn kind(&self) -> Option<&str> {
+        match self {
+            Self::Authority(error) => match &**error {
+                Error::Api(problem) => problem.r#type.as_deref()?.rsplit(':').next(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Authority(Box::new(error))
+    }
+}
+
+impl From<rcgen::Error> for Fault {
+    fn from(error: rcgen::Error) -> Self {
+        Self::Make(error)
+    }
+}
+
+impl From<StateError> for Fault {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State(error) => error.fmt(f),
+            Self::Roots(error) => write!(
+                f,
+                "the system's trusted authorities cannot be read ({error}); install ca-certificates, \
+                 or name a file with the directory's (ca)"
+            ),
+            Self::RootFile(path) => write!(
+                f,
+                "{} cannot be read, or has no certificate in PEM; name the root of the directory's \
+                 own certificate (ca)",
+                path.display()
+            ),
+            Self::Authority(error) => match &**error {
+                Error::Api(problem) => write!(f, "the authority refuses: {}", said(problem)),
+                error => write!(f, "the authority cannot be asked: {}", clean(error)),
+            },
+            Self::Challenge { name, problem } => write!(
+                f,
+                "the authority did not find this server under {name}: {}; its name must lead here, \
+                 and its port 443 to where HTTPS is served",
+                said(problem)
+            ),
+            Self::NoTlsAlpn(name) => write!(
+                f,
+                "the authority does not check {name} by TLS (tls-alpn-01); name another directory, or \
+                 files with a certificate"
+            ),
+            Self::Order => f.write_str("the authority has dropped the order without a reason"),
+            Self::Make(error) => write!(f, "a key or a request for it cannot be made: {error}"),
+            Self::Unusable => f.write_str(
+                "what the authority sent is no certificate that can be used here for these names",
+            ),
+            Self::TooLong(limit) => write!(
+                f,
+                "the authority did not come to an end within {} s",
+                limit.as_secs()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::State(error) => Some(error),
+            Self::Roots(error) => Some(error),
+            Self::Authority(error) => Some(error),
+            Self::Challenge { problem, .. } => Some(problem),
+            Self::Make(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            operation,
+            path,
+            source,
+        } = self;
+        write!(
+            f,
+            "cannot {operation} {}: {source}; name a folder for ACME (state) that is this user's alone",
+            path.display()
+        )
+    }
+}
+
+impl std::error::Error for StateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+fn said(problem: &Problem) -> String {
+    let reasons = problem.subproblems.iter();
+    let mut text = clean(problem.detail.as_deref().unwrap_or("no reason given"));
+    for reason in reasons.filter_map(|sub| sub.detail.as_deref()).take(3) {
+        text += "; ";
+        text += &clean(reason);
+    }
+    match problem.r#type.as_deref() {
+        Some(kind) => format!("{text} ({})", clean(kind)),
+        None => text,
+    }
+}
+
+/// What an authority says goes to a terminal or a log: one line, of bearable length.
+fn clean(text: impl fmt::Display) -> String {
+    let text = text.to_string();
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let mut short: String = text.chars().take(TEXT_MAX).map(visible).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: &str, detail: &str) -> Problem {
+        let text = serde_json::json!({ "type": kind, "detail": detail }).to_string();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_an_authority_says_is_one_line_that_ends() {
+        let problem = problem(
+            "urn:x",
+            &format!("\x1b[31mred\nline {}", "x".repeat(10_000)),
+        );
+        let fault = Fault::Challenge {
+            name: "a.example".to_owned(),
+            problem,
+        };
+        let text = fault.to_string();
+        assert!(!text.contains(char::is_control), "{text}");
+        assert!(text.len() < 1000, "{text}");
+        assert!(text.contains("a.example"));
+    }
+
+    #[test]
+    fn kinds_of_problems_are_known_by_their_last_word() {
+        let of = |kind| Fault::from(Error::Api(problem(kind, "")));
+        assert!(of("urn:ietf:params:acme:error:rateLimited").is_rate_limit());
+        assert!(of("urn:ietf:params:acme:error:accountDoesNotExist").is_unknown_account());
+        assert!(!of("urn:ietf:params:acme:error:malformed").is_rate_limit());
+        assert!(!Fault::Order.is_unknown_account());
+    }
+}

@@ -1,0 +1,240 @@
+//! Keeps a certificate: shows the stored one, orders and renews it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+use super::client::{Client, Wish};
+use super::fault::{Fault, StateError};
+use super::order::{self, Issued};
+use super::schedule;
+use super::settings::Settings;
+use super::showcase::Showcase;
+use super::state::State;
+use crate::tls::{Certificate, Expiry, FileError};
+
+/// For one attempt, all pauses within it included.
+const ATTEMPT_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// What has come of it, for whoever looks after the server.
+#[derive(Debug)]
+pub enum Event {
+    /// The stored certificate is shown, until it expires.
+    Found(Expiry),
+    /// The stored certificate cannot be used; another one is ordered.
+    Broken(FileError),
+    /// A new certificate is shown, until it expires.
+    Obtained(Expiry),
+    /// A new certificate is shown, but it could not be stored: the next start orders another one.
+    NotStored(StateError),
+    /// There is no new certificate; what is shown stays.
+    Failed {
+        /// Why.
+        fault: Fault,
+        /// When it is tried again, from now on.
+        pause: Duration,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found(until) => write!(f, "acme: the stored certificate is valid until {until}"),
+            Self::Broken(error) => {
+                write!(
+                    f,
+                    "acme: the stored certificate is not used: {error}; another one is ordered"
+                )
+            }
+            Self::Obtained(until) => {
+                write!(f, "acme: a certificate was obtained, valid until {until}")
+            }
+            Self::NotStored(error) => write!(
+                f,
+                "acme: the certificate is shown but not stored, so the next start orders another one: \
+                 {error}"
+            ),
+            Self::Failed { fault, pause } => {
+                let minutes = pause.as_secs().div_ceil(60);
+                write!(
+                    f,
+                    "acme: no certificate: {fault}; next try in {minutes} minutes"
+                )
+            }
+        }
+    }
+}
+
+/// A certificate that is to be kept valid.
+pub struct Keeper {
+    settings: Settings,
+    state: State,
+    showcase: Arc<Showcase>,
+    /// Begin and end of the one that is shown.
+    valid: Option<(SystemTime, SystemTime)>,
+    failures: u32,
+}
+
+impl Keeper {
+    /// Shows the stored certificate, if it is for the names and has not expired. Says so, or what is wrong
+    /// with it.
+    ///
+    /// # Errors
+    /// When there is no folder for account and certificate.
+    pub fn open(
+        settings: Settings,
+        showcase: Arc<Showcase>,
+    ) -> Result<(Self, Option<Event>), StateError> {
+        let state = State::open(&settings.state, &settings.directory)?;
+        let mut keeper = Self {
+            settings,
+            state,
+            showcase,
+            valid: None,
+            failures: 0,
+        };
+        let event = match keeper.state.certificate() {
+            Ok(Some(stored)) if keeper.is_of_use(&stored) => {
+                let until = stored.expiry();
+                keeper.show(stored);
+                Some(Event::Found(until))
+            }
+            Ok(_) => None,
+            Err(error) => Some(Event::Broken(error)),
+        };
+        Ok((keeper, event))
+    }
+
+    fn is_of_use(&self, stored: &Certificate) -> bool {
+        let expired = stored.expiry().is_before(SystemTime::now());
+        !expired && order::is_for(stored, &self.settings.names)
+    }
+
+    fn show(&mut self, certificate: Certificate) {
+        self.valid = Some((certificate.since().time(), certificate.expiry().time()));
+        self.showcase.obtained(certificate);
+    }
+
+    /// Orders and renews from now on, and tells what comes of it. Challenges are answered only by a server
+    /// that runs: start it before.
+    ///
+    /// # Errors
+    /// When the system has no thread or no event loop.
+    pub fn start(self, tell: impl Fn(&Event) + Send + 'static) -> io::Result<Kept> {
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .thread_name("acme-names")
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("acme".to_owned())
+            .spawn(move || run(runtime, self, stopped, tell))?;
+        Ok(Kept {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// As long as nobody stops it.
+    async fn keep(mut self, tell: impl Fn(&Event)) {
+        loop {
+            let due = self
+                .valid
+                .map(|(since, until)| schedule::renewal(since, until));
+            match due.and_then(|due| schedule::sleep(SystemTime::now(), due)) {
+                Some(rest) => tokio::time::sleep(schedule::spread(rest)).await,
+                None => self.attempt(&tell).await,
+            }
+        }
+    }
+
+    /// Orders once, and after a failure waits for as long as it takes.
+    async fn attempt(&mut self, tell: &impl Fn(&Event)) {
+        let mut wish = Wish::default();
+        let fault = match self.order(&mut wish).await {
+            Ok(issued) => match self.take(issued, tell) {
+                Ok(()) => return,
+                Err(fault) => fault,
+            },
+            Err(fault) => fault,
+        };
+        self.failures = self.failures.saturating_add(1);
+        let wished = wish.take(SystemTime::now());
+        let pause = schedule::pause(self.failures, fault.is_rate_limit(), wished);
+        let pause = schedule::spread(pause);
+        tell(&Event::Failed { fault, pause });
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Shows and stores a new certificate. One that would have to be renewed at once is a failure, so that
+    /// an authority with another clock is not asked without end.
+    fn take(&mut self, issued: Issued, tell: &impl Fn(&Event)) -> Result<(), Fault> {
+        let until = issued.certificate.expiry();
+        let due = schedule::renewal(issued.certificate.since().time(), until.time());
+        if schedule::sleep(SystemTime::now(), due).is_none() {
+            return Err(Fault::Unusable);
+        }
+        self.show(issued.certificate);
+        self.failures = 0;
+        tell(&Event::Obtained(until));
+        if let Err(error) = self.state.keep_certificate(issued.text.as_bytes()) {
+            tell(&Event::NotStored(error));
+        }
+        Ok(())
+    }
+
+    async fn order(&self, wish: &mut Wish) -> Result<Issued, Fault> {
+        let client = Client::new(self.settings.ca.as_deref())?;
+        *wish = client.wish();
+        let whole = async {
+            match self.order_once(client.clone()).await {
+                // The authority has begun anew, as test servers do: so do we, once.
+                Err(fault) if fault.is_unknown_account() => {
+                    self.state.forget_account()?;
+                    self.order_once(client).await
+                }
+                ended => ended,
+            }
+        };
+        let whole = tokio::time::timeout(ATTEMPT_TIME, whole).await;
+        whole.unwrap_or(Err(Fault::TooLong(ATTEMPT_TIME)))
+    }
+
+    async fn order_once(&self, client: Client) -> Result<Issued, Fault> {
+        let account = order::account(&self.settings, client, &self.state).await?;
+        let certificates = self.showcase.certificates();
+        order::obtain(&account, &self.settings.names, certificates).await
+    }
+}
+
+fn run(runtime: Runtime, keeper: Keeper, stopped: oneshot::Receiver<()>, tell: impl Fn(&Event)) {
+    runtime.block_on(async {
+        tokio::select! {
+            () = keeper.keep(tell) => {}
+            _ = stopped => {}
+        }
+    });
+    // The look-up of a name may hang on a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+}
+
+/// A certificate that is being kept valid; as long as this lives.
+pub struct Kept {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

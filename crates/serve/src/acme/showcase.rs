@@ -1,0 +1,108 @@
+//! All that is shown, whoever it comes from.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::tls::{Certificate, Certificates, Shown};
+
+/// Puts together what a server shows: the certificates of files, which count first, and behind them the
+/// one of an authority, or until there is one the server's own.
+pub struct Showcase {
+    certificates: Arc<Certificates>,
+    parts: Mutex<Parts>,
+}
+
+struct Parts {
+    files: Vec<Certificate>,
+    own: Option<Certificate>,
+    obtained: Option<Certificate>,
+}
+
+impl Showcase {
+    /// Shows the certificates of files, and one of the server's own where no other is for a name.
+    #[must_use]
+    pub fn new(files: Vec<Certificate>, own: Option<Certificate>) -> Self {
+        let parts = Parts {
+            files,
+            own,
+            obtained: None,
+        };
+        Self {
+            certificates: Certificates::new(parts.shown().unwrap_or_default()),
+            parts: Mutex::new(parts),
+        }
+    }
+
+    /// What the handshakes see of it.
+    #[must_use]
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.certificates
+    }
+
+    /// Whether nobody but the server itself has signed what is shown to those who name no host.
+    #[must_use]
+    pub fn is_self_signed(&self) -> bool {
+        let parts = self.parts();
+        parts.files.is_empty() && parts.obtained.is_none()
+    }
+
+    /// Shows other files' certificates from now on.
+    pub fn exchange_files(&self, files: Vec<Certificate>) {
+        self.change(|parts| parts.files = files);
+    }
+
+    /// Shows an authority's certificate from now on, instead of the last one or the server's own.
+    pub(super) fn obtained(&self, certificate: Certificate) {
+        self.change(|parts| parts.obtained = Some(certificate));
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One change at a time, to the end: so what is shown is always what the parts say.
+    fn change(&self, change: impl FnOnce(&mut Parts)) {
+        let mut parts = self.parts();
+        change(&mut parts);
+        if let Some(shown) = parts.shown() {
+            self.certificates.exchange(shown);
+        }
+    }
+}
+
+impl Parts {
+    /// Nothing if there is nothing to be shown: what was shown then stays.
+    fn shown(&self) -> Option<Shown> {
+        let last = self.obtained.as_ref().or(self.own.as_ref());
+        let all: Vec<_> = self.files.iter().chain(last).cloned().collect();
+        (!all.is_empty()).then(|| Shown::new(&all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(name: &str) -> Certificate {
+        Certificate::self_signed(&[name.to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn an_authoritys_certificate_takes_the_place_of_the_servers_own() {
+        let showcase = Showcase::new(Vec::new(), Some(certificate("a.example")));
+        assert!(showcase.is_self_signed());
+        showcase.obtained(certificate("b.example"));
+        assert!(!showcase.is_self_signed());
+        showcase.exchange_files(vec![certificate("c.example")]);
+        let parts = showcase.parts();
+        let obtained = parts.obtained.as_ref().unwrap();
+        assert!(obtained.names().any(|name| name == "b.example"));
+        assert_eq!(parts.files.len(), 1);
+    }
+
+    #[test]
+    fn what_is_shown_stays_when_there_is_nothing_else() {
+        let showcase = Showcase::new(vec![certificate("a.example")], None);
+        showcase.exchange_files(Vec::new());
+        assert!(showcase.parts().shown().is_none());
+    }
+}

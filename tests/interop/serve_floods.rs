@@ -1,0 +1,221 @@
+//! `scrim serve` and clients that want nothing but its memory and its time: it serves the others, and its memory has
+//! an end.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::server::{Server, Site};
+use crate::support::have;
+use crate::tls_client::{PREFACE, Tls, config, connect, frame, get_fields};
+
+/// Bytes that a flood may send at most, if nobody stops it.
+const FLOOD: usize = 64 << 20;
+/// Bytes that the server may have more of after a flood.
+const MORE: u64 = 48 << 20;
+
+fn site() -> Option<Site> {
+    if !have(&["curl"]) {
+        return None;
+    }
+    let site = Site::new();
+    site.write("index.html", "a page");
+    Some(site)
+}
+
+/// Sends `next` again and again until the server ends the connection, or takes no more; returns whether it
+/// ended it.
+fn flood(tls: &mut Tls, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
+    tls.write_all(PREFACE).unwrap();
+    tls.flush().unwrap();
+    let patience = Some(std::time::Duration::from_secs(3));
+    tls.sock.set_write_timeout(patience).unwrap();
+    let mut sent = 0;
+    for turn in 0.. {
+        let frames = next(turn);
+        if sent > FLOOD {
+            break;
+        }
+        sent += frames.len();
+        match tls.write_all(&frames) {
+            Ok(()) => {}
+            // It has stopped reading, since we take nothing of what it says: that is an end, too.
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return false,
+            Err(_) => return true,
+        }
+    }
+    false
+}
+
+/// Floods a server by several connections, while others are served.
+fn survive(server: &Server, site: &Site, next: fn(usize) -> Vec<u8>) -> Vec<bool> {
+    let url = server.url("");
+    assert_eq!(server.curl(&[&url]), "a page");
+    let before = server.memory();
+    let config = config(site, "h2");
+    let ended = std::thread::scope(|scope| {
+        let floods: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| flood(&mut connect(server, &config), next)))
+            .collect();
+        for http in ["--http1.1", "--http2", "--http1.1", "--http2"] {
+            assert_eq!(server.curl(&[http, &url]), "a page");
+        }
+        floods
+            .into_iter()
+            .map(|flood| flood.join().unwrap())
+            .collect()
+    });
+    let more = server.memory().saturating_sub(before);
+    assert!(more < MORE, "{} MiB more", more >> 20);
+    assert_eq!(server.curl(&["--http2", &url]), "a page");
+    ended
+}
+
+/// The number of the client's `turn`th stream.
+fn stream(turn: usize) -> u32 {
+    u32::try_from(turn).unwrap() * 2 + 1
+}
+
+#[test]
+fn streams_that_are_taken_back_end_their_connection() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&[]);
+    let ended = survive(&server, &site, |turn| {
+        let mut frames = frame(1, 5, stream(turn), &get_fields());
+        frames.extend(frame(3, 0, stream(turn), &8_u32.to_be_bytes()));
+        frames
+    });
+    assert_eq!(ended, [true; 4]);
+    server.stop();
+}
+
+#[test]
+fn a_head_without_an_end_ends_its_connection() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&[]);
+    let ended = survive(&server, &site, |turn| match turn {
+        0 => frame(1, 1, 1, &get_fields()),
+        _ => {
+            // A field of its own, not to be remembered.
+            let mut fields = vec![0, 6];
+            fields.extend(b"x-long");
+            fields.extend([127, 128 + 1, 7]);
+            fields.resize(fields.len() + 127 + 1 + 7 * 128, b'a');
+            frame(9, 0, 1, &fields)
+        }
+    });
+    assert_eq!(ended, [true; 4]);
+    server.stop();
+}
+
+#[test]
+fn empty_pieces_of_a_head_end_their_connection_or_cost_nothing() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&[]);
+    survive(&server, &site, |turn| match turn {
+        0 => frame(1, 1, 1, &get_fields()),
+        _ => frame(9, 0, 1, &[]).repeat(1000),
+    });
+    server.stop();
+}
+
+#[test]
+fn settings_and_pings_that_want_answers_pile_up_nowhere() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&[]);
+    survive(&server, &site, |_| {
+        frame(4, 0, 0, &[0, 3, 0, 0, 0, 100]).repeat(1000)
+    });
+    survive(&server, &site, |_| frame(6, 0, 0, b"12345678").repeat(1000));
+    survive(&server, &site, |turn| match turn {
+        0 => frame(1, 4, 1, &get_fields()),
+        _ => frame(0, 0, 1, &[]).repeat(1000),
+    });
+    server.stop();
+}
+
+#[test]
+fn answers_that_nobody_takes_wait_in_little_memory() {
+    let Some(site) = site() else { return };
+    site.place.sparse("www/index.html", 1 << 30);
+    let server = site.serve_by(
+        "",
+        "[limits]\nstall-seconds = 300\n[[site]]\nroot = 'www'\n",
+    );
+    let before = server.memory();
+    let config = config(&site, "h2");
+    let mut connections: Vec<Tls> = (0..16).map(|_| connect(&server, &config)).collect();
+    for tls in &mut connections {
+        tls.write_all(PREFACE).unwrap();
+        tls.write_all(&frame(8, 0, 0, &0x7fff_0000_u32.to_be_bytes()))
+            .unwrap();
+        for turn in 0..60 {
+            tls.write_all(&frame(1, 5, stream(turn), &get_fields()))
+                .unwrap();
+        }
+        tls.flush().unwrap();
+        let mut some = [0; 4096];
+        assert!(tls.read(&mut some).unwrap() > 0);
+    }
+    // By then the server has answered all that it will.
+    let head = server.curl(&["--http2", "--head", &server.url("")]);
+    assert!(head.contains(" 200"), "{head}");
+    let more = server.memory().saturating_sub(before);
+    assert!(more < 2 * (64 << 20), "{} MiB for 960 answers", more >> 20);
+    drop(connections);
+    server.stop();
+}
+
+#[test]
+fn ten_thousand_idle_connections_take_less_than_200_mib() {
+    let Some(site) = site() else { return };
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).unwrap();
+    // Other tests of this process need some, too.
+    let room = files
+        .maximum
+        .map_or(usize::MAX, |most| usize::try_from(most).unwrap() - 600);
+    let count = room.min(10_000);
+    if count < 10_000 {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "too few files for 10,000 connections in CI"
+        );
+        println!("skipped in part: this user may have too few files, so it is {count} connections");
+    }
+    let limits = "[limits]\nconnections = 20000\nconnections-per-client = 20000\nidle-seconds = 600\n\
+                  handshake-seconds = 60\nrequest-seconds = 60\n[[site]]\nroot = 'www'\n";
+    let server = site.serve_by("", limits);
+    let config = config(&site, "http/1.1");
+    let sockets: Mutex<Vec<TcpStream>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..count / 4 {
+                    let mut tls = connect(&server, &config);
+                    tls.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                        .unwrap();
+                    let mut got = Vec::new();
+                    while !got.ends_with(b"a page") {
+                        let mut some = [0; 1024];
+                        let length = tls.read(&mut some).unwrap();
+                        assert!(length > 0, "the server ended a connection");
+                        got.extend(&some[..length]);
+                    }
+                    // Its keys are not needed any more, only its place at the server.
+                    sockets.lock().unwrap().push(tls.sock);
+                }
+            });
+        }
+    });
+    assert!(sockets.lock().unwrap().len() >= count - 4);
+    let memory = server.memory();
+    println!("{count} idle connections: {} MiB", memory >> 20);
+    assert!(memory < 200 << 20, "{} MiB", memory >> 20);
+    assert_eq!(server.curl(&[&server.url("")]), "a page");
+    drop(sockets);
+    server.stop();
+}

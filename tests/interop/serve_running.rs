@@ -1,0 +1,278 @@
+//! `scrim serve` as something that runs: reloaded under load, drained, started by a service manager, and full.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rcgen::ExtendedKeyUsagePurpose;
+use rustix::process::Signal;
+
+use crate::server::{Server, Site};
+use crate::support::{Background, PYTHON, assert_same, have, noise, scrim, script, wait_until};
+use crate::tls_client::{config, connect, exchange};
+
+const GET: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const LAST: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+fn site() -> Option<Site> {
+    if !have(&["curl", "openssl"]) {
+        return None;
+    }
+    let site = Site::new();
+    site.write("file.txt", "text of the file");
+    Some(site)
+}
+
+/// A slow download that has begun.
+fn slow(server: &Server, way: &str, name: &str) -> Background {
+    let url = server.url("long.bin");
+    let args = [way, "--limit-rate", "6M", "--output", name, &url];
+    let mut curl = server.curl_command(&args);
+    let download = Background::start(curl.stdout(Stdio::null()).stderr(Stdio::inherit()));
+    let got = server.site.place.path(name);
+    wait_until("the download has begun", || {
+        fs::metadata(&got).is_ok_and(|file| file.len() > 0)
+    });
+    download
+}
+
+/// The serial number of the certificate that is shown.
+fn shown(server: &Server) -> String {
+    let host = server.host();
+    let client = format!(
+        "openssl s_client -connect {host} </dev/null 2>/dev/null | openssl x509 -noout -serial"
+    );
+    server.site.place.run("sh", ["-c", &client])
+}
+
+#[test]
+fn new_certificates_and_files_are_taken_up_under_load() {
+    let Some(site) = site() else { return };
+    let bytes = noise(24 << 20, 1);
+    site.write("long.bin", &bytes);
+    let server = site.serve(&["--access-log", "access.log"]);
+    let (first, mut kept) = (shown(&server), connect(&server, &config(&site, "http/1.1")));
+    let answered = |kept: &mut crate::tls_client::Tls| {
+        kept.write_all(GET).unwrap();
+        let mut got = Vec::new();
+        while !got.ends_with(b"text of the file") {
+            let mut some = [0; 4096];
+            let length = kept.read(&mut some).unwrap();
+            assert!(length > 0, "the connection has ended");
+            got.extend(&some[..length]);
+        }
+    };
+    answered(&mut kept);
+    let mut downloads = ["--http1.1", "--http2"].map(|way| slow(&server, way, way));
+    let mut serials = vec![first];
+    for _ in 0..5 {
+        let (chain, key) =
+            site.authority
+                .sign(&["localhost"], ExtendedKeyUsagePurpose::ServerAuth, 2100);
+        site.place.write("tls/server-cert.pem", chain);
+        site.place.write("tls/server-key.pem", key);
+        server.reload();
+        answered(&mut kept);
+        serials.push(shown(&server));
+    }
+    serials.dedup();
+    assert_eq!(serials.len(), 6, "{serials:?}");
+    // What cannot be used leaves all as it is.
+    site.place.write("tls/server-key.pem", "no key");
+    server.signal(Signal::HUP);
+    wait_until("it says so", || {
+        server.complaints().contains("all stays as it is")
+    });
+    assert_eq!(shown(&server), serials[5]);
+    answered(&mut kept);
+    for (download, way) in downloads.iter_mut().zip(["--http1.1", "--http2"]) {
+        assert!(download.0.wait().unwrap().success(), "{way}");
+        assert_same(&fs::read(site.place.path(way)).unwrap(), &bytes, way);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_log_that_was_renamed_goes_on_under_its_name() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&["--access-log", "access.log"]);
+    let log = site.place.path("access.log");
+    server.curl(&[&server.url("file.txt")]);
+    crate::server::lines_of(&log, 1);
+    fs::rename(&log, site.place.path("old.log")).unwrap();
+    server.reload();
+    server.curl(&[&server.url("file.txt?later")]);
+    let lines = crate::server::lines_of(&log, 1);
+    assert!(lines[0].contains("/file.txt?later"), "{lines:?}");
+    server.stop();
+}
+
+#[test]
+fn an_end_waits_for_downloads_and_for_nothing_else() {
+    let Some(site) = site() else { return };
+    let bytes = noise(24 << 20, 2);
+    site.write("long.bin", &bytes);
+    let mut server = site.serve(&[]);
+    let mut idle = connect(&server, &config(&site, "http/1.1"));
+    idle.write_all(GET).unwrap();
+    let mut some = [0; 64];
+    assert!(idle.read(&mut some).unwrap() > 0);
+    let mut downloads = ["--http1.1", "--http2"].map(|way| slow(&server, way, way));
+    server.signal(Signal::TERM);
+    wait_until("nobody is accepted", || {
+        TcpStream::connect(("127.0.0.1", server.port())).is_err()
+    });
+    assert!(server.is_running(), "it did not wait");
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).unwrap();
+    for (download, way) in downloads.iter_mut().zip(["--http1.1", "--http2"]) {
+        assert!(download.0.wait().unwrap().success(), "{way}");
+        assert_same(&fs::read(site.place.path(way)).unwrap(), &bytes, way);
+    }
+    server.must_end();
+}
+
+#[test]
+fn an_end_waits_no_longer_than_it_is_told() {
+    let Some(site) = site() else { return };
+    site.place.sparse("www/long.bin", 1 << 30);
+    let mut server = site.serve_by("", "[limits]\ndrain-seconds = 1\n[[site]]\nroot = 'www'\n");
+    let mut downloads = ["--http1.1", "--http2"].map(|way| slow(&server, way, way));
+    server.signal(Signal::TERM);
+    server.must_end();
+    for download in &mut downloads {
+        assert!(!download.0.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_service_manager_hands_its_sockets_on() {
+    let Some(site) = site() else { return };
+    let usual = "serve www --certificate tls/server-cert.pem --key tls/server-key.pem";
+    let mut command = site.place.command(PYTHON);
+    command.arg(script("activate.py"));
+    command.args(["tcp:127.0.0.1:0", "tcp:127.0.0.1:0", "--", scrim()]);
+    let server = Server::start(&site, command.args(usual.split_whitespace()));
+    assert_eq!(server.urls.len(), 2, "{:?}", server.urls);
+    for url in &server.urls {
+        assert_eq!(
+            server.curl(&[&format!("{url}file.txt")]),
+            "text of the file"
+        );
+    }
+    server.stop();
+}
+
+/// How many of these connections get an answer.
+fn answered(server: &Server, site: &Site, held: usize) -> usize {
+    let config = config(site, "http/1.1");
+    let mut connections: Vec<_> = (0..held).map(|_| connect(server, &config)).collect();
+    let mut count = 0;
+    for tls in &mut connections {
+        let mut some = [0; 4096];
+        let answer = tls.write_all(GET).and_then(|()| tls.read(&mut some));
+        count += usize::from(answer.is_ok_and(|length| length > 0));
+    }
+    count
+}
+
+#[test]
+fn there_are_no_more_connections_than_allowed() {
+    let Some(site) = site() else { return };
+    for (limits, allowed) in [("connections-per-client = 5", 5), ("connections = 7", 7)] {
+        let text = format!("[limits]\n{limits}\n[[site]]\nroot = 'www'\n");
+        let server = site.serve_by("", &text);
+        assert_eq!(answered(&server, &site, 20), allowed, "{limits}");
+        // Their places are given back.
+        wait_until("there is room again", || answered(&server, &site, 1) == 1);
+        server.stop();
+    }
+}
+
+#[test]
+fn slow_heads_and_slow_handshakes_are_ended_and_others_served_meanwhile() {
+    let Some(site) = site() else { return };
+    let limits = "[limits]\nrequest-seconds = 1\nhandshake-seconds = 1\nidle-seconds = 1\n[[site]]\nroot = 'www'\n";
+    let server = site.serve_by("", limits);
+    let tls = config(&site, "http/1.1");
+    let mut slow: Vec<_> = (0..50).map(|_| connect(&server, &tls)).collect();
+    for tls in &mut slow {
+        tls.write_all(b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+            .unwrap();
+    }
+    let silent: Vec<_> = (0..50)
+        .map(|_| TcpStream::connect(("127.0.0.1", server.port())).unwrap())
+        .collect();
+    assert_eq!(server.curl(&[&server.url("file.txt")]), "text of the file");
+    for mut tls in slow {
+        // A byte now and then does not keep a connection.
+        let got = loop {
+            let mut some = [0; 4096];
+            tls.sock
+                .set_read_timeout(Some(Duration::from_millis(200)))
+                .unwrap();
+            match tls.read(&mut some) {
+                Ok(length) => break some[..length].to_vec(),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    let _ = tls.write_all(b"x");
+                }
+                Err(_) => break Vec::new(),
+            }
+        };
+        let got = String::from_utf8_lossy(&got);
+        assert!(got.is_empty() || got.starts_with("HTTP/1.1 408 "), "{got}");
+    }
+    for mut socket in silent {
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+    }
+    let got = exchange(&mut connect(&server, &tls), LAST);
+    assert!(got.starts_with(b"HTTP/1.1 200 OK"));
+    server.stop();
+}
+
+#[test]
+fn who_takes_nothing_is_given_up() {
+    let Some(site) = site() else { return };
+    site.place.sparse("www/long.bin", 1 << 30);
+    let limits = "[limits]\nstall-seconds = 1\n[[site]]\nroot = 'www'\n";
+    let log = "[access-log]\nfile = 'access.log'\n";
+    let server = site.serve_by("", &format!("{log}{limits}"));
+    let asked = b"GET /long.bin HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut first = connect(&server, &config(&site, "http/1.1"));
+    first.write_all(asked).unwrap();
+    let http2 = config(&site, "h2");
+    let mut second = connect(&server, &http2);
+    let mut sent = crate::tls_client::PREFACE.to_vec();
+    let mut fields = vec![0x82, 0x87, 0x41, 9];
+    fields.extend(b"localhost");
+    fields.extend([0x44, 9]);
+    fields.extend(b"/long.bin");
+    // Its window is as large as it gets, so that the socket is what fills up.
+    sent.extend(crate::tls_client::frame(
+        8,
+        0,
+        0,
+        &0x7fff_0000_u32.to_be_bytes(),
+    ));
+    sent.extend(crate::tls_client::frame(1, 5, 1, &fields));
+    sent.extend(crate::tls_client::frame(
+        8,
+        0,
+        1,
+        &0x7fff_0000_u32.to_be_bytes(),
+    ));
+    second.write_all(&sent).unwrap();
+    let lines = crate::server::lines_of(&site.place.path("access.log"), 2);
+    assert!(
+        lines.iter().all(|line| line.contains("/long.bin")),
+        "{lines:?}"
+    );
+    drop((first, second));
+    server.stop();
+}

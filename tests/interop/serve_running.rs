@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -233,6 +233,41 @@ fn slow_heads_and_slow_handshakes_are_ended_and_others_served_meanwhile() {
     }
     let got = exchange(&mut connect(&server, &tls), LAST);
     assert!(got.starts_with(b"HTTP/1.1 200 OK"));
+    server.stop();
+}
+
+/// A client that sends without a pause what nobody wants to read: 40 MB of content behind 640 requests.
+#[test]
+fn who_never_stops_sending_holds_nobody_up() {
+    let Some(site) = site() else {
+        return;
+    };
+    site.write("a.txt", "a");
+    let server = site.serve(&["--threads", "1", "--plain-http", "127.0.0.1:0"]);
+    let address = server.urls[1]
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .to_owned();
+    let mut sending = TcpStream::connect(address.replace("localhost", "127.0.0.1")).unwrap();
+    let mut receiving = sending.try_clone().unwrap();
+    let answers = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        receiving.read_to_end(&mut all).map(|_| all)
+    });
+    let mut request =
+        b"POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n".to_vec();
+    request.resize(request.len() + 60_000, b'x');
+    for _ in 0..640 {
+        sending.write_all(&request).unwrap();
+    }
+    sending.shutdown(Shutdown::Write).unwrap();
+    let answers = answers.join().unwrap().unwrap();
+    let count = answers
+        .windows(12)
+        .filter(|words| words == b"HTTP/1.1 405")
+        .count();
+    assert_eq!(count, 640);
+    assert_eq!(server.curl(&[&server.url("a.txt")]), "a");
     server.stop();
 }
 

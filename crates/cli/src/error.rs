@@ -63,6 +63,14 @@ impl CliError {
         Self::new(exit, format!("cannot {doing}: {error}"))
     }
 
+    /// The same error, and what to do about it.
+    pub(crate) fn followed_by(self, hint: &str) -> Self {
+        Self {
+            message: self.message + hint,
+            ..self
+        }
+    }
+
     /// The same error, with the place it is about before it.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         Self {

@@ -32,6 +32,7 @@ mod storage;
 mod table_input;
 mod transfer;
 mod unlock;
+mod web;
 
 use std::io::Write;
 use std::process::ExitCode;

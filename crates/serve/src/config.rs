@@ -15,6 +15,9 @@ use crate::limits::Limits;
 use crate::log::LogFormat;
 use crate::site::{CacheRule, Hsts, Settings, Symlinks};
 
+/// Most fields of a request that any limit allows.
+const FIELDS_MAX: usize = 128;
+
 /// A server's configuration: a file's, in TOML, or what options of a command line say. Paths are as they
 /// stand there.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -237,6 +240,17 @@ impl Config {
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::Shape(Box::new(error)))?;
+        if config
+            .sites
+            .iter()
+            .any(|site| site.root.as_os_str().is_empty())
+        {
+            return Err(wrong(
+                "root",
+                "",
+                "a folder, which each [[site]] has to have",
+            ));
+        }
         for path in config.paths() {
             *path = folder.join(&*path);
         }
@@ -284,8 +298,38 @@ impl Config {
     }
 
     /// The limits.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
+    ///
+    /// # Errors
+    /// When one is zero, which would let nobody in, or more than there can be.
+    pub fn limits(&self) -> Result<Limits, ConfigError> {
+        let said = &self.limits;
+        for (key, value) in [
+            ("connections", said.connections),
+            ("connections-per-client", said.connections_per_client),
+            ("head-bytes", said.head_bytes),
+            ("target-bytes", said.target_bytes),
+            ("fields", said.fields),
+            (
+                "handshake-seconds",
+                said.handshake_seconds.map(|s| s as usize),
+            ),
+            ("request-seconds", said.request_seconds.map(|s| s as usize)),
+            ("idle-seconds", said.idle_seconds.map(|s| s as usize)),
+            ("stall-seconds", said.stall_seconds.map(|s| s as usize)),
+            ("memory-bytes", said.memory_bytes),
+            ("threads", self.threads),
+        ] {
+            if value == Some(0) {
+                return Err(wrong(key, "0", "at least 1"));
+            }
+        }
+        if let Some(fields) = said.fields.filter(|&fields| fields > FIELDS_MAX) {
+            return Err(wrong("fields", &fields.to_string(), "at most 128"));
+        }
+        Ok(self.said_or_usual())
+    }
+
+    fn said_or_usual(&self) -> Limits {
         let (said, usual) = (&self.limits, Limits::default());
         let seconds =
             |said: Option<u32>, usual| said.map_or(usual, |s| Duration::from_secs(s.into()));
@@ -303,6 +347,7 @@ impl Config {
             stall: seconds(said.stall_seconds, usual.stall),
             drain: seconds(said.drain_seconds, usual.drain),
             memory: said.memory_bytes.unwrap_or(usual.memory),
+            files: usual.files,
             file_cache: said
                 .file_cache_ms
                 .map_or(usual.file_cache, |ms| Duration::from_millis(ms.into())),
@@ -389,9 +434,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_site_without_a_folder_does_not_serve_the_configurations_own() {
+        for sites in ["[[site]]\n", "[[site]]\nroot = \"\"\n"] {
+            let error = Config::parse(sites, Path::new("/etc/scrim")).unwrap_err();
+            assert!(error.to_string().starts_with("root: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_lets_nobody_in_is_refused() {
+        for limit in [
+            "connections = 0",
+            "idle-seconds = 0",
+            "fields = 129",
+            "fields = 0",
+        ] {
+            let text = format!("[limits]\n{limit}\n");
+            let config = Config::parse(&text, Path::new("/")).unwrap();
+            assert!(config.limits().is_err(), "{limit}");
+        }
+        assert!(Config::default().limits().is_ok());
+    }
+
+    #[test]
     fn an_authority_is_asked_for_the_names_of_all_sites_unless_it_says_others() {
         let said = "[acme]\nagree-to-terms = true\nstate = \"acme\"\nca = \"/ca.pem\"\n";
-        let sites = "[[site]]\nnames = [\"a.example\"]\n[[site]]\nnames = [\"b.example\"]\n";
+        let sites = "[[site]]\nroot = \"a\"\nnames = [\"a.example\"]\n[[site]]\nroot = \"b\"\nnames = [\"b.example\"]\n";
         let of = |text: String| Config::parse(&text, Path::new("/etc/scrim")).unwrap();
         let config = of(format!("{said}{sites}"));
         let acme = config.acme().unwrap().unwrap();

@@ -26,6 +26,8 @@ pub struct Limits {
     /// Bytes of buffers for answers that are under way, all together; clients that come when they are used
     /// up get their answers in smaller pieces.
     pub memory: usize,
+    /// Files that each worker keeps open to use again.
+    pub files: usize,
     /// How long an open file is used again without looking at its name.
     pub file_cache: Duration,
 }
@@ -42,6 +44,7 @@ impl Default for Limits {
             stall: Duration::from_secs(60),
             drain: Duration::from_secs(30),
             memory: 64 << 20,
+            files: 1_000,
             file_cache: Duration::from_secs(1),
         }
     }

@@ -16,19 +16,27 @@ pub struct Live {
     other: Option<usize>,
 }
 
-/// Two sites for the same host.
+/// Why sites do not go together.
 #[derive(Debug)]
-pub struct Ambiguous {
-    /// The host; none for all those that are not named.
-    pub host: Option<String>,
+pub enum SitesError {
+    /// Two are for the same host.
+    Twice {
+        /// The host; none for all those that are not named.
+        host: Option<String>,
+    },
+    /// What is named is no host.
+    Name {
+        /// The name.
+        name: String,
+    },
 }
 
 impl Live {
     /// Sites with the hosts that they are for; one without any is for all others.
     ///
     /// # Errors
-    /// When two are for the same.
-    pub fn new(named: impl IntoIterator<Item = (Vec<String>, Site)>) -> Result<Self, Ambiguous> {
+    /// When two are for the same, or a name is none.
+    pub fn new(named: impl IntoIterator<Item = (Vec<String>, Site)>) -> Result<Self, SitesError> {
         let mut live = Self {
             sites: Vec::new(),
             by_name: HashMap::new(),
@@ -38,12 +46,12 @@ impl Live {
             let number = live.sites.len();
             live.sites.push(Arc::new(site));
             if names.is_empty() && live.other.replace(number).is_some() {
-                return Err(Ambiguous { host: None });
+                return Err(SitesError::Twice { host: None });
             }
             for name in names {
-                let host = name.to_ascii_lowercase().into_boxed_str();
+                let host = host(&name).ok_or_else(|| SitesError::Name { name: name.clone() })?;
                 if live.by_name.insert(host, number).is_some() {
-                    return Err(Ambiguous { host: Some(name) });
+                    return Err(SitesError::Twice { host: Some(name) });
                 }
             }
         }
@@ -73,13 +81,30 @@ impl Live {
     }
 }
 
-impl fmt::Display for Ambiguous {
+/// A host's name as it is looked up: in small letters, without the dot that some write at its end.
+fn host(name: &str) -> Option<Box<str>> {
+    let authority = Authority::parse(name).ok()?;
+    let host = authority.name.strip_suffix('.').unwrap_or(authority.name);
+    let is_bare = authority.name.len() == name.len() && !host.is_empty();
+    is_bare.then(|| host.to_ascii_lowercase().into_boxed_str())
+}
+
+impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Some(host) => write!(f, "two sites are for {host}: name it in one of them"),
-            None => f.write_str("two sites are for all hosts: give names to all but one"),
+        match self {
+            Self::Twice { host: Some(host) } => {
+                write!(f, "two sites are for {host}: name it in one of them")
+            }
+            Self::Twice { host: None } => {
+                f.write_str("two sites are for all hosts: give names to all but one")
+            }
+            Self::Name { name } => write!(
+                f,
+                "{name:?} is no host: give a name such as files.example.org, without a port or `*`, or no \
+                 names for a site that is for all other hosts"
+            ),
         }
     }
 }
 
-impl std::error::Error for Ambiguous {}
+impl std::error::Error for SitesError {}

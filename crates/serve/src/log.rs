@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
 use serde::Deserialize;
 
 /// Lines are written together once there are so many bytes of them.
@@ -78,8 +80,8 @@ impl AccessLog {
         Ok(())
     }
 
-    /// A line that is cut short is worse than none, so all is given to the kernel at once; a log that
-    /// cannot be written must not keep files from being served.
+    /// A line that is cut short is worse than none, so all is given to the kernel at once. A log that cannot be
+    /// written, such as a pipe that nobody reads, must not keep files from being served: its lines are lost.
     fn write(&self, lines: &str) {
         let file = Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner));
         let _ = (&*file).write_all(lines.as_bytes());
@@ -87,7 +89,11 @@ impl AccessLog {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
 }
 
 /// A worker's lines, before they are written.

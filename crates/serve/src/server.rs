@@ -23,7 +23,7 @@ use crate::listener::{Listener, Service};
 use crate::live::Live;
 use crate::log::{AccessLog, Lines};
 use crate::status::{Status, Volumes};
-use crate::worker::{self, Accepted, Order, Worker};
+use crate::worker::{self, Accepted, Order, Reports, Trouble, Worker};
 
 /// Threads that wait for disks, at most, for each worker.
 const WAITING_THREADS: usize = 8;
@@ -44,6 +44,8 @@ pub struct Parts {
     pub threads: usize,
     /// Where requests are noted.
     pub log: Option<Arc<AccessLog>>,
+    /// Who hears of files that cannot be sent.
+    pub trouble: Trouble,
     /// What the status page tells of volumes.
     pub volumes: Volumes,
 }
@@ -66,7 +68,7 @@ impl Server {
     /// Starts its threads, and serves.
     ///
     /// # Errors
-    /// When the system has no threads or no event loops.
+    /// When the system has no threads or no event loops, or there is HTTPS without TLS.
     pub fn start(parts: Parts) -> io::Result<Self> {
         let Parts {
             listeners,
@@ -75,8 +77,16 @@ impl Server {
             limits,
             threads,
             log,
+            trouble,
             volumes,
         } = parts;
+        let needs_tls = listeners.iter().any(|door| door.service == Service::Https);
+        if needs_tls && tls.is_none() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "HTTPS is to be served without a configuration of TLS",
+            ));
+        }
         let count = threads.max(1);
         let tally = Arc::new(Tally {
             workers: (0..count).map(|_| Arc::default()).collect(),
@@ -94,14 +104,17 @@ impl Server {
         for (number, counters) in tally.workers.iter().enumerate() {
             let (orders, receiver) = unbounded_channel();
             server.workers.push(orders);
-            let (live, status, counters) =
-                (Arc::clone(&live), Arc::clone(&status), Arc::clone(counters));
-            let tls = tls.clone();
-            let lines = log.clone().map(Lines::new);
+            let (live, tls) = (Arc::clone(&live), tls.clone());
+            let reports = Reports {
+                counters: Arc::clone(counters),
+                lines: log.clone().map(Lines::new),
+                status: Arc::clone(&status),
+                trouble: Arc::clone(&trouble),
+            };
             let memory = limits.memory / count;
             let runtime = event_loop()?;
             server.spawn(&format!("serve-{number}"), move || {
-                let worker = Worker::new(limits, memory, live, tls, lines, status, counters);
+                let worker = Worker::new(limits, memory, live, tls, reports);
                 worker::run(worker, runtime, receiver);
             })?;
         }
@@ -112,6 +125,13 @@ impl Server {
             tally,
         };
         let runtime = event_loop()?;
+        let listeners = {
+            let _inside = runtime.enter();
+            listeners
+                .into_iter()
+                .map(Door::of)
+                .collect::<io::Result<Vec<_>>>()?
+        };
         server.spawn("serve-accept", move || {
             LocalSet::new().block_on(&runtime, accept(listeners, crowd, stopped));
         })?;
@@ -177,26 +197,38 @@ struct Crowd {
 }
 
 /// Accepts clients until it is stopped.
-async fn accept(listeners: Vec<Listener>, crowd: Crowd, mut stopped: watch::Receiver<bool>) {
+async fn accept(doors: Vec<Door>, crowd: Crowd, mut stopped: watch::Receiver<bool>) {
     let crowd = Rc::new(crowd);
-    for listener in listeners {
-        spawn_local(accept_at(listener, Rc::clone(&crowd)));
+    for door in doors {
+        spawn_local(accept_at(door, Rc::clone(&crowd)));
     }
     let _ = stopped.wait_for(|accepting| !accepting).await;
 }
 
-async fn accept_at(listener: Listener, crowd: Rc<Crowd>) {
-    let Ok(socket) = TcpListener::from_std(listener.socket) else {
-        return;
-    };
+/// A listener in the event loop.
+struct Door {
+    socket: TcpListener,
+    service: Service,
+}
+
+impl Door {
+    fn of(listener: Listener) -> io::Result<Self> {
+        Ok(Self {
+            socket: TcpListener::from_std(listener.socket)?,
+            service: listener.service,
+        })
+    }
+}
+
+async fn accept_at(door: Door, crowd: Rc<Crowd>) {
     loop {
         // It leaves this thread's event loop for a worker's.
-        let accepted = match socket.accept().await {
+        let accepted = match door.socket.accept().await {
             Ok((client, address)) => client.into_std().map(|client| (client, address)),
             Err(error) => Err(error),
         };
         match accepted {
-            Ok((client, address)) => crowd.take_in(client, address, listener.service),
+            Ok((client, address)) => crowd.take_in(client, address, door.service),
             Err(error) if is_clients_fault(&error) => {}
             // No room for one more: those who are served make some.
             Err(_) => tokio::time::sleep(PAUSE).await,

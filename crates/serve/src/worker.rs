@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode};
 use rustls::ServerConfig;
@@ -16,9 +16,9 @@ use tokio::task::{LocalSet, spawn_blocking, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::admission::Admitted;
-use crate::connection::{self, Date, Pool};
+use crate::connection::{self, Broken, Budget, Date, Pool};
 use crate::counters::Counters;
-use crate::http::{Answer, Request};
+use crate::http::{Answer, Body, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
 use crate::live::Live;
@@ -29,6 +29,12 @@ use crate::status::Status;
 
 /// How long lines of the access log wait for others at most, and open files for somebody who asks for them.
 const TIDY: Duration = Duration::from_secs(1);
+
+/// A page that is longer than this was made of a folder's names, bytes.
+const LONG_PAGE: usize = 64 << 10;
+
+/// How long after a file that could not be sent nobody is told of another.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// What a worker is told.
 pub(crate) enum Order {
@@ -53,6 +59,8 @@ pub(crate) struct Worker {
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
+    /// For content that waits in memory of other kinds.
+    pub(crate) budget: Budget,
     live: RefCell<Arc<Live>>,
     tls: Option<Arc<ServerConfig>>,
     cache: RefCell<Cache>,
@@ -62,7 +70,21 @@ pub(crate) struct Worker {
     /// Room for an answer's head, while nobody writes one.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
+    trouble: Trouble,
+    /// When it was last told of a file.
+    told: Cell<Option<Instant>>,
 }
+
+/// Who hears of what a worker does.
+pub(crate) struct Reports {
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) lines: Option<Lines>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) trouble: Trouble,
+}
+
+/// Hears, in a sentence, of what whoever runs the server should look after.
+pub type Trouble = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
     /// One that answers by `live`, and has `memory` bytes for answers under way.
@@ -71,14 +93,19 @@ impl Worker {
         memory: usize,
         live: Arc<Live>,
         tls: Option<Arc<ServerConfig>>,
-        lines: Option<Lines>,
-        status: Arc<Status>,
-        counters: Arc<Counters>,
+        reports: Reports,
     ) -> Self {
+        let Reports {
+            counters,
+            lines,
+            status,
+            trouble,
+        } = reports;
         Self {
             limits,
             counters,
             pool: Pool::new(memory),
+            budget: Budget::new(memory),
             cache: RefCell::new(new_cache(&limits)),
             tls,
             live: RefCell::new(live),
@@ -87,6 +114,8 @@ impl Worker {
             date: Date::new(),
             scratch: Cell::default(),
             draining: watch::Sender::new(false),
+            trouble,
+            told: Cell::default(),
         }
     }
 
@@ -123,7 +152,21 @@ impl Worker {
                 found
             }
         };
-        site.answer_found(request, found, &mut self.cache.borrow_mut())
+        let answer = site.answer_found(request, found, &mut self.cache.borrow_mut());
+        self.counted(answer)
+    }
+
+    /// Counts a long page that was made for this answer alone, or has it wait for better times.
+    fn counted(&self, mut answer: Answer) -> Answer {
+        if let Some(Piece::Bytes(bytes)) = answer.body.front()
+            && bytes.len() > LONG_PAGE
+        {
+            let Some(held) = self.budget.hold(bytes) else {
+                return error_page(StatusCode::SERVICE_UNAVAILABLE);
+            };
+            answer.body = Body::bytes(held);
+        }
+        answer
     }
 
     pub(crate) fn date(&self, now: SystemTime) -> HeaderValue {
@@ -152,6 +195,19 @@ impl Worker {
         if let Some(lines) = &self.lines {
             lines.note(entry);
         }
+    }
+
+    /// Tells whoever runs the server of a file that could not be sent, at most once in a while.
+    pub(crate) fn tell_of(&self, broken: &Broken, target: &str) {
+        if !matches!(broken, Broken::File(_) | Broken::Changed) {
+            return;
+        }
+        let now = Instant::now();
+        if self.told.get().is_some_and(|told| now < told + QUIET) {
+            return;
+        }
+        self.told.set(Some(now));
+        (self.trouble)(&format!("{}: {broken}", target.escape_default()));
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -189,7 +245,7 @@ pub(crate) fn run(worker: Worker, runtime: Runtime, orders: UnboundedReceiver<Or
 fn new_cache(limits: &Limits) -> Cache {
     Cache::new(CacheLimits {
         lifetime: limits.file_cache,
-        ..CacheLimits::default()
+        files: limits.files,
     })
 }
 
@@ -210,6 +266,8 @@ async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
             Order::Drain => break,
         }
     }
+    // Connections that were given to us meanwhile are closed with the queue.
+    drop(orders);
     worker.draining.send_replace(true);
     drop(held);
     let _ = timeout(worker.limits.drain, released.recv()).await;

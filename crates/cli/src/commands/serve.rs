@@ -1,17 +1,15 @@
 //! `scrim serve ROOT`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::SystemTime;
-use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_serve::acme::{self, Keeper, Showcase};
-use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
+use scrim_serve::config::{CertificateConfig, Config, LogConfig};
 use scrim_serve::site::Site;
 use scrim_serve::tls::{self, Certificate, Expiry};
-use scrim_serve::{AccessLog, Listener, Live, Parts, Server, Service};
+use scrim_serve::{AccessLog, Limits, Listener, Live, Parts, Server};
 use scrim_sys::activation::take_listen_fds;
 use serde_json::Value;
 
@@ -23,9 +21,7 @@ use crate::error::{CliError, Exit};
 use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::signals::{Asked, Hangup, Signals};
-
-/// Where HTTPS is served if nobody says where.
-const USUAL_PORT: u16 = 8443;
+use crate::web::{addresses, configuration, listeners};
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     if let Some(parent) = args.end_with_parent {
@@ -34,114 +30,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let config = configuration(args)?;
     let prepared = Prepared::by(&config)?;
+    let log = config.access_log.as_ref().map(open_log).transpose()?;
     if args.check {
         return print(b"the configuration can be used\n");
     }
-    let _ = raise_file_limit();
-    let listeners = if handed_on.is_empty() {
-        listeners(&config)?
-    } else {
-        let inherit = |socket| Listener::from_socket(socket, Service::Https);
-        let inherited = handed_on.into_iter().map(inherit);
-        let listeners: io::Result<Vec<_>> = inherited.collect();
-        listeners.map_err(|error| CliError::io("serve on a socket that was handed on", &error))?
-    };
+    let listeners = listeners(&config, handed_on)?;
     // Before anybody hears of an address, and may ask for the end.
     let signals = Signals::listen(Hangup::here())?;
-    prepared.serve(args, &config, listeners, &signals)
-}
-
-/// The options of the command line as a configuration, on top of a file's.
-fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
-    let mut config = match &args.config {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|error| CliError::io(format_args!("read {}", path.display()), &error))?;
-            let folder = path.parent().unwrap_or(path);
-            Config::parse(&text, folder)
-                .map_err(|error| CliError::usage(error.to_string()).within(path.display()))?
-        }
-        None => Config::default(),
-    };
-    if let Some(root) = &args.root {
-        config.sites = vec![SiteConfig {
-            root: root.clone(),
-            listings: !args.no_listings,
-            ..SiteConfig::default()
-        }];
-    }
-    override_places(&mut config, args);
-    if args.certificate.len() != args.key.len() {
-        return Err(CliError::usage(
-            "each --certificate needs its --key, in the same order",
-        ));
-    }
-    if !args.certificate.is_empty() {
-        let pairs = args.certificate.iter().zip(&args.key);
-        config.tls.certificates = pairs
-            .map(|(chain, key)| CertificateConfig {
-                chain: chain.clone(),
-                key: key.clone(),
-            })
-            .collect();
-    }
-    if args.tls_suite.is_some() {
-        config.tls.suite.clone_from(&args.tls_suite);
-    }
-    if args.no_http2 {
-        config.tls.http2 = Some(false);
-    }
-    if let Some(file) = &args.access_log {
-        config.access_log = Some(LogConfig {
-            file: file.clone(),
-            format: args.access_log_format.into(),
-        });
-    }
-    if let Some(threads) = args.threads {
-        config.threads = Some(threads.into());
-    }
-    check(&config, args)?;
-    Ok(config)
-}
-
-fn override_places(config: &mut Config, args: &ServeArgs) {
-    for (given, place) in [
-        (&args.listen, &mut config.listen),
-        (&args.plain_http, &mut config.plain_http),
-        (&args.redirect_http, &mut config.redirect_http),
-    ] {
-        if !given.is_empty() {
-            place.clone_from(given);
-        }
-    }
-    config.status = args.status.or(config.status);
-    if config.listen.is_empty() {
-        let local: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        config.listen = local.map(|ip| (ip, USUAL_PORT).into()).into();
-    }
-}
-
-/// Refuses what would show more than its user may think of.
-fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
-    if config.sites.is_empty() {
-        return Err(CliError::usage(
-            "there is nothing to serve: name a folder, or give the configuration a [[site]]",
-        ));
-    }
-    let mut plain = config.plain_http.iter();
-    if let Some(address) = plain.find(|at| !at.ip().is_loopback() && !args.insecure_plaintext) {
-        return Err(CliError::usage(format!(
-            "--plain-http {address}: others could read and change what is served there; leave it to \
-             --listen, send its clients on by --redirect-http, or allow it (--insecure-plaintext)"
-        )));
-    }
-    match config.status {
-        Some(address) if !address.ip().is_loopback() => Err(CliError::usage(format!(
-            "--status {address} could be reached from other machines, without protection; use a \
-             loopback address such as 127.0.0.1:9180"
-        ))),
-        _ => Ok(()),
-    }
+    prepared.serve(args, &config, listeners, log.as_ref(), &signals)
 }
 
 /// What a configuration comes to, before anybody is served.
@@ -152,6 +48,7 @@ struct Prepared {
     /// What is wanted of an authority.
     acme: Option<acme::Settings>,
     offered: tls::Settings,
+    limits: Limits,
 }
 
 impl Prepared {
@@ -166,6 +63,9 @@ impl Prepared {
                 only: config.tls.suite.as_deref().map(suite).transpose()?,
                 http2: config.tls.http2.unwrap_or(true),
             },
+            limits: config
+                .limits()
+                .map_err(|error| CliError::usage(error.to_string()))?,
         })
     }
 
@@ -188,6 +88,7 @@ impl Prepared {
         args: &ServeArgs,
         config: &Config,
         listeners: Vec<Listener>,
+        log: Option<&Arc<AccessLog>>,
         signals: &Signals,
     ) -> Result<(), CliError> {
         let addresses = addresses(&listeners)?;
@@ -201,14 +102,15 @@ impl Prepared {
             .offered
             .build(Arc::clone(showcase.certificates()))
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
-        let log = config.access_log.as_ref().map(open_log).transpose()?;
+        let threads = config.threads.unwrap_or_else(processors);
         let server = Server::start(Parts {
             listeners,
             live: self.live,
             tls: Some(tls),
-            limits: config.limits(),
-            threads: config.threads.unwrap_or_else(processors),
-            log: log.clone(),
+            limits: within_file_limit(self.limits, config.limits.connections, threads),
+            threads,
+            log: log.cloned(),
+            trouble: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
             volumes: Box::new(volumes),
         })
         .map_err(|error| CliError::io("start to serve", &error))?;
@@ -227,7 +129,7 @@ impl Prepared {
             server: &server,
             showcase: &showcase,
             acme: self.acme.as_ref(),
-            log: log.as_deref(),
+            log: log.map(|log| &**log),
         };
         running.until_asked_to_end(args, signals);
         manager.stopping();
@@ -315,49 +217,6 @@ fn certificates(config: &Config) -> Result<Vec<Certificate>, CliError> {
     config.tls.certificates.iter().map(load).collect()
 }
 
-fn listeners(config: &Config) -> Result<Vec<Listener>, CliError> {
-    let port = config.listen.first().map_or(443, SocketAddr::port);
-    let places = config.listen.iter().map(|at| (at, Service::Https));
-    let places = places
-        .chain(config.plain_http.iter().map(|at| (at, Service::Http)))
-        .chain(
-            config
-                .redirect_http
-                .iter()
-                .map(|at| (at, Service::Redirect { port })),
-        )
-        .chain(config.status.iter().map(|at| (at, Service::Status)));
-    let bind = |(&at, service)| {
-        Listener::bind(at, service)
-            .map_err(|error| CliError::io(format_args!("listen at {at}"), &error))
-    };
-    places.map(bind).collect()
-}
-
-/// The URLs of all that is served. A loopback address goes by the name that its certificate has.
-fn addresses(listeners: &[Listener]) -> Result<Vec<String>, CliError> {
-    let mut urls = Vec::new();
-    for listener in listeners {
-        let at = listener
-            .address()
-            .map_err(|error| CliError::io("find out where it listens", &error))?;
-        let scheme = match listener.service() {
-            Service::Https => "https",
-            Service::Http | Service::Status | Service::Redirect { .. } => "http",
-        };
-        let host = match at.ip() {
-            IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => "localhost".into(),
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
-        let url = format!("{scheme}://{host}:{}/", at.port());
-        if !urls.contains(&url) {
-            urls.push(url);
-        }
-    }
-    Ok(urls)
-}
-
 fn suite(name: &str) -> Result<tls::Suite, CliError> {
     name.parse()
         .map_err(|error: tls::UnknownSuite| CliError::usage(error.to_string()))
@@ -382,11 +241,31 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Each connection is a file, and so is each file that is sent: as many as this user may have.
-fn raise_file_limit() -> io::Result<()> {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    Ok(setrlimit(Resource::Nofile, limit)?)
+/// Each connection is a file, and so is each file that is kept open: as many as this user may have, and a
+/// quarter of them for files.
+fn within_file_limit(mut limits: Limits, wanted: Option<usize>, threads: usize) -> Limits {
+    let mut allowed = getrlimit(Resource::Nofile);
+    let was = allowed.current;
+    allowed.current = allowed.maximum;
+    if setrlimit(Resource::Nofile, allowed).is_err() {
+        allowed.current = was;
+    }
+    let files = allowed
+        .current
+        .and_then(|files| usize::try_from(files).ok());
+    let Some(files) = files else {
+        return limits;
+    };
+    limits.files = limits.files.min(files / 8 / threads.max(1));
+    let room = files - files / 4;
+    if let Some(wanted) = wanted.filter(|&wanted| wanted > room) {
+        note(format_args!(
+            "scrim: warning: {room} connections at a time, and not {wanted}: this user may have {files} \
+             files open (ulimit -n)"
+        ));
+    }
+    limits.connections = limits.connections.min(room);
+    limits
 }
 
 /// What the volumes that this user has open do, for those who look at the status page.

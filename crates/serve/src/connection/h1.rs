@@ -74,6 +74,10 @@ impl Conversation<'_> {
                     let (used, framing) = (head.length, head.framing);
                     let then = answer(self.worker, self.client, &mut self.transport, &head).await?;
                     self.inbox.drain(..used);
+                    if !self.inbox.is_empty() {
+                        // Whoever sends requests ahead has a turn for each, as others have.
+                        tokio::task::yield_now().await;
+                    }
                     return match then {
                         Then::Next if framing == Framing::None => Ok(then),
                         Then::Next => self.skip(framing).await,
@@ -150,18 +154,27 @@ impl Conversation<'_> {
     /// Answers something that was not understood, and ends the connection: nobody knows where the next
     /// request would begin.
     async fn refuse(&mut self, status: StatusCode) -> Result<Then, Broken> {
-        self.worker.counters.requests.http1.add(1);
-        self.worker.counters.requests.answered(status.as_u16());
+        let (at, began) = (SystemTime::now(), std::time::Instant::now());
+        let (worker, transport) = (self.worker, &mut self.transport);
         let mut answer = error_page(status);
-        let sent = send(
-            self.worker,
-            &mut self.transport,
-            &mut answer,
-            true,
-            Ending::Close,
-            SystemTime::now(),
-        )
-        .await;
+        let length = answer.body.length();
+        let sent = send(worker, transport, &mut answer, true, Ending::Close, at).await;
+        worker.counters.requests.http1.add(1);
+        worker.note(&Entry {
+            client: self.client.address.ip(),
+            at,
+            method: "-",
+            target: "-",
+            version: "HTTP/1.1",
+            host: None,
+            status: status.as_u16(),
+            bytes: length - answer.body.length(),
+            whole: sent.is_ok(),
+            took: began.elapsed(),
+            referer: None,
+            user_agent: None,
+            tls: self.client.tls,
+        });
         sent.map(|()| Then::Close)
     }
 }
@@ -185,6 +198,9 @@ async fn answer(
     let with_body = request.method != Method::Head && head::has_length(answer.status);
     let length = answer.body.length();
     let sent = send(worker, transport, &mut answer, with_body, ending, at).await;
+    if let Err(broken) = &sent {
+        worker.tell_of(broken, request.target);
+    }
     worker.counters.requests.http1.add(1);
     worker.note(&Entry {
         client: client.address.ip(),

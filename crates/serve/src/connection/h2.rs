@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
@@ -14,21 +14,27 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Client;
 use super::head::has_length;
+use super::share::Share;
 use super::stall::Stall;
 use super::stream_body::{StreamBody, Witness};
-use crate::http::{Answer, Body, Method, Request};
+use crate::http::{Answer, Body, HeadLimits, Method, Refusal, Request};
+use crate::limits::Limits;
 use crate::site::error_page;
 use crate::tls::TlsStream;
 use crate::worker::Worker;
 
 /// Requests at a time on one connection.
 const STREAMS: u32 = 64;
-/// Most bytes of an answer that wait for a client in hyper; it may have as many for each stream.
+/// Most bytes of one answer that wait for a client in hyper.
 const WAITING: usize = 32 << 10;
+/// Most bytes of all answers of a connection that do.
+const SHARE: usize = 256 << 10;
+/// How long a client without requests has to say that it knows of the end.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Requests that a client may take back before anybody has looked at them; then its connection ends.
 const TAKEN_BACK: usize = 20;
 
@@ -48,13 +54,19 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for Here {
 pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client) {
     let limits = worker.limits;
     let head_max = u32::try_from(limits.head.head).unwrap_or(u32::MAX);
-    let activity = Rc::new(Activity::default());
+    let activity = Rc::new(Activity::new());
+    let share = Rc::new(Share::of(worker.budget.clone(), SHARE));
     let service = service_fn({
         let (worker, activity) = (Rc::clone(&worker), Rc::clone(&activity));
+        let share = Rc::clone(&share);
         move |request: http::Request<Incoming>| {
             let (parts, _) = request.into_parts();
-            let (worker, under_way) = (Rc::clone(&worker), activity.begin());
-            async move { Ok::<_, Infallible>(answer(&worker, client, parts, under_way).await) }
+            let (worker, share) = (Rc::clone(&worker), Rc::clone(&share));
+            let under_way = activity.begin();
+            async move {
+                let answer = answer(&worker, client, parts, under_way, share).await;
+                Ok::<_, Infallible>(answer)
+            }
         }
     });
     let stream = TokioIo::new(Stall::new(stream, limits.stall));
@@ -72,41 +84,93 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
             biased;
             _ = connection.as_mut() => return,
             () = worker.draining() => break,
-            () = sleep(limits.idle) => if activity.was_idle() { break },
+            () = sleep(limits.idle.min(limits.stall)) => match activity.judge(&limits) {
+                Verdict::GoesOn => {}
+                Verdict::Idle => break,
+                // Nobody takes what is there to be sent: the end without a farewell.
+                Verdict::Stalled => return,
+            },
         }
     }
     connection.as_mut().graceful_shutdown();
-    let _ = timeout(limits.drain, connection).await;
+    let end = Instant::now() + limits.drain;
+    while Instant::now() < end {
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            // hyper waits for the client to say that it has heard. One that has nothing to get may not.
+            () = sleep(FAREWELL) => if activity.under_way.get() == 0 { return },
+        }
+    }
 }
 
-/// Whether a connection has had anything to do.
-#[derive(Default)]
+/// What a connection has had to do.
 pub(super) struct Activity {
     under_way: Cell<usize>,
-    begun: Cell<bool>,
+    /// When a request was begun or ended, or something of an answer was taken, for the last time.
+    last: Cell<Instant>,
+}
+
+enum Verdict {
+    GoesOn,
+    Idle,
+    Stalled,
 }
 
 impl Activity {
+    fn new() -> Self {
+        Self {
+            under_way: Cell::new(0),
+            last: Cell::new(Instant::now()),
+        }
+    }
+
     fn begin(self: &Rc<Self>) -> UnderWay {
-        self.begun.set(true);
+        self.last.set(Instant::now());
         self.under_way.set(self.under_way.get() + 1);
         UnderWay(Rc::clone(self))
     }
 
-    /// Whether there is no request, and was none since this was asked the last time.
-    fn was_idle(&self) -> bool {
-        !self.begun.replace(false) && self.under_way.get() == 0
+    fn judge(&self, limits: &Limits) -> Verdict {
+        let still = self.last.get().elapsed();
+        match self.under_way.get() {
+            0 if still >= limits.idle => Verdict::Idle,
+            1.. if still >= limits.stall => Verdict::Stalled,
+            _ => Verdict::GoesOn,
+        }
     }
 }
 
 /// A request that has not been answered whole.
 pub(super) struct UnderWay(Rc<Activity>);
 
+impl UnderWay {
+    /// Something of its answer was taken.
+    pub(super) fn moved(&self) {
+        self.0.last.set(Instant::now());
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let activity = &self.0;
-        activity.under_way.set(activity.under_way.get() - 1);
+        self.moved();
+        self.0.under_way.set(self.0.under_way.get() - 1);
     }
+}
+
+/// The request that hyper has read, if it is within the limits that HTTP/1.1 has too.
+fn request<'a>(parts: &'a Parts, limits: &HeadLimits) -> Result<Request<'a>, Refusal> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if target > limits.target {
+        return Err(Refusal::TargetTooLong);
+    }
+    if parts.headers.len() > limits.fields {
+        return Err(Refusal::HeadTooLarge);
+    }
+    Request::from_parts(parts)
 }
 
 async fn answer(
@@ -114,9 +178,10 @@ async fn answer(
     client: Client,
     parts: Parts,
     under_way: UnderWay,
+    share: Rc<Share>,
 ) -> Response<StreamBody> {
     let (at, began) = (SystemTime::now(), Instant::now());
-    let (answer, with_body) = match Request::from_parts(&parts) {
+    let (answer, with_body) = match request(&parts, &worker.limits.head) {
         Ok(request) => {
             let with_body = request.method != Method::Head;
             (worker.answer(client.service, &request).await, with_body)
@@ -140,7 +205,8 @@ async fn answer(
         status,
         at,
         began,
-        _under_way: under_way,
+        under_way,
+        share,
     };
     let mut response = Response::new(StreamBody::new(body, witness));
     *response.status_mut() = status;

@@ -9,6 +9,7 @@ mod head;
 mod plain;
 mod pool;
 mod secure;
+mod share;
 mod socket;
 mod stall;
 mod stream_body;
@@ -20,8 +21,10 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+pub(crate) use broken::Broken;
 pub(crate) use date::Date;
 pub(crate) use pool::Pool;
+pub(crate) use share::Budget;
 
 use crate::listener::Service;
 use crate::tls::{self, Protocol, TlsStream};

@@ -19,6 +19,7 @@ use super::Client;
 use super::broken::Broken;
 use super::h2::UnderWay;
 use super::plain::unchanged;
+use super::share::Share;
 use crate::http::{Body, Piece};
 use crate::log::Entry;
 use crate::site::{OpenFile, Patience};
@@ -45,7 +46,8 @@ pub(super) struct Witness {
     pub(super) status: StatusCode,
     pub(super) at: SystemTime,
     pub(super) began: Instant,
-    pub(super) _under_way: UnderWay,
+    pub(super) under_way: UnderWay,
+    pub(super) share: Rc<Share>,
 }
 
 impl StreamBody {
@@ -62,6 +64,9 @@ impl StreamBody {
         let Some(piece) = self.body.front() else {
             return Poll::Ready(None);
         };
+        if self.waiting.is_none() && !self.witness.share.has_room(context) {
+            return Poll::Pending;
+        }
         let bytes = match piece {
             Piece::Bytes(bytes) => bytes.slice(..bytes.len().min(PIECE)),
             Piece::File(file, range) => {
@@ -83,13 +88,18 @@ impl StreamBody {
                 };
                 match sound(file, range, read) {
                     Ok(bytes) => bytes,
-                    Err(broken) => return Poll::Ready(Some(Err(broken))),
+                    Err(broken) => {
+                        let target = self.witness.parts.uri.path();
+                        self.witness.worker.tell_of(&broken, target);
+                        return Poll::Ready(Some(Err(broken)));
+                    }
                 }
             }
         };
         self.body.advance(bytes.len() as u64);
         self.sent += bytes.len() as u64;
-        Poll::Ready(Some(Ok(bytes)))
+        self.witness.under_way.moved();
+        Poll::Ready(Some(Ok(self.witness.share.hold(bytes))))
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::fs::Stat;
+use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
 /// A regular file that is open for reading, and what it was like then. Files are read and never mapped:
@@ -23,7 +23,7 @@ const NO: u8 = 1;
 const IN_MEMORY: u8 = 2;
 
 /// The number of tmpfs among file systems (`statfs(2)`).
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: FsWord = 0x0102_1994;
 
 /// Whether a read may wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +94,7 @@ impl OpenFile {
     /// other there may be a network.
     fn ask_file_system(&self) -> io::Result<()> {
         let kind = rustix::fs::fstatfs(&self.file)?.f_type;
-        let answer = if i64::from(kind) == TMPFS {
-            IN_MEMORY
-        } else {
-            NO
-        };
+        let answer = if kind == TMPFS { IN_MEMORY } else { NO };
         self.can_tell.store(answer, Ordering::Relaxed);
         Ok(())
     }

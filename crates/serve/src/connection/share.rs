@@ -1,0 +1,161 @@
+//! How much of an answer's content may wait for a client in somebody else's buffers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+
+/// Bytes that wait in all of a worker's connections, and how many may.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Budget {
+    /// At most so many bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            most,
+        }
+    }
+
+    /// Counts content that was made for one answer, until nobody has it any more; none if there is no room.
+    pub(crate) fn hold(&self, bytes: &Bytes) -> Option<Bytes> {
+        let held = self.held.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let counted = Held {
+            bytes: bytes.clone(),
+            budget: Arc::clone(&self.held),
+            share: None,
+        };
+        (held <= self.most).then(|| Bytes::from_owner(counted))
+    }
+}
+
+/// One connection's part of a budget.
+pub(super) struct Share {
+    budget: Budget,
+    most: usize,
+    connection: Arc<Connection>,
+}
+
+#[derive(Default)]
+struct Connection {
+    held: AtomicUsize,
+    /// Answers that wait for others of the connection to be taken.
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Share {
+    /// Of a budget, at most so many bytes.
+    pub(super) fn of(budget: Budget, most: usize) -> Self {
+        Self {
+            budget,
+            most,
+            connection: Arc::default(),
+        }
+    }
+
+    /// Whether something more may be made ready; if not, `context` is woken once it may. Who has nothing may
+    /// always, so that nobody waits for what other clients do.
+    pub(super) fn has_room(&self, context: &Context<'_>) -> bool {
+        let held = self.connection.held.load(Ordering::Relaxed);
+        let has = held == 0
+            || held < self.most && self.budget.held.load(Ordering::Relaxed) < self.budget.most;
+        if !has {
+            let waiting = &self.connection.waiting;
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
+            }
+        }
+        has
+    }
+
+    /// Counts bytes that are ready, until they have been taken.
+    pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
+        self.budget.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.connection
+            .held
+            .fetch_add(bytes.len(), Ordering::Relaxed);
+        Bytes::from_owner(Held {
+            bytes,
+            budget: Arc::clone(&self.budget.held),
+            share: Some(Arc::clone(&self.connection)),
+        })
+    }
+}
+
+/// Bytes that are counted.
+struct Held {
+    bytes: Bytes,
+    budget: Arc<AtomicUsize>,
+    share: Option<Arc<Connection>>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        if let Some(share) = &self.share {
+            share.held.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+            let waiting = &share.waiting;
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.drain(..).for_each(Waker::wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has_room(share: &Share) -> bool {
+        share.has_room(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn who_has_nothing_may_always_go_on() {
+        let budget = Budget::new(10);
+        let one = Share::of(budget.clone(), 100);
+        let other = Share::of(budget.clone(), 100);
+        let piece = one.hold(Bytes::from_static(b"0123456789"));
+        assert!(!has_room(&one), "the budget is used up");
+        assert!(has_room(&other));
+        let second = other.hold(Bytes::from_static(b"01"));
+        assert!(!has_room(&other));
+        drop(second);
+        assert!(has_room(&other));
+        let part = piece.slice(2..3);
+        drop(piece);
+        assert!(!has_room(&one), "a part keeps the whole");
+        drop(part);
+        assert!(has_room(&one));
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_connection_has_its_own_limit() {
+        let share = Share::of(Budget::new(1000), 4);
+        let _piece = share.hold(Bytes::from_static(b"01234"));
+        assert!(!has_room(&share));
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_held() {
+        let budget = Budget::new(4);
+        assert!(budget.hold(&Bytes::from_static(b"01234")).is_none());
+        let held = budget.hold(&Bytes::from_static(b"0123"));
+        assert_eq!(held.as_deref(), Some(&b"0123"[..]));
+        assert!(budget.hold(&Bytes::from_static(b"0")).is_none());
+        drop(held);
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+    }
+}

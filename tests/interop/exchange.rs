@@ -74,6 +74,12 @@ fn a_hundred_switches_under_fio_lose_nothing() {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| verify_until(place, &uri, &ended));
+            wait_until("fio writes, and reads what it wrote", || {
+                let stats = place.json(&["stats", "secret", "--json"]);
+                ["read", "write"]
+                    .iter()
+                    .all(|&way| stats[way]["requests"].as_u64() > Some(64))
+            });
             for number in 0..100 {
                 place.switch(SWITCHES[number % SWITCHES.len()], number);
             }

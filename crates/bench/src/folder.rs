@@ -1,22 +1,21 @@
 //! Folders that go with the measurement that made them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statfs;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// Where memory is a file system.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// `TMPFS_MAGIC`.
 const TMPFS: u64 = 0x0102_1994;
 
-/// A folder of ours alone, which is removed with this, and locked as long.
-pub(crate) struct Folder {
-    path: PathBuf,
-    _lock: File,
-}
+/// A folder of ours alone, which is removed with this.
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// In `base`, with our number in its name.
@@ -25,14 +24,7 @@ impl Folder {
         loop {
             let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    let lock = File::open(&path)?;
-                    lock.lock()?;
-                    // Nobody has swept it before it was locked.
-                    if path.exists() {
-                        return Ok(Self { path, _lock: lock });
-                    }
-                }
+                Ok(()) => return Ok(Self(path)),
                 // Somebody of that number may have been killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
@@ -40,29 +32,32 @@ impl Folder {
         }
     }
 
-    /// Removes what processes that were killed have left in `base`: what nobody has locked, as far as we may.
+    /// Removes what processes that were killed have left in `base`: folders with the number of a process that
+    /// does not run, as far as we may. Not by a lock: whoever makes a socket in a folder locks it too.
     pub(crate) fn sweep(base: &Path, prefix: &str) {
         for entry in fs::read_dir(base).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let rest = name.strip_prefix(prefix);
-            let is_ours = rest.is_some_and(|rest| {
-                rest.starts_with('-') && rest.chars().all(|c| c == '-' || c.is_ascii_digit())
-            });
-            let left = || File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok());
-            if is_ours && left() {
+            let rest = name
+                .strip_prefix(prefix)
+                .and_then(|rest| rest.strip_prefix('-'));
+            let owner = rest
+                .and_then(|rest| rest.split_once('-'))
+                .and_then(|(owner, _)| owner.parse().ok());
+            let is_left = |owner| test_kill_process(owner) == Err(Errno::SRCH);
+            if owner.and_then(Pid::from_raw).is_some_and(is_left) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.0
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -82,7 +77,8 @@ mod tests {
     fn what_the_dead_have_left_is_swept() {
         let base = Folder::make(&std::env::temp_dir(), "scrim-sweep").unwrap();
         let living = Folder::make(base.path(), "kept").unwrap();
-        let dead = base.path().join("kept-1-0");
+        // There is no number as high (PID_MAX_LIMIT).
+        let dead = base.path().join("kept-2000000000-0");
         fs::create_dir(&dead).unwrap();
         let other = base.path().join("kept-x-0");
         fs::create_dir(&other).unwrap();

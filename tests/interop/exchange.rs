@@ -82,6 +82,14 @@ fn a_hundred_switches_under_fio_lose_nothing() {
             });
             for number in 0..100 {
                 place.switch(SWITCHES[number % SWITCHES.len()], number);
+                if number == 0 {
+                    wait_until("both directions have been through the queues", || {
+                        let stats = place.json(&["stats", "secret", "--json"]);
+                        ["read", "write"]
+                            .iter()
+                            .all(|&way| stats[way]["handovers"].as_u64() > Some(0))
+                    });
+                }
             }
             ended.store(true, Ordering::Relaxed);
             assert!(load.join().unwrap() > 0, "{engine}");

@@ -1,7 +1,9 @@
 //! What is served, and by what the server is known.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use scrim_bench::web::{Connection, Identity, Suite, Trust, Url};
 
@@ -88,7 +90,7 @@ impl Site {
         fs::create_dir(&root).doing(|| format!("make {}", root.display()))?;
         for size in SIZES {
             let path = root.join(size.name);
-            fs::write(&path, &content[..size.bytes])
+            write_aged(&path, &content[..size.bytes])
                 .doing(|| format!("write {}", path.display()))?;
         }
         let identity = Identity::make()?;
@@ -130,6 +132,14 @@ impl Site {
         }
         Ok(())
     }
+}
+
+/// Writes a file that has not changed for an hour. Of one that has just been written Scrim says `W/` before its
+/// entity tag, and no longer a moment later: answers would change their length while they are counted by it.
+fn write_aged(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(content)?;
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600))
 }
 
 /// Bytes without a pattern.

@@ -21,7 +21,7 @@ pub(crate) const MODULES: &str = "
     dm-log-writes ext4 xfs fuse tls tun veth
     xts essiv ecb cbc ctr gcm ccm lrw adiantum aesni-intel aes_generic aes_ti cryptd crypto_null authenc
     serpent_generic serpent-avx2-x86_64 twofish_generic twofish-x86_64 camellia_generic camellia-x86_64
-    chacha_generic chacha-x86_64 chacha20poly1305 poly1305_generic nhpoly1305 ghash-generic
+    chacha chacha_generic chacha-x86_64 chacha20poly1305 poly1305_generic nhpoly1305 ghash-generic
     ghash-clmulni-intel sha1_generic sha256_generic sha256-ssse3 sha512_generic sha512-ssse3
     blake2b_generic wp512 rmd160 md5 af_alg algif_skcipher algif_aead algif_hash encrypted-keys trusted
 ";

@@ -14,6 +14,7 @@ use crate::http::{Coding, HeadLimits};
 use crate::limits::Limits;
 use crate::log::LogFormat;
 use crate::site::{CacheRule, Hsts, Settings, Symlinks};
+use crate::tls::kernel::Mode;
 
 /// Most fields of a request that any limit allows.
 const FIELDS_MAX: usize = 128;
@@ -57,6 +58,8 @@ pub struct TlsConfig {
     pub suite: Option<String>,
     /// Whether HTTP/2 is offered; it is.
     pub http2: Option<bool>,
+    /// Who makes records: `auto`, `on` or `off`.
+    pub offload: Mode,
 }
 
 /// A certificate and its key.
@@ -124,6 +127,8 @@ pub struct LimitsConfig {
     pub drain_seconds: Option<u32>,
     /// Bytes of buffers for answers under way.
     pub memory_bytes: Option<usize>,
+    /// Records that each key of a connection makes at most.
+    pub records_per_key: Option<u64>,
     /// Milliseconds that an open file is used again without looking at its name.
     pub file_cache_ms: Option<u32>,
 }
@@ -317,6 +322,10 @@ impl Config {
             ("idle-seconds", said.idle_seconds.map(|s| s as usize)),
             ("stall-seconds", said.stall_seconds.map(|s| s as usize)),
             ("memory-bytes", said.memory_bytes),
+            (
+                "records-per-key",
+                said.records_per_key.map(|records| usize::from(records > 0)),
+            ),
             ("threads", self.threads),
         ] {
             if value == Some(0) {
@@ -348,6 +357,7 @@ impl Config {
             drain: seconds(said.drain_seconds, usual.drain),
             memory: said.memory_bytes.unwrap_or(usual.memory),
             files: usual.files,
+            records: said.records_per_key.unwrap_or(usual.records),
             file_cache: said
                 .file_cache_ms
                 .map_or(usual.file_cache, |ms| Duration::from_millis(ms.into())),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::tls::Facts;
+use crate::tls::kernel::{PATHS, Path};
 
 /// Bounds of the latencies' buckets: 2⁰ to 2²³ microseconds, and one for all that took longer.
 const BUCKETS: usize = 25;
@@ -56,6 +57,8 @@ pub(crate) struct Tls {
     /// Those among them that went on with an earlier session.
     pub(crate) resumed: Counter,
     pub(crate) failed: Counter,
+    /// Connections by who makes their records, and why: in the order of [`Path::all`].
+    pub(crate) by_path: [Counter; PATHS],
 }
 
 /// How long answers took, from a request's head to the last byte given to the kernel.
@@ -74,7 +77,8 @@ impl Requests {
 }
 
 impl Tls {
-    pub(crate) fn note(&self, facts: &Facts) {
+    pub(crate) fn note(&self, facts: &Facts, path: Path) {
+        self.by_path[path.index()].add(1);
         let version = if facts.tls13() {
             &self.tls13
         } else {
@@ -128,6 +132,9 @@ pub struct Figures {
     pub resumed: u64,
     /// Handshakes that failed.
     pub failed: u64,
+    /// Connections under TLS by who makes their records, and why, in the order of
+    /// [`Path::all`](crate::tls::kernel::Path::all).
+    pub by_path: [u64; PATHS],
     /// Bytes of answers' content, before encryption.
     pub bytes_sent: u64,
     /// Answers that were begun and could not be sent whole.
@@ -159,6 +166,9 @@ impl Figures {
         self.tls13 += one.tls.tls13.get();
         self.resumed += one.tls.resumed.get();
         self.failed += one.tls.failed.get();
+        for (sum, path) in self.by_path.iter_mut().zip(&one.tls.by_path) {
+            *sum += path.get();
+        }
         self.bytes_sent += one.bytes_sent.get();
         self.broken += one.broken.get();
         for (sum, bucket) in self.latencies.iter_mut().zip(&one.latencies.buckets) {

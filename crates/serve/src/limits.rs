@@ -28,6 +28,9 @@ pub struct Limits {
     pub memory: usize,
     /// Files that each worker keeps open to use again.
     pub files: usize,
+    /// Records of data that each key of a connection seals at most, and no more than is safe: then TLS 1.3
+    /// changes the key, and TLS 1.2 ends the connection.
+    pub records: u64,
     /// How long an open file is used again without looking at its name.
     pub file_cache: Duration,
 }
@@ -45,6 +48,7 @@ impl Default for Limits {
             drain: Duration::from_secs(30),
             memory: 64 << 20,
             files: 1_000,
+            records: u64::MAX,
             file_cache: Duration::from_secs(1),
         }
     }

@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
+use crate::connection::Secured;
+
 /// Lines are written together once there are so many bytes of them.
 const TOGETHER: usize = 32 << 10;
 /// Most bytes of a client's own words in a line, each.
@@ -52,8 +54,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) took: Duration,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
-    /// Version and suite; none over plain HTTP.
-    pub(crate) tls: Option<(&'static str, &'static str)>,
+    /// None over plain HTTP.
+    pub(crate) tls: Option<Secured>,
 }
 
 impl AccessLog {
@@ -194,8 +196,17 @@ fn json(line: &mut String, entry: &Entry) {
         entry.whole,
         entry.took.as_secs_f64()
     );
-    if let Some((version, suite)) = entry.tls {
-        let _ = write!(line, ",\"tls\":\"{version}\",\"suite\":\"{suite}\"");
+    if let Some(tls) = entry.tls {
+        let _ = write!(
+            line,
+            ",\"tls\":\"{}\",\"suite\":\"{}\",\"tls_path\":\"{}\"",
+            tls.version,
+            tls.suite,
+            tls.path.name()
+        );
+        if let Some(reason) = tls.path.reason() {
+            let _ = write!(line, ",\"tls_reason\":\"{reason}\"");
+        }
     }
     line.push('}');
 }
@@ -227,6 +238,7 @@ fn escape_json(line: &mut String, words: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::kernel::{Path as TlsPath, Why};
 
     fn entry() -> Entry<'static> {
         Entry {
@@ -242,7 +254,11 @@ mod tests {
             took: Duration::from_millis(1500),
             referer: None,
             user_agent: Some(b"x\n\xffy"),
-            tls: Some(("TLSv1.3", "TLS_AES_128_GCM_SHA256")),
+            tls: Some(Secured {
+                version: "TLSv1.3",
+                suite: "TLS_AES_128_GCM_SHA256",
+                path: TlsPath::User(Why::Module),
+            }),
         }
     }
 
@@ -265,6 +281,8 @@ mod tests {
         assert_eq!(value["user_agent"], "x\n\u{ff}y");
         assert_eq!(value["seconds"], 1.5);
         assert_eq!(value["suite"], "TLS_AES_128_GCM_SHA256");
+        assert_eq!(value["tls_path"], "user");
+        assert_eq!(value["tls_reason"], "no-module");
         assert!(!line.contains('\n'));
     }
 

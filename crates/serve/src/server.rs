@@ -23,6 +23,7 @@ use crate::listener::{Listener, Service};
 use crate::live::Live;
 use crate::log::{AccessLog, Lines};
 use crate::status::{Status, Volumes};
+use crate::tls::kernel::Offload;
 use crate::worker::{self, Accepted, Order, Reports, Trouble, Worker};
 
 /// Threads that wait for disks, at most, for each worker.
@@ -38,6 +39,8 @@ pub struct Parts {
     pub live: Live,
     /// What is offered by TLS; needed where HTTPS is served.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Who makes TLS records.
+    pub offload: Offload,
     /// How much of this machine they can have.
     pub limits: Limits,
     /// Threads that serve; at least one.
@@ -74,6 +77,7 @@ impl Server {
             listeners,
             live,
             tls,
+            offload,
             limits,
             threads,
             log,
@@ -104,7 +108,7 @@ impl Server {
         for (number, counters) in tally.workers.iter().enumerate() {
             let (orders, receiver) = unbounded_channel();
             server.workers.push(orders);
-            let (live, tls) = (Arc::clone(&live), tls.clone());
+            let (live, tls) = (Arc::clone(&live), (tls.clone(), offload.clone()));
             let reports = Reports {
                 counters: Arc::clone(counters),
                 lines: log.clone().map(Lines::new),
@@ -149,6 +153,13 @@ impl Server {
         let live = Arc::new(live);
         for worker in &self.workers {
             let _ = worker.send(Order::Live(Arc::clone(&live)));
+        }
+    }
+
+    /// Has the records of connections made so that come from now on; those that are there stay as they are.
+    pub fn offload(&self, offload: &Offload) {
+        for worker in &self.workers {
+            let _ = worker.send(Order::Offload(offload.clone()));
         }
     }
 

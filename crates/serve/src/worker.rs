@@ -26,6 +26,7 @@ use crate::log::{Entry, Lines};
 use crate::redirect;
 use crate::site::{Cache, CacheLimits, FilePath, Form, error_page};
 use crate::status::Status;
+use crate::tls::kernel::Offload;
 
 /// How long lines of the access log wait for others at most, and open files for somebody who asks for them.
 const TIDY: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ pub(crate) enum Order {
     Serve(Accepted),
     /// Answer by this from now on.
     Live(Arc<Live>),
+    /// Have the records of new connections made so.
+    Offload(Offload),
     /// Take no more requests, and end when those under way are answered.
     Drain,
 }
@@ -63,6 +66,7 @@ pub(crate) struct Worker {
     pub(crate) budget: Budget,
     live: RefCell<Arc<Live>>,
     tls: Option<Arc<ServerConfig>>,
+    offload: RefCell<Rc<Offload>>,
     cache: RefCell<Cache>,
     lines: Option<Lines>,
     status: Arc<Status>,
@@ -92,7 +96,7 @@ impl Worker {
         limits: Limits,
         memory: usize,
         live: Arc<Live>,
-        tls: Option<Arc<ServerConfig>>,
+        tls: (Option<Arc<ServerConfig>>, Offload),
         reports: Reports,
     ) -> Self {
         let Reports {
@@ -107,7 +111,8 @@ impl Worker {
             pool: Pool::new(memory),
             budget: Budget::new(memory),
             cache: RefCell::new(new_cache(&limits)),
-            tls,
+            tls: tls.0,
+            offload: RefCell::new(Rc::new(tls.1)),
             live: RefCell::new(live),
             lines,
             status,
@@ -122,6 +127,11 @@ impl Worker {
     /// What is offered by TLS.
     pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.clone()
+    }
+
+    /// Who makes the records of new connections.
+    pub(crate) fn offload(&self) -> Rc<Offload> {
+        Rc::clone(&self.offload.borrow())
     }
 
     /// What a request is answered.
@@ -263,6 +273,7 @@ async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
                 });
             }
             Order::Live(live) => worker.replace(live),
+            Order::Offload(offload) => *worker.offload.borrow_mut() = Rc::new(offload),
             Order::Drain => break,
         }
     }

@@ -1,11 +1,12 @@
 //! The one door, beside the cipher kernels, through which Scrim reaches what the compiler cannot
 //! check: memory that is locked and undumpable, record locks, process isolation, io_uring, inherited
-//! sockets, memory on loan to other threads.
+//! sockets, TLS in the kernel, memory on loan to other threads.
 //!
 //! Everything here is thin and without policy: a call, its checks, its `SAFETY`. What has a safe
 //! wrapper in `rustix` is called from there by the crate that needs it, and does not pass here.
 
 pub mod activation;
+pub mod kernel_tls;
 pub mod loan;
 pub mod lock;
 pub mod memory;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use scrim_serve::LogFormat;
+use scrim_serve::tls::kernel::Mode;
 
 /// By default at https://localhost:8443/, for programs of this machine, with a certificate that is made for
 /// the occasion. Folders without an index.html are listed.
@@ -31,6 +32,9 @@ pub(crate) struct ServeArgs {
     /// Do not offer HTTP/2
     #[arg(long)]
     pub(crate) no_http2: bool,
+    /// Who makes the records of TLS: the kernel where it can, the kernel or nobody, or Scrim (default: auto)
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub(crate) tls_offload: Option<TlsOffload>,
     /// Serve without TLS too, on a loopback address; can be given several times
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) plain_http: Vec<SocketAddr>,
@@ -67,6 +71,27 @@ pub(crate) struct ServeArgs {
     /// End when process PID does, which has started this one
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
+}
+
+/// Who makes the records of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TlsOffload {
+    /// The kernel, where it takes the suite
+    Auto,
+    /// The same, and an error where it takes none
+    On,
+    /// Scrim, in user space
+    Off,
+}
+
+impl From<TlsOffload> for Mode {
+    fn from(offload: TlsOffload) -> Self {
+        match offload {
+            TlsOffload::Auto => Self::Auto,
+            TlsOffload::On => Self::On,
+            TlsOffload::Off => Self::Off,
+        }
+    }
 }
 
 /// How a line of the access log looks.

@@ -8,6 +8,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_serve::acme::{self, Keeper, Showcase};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig};
 use scrim_serve::site::Site;
+use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
 use scrim_serve::{AccessLog, Limits, Listener, Live, Parts, Server};
 use scrim_sys::activation::take_listen_fds;
@@ -48,6 +49,7 @@ struct Prepared {
     /// What is wanted of an authority.
     acme: Option<acme::Settings>,
     offered: tls::Settings,
+    offload: Offload,
     limits: Limits,
 }
 
@@ -63,6 +65,8 @@ impl Prepared {
                 only: config.tls.suite.as_deref().map(suite).transpose()?,
                 http2: config.tls.http2.unwrap_or(true),
             },
+            offload: Offload::new(config.tls.offload)
+                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?,
             limits: config
                 .limits()
                 .map_err(|error| CliError::usage(error.to_string()))?,
@@ -107,6 +111,7 @@ impl Prepared {
             listeners,
             live: self.live,
             tls: Some(tls),
+            offload: self.offload,
             limits: within_file_limit(self.limits, config.limits.connections, threads),
             threads,
             log: log.cloned(),
@@ -175,6 +180,7 @@ impl Running<'_> {
                 }
                 self.showcase.exchange_files(prepared.files);
                 self.server.replace(prepared.live);
+                self.server.offload(&prepared.offload);
                 note("scrim: sites and certificates were read again");
             }
             Err(error) => note(format_args!("scrim: all stays as it is: {error}")),

@@ -47,6 +47,9 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
     if args.no_http2 {
         config.tls.http2 = Some(false);
     }
+    if let Some(offload) = args.tls_offload {
+        config.tls.offload = offload.into();
+    }
     if let Some(file) = &args.access_log {
         config.access_log = Some(LogConfig {
             file: file.clone(),

@@ -91,6 +91,11 @@ impl Batch {
             })
     }
 
+    /// What it has, where a record is nothing but its payload.
+    pub(super) fn bare(&self) -> &[u8] {
+        &self.room[..self.used]
+    }
+
     /// Makes records of what it has; they lie side by side, and this is all of them.
     pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], TlsError> {
         let mut len = 0;

@@ -189,7 +189,10 @@ async fn answer(
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
     let mut answer = worker.answer(client.service, request).await;
-    let goes_on = head.keep_alive && !worker.is_draining() && !is_unsure(head);
+    let goes_on = head.keep_alive
+        && !worker.is_draining()
+        && !is_unsure(head)
+        && transport.lasts(answer.body.length());
     let ending = match (goes_on, head.is_old) {
         (true, false) => Ending::Usual,
         (true, true) => Ending::KeepAlive,

@@ -6,6 +6,7 @@ mod date;
 mod h1;
 mod h2;
 mod head;
+mod kernel;
 mod plain;
 mod pool;
 mod secure;
@@ -15,9 +16,12 @@ mod stall;
 mod stream_body;
 mod transport;
 
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -27,8 +31,10 @@ pub(crate) use pool::Pool;
 pub(crate) use share::Budget;
 
 use crate::listener::Service;
-use crate::tls::{self, Protocol, TlsStream};
+use crate::tls::kernel::{Outcome, Path, Taken, Why};
+use crate::tls::{self, Accepted, Facts, Protocol, TlsStream};
 use crate::worker::Worker;
+use kernel::Kernel;
 use plain::Plain;
 use secure::Secure;
 use transport::Transport;
@@ -38,8 +44,17 @@ use transport::Transport;
 struct Client {
     address: SocketAddr,
     service: Service,
-    /// Version and suite, where there is TLS.
-    tls: Option<(&'static str, &'static str)>,
+    /// Where there is TLS.
+    tls: Option<Secured>,
+}
+
+/// What is known of a connection's TLS.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Secured {
+    pub(crate) version: &'static str,
+    pub(crate) suite: &'static str,
+    /// Who makes its records.
+    pub(crate) path: Path,
 }
 
 /// Serves a connection to its end.
@@ -59,21 +74,66 @@ pub(crate) async fn serve(
     let (Service::Https, Some(config)) = (service, worker.tls()) else {
         return h1::serve(&worker, Transport::Plain(Plain::new(socket)), client).await;
     };
-    let handshake = tls::accept(&socket, config);
-    let Ok(Ok(accepted)) = timeout(worker.limits.handshake, handshake).await else {
+    let handshake = secure(&worker, &socket, config);
+    let Ok(Ok((facts, carrier))) = timeout(worker.limits.handshake, handshake).await else {
         worker.counters.tls.failed.add(1);
         return;
     };
-    let facts = accepted.session.facts();
-    worker.counters.tls.note(facts);
-    client.tls = Some((facts.version, facts.suite));
-    match facts.protocol {
-        Protocol::Http2 => h2::serve(worker, TlsStream::new(socket, accepted), client).await,
-        Protocol::Http11 => {
+    let path = carrier.path();
+    worker.counters.tls.note(&facts, path);
+    client.tls = Some(Secured {
+        version: facts.version,
+        suite: facts.suite,
+        path,
+    });
+    match (facts.protocol, carrier) {
+        (Protocol::Http2, Carrier::User(accepted, _)) => {
+            h2::serve(worker, TlsStream::new(socket, accepted), client).await;
+        }
+        (Protocol::Http11, Carrier::User(accepted, _)) => {
             let secure = Box::new(Secure::new(socket, accepted));
             h1::serve(&worker, Transport::Secure(secure), client).await;
         }
-        // The handshake was all that was asked for.
-        Protocol::AcmeTls => {}
+        (Protocol::Http11, Carrier::Kernel(taken)) => {
+            let kernel = Box::new(Kernel::new(socket, *taken));
+            h1::serve(&worker, Transport::Kernel(kernel), client).await;
+        }
+        // The handshake was all that was asked for. HTTP/2 is not given to the kernel.
+        (Protocol::AcmeTls, _) | (Protocol::Http2, Carrier::Kernel(_)) => {}
     }
+}
+
+/// Who makes the records of a connection.
+enum Carrier {
+    User(Accepted, Why),
+    Kernel(Box<Taken>),
+}
+
+impl Carrier {
+    fn path(&self) -> Path {
+        match self {
+            Self::User(_, why) => Path::User(*why),
+            Self::Kernel(_) => Path::Kernel,
+        }
+    }
+}
+
+/// The handshake of a connection, and who has its keys then.
+async fn secure(
+    worker: &Worker,
+    socket: &TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<(Box<Facts>, Carrier)> {
+    let shaken = tls::shake(socket, config).await?;
+    let facts = Box::new(shaken.established.facts.clone());
+    let records = worker.limits.records;
+    let offload = worker.offload();
+    let (shaken, why) = match offload.choose(&shaken.established) {
+        Err(why) => (shaken, why),
+        Ok(offer) => match tls::kernel::take(socket, shaken, offer, records).await? {
+            Outcome::Kernel(taken) => return Ok((facts, Carrier::Kernel(taken))),
+            Outcome::User(shaken, why) => (*shaken, why),
+        },
+    };
+    Ok((facts, Carrier::User(shaken.accept(records)?, why)))
 }

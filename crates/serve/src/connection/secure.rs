@@ -102,9 +102,16 @@ impl Secure {
         fault: Option<&TlsError>,
         limits: &Limits,
     ) -> Result<(), Broken> {
+        let mut spent = None;
         match fault {
             Some(fault) => self.session.fail(fault, &mut self.control),
-            None if self.session.control_is_due() => self.session.control(&mut self.control)?,
+            None if self.session.control_is_due() => {
+                if let Err(error) = self.session.control(&mut self.control) {
+                    // A key that is used up and cannot be changed: the client hears that it is the end.
+                    self.session.fail(&error, &mut self.control);
+                    spent = Some(error);
+                }
+            }
             None => {}
         }
         while !self.control.is_empty() {
@@ -115,7 +122,7 @@ impl Secure {
             let sent = sent.await?;
             self.control.drain(..sent);
         }
-        Ok(())
+        spent.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Sends a head and what belongs to it.
@@ -175,7 +182,7 @@ impl Secure {
 }
 
 /// Puts as much of a body into a batch as there is room for.
-async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
+pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
     while !batch.is_full() {
         let Some(piece) = body.front() else {
             break;

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::broken::Broken;
+use super::kernel::Kernel;
 use super::plain::Plain;
 use super::pool::Pool;
 use super::secure::Secure;
@@ -24,6 +25,7 @@ const FAREWELL_MAX: usize = 256 << 10;
 pub(super) enum Transport {
     Plain(Plain),
     Secure(Box<Secure>),
+    Kernel(Box<Kernel>),
 }
 
 impl Transport {
@@ -36,6 +38,7 @@ impl Transport {
         match self {
             Self::Plain(plain) => plain.receive(inbox).await,
             Self::Secure(secure) => secure.receive(inbox, limits).await,
+            Self::Kernel(kernel) => kernel.receive(inbox, limits).await,
         }
     }
 
@@ -50,6 +53,16 @@ impl Transport {
         match self {
             Self::Plain(plain) => plain.send(head, body, limits).await,
             Self::Secure(secure) => secure.send(head, body, pool, limits).await,
+            Self::Kernel(kernel) => kernel.send(head, body, pool, limits).await,
+        }
+    }
+
+    /// Whether it can go on after an answer of so many bytes: the kernel may not be able to change a key that
+    /// is used up.
+    pub(super) fn lasts(&self, length: u64) -> bool {
+        match self {
+            Self::Plain(_) | Self::Secure(_) => true,
+            Self::Kernel(kernel) => kernel.lasts(length),
         }
     }
 
@@ -58,8 +71,12 @@ impl Transport {
     pub(super) async fn end(mut self, ended: Result<(), Broken>, limits: &Limits) {
         let ended = match (&ended, &mut self) {
             (Ok(()), Self::Secure(secure)) => secure.finish(limits).await,
+            (Ok(()), Self::Kernel(kernel)) => kernel.finish(limits).await,
             _ => ended,
         };
+        if let (Ok(()) | Err(Broken::Tls(_)), Self::Kernel(kernel)) = (&ended, &self) {
+            kernel.drain(limits).await;
+        }
         match ended {
             // A client that has broken the protocol has been told so, and should hear it.
             Ok(()) | Err(Broken::Tls(_)) => depart(self.socket()).await,
@@ -71,6 +88,7 @@ impl Transport {
         match self {
             Self::Plain(plain) => plain.socket(),
             Self::Secure(secure) => secure.socket(),
+            Self::Kernel(kernel) => kernel.socket(),
         }
     }
 }

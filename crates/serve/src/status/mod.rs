@@ -12,9 +12,11 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
+use crate::counters::Figures;
 use crate::http::{Answer, Authority, Body, Method, Request};
 use crate::server::Tally;
 use crate::site::error_page;
+use crate::tls::kernel::{Path, Statistics};
 
 /// Tells of volumes that are open on this machine, as JSON: an array of objects.
 pub type Volumes = Box<dyn Fn() -> Value + Send + Sync>;
@@ -46,7 +48,7 @@ impl Status {
             Some("/") => page(),
             Some("/metrics") => answer(
                 HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
-                prometheus::page(&self.tally.figures()).into(),
+                prometheus::page(&self.tally.figures(), Statistics::read()).into(),
             ),
             Some("/status.json") => self.json().await,
             _ => error_page(StatusCode::NOT_FOUND),
@@ -74,6 +76,8 @@ impl Status {
             "tls13": figures.tls13,
             "resumed": figures.resumed,
             "failed": figures.failed,
+            "tls_paths": paths(&figures),
+            "tls_devices": Statistics::read().map_or(0, |kernel| kernel.send_device),
             "bytes_sent": figures.bytes_sent,
             "broken": figures.broken,
             "latencies": figures.latencies,
@@ -83,6 +87,15 @@ impl Status {
         let kind = HeaderValue::from_static("application/json");
         answer(kind, figures.to_string().into())
     }
+}
+
+/// Who makes the records of TLS: those who have made any.
+fn paths(figures: &Figures) -> Value {
+    let paths = Path::all().zip(figures.by_path);
+    paths
+        .filter(|&(_, count)| count > 0)
+        .map(|(path, count)| json!({"path": path.name(), "reason": path.reason(), "count": count}))
+        .collect()
 }
 
 /// Whether a host is this machine by a name that leads nowhere else: a page of somebody else's, whose own

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::counters::Figures;
+use crate::tls::kernel::{Path, Statistics};
 
 /// All figures, one on a line.
-pub(super) fn page(figures: &Figures) -> String {
+pub(super) fn page(figures: &Figures, kernel: Option<Statistics>) -> String {
     let mut page = Page(String::new());
     page.connections(figures);
+    page.paths(figures, kernel);
     page.answers(figures);
     page.latencies(figures);
     page.0
@@ -40,6 +42,31 @@ impl Page {
             "TLS handshakes that failed.",
             figures.failed,
         );
+    }
+
+    /// Who makes the records of TLS.
+    fn paths(&mut self, figures: &Figures, kernel: Option<Statistics>) {
+        let help = "Connections under TLS, by who makes their records, and why not the kernel.";
+        self.head("tls_connections_total", "counter", help);
+        for (path, count) in Path::all().zip(figures.by_path) {
+            let (name, reason) = (path.name(), path.reason().unwrap_or_default());
+            let labels = format!("{{path=\"{name}\",reason=\"{reason}\"}}");
+            self.value("tls_connections_total", &labels, count);
+        }
+        let Some(kernel) = kernel else {
+            return;
+        };
+        let help = "Connections of all programs here whose records the kernel makes, and by what.";
+        self.head("kernel_tls_open", "gauge", help);
+        for (direction, by, count) in [
+            ("send", "processor", kernel.send_software),
+            ("send", "device", kernel.send_device),
+            ("receive", "processor", kernel.receive_software),
+            ("receive", "device", kernel.receive_device),
+        ] {
+            let labels = format!("{{direction=\"{direction}\",by=\"{by}\"}}");
+            self.value("kernel_tls_open", &labels, count);
+        }
     }
 
     fn answers(&mut self, figures: &Figures) {

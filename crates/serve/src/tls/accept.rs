@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 use tokio::net::TcpStream;
 
 use super::error::TlsError;
-use super::handshake::Handshake;
+use super::handshake::{Established, Handshake};
 use super::record::RECORD_MAX;
 use super::session::Session;
 
@@ -22,13 +22,42 @@ pub struct Accepted {
     pub incoming: Vec<u8>,
 }
 
+/// A connection whose handshake is over, and nobody has its keys yet.
+pub struct Shaken {
+    /// What the handshake has left.
+    pub established: Established,
+    /// What the client has sent behind it: records, the last of which may not be whole.
+    pub incoming: Vec<u8>,
+}
+
+impl Shaken {
+    /// Has its records made here, in user space; at most so many of data by each key.
+    ///
+    /// # Errors
+    /// As [`Session::with_records_max`].
+    pub fn accept(self, records_max: u64) -> Result<Accepted, TlsError> {
+        Ok(Accepted {
+            session: Session::with_records_max(self.established, records_max)?,
+            incoming: self.incoming,
+        })
+    }
+}
+
+/// Makes the handshake of a new connection, as [`shake`] does, and has its records made here.
+///
+/// # Errors
+/// As there.
+pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
+    Ok(shake(socket, config).await?.accept(u64::MAX)?)
+}
+
 /// Makes the handshake of a new connection. It takes as long as the client likes: the caller limits that,
 /// and may drop the future at any time, which leaves the connection useless.
 ///
 /// # Errors
 /// Those of the socket, `UnexpectedEof` when the client goes, or a [`TlsError`] as the source of one of kind
 /// `InvalidData`. The client has been told why, as far as its socket took it at once.
-pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
+pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Shaken> {
     let mut handshake = Handshake::new(config)?;
     let mut incoming = Vec::new();
     let mut outgoing = Vec::new();
@@ -45,11 +74,14 @@ pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result
         incoming.drain(..progress.taken);
         send(socket, &mut outgoing).await?;
         if progress.done {
-            let session = Session::new(handshake.finish()?)?;
+            let established = handshake.finish()?;
             if incoming.is_empty() {
                 incoming = Vec::new();
             }
-            return Ok(Accepted { session, incoming });
+            return Ok(Shaken {
+                established,
+                incoming,
+            });
         }
         // A part of a record, or of a message; the handshake limits how much there can be.
         if incoming.len() > super::HANDSHAKE_MAX + RECORD_MAX {

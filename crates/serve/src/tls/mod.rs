@@ -11,16 +11,18 @@
 
 mod accept;
 mod certificates;
+mod conduct;
 mod config;
 mod error;
 mod facts;
 mod handshake;
+pub mod kernel;
 pub mod record;
 mod server_name;
 mod session;
 mod stream;
 
-pub use accept::{Accepted, accept};
+pub use accept::{Accepted, Shaken, accept, shake};
 pub use certificates::{
     Certificate, Certificates, Expiry, FileError, FileFault, SelfSignedError, Shown,
 };

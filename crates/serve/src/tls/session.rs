@@ -6,25 +6,11 @@ use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
+use super::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use super::error::TlsError;
 use super::facts::Facts;
 use super::handshake::Established;
 use super::record::{Direction, Kind, Layout, Opener, SealFault, Sealer};
-
-/// Records without data (empty ones, warnings, key updates) that a client may send in a row. rustls has
-/// the same limit.
-const DATALESS_MAX: u8 = 32;
-
-/// The type of the handshake message KeyUpdate, and its two bodies (RFC 8446, section 4.6.3).
-const KEY_UPDATE: u8 = 24;
-const NOT_REQUESTED: u8 = 0;
-const REQUESTED: u8 = 1;
-
-/// The type of the handshake message ClientHello: in TLS 1.2, somebody wants to negotiate again.
-const CLIENT_HELLO: u8 = 1;
-
-const WARNING: u8 = 1;
-const FATAL: u8 = 2;
 
 /// The keys of a connection, and where it stands.
 pub struct Session {
@@ -35,14 +21,11 @@ pub struct Session {
     facts: Box<Facts>,
     /// Most records of data for each key.
     records_max: u64,
-    /// Records without data since the last one with some.
-    dataless: u8,
+    conduct: Conduct,
     /// A KeyUpdate is owed to the client, who asked for it.
     owes_key_update: bool,
     /// The client is owed the answer that nothing is negotiated again.
     owes_refusal: bool,
-    /// Whether it may be negotiated again, once: no, it has been refused.
-    refused: bool,
     receiving: Receiving,
     /// Whether something may still be sealed: neither close_notify nor a fatal alert has been.
     sending: bool,
@@ -103,12 +86,11 @@ impl Session {
             sealer: Sealer::new(sending, records_max).ok_or(TlsError::Library)?,
             opener: Opener::new(receiving).ok_or(TlsError::Library)?,
             kernel,
+            conduct: Conduct::new(facts.tls13()),
             facts: Box::new(facts),
             records_max,
-            dataless: 0,
             owes_key_update: false,
             owes_refusal: false,
-            refused: false,
             receiving: Receiving::Open,
             sending: true,
         })
@@ -148,76 +130,35 @@ impl Session {
             return Ok(Opened::Incomplete(taken));
         };
         let opened = self.opener.open(record)?;
-        if opened.kind == Kind::Data && !opened.payload.is_empty() {
-            self.dataless = 0;
-            let at = opened.payload;
-            return Ok(Opened::Data { at, taken });
-        }
-        self.dataless += 1;
-        if self.dataless > DATALESS_MAX {
-            return Err(TlsError::Flooded);
-        }
-        let content = &record[opened.payload];
-        let closed = match opened.kind {
-            Kind::Data => false,
-            Kind::Alert => self.take_alert(content)?,
-            Kind::Handshake => {
-                self.take_message(content)?;
-                false
-            }
-        };
-        Ok(match closed {
-            true => Opened::Closed,
-            false => Opened::Nothing { taken },
-        })
+        let at = opened.payload;
+        Ok(
+            match self.conduct.judge(opened.kind, &record[at.clone()])? {
+                Meaning::Data => Opened::Data { at, taken },
+                Meaning::Nothing => Opened::Nothing { taken },
+                Meaning::Closed => Opened::Closed,
+                Meaning::NextKey { ours_too } => {
+                    self.next_opener()?;
+                    self.owes_key_update |= ours_too;
+                    Opened::Nothing { taken }
+                }
+                Meaning::Renegotiation => {
+                    self.owes_refusal = true;
+                    Opened::Nothing { taken }
+                }
+            },
+        )
     }
 
-    /// Whether the client has said that it sends no more.
-    fn take_alert(&self, content: &[u8]) -> Result<bool, TlsError> {
-        let &[level, description] = content else {
-            return Err(match content {
-                [] => TlsError::Message(AlertDescription::UnexpectedMessage),
-                _ => TlsError::Message(AlertDescription::DecodeError),
-            });
+    fn next_opener(&mut self) -> Result<(), TlsError> {
+        let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
+        let (sequence, secrets) = kernel.update_rx_secret().map_err(|_| TlsError::Library)?;
+        let direction = Direction {
+            sequence,
+            secrets,
+            tls13: true,
         };
-        let description = AlertDescription::from(description);
-        match description {
-            AlertDescription::CloseNotify => Ok(true),
-            // In TLS 1.3 no other alert is a warning, whatever it says.
-            AlertDescription::UserCanceled if self.facts.tls13() => Ok(false),
-            _ if self.facts.tls13() || level == FATAL => Err(TlsError::Alert(description)),
-            _ if level == WARNING => Ok(false),
-            _ => Err(TlsError::Message(AlertDescription::IllegalParameter)),
-        }
-    }
-
-    /// A message of the handshake protocol, which must be alone in its record: the one of TLS 1.3 has to
-    /// be the last before the key changes, and has five bytes, which nobody has reason to cut.
-    fn take_message(&mut self, content: &[u8]) -> Result<(), TlsError> {
-        match (content, &mut self.kernel) {
-            (&[KEY_UPDATE, 0, 0, 1, request @ (NOT_REQUESTED | REQUESTED)], Some(kernel)) => {
-                let (sequence, secrets) =
-                    kernel.update_rx_secret().map_err(|_| TlsError::Library)?;
-                self.opener = Opener::new(Direction {
-                    sequence,
-                    secrets,
-                    tls13: true,
-                })
-                .ok_or(TlsError::Library)?;
-                self.owes_key_update |= request == REQUESTED;
-                Ok(())
-            }
-            (&[KEY_UPDATE, 0, 0, 1, _], Some(_)) => {
-                Err(TlsError::Message(AlertDescription::IllegalParameter))
-            }
-            // Refused once; who asks again will not stop.
-            (&[CLIENT_HELLO, ..], None) if !self.refused => {
-                self.owes_refusal = true;
-                self.refused = true;
-                Ok(())
-            }
-            _ => Err(TlsError::Message(AlertDescription::UnexpectedMessage)),
-        }
+        self.opener = Opener::new(direction).ok_or(TlsError::Library)?;
+        Ok(())
     }
 
     /// Where the payload lies in each record that is sealed.
@@ -266,8 +207,7 @@ impl Session {
         if self.kernel.is_none() {
             return Err(SealFault::Spent.into());
         }
-        let message = [KEY_UPDATE, 0, 0, 1, NOT_REQUESTED];
-        self.append(Kind::Handshake, &message, outgoing)?;
+        self.append(Kind::Handshake, &OUR_KEY_UPDATE, outgoing)?;
         // From here on the client expects the next key, and no other may be used.
         self.sending = false;
         let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;

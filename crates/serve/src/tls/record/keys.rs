@@ -11,7 +11,7 @@ use super::{EXPLICIT_NONCE, HEADER, PAYLOAD_MAX, TAG};
 
 /// Records that AES-GCM may seal with one key: an attacker's chance to tell them from noise then is
 /// below 2^-60 (draft-irtf-cfrg-aead-limits, full records). rustls has the same limit.
-const GCM_RECORDS: u64 = 1 << 24;
+pub(in crate::tls) const GCM_RECORDS: u64 = 1 << 24;
 
 /// The bytes that a record has around its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

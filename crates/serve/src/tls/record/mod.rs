@@ -15,7 +15,9 @@ mod seal;
 
 pub use fault::{OpenFault, SealFault};
 pub use keys::Direction;
+pub(super) use keys::GCM_RECORDS;
 pub use open::{OpenRecord, Opener};
+pub(super) use seal::KEPT;
 pub use seal::{Layout, Sealer};
 
 /// Bytes before everything else in a record: its kind, a version, and the length of the rest.
@@ -53,7 +55,7 @@ pub enum Kind {
 
 impl Kind {
     /// ChangeCipherSpec (20) is no kind: after the handshake nobody may send it.
-    fn from_wire(byte: u8) -> Option<Self> {
+    pub(super) fn from_wire(byte: u8) -> Option<Self> {
         match byte {
             21 => Some(Self::Alert),
             22 => Some(Self::Handshake),
@@ -62,7 +64,7 @@ impl Kind {
         }
     }
 
-    fn to_wire(self) -> u8 {
+    pub(super) fn to_wire(self) -> u8 {
         match self {
             Self::Alert => 21,
             Self::Handshake => 22,

@@ -6,7 +6,7 @@ use super::keys::{Direction, Form, Key, tls12_data, wire_len};
 use super::{EXPLICIT_NONCE, HEADER, Kind, PAYLOAD_MAX, SealFault, TAG, VERSION};
 
 /// Records that a key keeps for alerts and key updates when data has used up the others.
-const KEPT: u64 = 16;
+pub(in crate::tls) const KEPT: u64 = 16;
 
 /// Where a record's payload lies: the same for all records of a connection, key updates included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

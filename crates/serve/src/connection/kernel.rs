@@ -1,0 +1,348 @@
+//! HTTP/1.1 over TLS that the kernel makes: it reads files, seals them and sends them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::SendFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::batch::{Batch, RECORDS};
+use super::broken::Broken;
+use super::plain::unchanged;
+use super::pool::Pool;
+use super::secure::fill;
+use crate::http::{Body, Piece};
+use crate::limits::Limits;
+use crate::site::OpenFile;
+use crate::tls::TlsError;
+use crate::tls::kernel::{Got, KernelSession, Taken, Unsent};
+use crate::tls::record::{Layout, PAYLOAD_MAX};
+
+/// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
+/// it, and if the file has to come from a disk, for that too.
+const AT_ONCE: u64 = 512 << 10;
+
+/// Room for what is received at a time: most requests are shorter.
+const RECEIVE: usize = 4 << 10;
+
+/// What is sent lies side by side: the kernel puts records around it.
+const BARE: Layout = Layout {
+    before: 0,
+    after: 0,
+};
+
+/// How long it takes the kernel, at most, to queue what it has sealed once there is room.
+const QUEUES: Duration = Duration::from_millis(5);
+
+/// How often to look whether a client has taken the rest.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long to wait for word of room, before it is tried again without.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A connection whose records the kernel makes.
+pub(super) struct Kernel {
+    socket: TcpStream,
+    session: KernelSession,
+    /// Data that came before the kernel received.
+    early: Vec<u8>,
+    /// Whether there may be something that the event loop does not know of: what came before the kernel had
+    /// its key.
+    unheard: bool,
+    /// Bytes in the record that is waiting for more.
+    open: u64,
+}
+
+impl Kernel {
+    pub(super) fn new(socket: TcpStream, taken: Taken) -> Self {
+        Self {
+            socket,
+            session: taken.session,
+            early: taken.early,
+            unheard: true,
+            open: 0,
+        }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Whether an answer of this length can be sent, and the connection go on.
+    pub(super) fn lasts(&self, length: u64) -> bool {
+        self.session.lasts(length)
+    }
+
+    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    pub(super) async fn receive(
+        &mut self,
+        inbox: &mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<usize, Broken> {
+        if !self.early.is_empty() {
+            let early = std::mem::take(&mut self.early);
+            inbox.extend_from_slice(&early);
+            return Ok(early.len());
+        }
+        let had = inbox.len();
+        loop {
+            self.send_control(limits).await?;
+            match self.receive_record(inbox).await.map_err(Broken::Client)? {
+                Ok(Got::Data) => return Ok(inbox.len() - had),
+                Ok(Got::Nothing) => {}
+                Ok(Got::Closed) => return Ok(0),
+                Err(error) => return Err(self.fail(error, limits).await),
+            }
+        }
+    }
+
+    async fn receive_record(&mut self, inbox: &mut Vec<u8>) -> io::Result<Result<Got, TlsError>> {
+        loop {
+            let unheard = std::mem::replace(&mut self.unheard, false);
+            if !unheard {
+                self.socket.readable().await?;
+            }
+            inbox.reserve(RECEIVE);
+            let socket = &self.socket;
+            let session = &mut self.session;
+            let mut receive = || session.receive(socket.as_fd(), inbox);
+            let received = match unheard {
+                true => receive(),
+                false => socket.try_io(Interest::READABLE, receive),
+            };
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if inbox.is_empty() {
+                        // An idle connection has no buffer.
+                        *inbox = Vec::new();
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.unheard = true,
+                Err(error) => return Err(error),
+                Ok(received) => {
+                    // With the client's next key, what came before it can be opened.
+                    self.unheard = matches!(received, Ok(Got::Nothing));
+                    return Ok(received);
+                }
+            }
+        }
+    }
+
+    /// Sends what TLS has to say of itself. It may be dropped in the middle of that: what is left goes before
+    /// everything else, the next time.
+    async fn send_control(&mut self, limits: &Limits) -> Result<(), Broken> {
+        match self.try_control(limits).await? {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.fail(error, limits).await),
+        }
+    }
+
+    async fn try_control(&mut self, limits: &Limits) -> Result<Result<(), TlsError>, Broken> {
+        while self.session.control_is_due() {
+            let (socket, session) = (&self.socket, &mut self.session);
+            let control = || match session.control(socket.as_fd()) {
+                Ok(()) => Ok(Ok(())),
+                Err(Unsent::Tls(error)) => Ok(Err(error)),
+                Err(Unsent::Socket(error)) => Err(error),
+            };
+            let done = when_room(socket, limits, control).await?;
+            // It goes behind a record that was waiting for more.
+            self.open = 0;
+            if done.is_err() {
+                return Ok(done);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Tells the client why the connection ends.
+    async fn fail(&mut self, error: TlsError, limits: &Limits) -> Broken {
+        self.session.fail(&error);
+        match self.try_control(limits).await {
+            Ok(_) => Broken::Tls(error),
+            Err(broken) => broken,
+        }
+    }
+
+    /// Sends a head and what belongs to it.
+    pub(super) async fn send(
+        &mut self,
+        mut head: &[u8],
+        body: &mut Body,
+        pool: &Pool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        while !head.is_empty() || body.length() > 0 {
+            match body.front() {
+                Some(Piece::File(file, _)) if file.descriptor().is_none() => {
+                    self.send_read(&mut head, body, pool, limits).await?;
+                }
+                Some(Piece::File(file, range)) if head.is_empty() => {
+                    let count = range.end - range.start;
+                    let sent = self.send_file(file, range.start, count, limits).await?;
+                    body.advance(sent);
+                }
+                Some(Piece::Bytes(bytes)) if head.is_empty() => {
+                    let more = body.length() > bytes.len() as u64;
+                    self.send_bytes(bytes, more, limits).await?;
+                    let sent = bytes.len() as u64;
+                    body.advance(sent);
+                }
+                None if head.is_empty() => break,
+                _ => {
+                    let first = std::mem::take(&mut head);
+                    self.send_bytes(first, body.length() > 0, limits).await?;
+                    continue;
+                }
+            }
+            if body.length() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the kernel send a part of a file.
+    async fn send_file(
+        &mut self,
+        file: &OpenFile,
+        offset: u64,
+        count: u64,
+        limits: &Limits,
+    ) -> Result<u64, Broken> {
+        self.send_control(limits).await?;
+        let descriptor = file
+            .descriptor()
+            .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
+        // Up to the end of a record.
+        let most = (AT_ONCE - self.open).min(self.session.room());
+        let count = usize::try_from(count.min(most)).unwrap_or(usize::MAX);
+        let mut changed = Ok(());
+        let send = || {
+            // Each time: it may have waited for long.
+            changed = unchanged(file);
+            if changed.is_err() {
+                return Ok(0);
+            }
+            let mut offset = offset;
+            let sent = rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count)?;
+            Ok(sent)
+        };
+        let sent = when_room(&self.socket, limits, send).await?;
+        changed?;
+        self.session.sent(sent as u64);
+        self.open = match sent {
+            0 => return Err(Broken::Changed),
+            // The kernel closes the record behind all that it was asked for.
+            sent if sent == count => 0,
+            sent => (self.open + sent as u64) % PAYLOAD_MAX as u64,
+        };
+        Ok(sent as u64)
+    }
+
+    /// Reads what has no file of the kernel's, and sends that.
+    async fn send_read(
+        &mut self,
+        head: &mut &[u8],
+        body: &mut Body,
+        pool: &Pool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        let mut loan = pool.lend(RECORDS);
+        let mut batch = Batch::new(loan.take(), BARE, loan.records());
+        let copied = batch.put(head);
+        *head = &head[copied..];
+        let batch = fill(batch, body).await?;
+        let more = !head.is_empty() || body.length() > 0;
+        let sent = self.send_bytes(batch.bare(), more, limits).await;
+        loan.give_back(batch.into_room());
+        sent
+    }
+
+    /// Sends all of it. With `more`, the last record waits for what follows.
+    async fn send_bytes(
+        &mut self,
+        mut bytes: &[u8],
+        more: bool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            self.send_control(limits).await?;
+            let room = usize::try_from(self.session.room()).unwrap_or(usize::MAX);
+            let now = &bytes[..bytes.len().min(room)];
+            let mut flags = SendFlags::NOSIGNAL;
+            flags.set(SendFlags::MORE, more || now.len() < bytes.len());
+            let send = || Ok(rustix::net::send(&self.socket, now, flags)?);
+            let sent = when_room(&self.socket, limits, send).await?;
+            self.session.sent(sent as u64);
+            self.open = (self.open + sent as u64) % PAYLOAD_MAX as u64;
+            bytes = &bytes[sent..];
+        }
+        if !more {
+            self.open = 0;
+        }
+        Ok(())
+    }
+
+    /// Says that nothing follows; without it a client cannot tell the end from a cut.
+    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
+        self.session.close();
+        self.send_control(limits).await
+    }
+
+    /// Waits until the client has taken everything: what the kernel has sealed and not queued yet is lost when
+    /// the socket is closed.
+    pub(super) async fn drain(&self, limits: &Limits) {
+        let (mut last, mut since) = (usize::MAX, Instant::now());
+        let mut empty = false;
+        loop {
+            let Ok(left) = scrim_sys::kernel_tls::unacknowledged(self.socket.as_fd()) else {
+                return;
+            };
+            if std::mem::replace(&mut empty, left == 0) && empty {
+                return;
+            }
+            if left != last {
+                (last, since) = (left, Instant::now());
+            }
+            if since.elapsed() > limits.stall {
+                return;
+            }
+            sleep(if empty { QUEUES } else { LOOK }).await;
+        }
+    }
+}
+
+/// Does something that the kernel may not have room for, once it has. A kernel that is short of memory for
+/// sockets may refuse a record on a connection that has nothing under way, and never say that there is room
+/// again; so it is also tried without being told.
+async fn when_room<T>(
+    socket: &TcpStream,
+    limits: &Limits,
+    mut act: impl FnMut() -> io::Result<T>,
+) -> Result<T, Broken> {
+    let since = Instant::now();
+    let mut tried = socket.try_io(Interest::WRITABLE, &mut act);
+    loop {
+        match tried {
+            Ok(done) => return Ok(done),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                tried = act();
+                continue;
+            }
+            Err(error) => return Err(Broken::Client(error)),
+        }
+        if since.elapsed() >= limits.stall {
+            return Err(Broken::Stalled);
+        }
+        tried = match timeout(AGAIN.min(limits.stall), socket.writable()).await {
+            Ok(Ok(())) => socket.try_io(Interest::WRITABLE, &mut act),
+            Ok(Err(error)) => Err(error),
+            Err(_) => act(),
+        };
+    }
+}

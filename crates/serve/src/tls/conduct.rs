@@ -1,0 +1,117 @@
+//! What a client may say in records after the handshake, and what it means: the same whoever opens them.
+
+use rustls::AlertDescription;
+
+use super::error::TlsError;
+use super::record::Kind;
+
+/// Records without data (empty ones, warnings, key updates) that a client may send in a row. rustls has
+/// the same limit.
+const DATALESS_MAX: u8 = 32;
+
+/// The type of the handshake message KeyUpdate, and its two bodies (RFC 8446, section 4.6.3).
+const KEY_UPDATE: u8 = 24;
+const NOT_REQUESTED: u8 = 0;
+const REQUESTED: u8 = 1;
+
+/// The KeyUpdate that a server sends: nobody needs to be asked for another.
+pub(super) const OUR_KEY_UPDATE: [u8; 5] = [KEY_UPDATE, 0, 0, 1, NOT_REQUESTED];
+
+/// The type of the handshake message ClientHello: in TLS 1.2, somebody wants to negotiate again.
+const CLIENT_HELLO: u8 = 1;
+
+pub(super) const WARNING: u8 = 1;
+pub(super) const FATAL: u8 = 2;
+
+/// A client's conduct so far.
+pub(super) struct Conduct {
+    tls13: bool,
+    /// Records without data since the last one with some.
+    dataless: u8,
+    /// Whether it may be negotiated again, once: no, it has been refused.
+    refused: bool,
+}
+
+/// What a record means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Data of the application.
+    Data,
+    /// Nothing.
+    Nothing,
+    /// The client sends no more.
+    Closed,
+    /// What follows is sealed with the client's next key.
+    NextKey {
+        /// And the client asks for ours.
+        ours_too: bool,
+    },
+    /// The client wants to negotiate again, and is to be told that nobody does.
+    Renegotiation,
+}
+
+impl Conduct {
+    pub(super) fn new(tls13: bool) -> Self {
+        Self {
+            tls13,
+            dataless: 0,
+            refused: false,
+        }
+    }
+
+    /// What a record of this kind, with this content, means.
+    pub(super) fn judge(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
+        if kind == Kind::Data && !content.is_empty() {
+            self.dataless = 0;
+            return Ok(Meaning::Data);
+        }
+        self.dataless += 1;
+        if self.dataless > DATALESS_MAX {
+            return Err(TlsError::Flooded);
+        }
+        match kind {
+            Kind::Data => Ok(Meaning::Nothing),
+            Kind::Alert => self.alert(content),
+            Kind::Handshake => self.message(content),
+        }
+    }
+
+    fn alert(&self, content: &[u8]) -> Result<Meaning, TlsError> {
+        let &[level, description] = content else {
+            return Err(match content {
+                [] => TlsError::Message(AlertDescription::UnexpectedMessage),
+                _ => TlsError::Message(AlertDescription::DecodeError),
+            });
+        };
+        let description = AlertDescription::from(description);
+        match description {
+            AlertDescription::CloseNotify => Ok(Meaning::Closed),
+            // In TLS 1.3 no other alert is a warning, whatever it says.
+            AlertDescription::UserCanceled if self.tls13 => Ok(Meaning::Nothing),
+            _ if self.tls13 || level == FATAL => Err(TlsError::Alert(description)),
+            _ if level == WARNING => Ok(Meaning::Nothing),
+            _ => Err(TlsError::Message(AlertDescription::IllegalParameter)),
+        }
+    }
+
+    /// A message of the handshake protocol, which must be alone in its record: the one of TLS 1.3 has to
+    /// be the last before the key changes, and has five bytes, which nobody has reason to cut.
+    fn message(&mut self, content: &[u8]) -> Result<Meaning, TlsError> {
+        match (content, self.tls13) {
+            (&[KEY_UPDATE, 0, 0, 1, request @ (NOT_REQUESTED | REQUESTED)], true) => {
+                Ok(Meaning::NextKey {
+                    ours_too: request == REQUESTED,
+                })
+            }
+            (&[KEY_UPDATE, 0, 0, 1, _], true) => {
+                Err(TlsError::Message(AlertDescription::IllegalParameter))
+            }
+            // Refused once; who asks again will not stop.
+            (&[CLIENT_HELLO, ..], false) if !self.refused => {
+                self.refused = true;
+                Ok(Meaning::Renegotiation)
+            }
+            _ => Err(TlsError::Message(AlertDescription::UnexpectedMessage)),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Who makes a connection's records, and why.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::keys;
+use super::offer::{Missing, Offer};
+use crate::tls::{Established, Protocol};
+
+/// What a server is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The kernel, where it takes the suite.
+    #[default]
+    Auto,
+    /// The same, and not to start where the kernel takes none.
+    On,
+    /// User space.
+    Off,
+}
+
+/// Why a connection's records are made in user space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It was asked for.
+    Off,
+    /// The module `tls` is not loaded.
+    Module,
+    /// The kernel has no TLS.
+    TooOld,
+    /// The process may not use it.
+    Forbidden,
+    /// It could not be tried when the server started.
+    Untried,
+    /// The kernel does not take the version with this suite.
+    Suite,
+    /// The connection speaks HTTP/2, whose frames are made here.
+    Http2,
+    /// The client had gone before the kernel was given the keys.
+    NotEstablished,
+    /// The kernel did not take this connection, although it takes the suite.
+    Refused,
+}
+
+/// Who makes a connection's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// The kernel.
+    Kernel,
+    /// Scrim, in user space.
+    User(Why),
+}
+
+/// What new connections are offered.
+#[derive(Debug, Clone)]
+pub struct Offload {
+    mode: Mode,
+    offer: Option<Arc<Offer>>,
+}
+
+/// Why [`Mode::On`] cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffloadError {
+    /// The kernel has no TLS.
+    Missing(Missing),
+    /// It has, and takes none of the suites.
+    NoSuite,
+}
+
+impl Why {
+    /// All there are.
+    pub const ALL: [Self; 9] = [
+        Self::Off,
+        Self::Module,
+        Self::TooOld,
+        Self::Forbidden,
+        Self::Untried,
+        Self::Suite,
+        Self::Http2,
+        Self::NotEstablished,
+        Self::Refused,
+    ];
+
+    /// A short name, for logs and figures.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Module => "no-module",
+            Self::TooOld => "no-kernel-tls",
+            Self::Forbidden => "forbidden",
+            Self::Untried => "untried",
+            Self::Suite => "suite",
+            Self::Http2 => "http2",
+            Self::NotEstablished => "not-established",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<Missing> for Why {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Module => Self::Module,
+            Missing::TooOld => Self::TooOld,
+            Missing::Forbidden => Self::Forbidden,
+            Missing::Untried(_) => Self::Untried,
+        }
+    }
+}
+
+impl Path {
+    /// All there are: the kernel, then each reason against it.
+    pub fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::Kernel).chain(Why::ALL.map(Self::User))
+    }
+
+    /// Its place in [`all`](Self::all).
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Self::Kernel => 0,
+            Self::User(why) => 1 + why as usize,
+        }
+    }
+
+    /// `kernel`, or `user`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::User(_) => "user",
+        }
+    }
+
+    /// The reason's short name; nothing where the kernel makes the records.
+    #[must_use]
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Kernel => None,
+            Self::User(why) => Some(why.name()),
+        }
+    }
+}
+
+/// How many [`Path`]s there are.
+pub const PATHS: usize = 1 + Why::ALL.len();
+
+impl Offload {
+    /// Asks the kernel what it takes, unless nobody wants to know.
+    ///
+    /// # Errors
+    /// With [`Mode::On`], where it takes nothing.
+    pub fn new(mode: Mode) -> Result<Self, OffloadError> {
+        let offer = (mode != Mode::Off).then(|| Arc::new(Offer::probe()));
+        Self::with(mode, offer)
+    }
+
+    fn with(mode: Mode, offer: Option<Arc<Offer>>) -> Result<Self, OffloadError> {
+        if let (Mode::On, Some(offer)) = (mode, &offer)
+            && !offer.takes_any()
+        {
+            return Err(match offer.missing {
+                Some(missing) => OffloadError::Missing(missing),
+                None => OffloadError::NoSuite,
+            });
+        }
+        Ok(Self { mode, offer })
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What the kernel takes; nothing where it was not asked.
+    #[must_use]
+    pub fn offer(&self) -> Option<&Offer> {
+        self.offer.as_deref()
+    }
+
+    /// The offer, if the kernel is to have this connection, or why it is not.
+    pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, Why> {
+        let offer = self.offer.as_deref().ok_or(Why::Off)?;
+        if let Some(missing) = offer.missing {
+            return Err(missing.into());
+        }
+        let suites = [&established.sending, &established.receiving].map(keys::suite);
+        let taken = suites
+            .into_iter()
+            .all(|suite| suite.is_some_and(|(version, cipher)| offer.takes(version, cipher)));
+        if !taken {
+            return Err(Why::Suite);
+        }
+        match established.facts.protocol {
+            Protocol::Http2 => Err(Why::Http2),
+            Protocol::Http11 | Protocol::AcmeTls => Ok(offer),
+        }
+    }
+}
+
+impl fmt::Display for OffloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(missing) => missing.fmt(f),
+            Self::NoSuite => f.write_str("this kernel's TLS takes none of the suites"),
+        }?;
+        f.write_str("; without that, --tls-offload auto serves from user space")
+    }
+}
+
+impl std::error::Error for OffloadError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::kernel::SuiteOffer;
+    use crate::tls::record::Direction;
+    use crate::tls::{Facts, Protocol};
+    use rustls::ConnectionTrafficSecrets;
+    use scrim_sys::kernel_tls::{Cipher, Version};
+
+    fn established(protocol: Protocol) -> Established {
+        let direction = || Direction {
+            sequence: 0,
+            secrets: ConnectionTrafficSecrets::Aes256Gcm {
+                key: [7; 32].into(),
+                iv: [7; 12].into(),
+            },
+            tls13: true,
+        };
+        Established {
+            facts: Facts {
+                version: "TLSv1.3",
+                suite: "TLS_AES_256_GCM_SHA384",
+                protocol,
+                server_name: None,
+                resumed: false,
+                group: None,
+            },
+            sending: direction(),
+            receiving: direction(),
+            kernel: None,
+        }
+    }
+
+    fn offer(missing: Option<Missing>, suite: Option<(Cipher, bool)>) -> Option<Arc<Offer>> {
+        let suite = suite.map(|(cipher, receive)| SuiteOffer {
+            version: Version::Tls13,
+            cipher,
+            send: true,
+            receive,
+            errno: None,
+        });
+        Some(Arc::new(Offer {
+            suites: suite.into_iter().collect(),
+            missing,
+            rekey: false,
+        }))
+    }
+
+    #[test]
+    fn a_connection_that_the_kernel_does_not_get_says_why() {
+        let chosen = |mode, offer, protocol| {
+            let offload = Offload::with(mode, offer).unwrap();
+            offload.choose(&established(protocol)).map(drop)
+        };
+        let taken = || offer(None, Some((Cipher::Aes256Gcm, true)));
+        let auto = |offer, protocol| chosen(Mode::Auto, offer, protocol);
+        assert_eq!(auto(taken(), Protocol::Http11), Ok(()));
+        assert_eq!(chosen(Mode::On, taken(), Protocol::Http11), Ok(()));
+        assert_eq!(auto(taken(), Protocol::Http2), Err(Why::Http2));
+        assert_eq!(chosen(Mode::Off, None, Protocol::Http11), Err(Why::Off));
+        for (missing, why) in [
+            (Missing::Module, Why::Module),
+            (Missing::TooOld, Why::TooOld),
+            (Missing::Forbidden, Why::Forbidden),
+            (Missing::Untried(12), Why::Untried),
+        ] {
+            assert_eq!(auto(offer(Some(missing), None), Protocol::Http11), Err(why));
+        }
+        let others = [
+            None,
+            Some((Cipher::Aes128Gcm, true)),
+            Some((Cipher::Aes256Gcm, false)),
+        ];
+        for suite in others {
+            assert_eq!(auto(offer(None, suite), Protocol::Http11), Err(Why::Suite));
+        }
+    }
+
+    #[test]
+    fn on_is_refused_where_the_kernel_takes_nothing_and_names_the_remedy() {
+        let error = |offer| Offload::with(Mode::On, offer).unwrap_err();
+        let missing = error(offer(Some(Missing::Module), None));
+        assert!(missing.to_string().contains("modprobe tls"), "{missing}");
+        assert!(missing.to_string().contains("--tls-offload auto"));
+        let half = error(offer(None, Some((Cipher::Aes128Gcm, false))));
+        assert_eq!(half, OffloadError::NoSuite);
+    }
+
+    #[test]
+    fn what_the_kernel_of_this_machine_says_is_heard() {
+        let auto = Offload::new(Mode::Auto).unwrap();
+        let offer = auto.offer().unwrap();
+        assert_eq!(Offload::new(Mode::On).is_ok(), offer.takes_any());
+        assert!(Offload::new(Mode::Off).unwrap().offer().is_none());
+        let why = auto.choose(&established(Protocol::Http11)).map(drop).err();
+        match offer.missing {
+            Some(missing) => assert_eq!(why, Some(missing.into())),
+            None => assert!(matches!(why, None | Some(Why::Suite))),
+        }
+    }
+
+    #[test]
+    fn every_path_has_its_place_and_a_name_of_its_own() {
+        let all: Vec<_> = Path::all().collect();
+        assert_eq!(all.len(), PATHS);
+        let mut names = std::collections::HashSet::new();
+        for (place, path) in all.into_iter().enumerate() {
+            assert_eq!(path.index(), place);
+            assert!(names.insert((path.name(), path.reason())));
+            assert_eq!(path.reason().is_none(), path == Path::Kernel);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! TLS records made by the kernel: `sendfile` goes to the socket, and files do not pass through here.
+//!
+//! An [`Offer`] says what this kernel takes, [`Offload`] which connections it is to have, and each connection
+//! which [`Path`] it took, and why. [`KernelSession`] is what is left to do for one that the kernel has: to
+//! understand records that are not data, to change keys, and to count towards the next one.
+
+mod choice;
+mod keys;
+mod offer;
+mod session;
+mod statistics;
+mod take;
+
+pub use choice::{Mode, Offload, OffloadError, PATHS, Path, Why};
+pub use offer::{Missing, Offer, SuiteOffer};
+pub use scrim_sys::kernel_tls::{Cipher, Version};
+pub use session::{Got, KernelSession, Unsent};
+pub use statistics::Statistics;
+pub use take::{Outcome, Taken};
+
+pub(crate) use take::take;

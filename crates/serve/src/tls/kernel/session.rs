@@ -1,0 +1,414 @@
+//! A connection whose records the kernel makes: what is left for us are the records that are not data, and
+//! the count towards the next key.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustls::AlertDescription;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use scrim_sys::kernel_tls::{self, Cipher, RECORD};
+
+use super::keys;
+use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
+use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
+use crate::tls::{Facts, TlsError};
+
+/// The keys are the kernel's; this is where the connection stands. There is no way back.
+pub struct KernelSession {
+    pub(super) kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
+    pub(super) facts: Box<Facts>,
+    pub(super) conduct: Conduct,
+    /// Whether the kernel can change keys.
+    pub(super) rekeys: bool,
+    /// Most records by each key.
+    pub(super) records_max: u64,
+    /// How many there may have been by the key of now: the kernel does not tell, so each call that sends
+    /// counts for one more than its bytes need.
+    pub(super) records: u64,
+    /// A KeyUpdate is owed to the client, who asked for it.
+    pub(super) owes_key_update: bool,
+    /// The client is owed the answer that nothing is negotiated again.
+    pub(super) owes_refusal: bool,
+    /// An alert that ends the connection, and has not been sent.
+    pub(super) goodbye: Option<[u8; 2]>,
+    pub(super) receiving: Receiving,
+    /// Whether something may still be sent.
+    pub(super) sending: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Receiving {
+    Open,
+    Closed,
+    /// The client's next key has come, and the kernel cannot change it: what follows cannot be opened.
+    Deaf,
+    Failed(TlsError),
+}
+
+/// What was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    /// Data.
+    Data,
+    /// A record that says nothing to the application.
+    Nothing,
+    /// The client sends no more, or what it sends cannot be opened any more.
+    Closed,
+}
+
+/// Why something was not sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// The socket says so: `WouldBlock` where it has no room now.
+    Socket(io::Error),
+    /// TLS does not go on.
+    Tls(TlsError),
+}
+
+impl From<io::Error> for Unsent {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+impl KernelSession {
+    /// What the handshake agreed on.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The most records that a key may make, of those that are asked for.
+    pub(super) fn most(cipher: Cipher, wanted: u64) -> u64 {
+        let safe = match cipher {
+            Cipher::Aes128Gcm | Cipher::Aes256Gcm => GCM_RECORDS - KEPT,
+            Cipher::ChaCha20Poly1305 => u64::MAX - KEPT,
+        };
+        // Each call counts for one more than it may need: with one there would be no room for data at all.
+        wanted.clamp(2, safe)
+    }
+
+    /// Adds what has come to `inbox`, as far as that has room. Does not wait.
+    ///
+    /// # Errors
+    /// The outer one is the socket's, `WouldBlock` when nothing has come. The inner one is the client's, who
+    /// breaks the protocol or ends the connection by an alert: nothing more is received, and
+    /// [`fail`](Self::fail) tells the client.
+    pub fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        inbox: &mut Vec<u8>,
+    ) -> io::Result<Result<Got, TlsError>> {
+        match &self.receiving {
+            Receiving::Open => {}
+            Receiving::Closed | Receiving::Deaf => return Ok(Ok(Got::Closed)),
+            Receiving::Failed(error) => return Ok(Err(error.clone())),
+        }
+        let had = inbox.len();
+        let received = match kernel_tls::receive(socket, inbox) {
+            Ok(received) => received,
+            Err(error) => {
+                let fault = fault(&error).ok_or(error)?;
+                // The kernel keeps it as the socket's own error, by which nothing could be sent any more: it
+                // is taken from there, so that the client can be told.
+                let _ = rustix::net::sockopt::socket_error(socket);
+                return Ok(self.failed(TlsError::Record(fault)));
+            }
+        };
+        let Some(kind) = received.kind else {
+            return Ok(Ok(Got::Closed));
+        };
+        let judged = match Kind::from_wire(kind) {
+            Some(kind) => self.conduct.judge(kind, &inbox[had..]),
+            None => Err(TlsError::Record(OpenFault::Kind)),
+        };
+        if judged != Ok(Meaning::Data) {
+            inbox.truncate(had);
+        }
+        let obeyed = judged.and_then(|meaning| self.obey(meaning, Some(socket)));
+        match obeyed {
+            Ok(got) => Ok(Ok(got)),
+            Err(error) => Ok(self.failed(error)),
+        }
+    }
+
+    fn failed(&mut self, error: TlsError) -> Result<Got, TlsError> {
+        self.receiving = Receiving::Failed(error.clone());
+        Err(error)
+    }
+
+    /// Does what a record asks for; with a socket, the kernel already receives.
+    fn obey(&mut self, meaning: Meaning, socket: Option<BorrowedFd<'_>>) -> Result<Got, TlsError> {
+        match meaning {
+            Meaning::Data => return Ok(Got::Data),
+            Meaning::Nothing => {}
+            Meaning::Closed => {
+                self.receiving = Receiving::Closed;
+                return Ok(Got::Closed);
+            }
+            Meaning::Renegotiation => self.owes_refusal = true,
+            Meaning::NextKey { ours_too } => {
+                self.owes_key_update |= ours_too;
+                if let Some(socket) = socket {
+                    return self.next_key_to_receive(socket);
+                }
+            }
+        }
+        Ok(Got::Nothing)
+    }
+
+    fn next_key_to_receive(&mut self, socket: BorrowedFd<'_>) -> Result<Got, TlsError> {
+        if !self.rekeys {
+            self.receiving = Receiving::Deaf;
+            return Ok(Got::Closed);
+        }
+        let next = keys::info(&self.next_receiving()?).ok_or(TlsError::Library)?;
+        let installed = kernel_tls::install(socket, kernel_tls::Direction::Receive, &next);
+        installed.map_err(|_| TlsError::Library)?;
+        Ok(Got::Nothing)
+    }
+
+    pub(super) fn next_receiving(&mut self) -> Result<Direction, TlsError> {
+        let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
+        let (sequence, secrets) = kernel.update_rx_secret().map_err(|_| TlsError::Library)?;
+        Ok(Direction {
+            sequence,
+            secrets,
+            tls13: true,
+        })
+    }
+
+    /// What a record means that was opened before the kernel received; whether it is data.
+    pub(super) fn early(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
+        let meaning = self.conduct.judge(kind, content)?;
+        self.obey(meaning, None)?;
+        Ok(meaning)
+    }
+
+    /// Whether [`control`](Self::control) has something to send before more data.
+    #[must_use]
+    pub fn control_is_due(&self) -> bool {
+        self.goodbye.is_some()
+            || (self.sending && (self.owes_key_update || self.owes_refusal || self.room() == 0))
+    }
+
+    /// Most bytes of data that may be sent with one call now.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        let records = self.records_max.saturating_sub(self.records);
+        records.saturating_sub(1).saturating_mul(RECORD as u64)
+    }
+
+    /// Whether so many bytes can be sent, and something after them, before the connection has to end.
+    #[must_use]
+    pub fn lasts(&self, bytes: u64) -> bool {
+        if !self.sending || self.receiving == Receiving::Deaf {
+            return false;
+        }
+        if self.rekeys && self.kernel.is_some() {
+            return true;
+        }
+        // For files that are sent in many calls; and an eighth of all for what comes then.
+        let wanted = bytes / RECORD as u64 * 9 / 8 + self.records_max / 8;
+        self.records.saturating_add(wanted) <= self.records_max
+    }
+
+    /// Counts bytes of data that one call has sent.
+    pub fn sent(&mut self, bytes: u64) {
+        if bytes > 0 {
+            let records = bytes.div_ceil(RECORD as u64).saturating_add(1);
+            self.records = self.records.saturating_add(records);
+        }
+    }
+
+    /// Sends what goes before the next data, behind all that was sent before. That may be a change of the
+    /// key. Does not wait: after `WouldBlock` it goes on where it was.
+    ///
+    /// # Errors
+    /// [`SealFault::Spent`] when the key has to be changed and cannot be: by TLS 1.2, or by this kernel.
+    pub fn control(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
+        if self.owes_refusal && self.sending {
+            let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
+            send(socket, Kind::Alert, &alert)?;
+            self.records = self.records.saturating_add(1);
+            self.owes_refusal = false;
+        }
+        if let Some(alert) = self.goodbye {
+            send(socket, Kind::Alert, &alert)?;
+            self.goodbye = None;
+        }
+        if self.sending && (self.owes_key_update || self.room() == 0) {
+            self.change_key(socket)?;
+            self.owes_key_update = false;
+        }
+        Ok(())
+    }
+
+    fn change_key(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
+        let Some(kernel) = self.kernel.as_mut().filter(|_| self.rekeys) else {
+            return Err(Unsent::Tls(SealFault::Spent.into()));
+        };
+        send(socket, Kind::Handshake, &OUR_KEY_UPDATE)?;
+        // From here on the client expects the next key, and no other may be used.
+        self.sending = false;
+        let library = |_| Unsent::Tls(TlsError::Library);
+        let (sequence, secrets) = kernel.update_tx_secret().map_err(library)?;
+        let direction = Direction {
+            sequence,
+            secrets,
+            tls13: true,
+        };
+        let info = keys::info(&direction).ok_or(Unsent::Tls(TlsError::Library))?;
+        drop(direction);
+        kernel_tls::install(socket, kernel_tls::Direction::Send, &info)?;
+        self.records = 0;
+        self.sending = true;
+        Ok(())
+    }
+
+    /// Has [`control`](Self::control) say that nothing more comes. No data can be sent any more.
+    pub fn close(&mut self) {
+        self.end([WARNING, AlertDescription::CloseNotify.into()]);
+    }
+
+    /// Has [`control`](Self::control) tell the client why the connection ends, if it does not know. Nothing
+    /// else can be sent any more.
+    pub fn fail(&mut self, error: &TlsError) {
+        self.receiving = Receiving::Failed(error.clone());
+        match (error, error.alert()) {
+            // Nobody did anything wrong: the client connects again.
+            (TlsError::Seal(SealFault::Spent), _) => self.close(),
+            (_, Some(alert)) => self.end([FATAL, alert.into()]),
+            (_, None) => self.sending = false,
+        }
+    }
+
+    fn end(&mut self, alert: [u8; 2]) {
+        if std::mem::replace(&mut self.sending, false) {
+            self.goodbye = Some(alert);
+        }
+    }
+}
+
+/// Sends a short record whole.
+fn send(socket: BorrowedFd<'_>, kind: Kind, content: &[u8]) -> Result<(), Unsent> {
+    match kernel_tls::send_control(socket, kind.to_wire(), content)? {
+        sent if sent == content.len() => Ok(()),
+        _ => Err(Unsent::Tls(TlsError::Library)),
+    }
+}
+
+/// What the kernel says of a client's record, where it says that of one.
+fn fault(error: &io::Error) -> Option<OpenFault> {
+    Some(match Errno::from_io_error(error)? {
+        Errno::BADMSG => OpenFault::Mac,
+        Errno::MSGSIZE => OpenFault::TooLong,
+        Errno::INVAL => OpenFault::Version,
+        Errno::IO => OpenFault::Kind,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::{Protocol, TlsError};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// One whose kernel cannot change keys.
+    fn session(records_max: u64) -> KernelSession {
+        KernelSession {
+            kernel: None,
+            facts: Box::new(Facts {
+                version: "TLSv1.2",
+                suite: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                protocol: Protocol::Http11,
+                server_name: None,
+                resumed: false,
+                group: None,
+            }),
+            conduct: Conduct::new(false),
+            rekeys: false,
+            records_max: KernelSession::most(Cipher::Aes128Gcm, records_max),
+            records: 1,
+            owes_key_update: false,
+            owes_refusal: false,
+            goodbye: None,
+            receiving: Receiving::Open,
+            sending: true,
+        }
+    }
+
+    #[test]
+    fn a_key_makes_no_more_records_than_are_safe_whatever_is_sent_by_each_call() {
+        assert_eq!(session(u64::MAX).records_max, (1 << 24) - 16);
+        assert_eq!(KernelSession::most(Cipher::ChaCha20Poly1305, 7), 7);
+        for call in [1, 100, RECORD as u64, RECORD as u64 + 1, 1 << 20] {
+            let mut session = session(100);
+            // At worst, the call's first bytes end a record, and its last ones begin another.
+            let mut records = 1;
+            while session.room() > 0 {
+                let sent = call.min(session.room());
+                session.sent(sent);
+                records += sent.div_ceil(RECORD as u64) + 1;
+            }
+            assert!((90..=100).contains(&records), "{call}: {records}");
+            assert!(session.control_is_due());
+        }
+    }
+
+    #[test]
+    fn an_answer_after_which_the_key_would_be_used_up_is_the_last() {
+        let mut session = session(1000);
+        assert!(session.lasts(0) && session.lasts(10 << 20));
+        assert!(!session.lasts(16 << 20));
+        session.sent(15 << 20);
+        assert!(!session.lasts(0));
+        session.kernel = None;
+        session.rekeys = true;
+        assert!(!session.lasts(0), "TLS 1.2 has no other key");
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_changed_ends_the_connection_with_a_farewell() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut session = session(2);
+        session.sent(1);
+        assert!(session.control_is_due());
+        let Err(Unsent::Tls(error)) = session.control(ours.as_fd()) else {
+            panic!("there is no other key");
+        };
+        assert_eq!(error, TlsError::Seal(SealFault::Spent));
+        session.fail(&error);
+        assert_eq!(session.goodbye, Some([WARNING, 0]));
+        assert!(!session.lasts(0));
+    }
+
+    #[test]
+    fn nothing_is_received_behind_a_key_that_the_kernel_cannot_change() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut session = session(100);
+        session.conduct = Conduct::new(true);
+        let judged = session.conduct.judge(Kind::Handshake, &[24, 0, 0, 1, 1]);
+        let got = session.obey(judged.unwrap(), Some(ours.as_fd()));
+        assert_eq!(got, Ok(Got::Closed));
+        assert!(session.owes_key_update && session.control_is_due());
+        let mut inbox = Vec::with_capacity(16);
+        assert_eq!(
+            session.receive(ours.as_fd(), &mut inbox).unwrap(),
+            Ok(Got::Closed)
+        );
+    }
+
+    #[test]
+    fn an_alert_of_the_kernels_is_told_apart_from_a_socket_that_broke() {
+        let of = |errno: Errno| fault(&errno.into());
+        assert_eq!(of(Errno::BADMSG), Some(OpenFault::Mac));
+        assert_eq!(of(Errno::MSGSIZE), Some(OpenFault::TooLong));
+        assert_eq!(of(Errno::CONNRESET), None);
+        assert_eq!(of(Errno::AGAIN), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! What the kernel counts of its TLS connections.
+
+/// Connections that are open now, of all programs in this network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// What is sent is sealed by a processor.
+    pub send_software: u64,
+    /// What is received is opened by a processor.
+    pub receive_software: u64,
+    /// What is sent is sealed by a network card.
+    pub send_device: u64,
+    /// What is received is opened by a network card.
+    pub receive_device: u64,
+}
+
+impl Statistics {
+    /// What the kernel says now; nothing where it has no TLS.
+    #[must_use]
+    pub fn read() -> Option<Self> {
+        std::fs::read_to_string("/proc/net/tls_stat")
+            .ok()
+            .map(|text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut found = Self::default();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let place = match words.next() {
+                Some("TlsCurrTxSw") => &mut found.send_software,
+                Some("TlsCurrRxSw") => &mut found.receive_software,
+                Some("TlsCurrTxDevice") => &mut found.send_device,
+                Some("TlsCurrRxDevice") => &mut found.receive_device,
+                _ => continue,
+            };
+            *place = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_told_apart_by_who_makes_their_records() {
+        let text = "TlsCurrTxSw                     \t3\nTlsCurrRxSw\t2\nTlsCurrTxDevice\t1\n\
+                    TlsCurrRxDevice\tx\nTlsTxSw\t99\nTlsNew\n";
+        let wanted = Statistics {
+            send_software: 3,
+            receive_software: 2,
+            send_device: 1,
+            receive_device: 0,
+        };
+        assert_eq!(Statistics::parse(text), wanted);
+        assert_eq!(Statistics::parse(""), Statistics::default());
+    }
+}

@@ -1,0 +1,117 @@
+# The kernel makes the records of TLS: files go by sendfile, every suite is understood by curl and openssl, a
+# request right behind the handshake is not lost, and where the kernel does not do it, it is said why.
+#
+# kernels: 6.1 6.12 7.3
+# limit: 240 s
+
+. /share/serve.sh
+loader=$(cat /proc/sys/kernel/modprobe)
+trap 'stop; echo "$loader" > /proc/sys/kernel/modprobe' EXIT
+mkdir site
+noise site/noise 3000000
+size=$(stat -c %s site/noise)
+url=https://localhost:8443/noise
+noise site/short 5000
+
+echo "== without the kernel's module"
+modprobe -r tls 2> /dev/null || true
+echo /bin/false > /proc/sys/kernel/modprobe
+serve
+get "$url" | cmp - site/noise || fail "user space: payload differs"
+[ "$(taken user no-module)" = 1 ] && [ "$(taken kernel "")" = 0 ] || fail "$(taken user no-module)"
+stop
+grep -q '"tls_path":"user","tls_reason":"no-module"' access.log || fail "the log does not say why"
+! scrim serve site --tls-offload on --listen 127.0.0.1:8443 2> said || fail "it starts without the module"
+cat said
+grep -q 'modprobe tls' said || fail "the remedy is not named"
+echo "$loader" > /proc/sys/kernel/modprobe
+modprobe tls
+
+echo "== the kernel counts our connections, and reads the file itself"
+serve 'tls.offload = "on"'
+errors=$(statistic TlsDecryptError)
+before=$(statistic TlsTxSw) received=$(statistic TlsRxSw)
+strace -f -q -e trace=sendfile,read,pread64,preadv,preadv2,readv,write,writev,sendto,sendmsg,recvfrom,recvmsg \
+    -o calls -p "$server" &
+tracer=$!
+sleep 1
+get "$url" | cmp - site/noise || fail "sendfile: payload differs"
+kill $tracer
+wait $tracer || true
+awk -v size="$size" '
+    match($0, /[a-z0-9]+\(/) { call = substr($0, RSTART, RLENGTH - 1) }
+    / = [0-9]+$/ { count[call]++; bytes[call] += $NF }
+    END {
+        for (call in count) {
+            print call ": " count[call] " times, " bytes[call] " bytes"
+            if (call != "sendfile") others += bytes[call]
+        }
+        exit !(bytes["sendfile"] == size && others < 20000)
+    }' calls || fail "the file went another way"
+[ $(($(statistic TlsTxSw) - before)) = 1 ] && [ $(($(statistic TlsRxSw) - received)) = 1 ] ||
+    fail "$(cat /proc/net/tls_stat)"
+
+echo "== every suite"
+for suite in 1_2:ECDHE-ECDSA-AES128-GCM-SHA256 1_2:ECDHE-ECDSA-AES256-GCM-SHA384 \
+    1_2:ECDHE-ECDSA-CHACHA20-POLY1305 1_3:TLS_AES_128_GCM_SHA256 1_3:TLS_AES_256_GCM_SHA384 \
+    1_3:TLS_CHACHA20_POLY1305_SHA256; do
+    version=${suite%%:*} suite=${suite#*:}
+    echo "$suite"
+    case $version in
+        1_2) words="--tls-max 1.2 --ciphers $suite" others="-tls1_2 -cipher $suite" ;;
+        1_3) words="--tls13-ciphers $suite" others="-tls1_3 -ciphersuites $suite" ;;
+    esac
+    # shellcheck disable=SC2086
+    get $words "$url" | cmp - site/noise || fail "$suite, by curl: payload differs"
+    printf 'GET /noise HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' > request
+    # shellcheck disable=SC2086
+    openssl s_client -connect 127.0.0.1:8443 -servername localhost -quiet $others < request 2> said |
+        tail -c "$size" | cmp - site/noise || { cat said; fail "$suite, by openssl: payload differs"; }
+done
+get -r 1000-1999,2500000-2500999 "$url" > parts
+grep -qa 'Content-Range: bytes 2500000-2500999/3000000' parts || fail "parts"
+sleep 1.2
+[ "$(grep -c '"tls_path":"kernel"' access.log)" = 14 ] || { cat access.log; fail "not all by the kernel"; }
+
+echo "== a request right behind the handshake"
+for version in TLSv1_3 TLSv1_2; do
+    for way in together byte-by-byte; do
+        python3 /share/tls_client.py pipelined $version /short site/short $way || fail "$version, $way"
+    done
+done
+
+echo "== the switch, while it runs"
+configure 'tls.offload = "off"'
+kill -HUP "$server"
+sleep 1
+get https://localhost:8443/short | cmp - site/short
+[ "$(taken user off)" = 1 ] || fail "the switch was not heard"
+configure
+kill -HUP "$server"
+sleep 1
+get https://localhost:8443/short | cmp - site/short
+[ "$(taken user off)" = 1 ] || fail "the switch was not heard again"
+curl --silent --insecure --http2 "$url" | cmp - site/noise || fail "HTTP/2: payload differs"
+[ "$(taken user http2)" = 1 ] || fail "HTTP/2"
+[ "$(statistic TlsDecryptError)" = "$errors" ] || fail "$(cat /proc/net/tls_stat)"
+
+echo "== a record that was changed on the way"
+for version in TLSv1_3 TLSv1_2; do
+    python3 /share/tls_client.py garbled $version /short site/short || fail "$version"
+done
+get https://localhost:8443/short | cmp - site/short
+stop
+
+echo "== a large file"
+bytes=10000000
+case $(uname -r) in
+    6.1.*) words='--tls-max 1.2 --ciphers ECDHE-ECDSA-AES256-GCM-SHA384' ;;
+    6.12.*) words='--tls13-ciphers TLS_AES_128_GCM_SHA256' bytes=100000000 ;;
+    *) words='--tls13-ciphers TLS_CHACHA20_POLY1305_SHA256' ;;
+esac
+noise site/large $bytes
+serve
+# shellcheck disable=SC2086
+get $words https://localhost:8443/large | cmp - site/large || fail "a large file: payload differs"
+[ "$(taken kernel "")" = 1 ] || fail "not by the kernel"
+stop

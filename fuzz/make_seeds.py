@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the seeds: headers that cryptsetup makes, and sessions and texts as clients and users send
-them. Needs cryptsetup and nothing else.
+them. Needs cryptsetup, mke2fs and nothing else.
 
     python3 fuzz/make_seeds.py
 """
@@ -226,9 +226,61 @@ def tls():
     seed("tls_records", "raw", b"\0" + say(0xFF, bytes.fromhex("1703030020") + bytes(32)))
 
 
+def ext4(folder):
+    """Small file systems, as the places of what is not zero."""
+    tree = Path(folder, "tree")
+    (tree / "d/e").mkdir(parents=True)
+    (tree / "d/f").write_text("file" * 20)
+    (tree / "d/e/g").write_text("0123456789" * 150)
+    with open(tree / "sparse", "wb") as file:
+        file.write(b"start")
+        file.seek(20_000)
+        file.write(b"end")
+    for name, target in {"short": "d/f", "long": "d/" * 40 + "..", "loop": "loop", "up": "../d"}.items():
+        (tree / name).symlink_to(target)
+    for number in range(12):
+        (tree / f"d/e/a long enough name for {number}").touch()
+    none = "^has_journal,^resize_inode,^metadata_csum"
+    for name, options in {
+        "extents": ["-t", "ext4", "-O", none],
+        "inline": ["-t", "ext4", "-O", f"{none},inline_data", "-I", "256"],
+        "maps": ["-t", "ext2", "-O", "^resize_inode,^dir_index", "-I", "128"],
+        "groups": ["-t", "ext4", "-O", f"{none},meta_bg,bigalloc", "-C", "4096"],
+        "checked": ["-t", "ext4", "-O", "^has_journal,^resize_inode,metadata_csum"],
+    }.items():
+        image = Path(folder, "ext4.img")
+        image.unlink(missing_ok=True)
+        with open(image, "wb") as file:
+            file.truncate(256 << 10)
+        subprocess.run(
+            ["mke2fs", "-q", "-F", "-b", "1024", "-N", "64", *options, "-d", tree, image], check=True
+        )
+        seed("ext4_files", name, sparse(image.read_bytes()))
+
+
+def sparse(image):
+    """Offset, length and bytes of what is neither zero nor, as in bitmaps, all ones."""
+    parts, at = [], 0
+    while at < len(image):
+        block = image[at : at + 1024]
+        if at % 1024 == 0 and block.count(255) > 800:
+            at += 1024
+            continue
+        if image[at] == 0:
+            at += 1
+            continue
+        end = at
+        while end < len(image) and end - at < 255 and any(image[end : end + 6]):
+            end += 1
+        parts.append(struct.pack("<I", at)[:3] + bytes([end - at]) + image[at:end])
+        at = max(end, at + 1)
+    return b"".join(parts)
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         luks(folder)
+        ext4(folder)
     texts()
     nbd()
     nbd_client()

@@ -56,6 +56,8 @@ case $want in
         need qemu-storage-daemon qemu-system-common
         need nbdkit nbdkit
         need fio fio
+        need fuse2fs fuse2fs
+        need fusermount fuse
         need strace strace
         need tc iproute2
         need openssl openssl

@@ -48,6 +48,7 @@ mod serve_offload;
 mod serve_openssl;
 mod serve_running;
 mod serve_sites;
+mod serve_volume;
 #[path = "../support/server.rs"]
 mod server;
 mod shortage;

@@ -39,6 +39,7 @@ fn every_transcript_is_true() {
         "bash",
         "cryptsetup",
         "curl",
+        "mke2fs",
         "nbdinfo",
         "openssl",
         "truncate",

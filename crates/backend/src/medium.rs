@@ -1,6 +1,13 @@
 //! What a backend lies on.
 
+use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
+
+use rustix::fs::FsWord;
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// The number of tmpfs among file systems (`statfs(2)`).
+const TMPFS: FsWord = 0x0102_1994;
 
 /// What stands between a request to a [`Backend`](crate::Backend) and its answer.
 #[derive(Debug, Clone, Copy)]
@@ -18,4 +25,28 @@ pub enum Medium<'a> {
     },
     /// Another machine, or another program: each call waits for an answer.
     Remote,
+}
+
+impl Medium<'_> {
+    /// Fills `pieces`, one after the other, with the bytes from `offset` on that the page cache has; tells how
+    /// many those were.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where the first of them is not there, or there is no page cache to ask.
+    pub fn read_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let Self::File {
+            file, cached: true, ..
+        } = self
+        else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        match rustix::io::preadv2(file, pieces, offset, ReadWriteFlags::NOWAIT) {
+            // Of tmpfs, which cannot tell, all is in memory.
+            Err(Errno::OPNOTSUPP) if rustix::fs::fstatfs(file)?.f_type == TMPFS => {
+                Ok(rustix::io::preadv(file, pieces, offset)?)
+            }
+            Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
+            read => Ok(read?),
+        }
+    }
 }

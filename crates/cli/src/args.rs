@@ -29,7 +29,7 @@ pub(crate) use keys::{
 pub(crate) use running::{
     DataPathArg, OpenNameArgs, PerfArgs, RefreshArgs, ReloadArgs, StatsArgs, TableArgs,
 };
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{ServeArgs, ServeVolumeArgs};
 pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};

@@ -93,9 +93,10 @@ impl From<SiteError> for CliError {
             .map(|reason| format!(": {reason}"))
             .unwrap_or_default();
         let exit = match error {
-            SiteError::Root { .. } | SiteError::NoOpenat2 { .. } | SiteError::Page { .. } => {
-                Exit::WrongDevice
-            }
+            SiteError::Root { .. }
+            | SiteError::VolumeRoot { .. }
+            | SiteError::NoOpenat2 { .. }
+            | SiteError::Page { .. } => Exit::WrongDevice,
             _ => Exit::Usage,
         };
         Self::new(exit, format!("{error}{reason}"))

@@ -1,5 +1,7 @@
 //! What a configuration file says.
 
+mod roots;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,11 +11,13 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use self::roots::root_in;
+pub use self::roots::{MountConfig, VolumeConfig, VolumeRoot};
 use crate::acme;
 use crate::http::{Coding, HeadLimits};
 use crate::limits::Limits;
 use crate::log::LogFormat;
-use crate::site::{CacheRule, Hsts, Settings, Symlinks};
+use crate::site::{CacheRule, Hsts, Mount, Root, Settings, Symlinks};
 use crate::tls::kernel::Mode;
 
 /// Most fields of a request that any limit allows.
@@ -139,8 +143,15 @@ pub struct LimitsConfig {
 pub struct SiteConfig {
     /// Hosts that it is for; a site without is for all that no other is for.
     pub names: Vec<String>,
-    /// The folder.
+    /// The folder, or one in a volume: `disk.img#/folder`.
     pub root: PathBuf,
+    /// The file with the key of the volume that `root` names.
+    pub key_file: Option<PathBuf>,
+    /// How else that volume is opened.
+    pub volume: VolumeConfig,
+    /// What else is served below a path of its own.
+    #[serde(rename = "mount")]
+    pub mounts: Vec<MountConfig>,
     /// Names of files that stand for their folder.
     pub index: Option<Vec<String>>,
     /// Whether a folder without such a file is listed.
@@ -245,21 +256,27 @@ impl Config {
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::Shape(Box::new(error)))?;
-        if config
-            .sites
-            .iter()
-            .any(|site| site.root.as_os_str().is_empty())
-        {
+        if config.roots().any(|root| root.as_os_str().is_empty()) {
             return Err(wrong(
                 "root",
                 "",
-                "a folder, which each [[site]] has to have",
+                "a folder, which each [[site]] and [[site.mount]] has to have",
             ));
+        }
+        for root in config.roots() {
+            *root = root_in(folder, root);
         }
         for path in config.paths() {
             *path = folder.join(&*path);
         }
         Ok(config)
+    }
+
+    fn roots(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.sites.iter_mut().flat_map(|site| {
+            let mounts = site.mounts.iter_mut().map(|mount| &mut mount.root);
+            std::iter::once(&mut site.root).chain(mounts)
+        })
     }
 
     fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
@@ -275,7 +292,12 @@ impl Config {
             .chain(acme)
             .chain(self.access_log.iter_mut().map(|log| &mut log.file))
             .chain(sites.flat_map(|site| {
-                std::iter::once(&mut site.root).chain(site.error_pages.values_mut())
+                let mounts = site.mounts.iter_mut();
+                let of_mounts = mounts
+                    .flat_map(|mount| mount.key_file.iter_mut().chain(&mut mount.volume.header));
+                (site.key_file.iter_mut().chain(&mut site.volume.header))
+                    .chain(of_mounts)
+                    .chain(site.error_pages.values_mut())
             }))
     }
 
@@ -366,12 +388,18 @@ impl Config {
 }
 
 impl SiteConfig {
-    /// What a site is made of.
+    /// What a site is made of, if its root and its mounts are folders that are there. Whoever opens volumes puts
+    /// them there instead.
     ///
     /// # Errors
     /// When a value is not what stands there.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings = Settings::new(&self.root);
+        let mounts = self.mounts.iter().map(|mount| Mount {
+            at: mount.at.clone(),
+            root: Root::Folder(mount.root.clone()),
+        });
+        settings.mounts = mounts.collect();
         if let Some(index) = &self.index {
             settings.index.clone_from(index);
         }

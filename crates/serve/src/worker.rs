@@ -151,7 +151,7 @@ impl Worker {
             return answer;
         }
         let form = Form::wanted(request.fields.accept.as_deref());
-        let found = match lists(request.target) {
+        let found = match site.takes_time() || lists(request.target) {
             false => site.find(request.target, form),
             true => {
                 let (site, target) = (Arc::clone(&site), request.target.to_owned());

@@ -19,6 +19,7 @@ pub mod queue;
 mod range_lock;
 mod segment;
 mod stats;
+mod stored;
 mod sync;
 mod table;
 mod volume;
@@ -31,6 +32,7 @@ pub use mapping::{Mapping, OpenError, ResizeError};
 pub use path::{DataPath, Direction, UnknownDataPath};
 pub use scrim_backend::Durability;
 pub use stats::{DirectionStatistics, SAMPLED, Spread, Statistics};
+pub use stored::Stored;
 pub use table::{
     CryptOptions, CryptTable, CryptTarget, Difference, Keys, Line, LinearTarget, TableError, Target,
 };

@@ -7,13 +7,18 @@ use clap::{Args, ValueEnum};
 use scrim_serve::LogFormat;
 use scrim_serve::tls::kernel::Mode;
 
+use super::running::DataPathArg;
+
 /// By default at https://localhost:8443/, for programs of this machine, with a certificate that is made for
 /// the occasion. Folders without an index.html are listed.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Folder to serve
-    #[arg(required_unless_present = "config")]
-    pub(crate) root: Option<PathBuf>,
+    /// Folder to serve, or IMAGE#/FOLDER for one in a LUKS volume with ext4, of which nothing is mounted (IMAGE is
+    /// what `open` takes, or the name of an open volume); then any number of /PATH=ROOT, served below that path
+    #[arg(value_name = "ROOT", required_unless_present = "config")]
+    pub(crate) roots: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) volume: ServeVolumeArgs,
     /// Take everything from a configuration in FILE (TOML); what other options say counts before it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -92,6 +97,29 @@ impl From<TlsOffload> for Mode {
             TlsOffload::Off => Self::Off,
         }
     }
+}
+
+/// How the volumes are opened that ROOTs name.
+#[derive(Args)]
+pub(crate) struct ServeVolumeArgs {
+    /// Read the volume's key from FILE ("-": all of standard input) instead of asking for a passphrase
+    #[arg(long, short = 'd', value_name = "FILE", requires = "roots")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Skip this many bytes of the key file
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "key_file")]
+    pub(crate) keyfile_offset: u64,
+    /// Use only this many bytes of the key file
+    #[arg(long, value_name = "BYTES", requires = "key_file")]
+    pub(crate) keyfile_size: Option<usize>,
+    /// Try only this key slot of the volume
+    #[arg(long, short = 'S', value_name = "N", requires = "roots")]
+    pub(crate) key_slot: Option<u8>,
+    /// The volume's header is in FILE
+    #[arg(long, value_name = "FILE", requires = "roots")]
+    pub(crate) header: Option<PathBuf>,
+    /// Who decrypts: the thread that serves, or dm-crypt's queues
+    #[arg(long, value_enum, value_name = "PATH", requires = "roots")]
+    pub(crate) data_path: Option<DataPathArg>,
 }
 
 /// How a line of the access log looks.

@@ -105,19 +105,19 @@ fn volume_name(args: &OpenArgs) -> Result<VolumeName, CliError> {
 }
 
 /// A LUKS volume that is to be opened, by the options of `open`.
-pub(super) struct Wanted<'a> {
-    pub(super) image: &'a Path,
-    pub(super) r#type: LuksType,
-    pub(super) readonly: bool,
-    pub(super) header: Option<&'a Path>,
-    pub(super) key_slot: Option<u8>,
-    pub(super) flags: OpenFlags,
+pub(crate) struct Wanted<'a> {
+    pub(crate) image: &'a Path,
+    pub(crate) r#type: LuksType,
+    pub(crate) readonly: bool,
+    pub(crate) header: Option<&'a Path>,
+    pub(crate) key_slot: Option<u8>,
+    pub(crate) flags: OpenFlags,
     /// Whether the flags are to be stored in the header.
-    pub(super) persistent: bool,
-    pub(super) tries: u32,
-    pub(super) key: &'a KeyArgs,
-    pub(super) manner: Manner,
-    pub(super) data_path: DataPath,
+    pub(crate) persistent: bool,
+    pub(crate) tries: u32,
+    pub(crate) key: &'a KeyArgs,
+    pub(crate) manner: Manner,
+    pub(crate) data_path: DataPath,
 }
 
 impl<'a> Wanted<'a> {
@@ -139,7 +139,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Opens a LUKS volume, asking for its passphrase.
-pub(super) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
+pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let image = absolute(wanted.image)?;
     if !is_remote(&image) {
         refuse_unfinished(&image)?;

@@ -22,7 +22,7 @@ use crate::error::{CliError, Exit};
 use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::signals::{Asked, Hangup, Signals};
-use crate::web::{addresses, configuration, listeners};
+use crate::web::{Volumes, addresses, configuration, listeners};
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     if let Some(parent) = args.end_with_parent {
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     }
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let config = configuration(args)?;
-    let prepared = Prepared::by(&config)?;
+    let volumes = Volumes::default();
+    let prepared = Prepared::by(&config, &volumes)?;
     let log = config.access_log.as_ref().map(open_log).transpose()?;
     if args.check {
         return print(b"the configuration can be used\n");
@@ -38,7 +39,22 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let listeners = listeners(&config, handed_on)?;
     // Before anybody hears of an address, and may ask for the end.
     let signals = Signals::listen(Hangup::here())?;
-    prepared.serve(args, &config, listeners, log.as_ref(), &signals)
+    let kept = Kept {
+        args,
+        config: &config,
+        volumes: &volumes,
+        log: log.as_ref(),
+    };
+    prepared.serve(&kept, listeners, &signals)
+}
+
+/// What a server was started with.
+struct Kept<'a> {
+    args: &'a ServeArgs,
+    config: &'a Config,
+    /// Those that are open, so that a reload asks for no passphrase again.
+    volumes: &'a Volumes,
+    log: Option<&'a Arc<AccessLog>>,
 }
 
 /// What a configuration comes to, before anybody is served.
@@ -54,9 +70,9 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn by(config: &Config) -> Result<Self, CliError> {
+    fn by(config: &Config, volumes: &Volumes) -> Result<Self, CliError> {
         Ok(Self {
-            live: live(config)?,
+            live: live(config, volumes)?,
             files: certificates(config)?,
             acme: config
                 .acme()
@@ -89,12 +105,11 @@ impl Prepared {
 
     fn serve(
         self,
-        args: &ServeArgs,
-        config: &Config,
+        kept: &Kept<'_>,
         listeners: Vec<Listener>,
-        log: Option<&Arc<AccessLog>>,
         signals: &Signals,
     ) -> Result<(), CliError> {
+        let (config, log) = (kept.config, kept.log);
         let addresses = addresses(&listeners)?;
         let showcase = Arc::new(self.showcase(config)?);
         let keeper = self
@@ -126,19 +141,20 @@ impl Prepared {
             );
         }
         print((addresses.join("\n") + "\n").as_bytes())?;
-        let kept = keeper.map(|keeper| keeper.start(tell)).transpose();
-        let kept = kept.map_err(|error| CliError::io("look after certificates", &error))?;
+        let keeping = keeper.map(|keeper| keeper.start(tell)).transpose();
+        let keeping = keeping.map_err(|error| CliError::io("look after certificates", &error))?;
         let manager = Manager::of_this_process();
         manager.serving_files(&addresses);
         let running = Running {
             server: &server,
             showcase: &showcase,
             acme: self.acme.as_ref(),
-            log: log.map(|log| &**log),
+            kept,
         };
-        running.until_asked_to_end(args, signals);
+        kept.volumes.ask_no_more();
+        running.until_asked_to_end(signals);
         manager.stopping();
-        drop(kept);
+        drop(keeping);
         server.drain();
         Ok(())
     }
@@ -149,29 +165,32 @@ struct Running<'a> {
     server: &'a Server,
     showcase: &'a Showcase,
     acme: Option<&'a acme::Settings>,
-    log: Option<&'a AccessLog>,
+    kept: &'a Kept<'a>,
 }
 
 impl Running<'_> {
-    fn until_asked_to_end(&self, args: &ServeArgs, signals: &Signals) {
+    fn until_asked_to_end(&self, signals: &Signals) {
         loop {
             let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
             match signals.take() {
                 Asked::ToEnd => return,
-                Asked::ToReload => self.reload(args),
+                Asked::ToReload => self.reload(),
                 Asked::Nothing => {}
             }
         }
     }
 
     /// Reads everything again. What cannot be used leaves all as it is.
-    fn reload(&self, args: &ServeArgs) {
-        if let Some(Err(error)) = self.log.map(AccessLog::reopen) {
+    fn reload(&self) {
+        let Kept {
+            args, volumes, log, ..
+        } = self.kept;
+        if let Some(Err(error)) = log.map(|log| log.reopen()) {
             note(format_args!(
                 "scrim: the access log goes on in the old file: {error}"
             ));
         }
-        match configuration(args).and_then(|config| Prepared::by(&config)) {
+        match configuration(args).and_then(|config| Prepared::by(&config, volumes)) {
             Ok(prepared) => {
                 if prepared.acme.as_ref() != self.acme {
                     note(
@@ -188,11 +207,12 @@ impl Running<'_> {
     }
 }
 
-fn live(config: &Config) -> Result<Live, CliError> {
+fn live(config: &Config, volumes: &Volumes) -> Result<Live, CliError> {
     let sites = config.sites.iter().map(|site| {
-        let settings = site
+        let mut settings = site
             .settings()
             .map_err(|error| CliError::usage(error.to_string()))?;
+        volumes.put_into(&mut settings, site)?;
         let opened = Site::open(&settings)?;
         Ok((site.names.clone(), opened))
     });

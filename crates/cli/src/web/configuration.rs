@@ -1,10 +1,16 @@
 //! The options of the command line on top of a file.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
+use scrim_serve::config::{
+    CertificateConfig, Config, LogConfig, MountConfig, SiteConfig, VolumeConfig,
+};
+use scrim_volume::DataPath;
 
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, ServeVolumeArgs};
 use crate::error::CliError;
 
 /// The options of the command line as a configuration, on top of a file's.
@@ -19,9 +25,14 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
         }
         None => Config::default(),
     };
-    if let Some(root) = &args.root {
+    if let Some((root, mounts)) = args.roots.split_first() {
+        let volume = volume(&args.volume);
+        let mounts = mounts.iter().map(|root| mount(root, args, &volume));
         config.sites = vec![SiteConfig {
             root: root.clone(),
+            mounts: mounts.collect::<Result<_, _>>()?,
+            key_file: args.volume.key_file.clone(),
+            volume,
             listings: !args.no_listings,
             ..SiteConfig::default()
         }];
@@ -63,6 +74,40 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
     Ok(config)
 }
 
+/// How volumes are opened, by the options.
+fn volume(args: &ServeVolumeArgs) -> VolumeConfig {
+    let data_path = args.data_path.map(|path| DataPath::from(path).to_string());
+    VolumeConfig {
+        keyfile_offset: args.keyfile_offset,
+        keyfile_size: args.keyfile_size,
+        key_slot: args.key_slot,
+        header: args.header.clone(),
+        data_path,
+    }
+}
+
+/// A ROOT that says below which path it is served.
+fn mount(said: &Path, args: &ServeArgs, volume: &VolumeConfig) -> Result<MountConfig, CliError> {
+    let bytes = said.as_os_str().as_bytes();
+    let wrong = || {
+        CliError::usage(format!(
+            "{}: a second ROOT says below which path it is served: /PATH={0}",
+            said.display()
+        ))
+    };
+    let at = bytes.iter().position(|&byte| byte == b'=');
+    let (at, root) = bytes.split_at(at.filter(|_| bytes.starts_with(b"/")).ok_or_else(wrong)?);
+    if root.len() < 2 {
+        return Err(wrong());
+    }
+    Ok(MountConfig {
+        at: String::from_utf8(at.to_vec()).map_err(|_| wrong())?,
+        root: OsStr::from_bytes(&root[1..]).into(),
+        key_file: args.volume.key_file.clone(),
+        volume: volume.clone(),
+    })
+}
+
 fn override_places(config: &mut Config, args: &ServeArgs) {
     for (given, place) in [
         (&args.listen, &mut config.listen),
@@ -100,22 +145,36 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
     }
 }
 
-/// Refuses a private key in a folder that is served: everybody could fetch it.
+/// Refuses a key in a folder that is served: everybody could fetch it.
 fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
-    for certificate in &config.tls.certificates {
-        let Ok(key) = certificate.key.canonicalize() else {
+    let sites = &config.sites;
+    let roots: Vec<_> = sites
+        .iter()
+        .flat_map(|site| {
+            let mounts = site.mounts.iter().map(|mount| &mount.root);
+            std::iter::once(&site.root).chain(mounts)
+        })
+        .collect();
+    let of_tls = config.tls.certificates.iter().map(|files| &files.key);
+    let of_volumes = sites.iter().flat_map(|site| {
+        let mounts = site.mounts.iter().flat_map(|mount| &mount.key_file);
+        site.key_file.iter().chain(mounts)
+    });
+    for (key, what) in (of_tls.map(|key| (key, "a private key")))
+        .chain(of_volumes.map(|key| (key, "the key of a volume")))
+    {
+        let Ok(whole) = key.canonicalize() else {
             continue;
         };
-        let holds = |site: &&SiteConfig| {
-            site.root
-                .canonicalize()
-                .is_ok_and(|root| key.starts_with(root))
+        let holds = |root: &&&std::path::PathBuf| {
+            root.canonicalize()
+                .is_ok_and(|root| whole.starts_with(root))
         };
-        if let Some(site) = config.sites.iter().find(holds) {
+        if let Some(root) = roots.iter().find(holds) {
             return Err(CliError::usage(format!(
-                "{} is a private key in the folder that is served, {}: move it elsewhere",
-                certificate.key.display(),
-                site.root.display()
+                "{} is {what} in the folder that is served, {}: move it elsewhere",
+                key.display(),
+                root.display()
             )));
         }
     }

@@ -1,8 +1,14 @@
 //! What goes out over TLS with one send: records side by side, filled where they lie.
+//!
+//! Of a file in a volume records get what is stored, and each is decrypted just before it is sealed
+//! ([`Batch::seal`]), so that its plaintext is in the first cache for both. Only whole sectors can be decrypted:
+//! so a record that began with something else may end before it is full, and the next one begins with a sector.
 
 use std::io::{self, IoSliceMut};
 
-use crate::site::{OpenFile, Patience};
+use scrim_volume::Stored;
+
+use crate::site::{Lies, OpenFile, Patience, VolumeFile};
 use crate::tls::record::Layout;
 use crate::tls::{PAYLOAD_MAX, Session, TlsError};
 
@@ -14,14 +20,32 @@ pub(super) struct Batch {
     room: Vec<u8>,
     layout: Layout,
     records: usize,
-    /// Bytes of payload. All records but the last are full.
+    /// Bytes of payload in each record that is closed.
+    closed: [usize; RECORDS],
+    /// How many those are.
+    record: usize,
+    /// Where the record begins that is being filled.
+    start: usize,
+    /// Bytes of payload in it.
     used: usize,
+    /// What is still to be decrypted, from the front to the back.
+    stored: Vec<Pending>,
+}
+
+/// Sectors in a record that are not decrypted yet.
+struct Pending {
+    /// Where they are in the room.
+    at: usize,
+    len: usize,
+    /// And in the volume.
+    offset: u64,
+    stored: Stored,
 }
 
 impl Batch {
     /// An empty one of so many records, in memory that may have been another's.
     pub(super) fn new(mut room: Vec<u8>, layout: Layout, records: usize) -> Self {
-        let len = records * stride(layout);
+        let len = records * layout.record(PAYLOAD_MAX);
         if room.len() < len {
             room.resize(len, 0);
         }
@@ -29,7 +53,11 @@ impl Batch {
             room,
             layout,
             records,
+            closed: [0; RECORDS],
+            record: 0,
+            start: 0,
             used: 0,
+            stored: Vec::new(),
         }
     }
 
@@ -39,19 +67,28 @@ impl Batch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.used == self.records * PAYLOAD_MAX
+        self.record == self.records
     }
 
     /// Copies as much of `bytes` as there is room for; tells how much.
     pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
-        for place in self.free(bytes.len()) {
-            let len = place.len();
-            place.copy_from_slice(&bytes[done..done + len]);
+        while done < bytes.len() && !self.is_full() {
+            let len = (PAYLOAD_MAX - self.used).min(bytes.len() - done);
+            let at = self.start + self.layout.before + self.used;
+            self.room[at..at + len].copy_from_slice(&bytes[done..done + len]);
             done += len;
+            self.add(len);
         }
-        self.used += done;
         done
+    }
+
+    /// Closes the record that has no room for a sector of the file, so that one begins the next record.
+    pub(super) fn make_room(&mut self, file: &OpenFile) {
+        let least = file.in_volume().map_or(1, VolumeFile::sector);
+        if PAYLOAD_MAX - self.used < least {
+            self.close();
+        }
     }
 
     /// Reads at most `wanted` bytes of a file to where they will be sealed; tells how many came.
@@ -62,33 +99,118 @@ impl Batch {
         wanted: u64,
         patience: Patience,
     ) -> io::Result<usize> {
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let mut count = 0;
-        let mut places: [IoSliceMut; RECORDS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
-        for (place, free) in places.iter_mut().zip(self.free(wanted)) {
-            *place = IoSliceMut::new(free);
-            count += 1;
+        let mut wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        if let (Some(file), Patience::Now) = (file.in_volume(), patience) {
+            match file.lies(offset)? {
+                Lies::InSectors { at, len } => {
+                    let len = usize::try_from(len).unwrap_or(usize::MAX);
+                    return self.fetch(file, at, wanted.min(len));
+                }
+                Lies::Apart(len) => {
+                    wanted = wanted.min(usize::try_from(len).unwrap_or(usize::MAX));
+                }
+            }
         }
-        let read = file.read_at(&mut places[..count], offset, patience)?;
-        self.used += read;
+        let lens = self.lens(wanted, 1);
+        let read = file.read_at(self.places(&lens).as_mut(), offset, patience)?;
+        self.add_over_records(read, &lens);
         Ok(read)
     }
 
-    /// The places where the next `wanted` bytes of payload belong, or as many as there is room for.
-    fn free(&mut self, wanted: usize) -> impl Iterator<Item = &mut [u8]> {
-        let (before, used) = (self.layout.before, self.used);
-        let mut left = wanted.min(self.records * PAYLOAD_MAX - used);
-        self.room
-            .chunks_exact_mut(stride(self.layout))
-            .take(self.records)
-            .enumerate()
-            .skip(used / PAYLOAD_MAX)
-            .map_while(move |(index, record)| {
-                let from = used.saturating_sub(index * PAYLOAD_MAX);
-                let len = left.min(PAYLOAD_MAX - from);
-                left -= len;
-                (len > 0).then(|| &mut record[before + from..before + from + len])
-            })
+    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is
+    /// only a part of a sector is decrypted at once: what follows it in the sector belongs to nobody, and something
+    /// else may be put there.
+    fn fetch(&mut self, file: &VolumeFile, at: u64, wanted: usize) -> io::Result<usize> {
+        let sector = file.sector();
+        let lens = self.lens(wanted, sector);
+        let (read, stored) = file.fetch_now(at, self.places(&lens).as_mut())?;
+        let (mut left, mut total) = (read, 0);
+        for &len in lens.iter().take_while(|&&len| len > 0) {
+            let fetched = len.min(left);
+            if fetched == 0 {
+                break;
+            }
+            left -= fetched;
+            let (offset, payload) = (at + total as u64, fetched.min(wanted - total));
+            let whole = payload / sector * sector;
+            let start = self.start + self.layout.before + self.used;
+            if whole < payload {
+                let last = &mut self.room[start + whole..start + fetched];
+                stored.decrypt(offset + whole as u64, last);
+            }
+            self.stored.push(Pending {
+                at: start,
+                len: whole,
+                offset,
+                stored: stored.clone(),
+            });
+            total += payload;
+            self.add(payload);
+            if left > 0 && self.used > 0 {
+                self.close();
+            }
+        }
+        Ok(total)
+    }
+
+    /// How `wanted` bytes are spread over the records that are free: in whole units, of which the last may be
+    /// needed in part only.
+    fn lens(&self, wanted: usize, unit: usize) -> [usize; RECORDS] {
+        let mut lens = [0; RECORDS];
+        let (mut left, mut used) = (wanted, self.used);
+        for len in lens.iter_mut().take(self.records - self.record) {
+            let room = (PAYLOAD_MAX - used) / unit * unit;
+            *len = left.next_multiple_of(unit).min(room);
+            left -= left.min(*len);
+            used = 0;
+        }
+        lens
+    }
+
+    /// The places for so many bytes in the records that are free, one after the other.
+    fn places(&mut self, lens: &[usize; RECORDS]) -> Places<'_> {
+        let mut rest = &mut self.room[self.start..];
+        let (layout, mut used, mut count) = (self.layout, self.used, 0);
+        let slices = std::array::from_fn(|index| {
+            let len = lens[index];
+            if len == 0 {
+                return IoSliceMut::new(&mut []);
+            }
+            count += 1;
+            let all = std::mem::take(&mut rest);
+            let (record, behind) = all.split_at_mut(layout.record(used + len));
+            rest = behind;
+            let from = layout.before + used;
+            used = 0;
+            IoSliceMut::new(&mut record[from..from + len])
+        });
+        Places { slices, count }
+    }
+
+    /// So many bytes have come to where they belong.
+    fn add_over_records(&mut self, mut read: usize, lens: &[usize; RECORDS]) {
+        for &len in lens {
+            let here = read.min(len);
+            self.add(here);
+            read -= here;
+        }
+    }
+
+    fn add(&mut self, payload: usize) {
+        self.used += payload;
+        if self.used == PAYLOAD_MAX {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if self.is_full() {
+            return;
+        }
+        self.closed[self.record] = self.used;
+        self.start += self.layout.record(self.used);
+        self.record += 1;
+        self.used = 0;
     }
 
     /// What it has, where a record is nothing but its payload.
@@ -98,20 +220,32 @@ impl Batch {
 
     /// Makes records of what it has; they lie side by side, and this is all of them.
     pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], TlsError> {
-        let mut len = 0;
-        for record in self.room.chunks_exact_mut(stride(self.layout)) {
-            let payload = self.used.min(PAYLOAD_MAX);
-            if payload == 0 {
-                break;
-            }
-            len += session.seal(record, payload)?;
-            self.used -= payload;
+        if self.used > 0 {
+            self.close();
         }
-        Ok(&self.room[..len])
+        let mut stored = std::mem::take(&mut self.stored).into_iter().peekable();
+        let mut at = 0;
+        for &payload in &self.closed[..self.record] {
+            let end = at + self.layout.record(payload);
+            while let Some(sectors) = stored.next_if(|sectors| sectors.at < end) {
+                let place = &mut self.room[sectors.at..sectors.at + sectors.len];
+                sectors.stored.decrypt(sectors.offset, place);
+            }
+            at += session.seal(&mut self.room[at..], payload)?;
+        }
+        (self.record, self.start) = (0, 0);
+        Ok(&self.room[..at])
     }
 }
 
-/// From one record's first byte to the next one's.
-fn stride(layout: Layout) -> usize {
-    layout.record(PAYLOAD_MAX)
+/// Places in records, in their order.
+struct Places<'a> {
+    slices: [IoSliceMut<'a>; RECORDS],
+    count: usize,
+}
+
+impl<'a> Places<'a> {
+    fn as_mut(&mut self) -> &mut [IoSliceMut<'a>] {
+        &mut self.slices[..self.count]
+    }
 }

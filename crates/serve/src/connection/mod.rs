@@ -2,6 +2,7 @@
 
 mod batch;
 mod broken;
+mod copied;
 mod date;
 mod h1;
 mod h2;

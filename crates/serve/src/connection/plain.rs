@@ -5,6 +5,8 @@ use std::io;
 use tokio::net::TcpStream;
 
 use super::broken::Broken;
+use super::copied;
+use super::pool::Pool;
 use super::socket::{receive, send_all, when_writable};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
@@ -40,6 +42,7 @@ impl Plain {
         &mut self,
         head: &[u8],
         body: &mut Body,
+        pool: &Pool,
         limits: &Limits,
     ) -> Result<(), Broken> {
         send_all(&self.socket, head, body.length() > 0, limits).await?;
@@ -52,7 +55,12 @@ impl Plain {
                 }
                 Piece::File(file, range) => {
                     let count = piece.length().min(AT_ONCE);
-                    self.send_file(file, range.start, count, limits).await?
+                    if file.descriptor().is_some() {
+                        self.send_file(file, range.start, count, limits).await?
+                    } else {
+                        let from = (file, range.start);
+                        copied::send(&self.socket, from, count, pool, limits).await?
+                    }
                 }
             };
             body.advance(sent);

@@ -190,6 +190,10 @@ pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Bro
         let put = match piece {
             Piece::Bytes(bytes) => batch.put(bytes) as u64,
             Piece::File(file, range) => {
+                batch.make_room(file);
+                if batch.is_full() {
+                    break;
+                }
                 let read;
                 (batch, read) = read_file(batch, file, range.clone(), body.has_begun()).await?;
                 read

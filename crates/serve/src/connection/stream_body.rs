@@ -22,7 +22,7 @@ use super::plain::unchanged;
 use super::share::Share;
 use crate::http::{Body, Piece};
 use crate::log::Entry;
-use crate::site::{OpenFile, Patience};
+use crate::site::{OpenFile, Patience, VolumeFile};
 use crate::tls::PAYLOAD_MAX;
 use crate::worker::Worker;
 
@@ -106,11 +106,19 @@ impl StreamBody {
 fn read(file: &OpenFile, range: &Range<u64>, patience: Patience) -> io::Result<Vec<u8>> {
     let wanted = usize::try_from(range.end - range.start)
         .unwrap_or(PIECE)
-        .min(PIECE);
+        .min(most(file, range.start));
     let mut bytes = vec![0; wanted];
     let read = file.read_at(&mut [IoSliceMut::new(&mut bytes)], range.start, patience)?;
     bytes.truncate(read);
     Ok(bytes)
+}
+
+/// Bytes of the longest piece from `start` on: of a file in a volume one that ends where a sector does, so that none
+/// is decrypted twice.
+fn most(file: &OpenFile, start: u64) -> usize {
+    let sector = file.in_volume().map_or(1, VolumeFile::sector) as u64;
+    let end = start.saturating_add(PIECE as u64);
+    usize::try_from(end - end % sector - start).map_or(PIECE, |most| most.min(PIECE))
 }
 
 /// What was read, if it is what the file had when the answer began.

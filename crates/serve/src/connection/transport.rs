@@ -51,7 +51,7 @@ impl Transport {
         limits: &Limits,
     ) -> Result<(), Broken> {
         match self {
-            Self::Plain(plain) => plain.send(head, body, limits).await,
+            Self::Plain(plain) => plain.send(head, body, pool, limits).await,
             Self::Secure(secure) => secure.send(head, body, pool, limits).await,
             Self::Kernel(kernel) => kernel.send(head, body, pool, limits).await,
         }

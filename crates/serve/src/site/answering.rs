@@ -18,7 +18,7 @@ use super::types::Types;
 use super::{Cache, SiteError};
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
-/// One virtual host: a folder, and how it is served.
+/// One virtual host: what it serves, and how.
 #[derive(Debug)]
 pub struct Site {
     /// Tells it from other sites in a [`Cache`].
@@ -55,14 +55,7 @@ impl Site {
     /// What is wrong with the settings.
     pub fn open(settings: &Settings) -> Result<Self, SiteError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let tree =
-            Tree::open(&settings.root, settings.symlinks).map_err(|error| SiteError::Root {
-                path: settings.root.clone(),
-                source: error.into(),
-            })?;
-        tree.probe().map_err(|error| SiteError::NoOpenat2 {
-            source: error.into(),
-        })?;
+        let tree = Tree::open(&settings.root, &settings.mounts, settings.symlinks)?;
         for name in &settings.index {
             if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\0']) {
                 return Err(SiteError::Index { name: name.clone() });
@@ -119,6 +112,13 @@ impl Site {
             return None;
         }
         Some(self.of_variant(request, chosen))
+    }
+
+    /// Whether it may take a disk's time to look for what a target leads to, and not that of a few system
+    /// calls: in a volume nobody else keeps names in memory.
+    #[must_use]
+    pub fn takes_time(&self) -> bool {
+        self.tree.has_volumes()
     }
 
     /// Looks for what a target leads to.

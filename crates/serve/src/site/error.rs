@@ -14,6 +14,18 @@ pub enum SiteError {
         /// Why.
         source: io::Error,
     },
+    /// The file system in a volume has no such folder.
+    VolumeRoot {
+        /// The folder.
+        path: String,
+        /// Why, where it is not just missing.
+        source: Option<scrim_ext4::Error>,
+    },
+    /// A path below which something else is served cannot be one.
+    Mount {
+        /// The path.
+        at: String,
+    },
     /// The kernel, or a filter of its calls, has no `openat2`.
     NoOpenat2 {
         /// What it said.
@@ -66,6 +78,17 @@ impl fmt::Display for SiteError {
                 "{}: cannot be opened as a folder to serve; give one that this user may enter",
                 path.display()
             ),
+            Self::VolumeRoot { path, source: None } => {
+                write!(out, "{path}: the volume has no such folder; name one that it has")
+            }
+            Self::VolumeRoot {
+                path,
+                source: Some(error),
+            } => write!(out, "{path}: {error}"),
+            Self::Mount { at } => write!(
+                out,
+                "nothing can be served below {at:?}: give a path such as /backup, once, without . and .. in it"
+            ),
             Self::NoOpenat2 { .. } => out.write_str(
                 "files cannot be kept apart from what is outside of their folder: this needs the \
                  system call openat2, of Linux 5.6 or newer, and a filter of system calls that lets it pass",
@@ -105,7 +128,12 @@ impl std::error::Error for SiteError {
             Self::Root { source, .. } | Self::NoOpenat2 { source } | Self::Page { source, .. } => {
                 Some(source)
             }
-            Self::Index { .. }
+            Self::VolumeRoot { source, .. } => {
+                let source = source.as_ref();
+                source.map(|error| error as &(dyn std::error::Error + 'static))
+            }
+            Self::Mount { .. }
+            | Self::Index { .. }
             | Self::Type { .. }
             | Self::Rule { .. }
             | Self::Field { .. }

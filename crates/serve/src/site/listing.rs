@@ -1,10 +1,8 @@
 //! What a folder holds, as a page or as JSON.
 
-use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::ControlFlow;
 
 use http::StatusCode;
-use rustix::fs::{Dir, FileType};
 use serde::Serialize;
 
 use super::natural;
@@ -12,7 +10,7 @@ use super::page::{escape, frame};
 use super::path::FilePath;
 use super::percent;
 use super::time::minutes;
-use super::tree::Tree;
+use super::tree::{Folder, Name, Tree};
 
 /// A folder may hold millions: so many are listed, and looked at to be listed. With names and lines as long
 /// as they can be, a page of them takes some 30 MB while it is made.
@@ -36,7 +34,7 @@ pub(super) struct Listing {
 
 #[derive(Debug)]
 struct Entry {
-    name: CString,
+    name: Box<[u8]>,
     is_folder: bool,
     size: u64,
     modified: i64,
@@ -65,31 +63,24 @@ impl Listing {
     /// Reads an open folder.
     pub(super) fn read(
         tree: &Tree,
-        folder: &OwnedFd,
+        folder: &Folder,
         path: &FilePath,
         dot_files: bool,
     ) -> Result<Self, StatusCode> {
-        let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
-        let mut found = Dir::read_from(folder.as_fd()).map_err(failed)?;
         let mut entries = Vec::new();
         let mut looked_at = 0;
         let mut is_all = true;
-        while let Some(entry) = found.read() {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let is_itself = matches!(name.to_bytes(), b"." | b"..");
-            if is_itself {
-                continue;
-            }
+        tree.names(folder, path, &mut |name| {
             if looked_at == MOST {
                 is_all = false;
-                break;
+                return ControlFlow::Break(());
             }
             looked_at += 1;
-            if dot_files || !name.to_bytes().starts_with(b".") {
-                entries.extend(Entry::of(tree, folder, path, name));
+            if dot_files || !name.bytes.starts_with(b".") {
+                entries.extend(Entry::of(name));
             }
-        }
+            ControlFlow::Continue(())
+        })?;
         entries.sort_by(Entry::order);
         Ok(Self { entries, is_all })
     }
@@ -154,7 +145,7 @@ impl Listing {
             modified: i64,
         }
         let entries = self.entries.iter().map(|entry| Item {
-            name: entry.name.to_string_lossy(),
+            name: String::from_utf8_lossy(&entry.name),
             href: entry.href(),
             kind: if entry.is_folder { "folder" } else { "file" },
             size: (!entry.is_folder).then_some(entry.size),
@@ -171,30 +162,25 @@ impl Listing {
 
 impl Entry {
     /// What would be served of an entry, if anything.
-    fn of(tree: &Tree, folder: &OwnedFd, path: &FilePath, name: &CStr) -> Option<Self> {
-        let stat = tree.look(folder.as_fd(), path, name)?;
-        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => true,
-            FileType::RegularFile => false,
-            _ => return None,
-        };
+    fn of(name: Name<'_>) -> Option<Self> {
+        let looked = (name.look)()?;
         Some(Self {
-            name: name.to_owned(),
-            is_folder,
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            modified: stat.st_mtime,
+            name: name.bytes.into(),
+            is_folder: looked.is_folder,
+            size: looked.size,
+            modified: looked.modified,
         })
     }
 
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         let folders_first = other.is_folder.cmp(&self.is_folder);
-        folders_first.then_with(|| natural::compare(self.name.to_bytes(), other.name.to_bytes()))
+        folders_first.then_with(|| natural::compare(&self.name, &other.name))
     }
 
     /// A link from the folder's own page.
     fn href(&self) -> String {
         let mut href = String::new();
-        percent::encode(self.name.to_bytes(), &mut href);
+        percent::encode(&self.name, &mut href);
         if self.is_folder {
             href.push('/');
         }
@@ -203,7 +189,7 @@ impl Entry {
 
     fn text(&self) -> String {
         let slash = if self.is_folder { "/" } else { "" };
-        format!("{}{slash}", self.name.to_string_lossy())
+        format!("{}{slash}", String::from_utf8_lossy(&self.name))
     }
 }
 

@@ -1,8 +1,9 @@
-//! What is served: folders of files, and what belongs to them.
+//! What is served: folders of files, mounted or in a volume, and what belongs to them.
 
 mod answering;
 mod cache;
 mod error;
+mod folder;
 mod listing;
 mod natural;
 mod open_file;
@@ -16,13 +17,17 @@ mod setup;
 mod time;
 mod tree;
 mod types;
+mod volume;
 
 pub use answering::{Found, Site};
 pub use cache::{Cache, CacheLimits};
 pub use error::SiteError;
 pub use listing::Form;
-pub use open_file::{OpenFile, Patience};
+pub use open_file::OpenFile;
 pub use page::error_page;
 pub use path::{BadPath, FilePath};
 pub use resource::Resource;
-pub use settings::{CacheRule, Hsts, Settings, Symlinks};
+pub use scrim_ext4::{Error as Ext4Error, Patience};
+pub use settings::{CacheRule, Hsts, Mount, Root, Settings, Symlinks};
+pub(crate) use volume::{Lies, VolumeFile};
+pub use volume::{Tell, VolumeFiles};

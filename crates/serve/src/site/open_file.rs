@@ -7,10 +7,23 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// A regular file that is open for reading, and what it was like then. Files are read and never mapped:
-/// somebody else may cut them short at any time.
+use super::{Patience, VolumeFile};
+
+/// A regular file that is open for reading, and what it was like then.
 #[derive(Debug)]
-pub struct OpenFile {
+pub struct OpenFile(Place);
+
+/// Where a file is.
+#[derive(Debug)]
+enum Place {
+    Folder(FolderFile),
+    Volume(VolumeFile),
+}
+
+/// A file of a file system that is mounted. Files are read and never mapped: somebody else may cut them short
+/// at any time.
+#[derive(Debug)]
+struct FolderFile {
     file: OwnedFd,
     stat: Stat,
     /// What its file system has answered when it was asked for what is in memory.
@@ -25,41 +38,48 @@ const IN_MEMORY: u8 = 2;
 /// The number of tmpfs among file systems (`statfs(2)`).
 const TMPFS: FsWord = 0x0102_1994;
 
-/// Whether a read may wait for a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Only what is in memory: [`io::ErrorKind::WouldBlock`] where nothing is.
-    Now,
-    /// However long it takes.
-    Wait,
-}
-
 impl OpenFile {
     /// A file that was found to be a regular one by `stat`.
     #[must_use]
     pub fn new(file: OwnedFd, stat: Stat) -> Self {
-        Self {
+        Self(Place::Folder(FolderFile {
             file,
             stat,
             can_tell: AtomicU8::new(YES),
-        }
+        }))
+    }
+
+    /// A file in a volume.
+    pub(super) fn of_volume(file: VolumeFile) -> Self {
+        Self(Place::Volume(file))
     }
 
     /// Bytes that it had when it was opened.
     #[must_use]
     pub fn size(&self) -> u64 {
-        u64::try_from(self.stat.st_size).unwrap_or(0)
+        match &self.0 {
+            Place::Folder(file) => u64::try_from(file.stat.st_size).unwrap_or(0),
+            Place::Volume(file) => file.inode().size(),
+        }
     }
 
     /// When it was last written to: seconds and nanoseconds since 1970.
     pub(super) fn modified(&self) -> (i64, u32) {
-        let nanoseconds = u32::try_from(self.stat.st_mtime_nsec).unwrap_or(0);
-        (self.stat.st_mtime, nanoseconds)
+        match &self.0 {
+            Place::Folder(file) => {
+                let nanoseconds = u32::try_from(file.stat.st_mtime_nsec).unwrap_or(0);
+                (file.stat.st_mtime, nanoseconds)
+            }
+            Place::Volume(file) => file.inode().modified(),
+        }
     }
 
     /// Its number in its file system.
     pub(super) fn inode(&self) -> u64 {
-        self.stat.st_ino
+        match &self.0 {
+            Place::Folder(file) => file.stat.st_ino,
+            Place::Volume(file) => file.inode().number().into(),
+        }
     }
 
     /// Fills `pieces` one after the other with bytes from `offset` on, and tells how many there were: fewer
@@ -68,6 +88,49 @@ impl OpenFile {
     /// # Errors
     /// Those of the file.
     pub fn read_at(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        offset: u64,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        match &self.0 {
+            Place::Folder(file) => file.read_at(pieces, offset, patience),
+            Place::Volume(file) => file.read_at(pieces, offset, patience),
+        }
+    }
+
+    /// Whether it has been written to, cut or extended since it was opened: what was read may be neither
+    /// the old content nor the new one. Of a file in a volume nobody can tell.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn has_changed(&self) -> io::Result<bool> {
+        match &self.0 {
+            Place::Folder(file) => file.has_changed(),
+            Place::Volume(_) => Ok(false),
+        }
+    }
+
+    /// The file itself, for a kernel that sends it; a file that the kernel does not know has none.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Place::Folder(file) => Some(file.file.as_fd()),
+            Place::Volume(_) => None,
+        }
+    }
+
+    /// The same, if it is in a volume.
+    pub(crate) fn in_volume(&self) -> Option<&VolumeFile> {
+        match &self.0 {
+            Place::Folder(_) => None,
+            Place::Volume(file) => Some(file),
+        }
+    }
+}
+
+impl FolderFile {
+    fn read_at(
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
@@ -99,20 +162,9 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Whether it has been written to, cut or extended since it was opened: what was read may be neither
-    /// the old content nor the new one.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub fn has_changed(&self) -> io::Result<bool> {
+    fn has_changed(&self) -> io::Result<bool> {
         let now = rustix::fs::fstat(&self.file)?;
         Ok(now.st_size != self.stat.st_size
             || (now.st_mtime, now.st_mtime_nsec) != (self.stat.st_mtime, self.stat.st_mtime_nsec))
-    }
-
-    /// The file itself, for a kernel that sends it; a file that the kernel does not know has none.
-    #[must_use]
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
     }
 }

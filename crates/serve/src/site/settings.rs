@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::VolumeFiles;
 use crate::http::{Coding, Field};
 
 /// Which symbolic links are followed.
@@ -37,11 +39,36 @@ pub struct Hsts {
     pub preload: bool,
 }
 
-/// A site: one folder, and how it is served.
+/// What is served.
+#[derive(Debug, Clone)]
+pub enum Root {
+    /// A folder.
+    Folder(PathBuf),
+    /// A folder of the file system in a volume.
+    Volume {
+        /// The volume.
+        files: Arc<VolumeFiles>,
+        /// The folder, from the file system's root on.
+        path: Vec<u8>,
+    },
+}
+
+/// Something else below a path of a site.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// The path, such as `/backup`.
+    pub at: String,
+    /// What is there.
+    pub root: Root,
+}
+
+/// A site: what it serves, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder.
-    pub root: PathBuf,
+    /// What is at `/`.
+    pub root: Root,
+    /// What is elsewhere; it hides what the root has there.
+    pub mounts: Vec<Mount>,
     /// Names of files that stand for their folder, the first one that is there.
     pub index: Vec<String>,
     /// Whether a folder without such a file is listed.
@@ -69,7 +96,8 @@ impl Settings {
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
-            root: root.into(),
+            root: Root::Folder(root.into()),
+            mounts: Vec::new(),
             index: vec!["index.html".into()],
             listings: false,
             symlinks: Symlinks::Within,

@@ -1,30 +1,28 @@
-//! Files below a folder, and nothing else.
-//!
-//! The kernel keeps the walk below the folder (`openat2`, RESOLVE_BENEATH), whatever others rename or
-//! link meanwhile. A walk of our own, name by name, would know no symbolic links and cost a call for each
-//! folder on the way; kernels without `openat2` are older than 5.6, and a site on one does not start.
+//! What a site serves, in one space of paths: folders, and those of file systems in volumes.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 
 use http::StatusCode;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
+use scrim_ext4::Inode;
 
-use super::settings::Symlinks;
-use super::{FilePath, OpenFile};
+use super::folder::FolderTree;
+use super::settings::{Mount, Root, Symlinks};
+use super::volume::VolumeTree;
+use super::{FilePath, OpenFile, SiteError};
 
-/// How often a walk begins anew that was disturbed by somebody who renames.
-const ATTEMPTS: usize = 8;
-
-/// A folder that was opened once. It is this folder that is served, also when its name has become
-/// another's.
+/// All that a site serves.
 #[derive(Debug)]
 pub(super) struct Tree {
-    root: OwnedFd,
-    resolve: ResolveFlags,
-    symlinks: Symlinks,
+    /// What is elsewhere than at the site's own root; what is below another comes before it.
+    mounts: Vec<(FilePath, Branch)>,
+    root: Branch,
+}
+
+#[derive(Debug)]
+enum Branch {
+    Folder(FolderTree),
+    Volume(VolumeTree),
 }
 
 /// What a path leads to.
@@ -33,112 +31,174 @@ pub(super) enum Node {
     /// A regular file.
     File(OpenFile),
     /// A folder.
-    Folder(OwnedFd),
+    Folder(Folder),
+}
+
+/// A folder that was found.
+#[derive(Debug)]
+pub(super) enum Folder {
+    /// One that is open.
+    Open(OwnedFd),
+    /// One in a volume.
+    InVolume(Box<Inode>),
+}
+
+/// What an entry of a folder is, if it would be served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    pub(super) is_folder: bool,
+    pub(super) size: u64,
+    /// In seconds since 1970.
+    pub(super) modified: i64,
+}
+
+/// A name in a folder.
+#[derive(Clone, Copy)]
+pub(super) struct Name<'a> {
+    pub(super) bytes: &'a [u8],
+    /// What it leads to, as it would be found; nothing where nothing would.
+    pub(super) look: &'a dyn Fn() -> Option<Looked>,
 }
 
 impl Tree {
-    /// Opens the folder.
-    pub(super) fn open(root: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(root, flags, Mode::empty())?;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let resolve = match symlinks {
-            Symlinks::None => beneath | ResolveFlags::NO_SYMLINKS,
-            Symlinks::Within => beneath,
-            Symlinks::Any => ResolveFlags::NO_MAGICLINKS,
-        };
+    /// Opens all of it.
+    pub(super) fn open(
+        root: &Root,
+        mounts: &[Mount],
+        symlinks: Symlinks,
+    ) -> Result<Self, SiteError> {
+        let mut opened: Vec<(FilePath, Branch)> = Vec::new();
+        for Mount { at, root } in mounts {
+            let wrong = || SiteError::Mount { at: at.clone() };
+            let path = FilePath::parse(at).map_err(|_| wrong())?;
+            let is_taken = opened
+                .iter()
+                .any(|(other, _)| other.as_bytes() == path.as_bytes());
+            if path.as_bytes().is_empty() || is_taken || at.contains(['?', '#', '%']) {
+                return Err(wrong());
+            }
+            opened.push((path, Branch::open(root, symlinks)?));
+        }
+        opened.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_bytes().len()));
         Ok(Self {
-            root,
-            resolve,
-            symlinks,
+            mounts: opened,
+            root: Branch::open(root, symlinks)?,
         })
     }
 
-    /// Whether this kernel can keep a walk below a folder.
-    pub(super) fn probe(&self) -> Result<(), Errno> {
-        self.walk(self.root.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY)
-            .map(drop)
+    pub(super) fn has_volumes(&self) -> bool {
+        let mut branches = self.mounts.iter().map(|(_, branch)| branch);
+        let is_volume = |branch: &Branch| matches!(branch, Branch::Volume(_));
+        is_volume(&self.root) || branches.any(is_volume)
     }
 
-    /// Opens what is there, if it is a file or a folder. It never waits for a writer of a pipe, nor does a
-    /// terminal become this process's.
+    /// Finds what is there, if it is a file or a folder.
     pub(super) fn find(&self, path: &FilePath) -> Result<Node, StatusCode> {
-        // A symbolic link may be followed out of a site where any is: the path itself never leads there.
-        let bytes = match path.as_bytes() {
-            [] => b".".as_slice(),
-            bytes => bytes,
-        };
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.walk(self.root.as_fd(), bytes, flags).map_err(status)?;
-        let stat = rustix::fs::fstat(&file).map_err(status)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(Node::File(OpenFile::new(file, stat))),
-            FileType::Directory => Ok(Node::Folder(file)),
-            _ => Err(StatusCode::NOT_FOUND),
+        match self.branch(path) {
+            (Branch::Folder(tree), rest) => tree.find(rest),
+            (Branch::Volume(tree), rest) => tree.find(rest),
         }
     }
 
-    /// What an entry of a folder is, as [`Tree::find`] would find it; nothing where it would not.
-    pub(super) fn look(
+    /// Calls `each` for the names in a folder that was found at `path`, until it has had enough.
+    pub(super) fn names(
         &self,
-        folder: BorrowedFd<'_>,
+        folder: &Folder,
         path: &FilePath,
-        name: &CStr,
-    ) -> Option<Stat> {
-        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Some(stat);
-        }
-        if self.symlinks == Symlinks::None {
-            return None;
-        }
-        let mut whole = path.as_bytes().to_vec();
-        if !whole.is_empty() {
-            whole.push(b'/');
-        }
-        whole.extend_from_slice(name.to_bytes());
-        let target = self
-            .walk(self.root.as_fd(), whole.as_slice(), OFlags::PATH)
-            .ok()?;
-        rustix::fs::fstat(target).ok()
-    }
-
-    fn walk(
-        &self,
-        from: BorrowedFd<'_>,
-        path: impl rustix::path::Arg + Copy,
-        flags: OFlags,
-    ) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
-        let mut disturbed = Errno::AGAIN;
-        for _ in 0..ATTEMPTS {
-            match rustix::fs::openat2(from, path, flags, Mode::empty(), self.resolve) {
-                Err(error @ (Errno::AGAIN | Errno::INTR)) => disturbed = error,
-                opened => return opened,
+        each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StatusCode> {
+        let here: Vec<_> = self.mounts_in(path).collect();
+        for name in &here {
+            let looked = self.look_at_mount(path, name);
+            let name = Name {
+                bytes: name,
+                look: &|| looked,
+            };
+            if each(name).is_break() {
+                return Ok(());
             }
         }
-        Err(disturbed)
+        let mut others = |name: Name<'_>| match here.contains(&name.bytes) {
+            true => ControlFlow::Continue(()),
+            false => each(name),
+        };
+        match (self.branch(path), folder) {
+            ((Branch::Folder(tree), rest), Folder::Open(file)) => {
+                tree.names(file, rest, &mut others)
+            }
+            ((Branch::Volume(tree), rest), Folder::InVolume(inode)) => {
+                tree.names(inode, rest, &mut others)
+            }
+            _ => Err(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    /// Names in a folder at which something else is served.
+    fn mounts_in(&self, path: &FilePath) -> impl Iterator<Item = &[u8]> {
+        self.mounts
+            .iter()
+            .filter_map(|(at, _)| below(at.as_bytes(), path.as_bytes()))
+            .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+    }
+
+    fn look_at_mount(&self, path: &FilePath, name: &[u8]) -> Option<Looked> {
+        let name = std::str::from_utf8(name).ok()?;
+        match self.branch(&path.child(name)).0 {
+            Branch::Folder(_) => Some(Looked::unknown_folder()),
+            Branch::Volume(tree) => Some(tree.look_at_root()),
+        }
+    }
+
+    /// Who has a path, and what of it is left for him.
+    fn branch<'a>(&self, path: &'a FilePath) -> (&Branch, &'a [u8]) {
+        let path = path.as_bytes();
+        let found = self
+            .mounts
+            .iter()
+            .find_map(|(at, branch)| Some((branch, below(path, at.as_bytes())?)));
+        found.unwrap_or((&self.root, path))
     }
 }
 
-/// What a client is told of an error: whether a file is there that it must not see is none of its business
-/// but where the file system says so by its modes.
-fn status(error: Errno) -> StatusCode {
-    match error {
-        Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,
-        // Links that lead out or round in a circle; a socket, a device without a driver.
-        Errno::NOENT
-        | Errno::NOTDIR
-        | Errno::NAMETOOLONG
-        | Errno::XDEV
-        | Errno::LOOP
-        | Errno::INVAL
-        | Errno::ILSEQ
-        | Errno::NXIO
-        | Errno::NODEV => StatusCode::NOT_FOUND,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR => {
-            StatusCode::SERVICE_UNAVAILABLE
+impl Branch {
+    fn open(root: &Root, symlinks: Symlinks) -> Result<Self, SiteError> {
+        match root {
+            Root::Folder(path) => {
+                let tree = FolderTree::open(path, symlinks).map_err(|error| SiteError::Root {
+                    path: path.clone(),
+                    source: error.into(),
+                })?;
+                tree.probe().map_err(|error| SiteError::NoOpenat2 {
+                    source: error.into(),
+                })?;
+                Ok(Self::Folder(tree))
+            }
+            Root::Volume { files, path } => {
+                VolumeTree::open(files, path, symlinks).map(Self::Volume)
+            }
         }
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl Looked {
+    /// One of which it is only known that it is there.
+    fn unknown_folder() -> Self {
+        Self {
+            is_folder: true,
+            size: 0,
+            modified: i64::MIN,
+        }
+    }
+}
+
+/// What is left of a path behind a folder: nothing if it is the folder, `None` if it is elsewhere.
+fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
+    if folder.is_empty() {
+        return Some(path);
+    }
+    match path.strip_prefix(folder)? {
+        [] => Some(&[]),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
     }
 }

@@ -119,7 +119,7 @@ impl CryptPath {
         queues.filter(|_| self.route(direction) == Route::Queued)
     }
 
-    fn route(&self, direction: Direction) -> Route {
+    pub(crate) fn route(&self, direction: Direction) -> Route {
         match direction {
             Direction::Read => self.read,
             Direction::Write => self.write,

@@ -137,6 +137,11 @@ impl Counters {
     }
 
     /// It has ended; `bytes` is `None` if it failed.
+    /// A request that was begun is none after all: it will be made in another way.
+    pub(crate) fn take_back(&self, direction: Direction) {
+        self.counts(direction).begun.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn end(&self, direction: Direction, bytes: Option<usize>, record: &Record) {
         let counts = self.counts(direction);
         let add = |counter: &AtomicU64, more: u64| {

@@ -1,12 +1,13 @@
 use std::fs;
 use std::io::IoSliceMut;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::http::{Fields, Piece};
+use crate::site::Root;
 use crate::site::{CacheLimits, CacheRule, Hsts, Patience, Symlinks};
 
 mod caching;
@@ -42,8 +43,15 @@ impl Ground {
         }
     }
 
+    fn root(&self) -> &Path {
+        match &self.settings.root {
+            Root::Folder(path) => path,
+            Root::Volume { .. } => panic!("it is a folder"),
+        }
+    }
+
     fn path(&self, name: &str) -> PathBuf {
-        self.settings.root.join(name)
+        self.root().join(name)
     }
 
     /// Puts a file there that has settled, and the folders on its way.
@@ -349,8 +357,8 @@ fn settings_that_cannot_be_are_refused() {
     assert!(open(&|settings| drop(settings.error_pages.insert(404, page.clone()))).is_ok());
     fs::write(&page, vec![b'x'; (1 << 20) + 1]).expect("a page");
     let changes: [&dyn Fn(&mut Settings); 10] = [
-        &|settings| settings.root.push("none"),
-        &|settings| settings.root = page.clone(),
+        &|settings| settings.root = Root::Folder("/none".into()),
+        &|settings| settings.root = Root::Folder(page.clone()),
         &|settings| settings.index.push("a/b".into()),
         &|settings| settings.index.push("..".into()),
         &|settings| drop(settings.types.insert("x".into(), "a\nb".into())),

@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::site::Symlinks;
 use crate::site::tree::Node;
+use crate::site::{Root, Symlinks};
 
 fn list(root: &std::path::Path, target: &str) -> (Listing, FilePath) {
-    let tree = Tree::open(root, Symlinks::Within).expect("a tree");
+    let tree = Tree::open(&Root::Folder(root.into()), &[], Symlinks::Within).expect("a tree");
     let path = FilePath::parse(target).expect("a path");
     let Ok(Node::Folder(folder)) = tree.find(&path) else {
         panic!("{target} is a folder");

@@ -64,7 +64,7 @@ fn a_target_is_answered_with_the_file_that_it_names() {
     link("../..", "a/b/in");
     link("../a", "out");
     link("../../../a", "a/b/out");
-    let root = ground.settings.root.canonicalize().expect("a root");
+    let root = ground.root().canonicalize().expect("a root");
     let mut dice = Dice(1);
     let mut served = 0;
     for _ in 0..20_000 {

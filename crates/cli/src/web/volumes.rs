@@ -1,0 +1,168 @@
+//! The volumes whose files are served.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use scrim_backend::{Access, Backend};
+use scrim_nbd::{Endpoint, Uri};
+use scrim_serve::config::{SiteConfig, VolumeConfig, VolumeRoot};
+use scrim_serve::site::{Root, Settings, VolumeFiles};
+use scrim_sys::memory::{Locking, locking};
+use scrim_volume::{CryptTable, DataPath, OpenFlags, UnknownDataPath, Volume};
+
+use crate::args::{KeyArgs, LuksType};
+use crate::commands::note;
+use crate::commands::open::{NOT_LOCKED, Wanted, from_luks};
+use crate::control::Client;
+use crate::error::{CliError, Exit};
+use crate::runtime::{RuntimeDir, VolumeName};
+use crate::storage::{Manner, Storage, is_remote};
+
+/// What is said of an image that somebody has open.
+const RUNNING: &str = "; the files of a volume that scrim has open are served by its name: NAME#/";
+
+/// Volumes by their images. Sites keep them open; one that no site has any more is closed.
+#[derive(Default)]
+pub(crate) struct Volumes {
+    open: RefCell<Vec<(PathBuf, Weak<VolumeFiles>)>>,
+    /// Whether nobody is there who could be asked for a passphrase.
+    asks_no_more: Cell<bool>,
+}
+
+impl Volumes {
+    /// From now on a volume has to have a key file to be opened: somebody waits for what is served.
+    pub(crate) fn ask_no_more(&self) {
+        self.asks_no_more.set(true);
+    }
+
+    /// Opens the volumes that a site names, where they are not open.
+    pub(crate) fn put_into(
+        &self,
+        settings: &mut Settings,
+        site: &SiteConfig,
+    ) -> Result<(), CliError> {
+        if let Some(root) = self.root(&site.root, site.key_file.as_deref(), &site.volume)? {
+            settings.root = root;
+        }
+        for (mount, said) in settings.mounts.iter_mut().zip(&site.mounts) {
+            if let Some(root) = self.root(&said.root, said.key_file.as_deref(), &said.volume)? {
+                mount.root = root;
+            }
+        }
+        Ok(())
+    }
+
+    fn root(
+        &self,
+        said: &Path,
+        key_file: Option<&Path>,
+        how: &VolumeConfig,
+    ) -> Result<Option<Root>, CliError> {
+        let Some(VolumeRoot { image, path }) = VolumeRoot::of(said) else {
+            return Ok(None);
+        };
+        let mut open = self.open.borrow_mut();
+        open.retain(|(_, files)| files.strong_count() > 0);
+        let known = open.iter().find(|(other, _)| *other == image);
+        if let Some(files) = known.and_then(|(_, files)| files.upgrade()) {
+            return Ok(Some(Root::Volume { files, path }));
+        }
+        let shown = image.display().to_string();
+        let tell = |what: &str| note(format_args!("scrim: {what}"));
+        let (volume, is_shared) = match running(&image) {
+            Some(name) => (of_running(&name)?, true),
+            None => (self.of_image(&image, key_file, how)?, is_remote(&image)),
+        };
+        let files = VolumeFiles::open(volume, shown.clone(), is_shared, Box::new(tell))
+            .map_err(|error| CliError::new(Exit::WrongDevice, format!("{shown}: {error}")))?;
+        let files = Arc::new(files);
+        open.push((image, Arc::downgrade(&files)));
+        Ok(Some(Root::Volume { files, path }))
+    }
+
+    /// Opens a LUKS volume, only to read it.
+    fn of_image(
+        &self,
+        image: &Path,
+        key_file: Option<&Path>,
+        how: &VolumeConfig,
+    ) -> Result<Volume, CliError> {
+        if self.asks_no_more.get() && key_file.is_none_or(|file| file == Path::new("-")) {
+            return Err(CliError::usage(format!(
+                "{}: a volume that is added while the server runs needs a key-file; give it one, or start \
+                 the server again",
+                image.display()
+            )));
+        }
+        let path = how.data_path.as_deref().unwrap_or("auto");
+        let data_path: DataPath = path.parse().map_err(|error: UnknownDataPath| {
+            CliError::usage(format!("data-path {path:?}: {error}"))
+        })?;
+        let key = KeyArgs {
+            key_file: key_file.map(Path::to_owned),
+            keyfile_offset: how.keyfile_offset,
+            keyfile_size: how.keyfile_size,
+        };
+        let wanted = Wanted {
+            image,
+            r#type: LuksType::Luks,
+            readonly: true,
+            header: how.header.as_deref(),
+            key_slot: how.key_slot,
+            flags: OpenFlags::default(),
+            persistent: false,
+            tries: 3,
+            key: &key,
+            manner: Manner::default(),
+            data_path,
+        };
+        let opened = from_luks(&wanted);
+        let (volume, _) = opened.map_err(|error| match error.exit {
+            Exit::Busy => error.followed_by(RUNNING),
+            _ => error,
+        })?;
+        if locking() == Locking::Incomplete {
+            note(format_args!("scrim: warning: {NOT_LOCKED}"));
+        }
+        Ok(volume)
+    }
+}
+
+/// The volume of this name, where no file has it.
+fn running(image: &Path) -> Option<VolumeName> {
+    let name = image.to_str()?;
+    (!image.exists()).then(|| name.parse().ok()).flatten()
+}
+
+/// The plaintext of a volume that is open, from the process that serves it.
+fn of_running(name: &VolumeName) -> Result<Volume, CliError> {
+    let runtime = RuntimeDir::locate();
+    runtime.check_if_there()?;
+    // It says whether it is open, and what to do about that.
+    drop(Client::connect(&runtime, name)?);
+    let socket = runtime.nbd_socket(name);
+    if !socket.exists() {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{}: the volume is not served on a socket of its own here; close it, and serve its image: \
+                 IMAGE#/",
+                name.as_str()
+            ),
+        ));
+    }
+    let uri = Uri {
+        endpoint: Endpoint::Unix(socket),
+        tls: None,
+        export: String::new(),
+    };
+    let address = PathBuf::from(uri.to_string());
+    let storage = Storage::open_for_volume(&address, Access::ReadOnly, Manner::default())?;
+    let sectors = storage.info().size / 512;
+    let table = CryptTable::parse(&format!("0 {sectors} linear volume 0"))?;
+    let storage: Arc<dyn Backend> = Arc::new(storage);
+    Ok(Volume::start(table, DataPath::Inline, |_| {
+        Ok(Arc::clone(&storage))
+    })?)
+}

@@ -1,0 +1,117 @@
+//! Why something cannot be read.
+
+use std::{fmt, io};
+
+/// What is in the way.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device, at this place (bytes).
+    Device {
+        /// Where.
+        offset: u64,
+        /// What it said.
+        source: io::Error,
+    },
+    /// There is no file system of this family.
+    NoFileSystem,
+    /// It is mounted, or was not unmounted, so that its journal or a check has to put it right.
+    NotUnmounted,
+    /// It has features that change how it has to be read, and that are not known here.
+    Features {
+        /// Their bits, as in the superblock (`s_feature_incompat`).
+        unknown: u32,
+    },
+    /// It contradicts itself.
+    Corrupt {
+        /// What does.
+        what: &'static str,
+        /// The inode in which that is, or zero.
+        inode: u32,
+    },
+    /// A file or folder is encrypted by the file system itself.
+    Encrypted {
+        /// Its inode.
+        inode: u32,
+    },
+    /// A folder is too large to be searched.
+    FolderTooLarge {
+        /// Its inode.
+        inode: u32,
+    },
+}
+
+impl Error {
+    pub(crate) fn corrupt(what: &'static str, inode: u32) -> Self {
+        Self::Corrupt { what, inode }
+    }
+
+    /// Whether it would have had to wait for the device, and was not allowed to.
+    #[must_use]
+    pub fn would_wait(&self) -> bool {
+        matches!(self, Self::Device { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device { offset, source } => {
+                write!(f, "the file system cannot be read at byte {offset}: {source}")
+            }
+            Self::NoFileSystem => f.write_str(
+                "there is no ext2, ext3 or ext4 file system; name a volume that has one from its \
+                 first byte on",
+            ),
+            Self::NotUnmounted => f.write_str(
+                "the file system is mounted for writing, or was not unmounted: unmount it, or mount it \
+                 read-only; if it is not mounted, open the volume for writing once and mount it, or run \
+                 e2fsck -p on it",
+            ),
+            Self::Features { unknown } => write!(
+                f,
+                "the file system has features that are not known here (incompat {unknown:#x}); mount it, \
+                 and serve it from there"
+            ),
+            Self::Corrupt { what, inode: 0 } => {
+                write!(f, "the file system is damaged ({what}); check it with e2fsck -f")
+            }
+            Self::Corrupt { what, inode } => write!(
+                f,
+                "the file system is damaged ({what}, in inode {inode}); check it with e2fsck -f"
+            ),
+            Self::Encrypted { inode } => write!(
+                f,
+                "inode {inode} is encrypted by the file system itself (fscrypt); mount it, and serve it \
+                 from there"
+            ),
+            Self::FolderTooLarge { inode } => write!(
+                f,
+                "the folder of inode {inode} has more names than can be searched; mount it, and serve it \
+                 from there"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Device { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Device { source, .. } => source.kind(),
+            Error::Encrypted { .. } | Error::FolderTooLarge { .. } | Error::Features { .. } => {
+                io::ErrorKind::Unsupported
+            }
+            _ => io::ErrorKind::InvalidData,
+        };
+        Self::new(kind, error)
+    }
+}

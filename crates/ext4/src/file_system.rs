@@ -1,0 +1,140 @@
+//! A file system on a device.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::blocks::Blocks;
+use crate::fields::index;
+use crate::superblock::{self, Superblock};
+use crate::{Error, Inode, groups};
+
+/// The inode of the root folder.
+pub const ROOT: u32 = 2;
+
+/// Whether a read may wait for a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Only what is in memory: [`io::ErrorKind::WouldBlock`] where it is not.
+    Now,
+    /// However long it takes.
+    Wait,
+}
+
+/// Where a file system's bytes are.
+pub trait Device: Send + Sync {
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the range passes its end, or it fails; [`io::ErrorKind::WouldBlock`] where it would have to wait,
+    /// and must not.
+    fn read(&self, offset: u64, into: &mut [u8], patience: Patience) -> io::Result<()>;
+}
+
+/// A file system that is read.
+pub struct FileSystem {
+    device: Box<dyn Device>,
+    superblock: Superblock,
+    /// As it was when this was opened.
+    first_bytes: [u8; superblock::LEN],
+    blocks: Blocks,
+}
+
+impl FileSystem {
+    /// Looks at what a device has.
+    ///
+    /// # Errors
+    /// When it has no file system that can be read here.
+    pub fn open(device: Box<dyn Device>) -> Result<Self, Error> {
+        let first_bytes = superblock_of(&*device)?;
+        let fs = Self {
+            superblock: Superblock::parse(&first_bytes)?,
+            device,
+            first_bytes,
+            blocks: Blocks::default(),
+        };
+        match fs.inode(ROOT, Patience::Wait)?.is_folder() {
+            true => Ok(fs),
+            false => Err(Error::corrupt("the root is no folder", ROOT)),
+        }
+    }
+
+    /// Looks again, where others may write to the device: whether somebody has mounted it since it was opened,
+    /// so that what is known of it counts no more.
+    ///
+    /// # Errors
+    /// When the device fails, or the file system is in use now.
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        let now = superblock_of(&*self.device)?;
+        if now == self.first_bytes {
+            return Ok(());
+        }
+        self.blocks.clear();
+        Superblock::parse(&now).map(drop)
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub fn block_size(&self) -> u32 {
+        self.superblock.block_size
+    }
+
+    /// Reads an inode.
+    ///
+    /// # Errors
+    /// When the device fails, or there is no such inode, or it is damaged.
+    pub fn inode(&self, number: u32, patience: Patience) -> Result<Inode, Error> {
+        let superblock = &self.superblock;
+        let nth = match number.checked_sub(1) {
+            Some(nth) if nth < superblock.inodes => nth,
+            _ => return Err(Error::corrupt("an inode's number", number)),
+        };
+        let table = groups::inode_table(self, nth / superblock.inodes_per_group, patience)?;
+        let size = u64::from(superblock.inode_size);
+        let at = u64::from(nth % superblock.inodes_per_group) * size;
+        let block_size = u64::from(superblock.block_size);
+        let block = table
+            .checked_add(at / block_size)
+            .ok_or_else(|| Error::corrupt("the place of an inode", number))?;
+        let block = self.block(block, number, patience)?;
+        let start = index(at % block_size);
+        let bytes = &block[start..start + usize::from(superblock.inode_size)];
+        Inode::parse(number, bytes, superblock.seed)
+    }
+
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Reads a block of metadata that belongs to an inode, or to none (0).
+    pub(crate) fn block(
+        &self,
+        number: u64,
+        inode: u32,
+        patience: Patience,
+    ) -> Result<Arc<[u8]>, Error> {
+        if number == 0 && self.superblock.first_data_block > 0 || number >= self.superblock.blocks {
+            return Err(Error::corrupt("a block's number", inode));
+        }
+        if let Some(block) = self.blocks.get(number) {
+            return Ok(block);
+        }
+        let size = self.superblock.block_size;
+        let offset = number * u64::from(size);
+        let mut block = vec![0; size as usize];
+        self.device
+            .read(offset, &mut block, patience)
+            .map_err(|source| Error::Device { offset, source })?;
+        let block = Arc::from(block);
+        self.blocks.put(number, &block);
+        Ok(block)
+    }
+}
+
+fn superblock_of(device: &dyn Device) -> Result<[u8; superblock::LEN], Error> {
+    let mut bytes = [0; superblock::LEN];
+    let offset = superblock::OFFSET;
+    device
+        .read(offset, &mut bytes, Patience::Wait)
+        .map_err(|source| Error::Device { offset, source })?;
+    Ok(bytes)
+}

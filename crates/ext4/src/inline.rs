@@ -1,0 +1,71 @@
+//! Content in an inode ("Inline Data"): what has no room in its first 60 bytes is an extended attribute.
+
+use crate::Error;
+use crate::fields::{u16_at, u32_at};
+use crate::inode::{Inode, ROOT_LEN, extra_len};
+
+/// What attributes in an inode begin with.
+const MAGIC: u32 = 0xea02_0000;
+/// Bytes of an attribute's entry before its name.
+const ENTRY: usize = 16;
+/// The prefix `system.`, by its number.
+const SYSTEM: u8 = 7;
+
+/// All of an inode's content. `bytes` are the whole inode's.
+pub(crate) fn data(inode: &Inode, bytes: &[u8]) -> Result<Box<[u8]>, Error> {
+    let mut data = inode.root.to_vec();
+    let start = 0x80 + extra_len(bytes);
+    let attributes = bytes.get(start..).unwrap_or_default();
+    if bytes.len() > 0x80 && u32_at(attributes, 0) == MAGIC {
+        let wrong = || Error::corrupt("the attribute with its content", inode.number());
+        data.extend_from_slice(attribute(&attributes[4..]).ok_or_else(wrong)?);
+    }
+    let Ok(size) = usize::try_from(inode.size()) else {
+        return Err(Error::corrupt(
+            "the size of its inline content",
+            inode.number(),
+        ));
+    };
+    if size > data.len() {
+        return Err(Error::corrupt(
+            "the size of its inline content",
+            inode.number(),
+        ));
+    }
+    // A folder's entries fill all of it.
+    if !inode.is_folder() {
+        data.truncate(size);
+    }
+    Ok(data.into())
+}
+
+/// The value of `system.data`, empty where there is none.
+fn attribute(attributes: &[u8]) -> Option<&[u8]> {
+    let mut at = 0;
+    loop {
+        let entry = attributes.get(at..)?;
+        if u32_at(entry, 0) == 0 {
+            return Some(&[]);
+        }
+        let &[name_len, prefix, ..] = entry else {
+            return None;
+        };
+        let name_len = usize::from(name_len);
+        if prefix == SYSTEM && entry.get(ENTRY..ENTRY + name_len)? == b"data" {
+            // A value may also have an inode of its own; this one never has.
+            if u32_at(entry, 4) != 0 {
+                return None;
+            }
+            let from = usize::from(u16_at(entry, 2));
+            let len = usize::try_from(u32_at(entry, 8)).ok()?;
+            return attributes.get(from..from.checked_add(len)?);
+        }
+        at += (ENTRY + name_len).next_multiple_of(4);
+    }
+}
+
+/// Where the entries of a folder in an inode are: behind its parent's number, and in the attribute.
+pub(crate) fn folder_parts(data: &[u8]) -> [&[u8]; 2] {
+    let (first, second) = data.split_at(ROOT_LEN.min(data.len()));
+    [first.get(4..).unwrap_or_default(), second]
+}

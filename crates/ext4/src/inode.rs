@@ -1,0 +1,188 @@
+//! Inodes ("Index Nodes"): all of a file but its names.
+
+use crate::Error;
+use crate::checksum::crc32c;
+use crate::fields::{join, u16_at, u32_at};
+use crate::inline;
+
+/// Where the first half of the checksum stands, and the second.
+const CHECKSUM: [usize; 2] = [0x7c, 0x82];
+/// Where what the oldest inodes have not begins; how long it is stands there first.
+const EXTRA: usize = 0x80;
+/// Bytes in which the map of a file's blocks begins, or a short link's target stands.
+pub(crate) const ROOT_LEN: usize = 60;
+
+/// Flags of inodes.
+mod flag {
+    pub(super) const COMPRESSED: u32 = 0x4;
+    pub(super) const ENCRYPTED: u32 = 0x800;
+    pub(super) const INDEXED: u32 = 0x1000;
+    pub(super) const EXTENTS: u32 = 0x8_0000;
+    pub(super) const INLINE_DATA: u32 = 0x1000_0000;
+}
+
+/// What an inode is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe or a socket.
+    Other,
+}
+
+/// A file, as its inode has it.
+#[derive(Debug, Clone)]
+pub struct Inode {
+    number: u32,
+    kind: Kind,
+    size: u64,
+    modified: (i64, u32),
+    flags: u32,
+    /// What checksums of its blocks begin with.
+    pub(crate) seed: Option<u32>,
+    pub(crate) root: [u8; ROOT_LEN],
+    /// All of a file that has no blocks.
+    inline: Option<Box<[u8]>>,
+}
+
+impl Inode {
+    pub(crate) fn parse(number: u32, bytes: &[u8], seed: Option<u32>) -> Result<Self, Error> {
+        let seed = seed.map(|seed| {
+            let crc = crc32c(seed, &number.to_le_bytes());
+            crc32c(crc, &u32_at(bytes, 0x64).to_le_bytes())
+        });
+        if seed.is_some_and(|seed| !is_sound(bytes, seed)) {
+            return Err(Error::corrupt("an inode's checksum is wrong", number));
+        }
+        let kind = match u16_at(bytes, 0) & 0xf000 {
+            0x8000 => Kind::File,
+            0x4000 => Kind::Folder,
+            0xa000 => Kind::Link,
+            _ => Kind::Other,
+        };
+        // Unlinked files have no links left, and unused inodes never had one.
+        if u16_at(bytes, 0x1a) == 0 {
+            return Err(Error::corrupt("a name leads to an unused inode", number));
+        }
+        let flags = u32_at(bytes, 0x20);
+        let mut root = [0; ROOT_LEN];
+        root.copy_from_slice(&bytes[0x28..0x28 + ROOT_LEN]);
+        let size = join(u32_at(bytes, 0x6c), u32_at(bytes, 0x4));
+        if i64::try_from(size).is_err() {
+            return Err(Error::corrupt("a file's size", number));
+        }
+        let mut inode = Self {
+            number,
+            kind,
+            size,
+            modified: modified(bytes),
+            flags,
+            seed,
+            root,
+            inline: None,
+        };
+        if flags & flag::INLINE_DATA != 0 {
+            inode.inline = Some(inline::data(&inode, bytes)?);
+        }
+        Ok(inode)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether it is a folder.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        self.kind == Kind::Folder
+    }
+
+    /// Bytes of its content.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// When it was last written to: seconds and nanoseconds since 1970.
+    #[must_use]
+    pub fn modified(&self) -> (i64, u32) {
+        self.modified
+    }
+
+    /// The whole content of a file that is so short that it lies in its inode.
+    #[must_use]
+    pub fn inline(&self) -> Option<&[u8]> {
+        self.inline.as_deref()
+    }
+
+    /// Refuses content that is not what it seems to be.
+    ///
+    /// # Errors
+    /// [`Error::Encrypted`], or that of a compression which never came to be.
+    pub fn check_readable(&self) -> Result<(), Error> {
+        if self.flags & flag::ENCRYPTED != 0 {
+            return Err(Error::Encrypted { inode: self.number });
+        }
+        if self.flags & flag::COMPRESSED != 0 && self.kind == Kind::File {
+            return Err(Error::Features { unknown: 1 });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.flags & flag::INDEXED != 0
+    }
+
+    pub(crate) fn has_extents(&self) -> bool {
+        self.flags & flag::EXTENTS != 0
+    }
+}
+
+/// Bytes behind the oldest inodes' that this one uses.
+pub(crate) fn extra_len(bytes: &[u8]) -> usize {
+    let len = usize::from(u16_at(bytes, EXTRA));
+    len.min(bytes.len().saturating_sub(EXTRA))
+}
+
+fn is_sound(bytes: &[u8], seed: u32) -> bool {
+    let [low, high] = CHECKSUM;
+    let has_high = extra_len(bytes) >= high + 2 - EXTRA;
+    let crc = crc32c(crc32c(seed, &bytes[..low]), &[0; 2]);
+    let crc = match has_high {
+        true => {
+            let crc = crc32c(crc32c(crc, &bytes[low + 2..high]), &[0; 2]);
+            crc32c(crc, &bytes[high + 2..])
+        }
+        false => crc32c(crc, &bytes[low + 2..]),
+    };
+    let stored = u32::from(u16_at(bytes, low));
+    match has_high {
+        true => crc == u32::from(u16_at(bytes, high)) << 16 | stored,
+        false => crc & 0xffff == stored,
+    }
+}
+
+fn modified(bytes: &[u8]) -> (i64, u32) {
+    // Signed, and with two bits more where there is room for them.
+    let seconds = i64::from(u32_at(bytes, 0x10).cast_signed());
+    if extra_len(bytes) < 0x8c - EXTRA {
+        return (seconds, 0);
+    }
+    let more = u32_at(bytes, 0x88);
+    (
+        seconds + (i64::from(more & 3) << 32),
+        (more >> 2).min(999_999_999),
+    )
+}

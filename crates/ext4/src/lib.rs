@@ -1,0 +1,29 @@
+//! Reads ext2, ext3 and ext4 file systems, for those who cannot or do not want to mount them: from the bytes
+//! of a [`Device`] to names, inodes, and the places where a file's bytes lie ([`Run`]). It reads no file's
+//! content itself, so that who does can read as much at once as he likes, to where he likes.
+//!
+//! The format is that of the kernel's `Documentation/filesystems/ext4`; each module names its chapter. All that
+//! it reads may have been made by an enemy: every number is checked before it is used, no walk goes on for
+//! longer than the device could need, and memory is bounded by the block size. Checksums are verified where
+//! the file system has them (`metadata_csum`). It writes nothing, and it replays no journal: a file system
+//! that was not unmounted is refused.
+
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod checksum;
+mod directory;
+mod error;
+mod fields;
+mod file_system;
+mod groups;
+mod inline;
+mod inode;
+mod map;
+mod superblock;
+
+pub use directory::Entry;
+pub use error::Error;
+pub use file_system::{Device, FileSystem, Patience, ROOT};
+pub use inode::{Inode, Kind};
+pub use map::{Place, Run};

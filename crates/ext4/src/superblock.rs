@@ -1,0 +1,185 @@
+//! The superblock ("Super Block"): the file system's measures and features.
+
+use crate::Error;
+use crate::checksum::crc32c;
+use crate::fields::{join, u16_at, u32_at};
+
+/// Where it is, from the first byte of the file system on.
+pub(crate) const OFFSET: u64 = 1024;
+/// Its length, in bytes.
+pub(crate) const LEN: usize = 1024;
+/// Where its checksum stands.
+const CHECKSUM: usize = 0x3fc;
+
+/// The smallest block, as a power of two.
+const MIN_BLOCK: u32 = 10;
+/// And how many times that may be doubled: to 64 KiB.
+const DOUBLED_MOST: u32 = 6;
+
+/// Features that change how a file system is read.
+mod incompat {
+    pub(super) const RECOVER: u32 = 0x4;
+    pub(super) const META_BG: u32 = 0x10;
+    pub(super) const BIT64: u32 = 0x80;
+    pub(super) const CSUM_SEED: u32 = 0x2000;
+    /// filetype, recover, meta_bg, extents, 64bit, mmp, flex_bg, ea_inode, metadata_csum_seed, large_dir,
+    /// inline_data, encrypt, casefold. What is encrypted is refused file by file.
+    pub(super) const KNOWN: u32 = 0x2
+        | RECOVER
+        | META_BG
+        | 0x40
+        | BIT64
+        | 0x100
+        | 0x200
+        | 0x400
+        | CSUM_SEED
+        | 0x4000
+        | 0x8000
+        | 0x1_0000
+        | 0x2_0000;
+}
+
+/// Features that do not matter to readers, but for where copies of the superblock are.
+const COMPAT_SPARSE_SUPER2: u32 = 0x200;
+const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
+const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
+
+/// A journal (`s_feature_compat`).
+const COMPAT_HAS_JOURNAL: u32 = 0x4;
+/// That it was unmounted (`s_state`).
+const STATE_VALID: u16 = 0x1;
+
+/// What a file system is like.
+#[derive(Debug, Clone)]
+pub(crate) struct Superblock {
+    /// Bytes of a block: a power of two from 1 KiB to 64 KiB.
+    pub(crate) block_size: u32,
+    pub(crate) blocks: u64,
+    pub(crate) first_data_block: u32,
+    pub(crate) blocks_per_group: u32,
+    pub(crate) inodes: u32,
+    pub(crate) inodes_per_group: u32,
+    /// Bytes of an inode: a power of two from 128 to the block size.
+    pub(crate) inode_size: u16,
+    /// Bytes of a group's descriptor.
+    pub(crate) descriptor_size: u16,
+    /// From this meta group on descriptors are with their groups.
+    pub(crate) first_meta_group: u32,
+    pub(crate) copies: Copies,
+    /// What checksums of metadata begin with, if there are any.
+    pub(crate) seed: Option<u32>,
+}
+
+/// Which groups begin with a copy of the superblock.
+#[derive(Debug, Clone)]
+pub(crate) enum Copies {
+    All,
+    /// 0, 1 and powers of 3, 5 and 7.
+    Sparse,
+    /// 0 and these.
+    Listed([u32; 2]),
+}
+
+impl Superblock {
+    pub(crate) fn parse(bytes: &[u8; LEN]) -> Result<Self, Error> {
+        if u16_at(bytes, 0x38) != 0xef53 {
+            return Err(Error::NoFileSystem);
+        }
+        let (compat, incompat, ro_compat) = (
+            u32_at(bytes, 0x5c),
+            u32_at(bytes, 0x60),
+            u32_at(bytes, 0x64),
+        );
+        let has_checksums = ro_compat & RO_COMPAT_METADATA_CSUM != 0;
+        if has_checksums && u32_at(bytes, CHECKSUM) != crc32c(!0, &bytes[..CHECKSUM]) {
+            return Err(Error::corrupt("the superblock's checksum is wrong", 0));
+        }
+        let unknown = incompat & !incompat::KNOWN;
+        if unknown != 0 {
+            return Err(Error::Features { unknown });
+        }
+        let has_journal = compat & COMPAT_HAS_JOURNAL != 0;
+        let is_valid = has_journal || u16_at(bytes, 0x3a) & STATE_VALID != 0;
+        if incompat & incompat::RECOVER != 0 || !is_valid {
+            return Err(Error::NotUnmounted);
+        }
+        let is_64bit = incompat & incompat::BIT64 != 0;
+        let doubled = u32_at(bytes, 0x18);
+        let superblock = Self {
+            block_size: 1 << (MIN_BLOCK + doubled.min(DOUBLED_MOST)),
+            blocks: join(
+                if is_64bit { u32_at(bytes, 0x150) } else { 0 },
+                u32_at(bytes, 0x4),
+            ),
+            first_data_block: u32_at(bytes, 0x14),
+            blocks_per_group: u32_at(bytes, 0x20),
+            inodes: u32_at(bytes, 0),
+            inodes_per_group: u32_at(bytes, 0x28),
+            // Revision 0 has no field for it.
+            inode_size: match u32_at(bytes, 0x4c) {
+                0 => 128,
+                _ => u16_at(bytes, 0x58),
+            },
+            descriptor_size: if is_64bit { u16_at(bytes, 0xfe) } else { 32 },
+            first_meta_group: match incompat & incompat::META_BG {
+                0 => u32::MAX,
+                _ => u32_at(bytes, 0x104),
+            },
+            copies: if compat & COMPAT_SPARSE_SUPER2 != 0 {
+                Copies::Listed([u32_at(bytes, 0x24c), u32_at(bytes, 0x250)])
+            } else if ro_compat & RO_COMPAT_SPARSE_SUPER != 0 {
+                Copies::Sparse
+            } else {
+                Copies::All
+            },
+            seed: has_checksums.then(|| match incompat & incompat::CSUM_SEED {
+                0 => crc32c(!0, &bytes[0x68..0x78]),
+                _ => u32_at(bytes, 0x270),
+            }),
+        };
+        superblock.check(doubled, is_64bit)?;
+        Ok(superblock)
+    }
+
+    fn check(&self, doubled: u32, is_64bit: bool) -> Result<(), Error> {
+        let wrong = |what| Err(Error::corrupt(what, 0));
+        let block = self.block_size;
+        let inode = u32::from(self.inode_size);
+        let descriptor = u32::from(self.descriptor_size);
+        if doubled > DOUBLED_MOST {
+            return wrong("the block size");
+        }
+        if !inode.is_power_of_two() || inode < 128 || inode > block {
+            return wrong("the size of inodes");
+        }
+        let least = if is_64bit { 64 } else { 32 };
+        if !descriptor.is_power_of_two() || descriptor < least || descriptor > block {
+            return wrong("the size of group descriptors");
+        }
+        if self.blocks_per_group == 0 || self.inodes_per_group == 0 {
+            return wrong("the size of groups");
+        }
+        if u64::from(self.first_data_block) >= self.blocks
+            || self.blocks.checked_mul(u64::from(block)).is_none()
+        {
+            return wrong("the number of blocks");
+        }
+        Ok(())
+    }
+
+    /// Whether a group begins with a copy of the superblock.
+    pub(crate) fn has_copy(&self, group: u32) -> bool {
+        let is_power_of = |base: u32| {
+            let mut power = base;
+            while power < group {
+                power = power.saturating_mul(base);
+            }
+            power == group
+        };
+        match &self.copies {
+            Copies::All => true,
+            Copies::Listed(groups) => group == 0 || groups.contains(&group),
+            Copies::Sparse => group <= 1 || [3, 5, 7].into_iter().any(is_power_of),
+        }
+    }
+}

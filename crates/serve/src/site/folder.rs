@@ -1,0 +1,175 @@
+//! Files below a folder, and nothing else.
+//!
+//! The kernel keeps the walk below the folder (`openat2`, RESOLVE_BENEATH), whatever others rename or
+//! link meanwhile. A walk of our own, name by name, would know no symbolic links and cost a call for each
+//! folder on the way; kernels without `openat2` are older than 5.6, and a site on one does not start.
+
+use std::ffi::CStr;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use http::StatusCode;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::OpenFile;
+use super::settings::Symlinks;
+use super::tree::{Folder, Looked, Name, Node};
+
+/// How often a walk begins anew that was disturbed by somebody who renames.
+const ATTEMPTS: usize = 8;
+
+/// A folder that was opened once. It is this folder that is served, also when its name has become
+/// another's.
+#[derive(Debug)]
+pub(super) struct FolderTree {
+    root: OwnedFd,
+    resolve: ResolveFlags,
+    symlinks: Symlinks,
+}
+
+impl FolderTree {
+    /// Opens the folder.
+    pub(super) fn open(root: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty())?;
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let resolve = match symlinks {
+            Symlinks::None => beneath | ResolveFlags::NO_SYMLINKS,
+            Symlinks::Within => beneath,
+            Symlinks::Any => ResolveFlags::NO_MAGICLINKS,
+        };
+        Ok(Self {
+            root,
+            resolve,
+            symlinks,
+        })
+    }
+
+    /// Whether this kernel can keep a walk below a folder.
+    pub(super) fn probe(&self) -> Result<(), Errno> {
+        self.walk(self.root.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY)
+            .map(drop)
+    }
+
+    /// Opens what is there, if it is a file or a folder. It never waits for a writer of a pipe, nor does a
+    /// terminal become this process's.
+    pub(super) fn find(&self, path: &[u8]) -> Result<Node, StatusCode> {
+        // A symbolic link may be followed out of a site where any is: the path itself never leads there.
+        let bytes = match path {
+            [] => b".".as_slice(),
+            bytes => bytes,
+        };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.walk(self.root.as_fd(), bytes, flags).map_err(status)?;
+        let stat = rustix::fs::fstat(&file).map_err(status)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Node::File(OpenFile::new(file, stat))),
+            FileType::Directory => Ok(Node::Folder(Folder::Open(file))),
+            _ => Err(StatusCode::NOT_FOUND),
+        }
+    }
+
+    /// Calls `each` for the names in an open folder, until it has had enough.
+    pub(super) fn names(
+        &self,
+        folder: &OwnedFd,
+        path: &[u8],
+        each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StatusCode> {
+        let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
+        let mut found = Dir::read_from(folder.as_fd()).map_err(failed)?;
+        while let Some(entry) = found.read() {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let look = || Looked::of(&self.look(folder.as_fd(), path, name)?);
+            let name = Name {
+                bytes: name.to_bytes(),
+                look: &look,
+            };
+            if each(name).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an entry of a folder is, as [`FolderTree::find`] would find it; nothing where it would not.
+    fn look(&self, folder: BorrowedFd<'_>, path: &[u8], name: &CStr) -> Option<Stat> {
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Some(stat);
+        }
+        if self.symlinks == Symlinks::None {
+            return None;
+        }
+        let mut whole = path.to_vec();
+        if !whole.is_empty() {
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(name.to_bytes());
+        let target = self
+            .walk(self.root.as_fd(), whole.as_slice(), OFlags::PATH)
+            .ok()?;
+        rustix::fs::fstat(target).ok()
+    }
+
+    fn walk(
+        &self,
+        from: BorrowedFd<'_>,
+        path: impl rustix::path::Arg + Copy,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        let mut disturbed = Errno::AGAIN;
+        for _ in 0..ATTEMPTS {
+            match rustix::fs::openat2(from, path, flags, Mode::empty(), self.resolve) {
+                Err(error @ (Errno::AGAIN | Errno::INTR)) => disturbed = error,
+                opened => return opened,
+            }
+        }
+        Err(disturbed)
+    }
+}
+
+impl Looked {
+    /// A file or folder of a file system that is mounted.
+    fn of(stat: &Stat) -> Option<Self> {
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile => false,
+            _ => return None,
+        };
+        Some(Self {
+            is_folder,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: stat.st_mtime,
+        })
+    }
+}
+
+/// What a client is told of an error: whether a file is there that it must not see is none of its business
+/// but where the file system says so by its modes.
+fn status(error: Errno) -> StatusCode {
+    match error {
+        Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,
+        // Links that lead out or round in a circle; a socket, a device without a driver.
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::NAMETOOLONG
+        | Errno::XDEV
+        | Errno::LOOP
+        | Errno::INVAL
+        | Errno::ILSEQ
+        | Errno::NXIO
+        | Errno::NODEV => StatusCode::NOT_FOUND,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

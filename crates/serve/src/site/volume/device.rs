@@ -1,0 +1,68 @@
+//! A volume, as a file system sees it.
+
+use std::io::{self, IoSliceMut};
+use std::sync::Arc;
+
+use scrim_ext4::{Device, Patience};
+use scrim_volume::{Volume, VolumeError};
+
+/// The largest sector of a volume, in bytes.
+const SECTOR_MAX: usize = 4096;
+
+/// A volume that is read from.
+pub(super) struct VolumeDevice(Arc<Volume>);
+
+impl VolumeDevice {
+    pub(super) fn new(volume: Arc<Volume>) -> Self {
+        Self(volume)
+    }
+}
+
+impl Device for VolumeDevice {
+    fn read(&self, offset: u64, into: &mut [u8], patience: Patience) -> io::Result<()> {
+        if patience == Patience::Wait {
+            return read(&self.0, offset, into);
+        }
+        let mut done = 0;
+        while done < into.len() {
+            done += read_now(&self.0, offset + done as u64, &mut into[done..])?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills `into`, however long it takes.
+pub(super) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    volume.read(offset, into).map_err(|error| match error {
+        VolumeError::Backend(error) => io::Error::new(error.source.kind(), error),
+        other => io::Error::other(other),
+    })
+}
+
+/// Reads and decrypts what is in memory; tells how many bytes, at least one. A part of a sector goes through a
+/// buffer of its size.
+pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let wait = || io::Error::from(io::ErrorKind::WouldBlock);
+    let sector = volume.block_size();
+    let within = usize::try_from(offset % u64::from(sector)).map_err(|_| wait())?;
+    let sector = usize::try_from(sector)
+        .unwrap_or(SECTOR_MAX)
+        .min(SECTOR_MAX);
+    if within == 0 && into.len() >= sector {
+        let whole = into.len() / sector * sector;
+        let into = &mut into[..whole];
+        let fetched = volume.fetch_now(offset, &mut [IoSliceMut::new(into)]);
+        let (len, stored) = fetched.ok_or_else(wait)?;
+        stored.decrypt(offset, &mut into[..len]);
+        return Ok(len);
+    }
+    let mut room = [0; SECTOR_MAX];
+    let room = &mut room[..sector];
+    let start = offset - within as u64;
+    let fetched = volume.fetch_now(start, &mut [IoSliceMut::new(room)]);
+    let (_, stored) = fetched.ok_or_else(wait)?;
+    stored.decrypt(start, room);
+    let len = into.len().min(sector - within);
+    into[..len].copy_from_slice(&room[within..within + len]);
+    Ok(len)
+}

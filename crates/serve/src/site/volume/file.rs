@@ -1,0 +1,156 @@
+//! A file's bytes in a volume.
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scrim_ext4::{Inode, Patience, Place, Run};
+use scrim_volume::Stored;
+
+use super::VolumeFiles;
+use super::device::{read, read_now};
+
+/// A file in a volume that is open.
+pub(crate) struct VolumeFile {
+    files: Arc<VolumeFiles>,
+    inode: Inode,
+    /// Where bytes of it are that were asked for last, and the first of them.
+    last: Mutex<Option<(u64, Run)>>,
+}
+
+/// How bytes of a file can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// As whole sectors, from this byte of the volume on; so many bytes, whose last sector may be a part of one.
+    InSectors {
+        /// In the volume.
+        at: u64,
+        /// How many.
+        len: u64,
+    },
+    /// Only by reading plaintext of so many bytes.
+    Apart(u64),
+}
+
+impl VolumeFile {
+    pub(super) fn new(files: &Arc<VolumeFiles>, inode: Inode) -> Self {
+        Self {
+            files: Arc::clone(files),
+            inode,
+            last: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn inode(&self) -> &Inode {
+        &self.inode
+    }
+
+    /// Bytes of a sector: what can be decrypted by itself.
+    pub(crate) fn sector(&self) -> usize {
+        usize::try_from(self.files.volume.block_size()).unwrap_or(usize::MAX)
+    }
+
+    /// Where bytes from `offset` on are, if that can be told at once.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`], and those of the file system.
+    pub(crate) fn lies(&self, offset: u64) -> io::Result<Lies> {
+        if let Some(content) = self.inode.inline() {
+            return Ok(Lies::Apart((content.len() as u64).saturating_sub(offset)));
+        }
+        let run = self.run(offset, Patience::Now)?;
+        let sector = self.sector() as u64;
+        Ok(match run.place {
+            Place::Zeros => Lies::Apart(run.len),
+            Place::At(at) if at.is_multiple_of(sector) => Lies::InSectors { at, len: run.len },
+            Place::At(at) => Lies::Apart(run.len.min(sector - at % sector)),
+        })
+    }
+
+    /// Fetches what is stored from a byte of the volume on; see [`scrim_volume::Volume::fetch_now`].
+    pub(crate) fn fetch_now(
+        &self,
+        at: u64,
+        pieces: &mut [IoSliceMut<'_>],
+    ) -> io::Result<(usize, Stored)> {
+        let fetched = self.files.volume.fetch_now(at, pieces);
+        fetched.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Fills `pieces` one after the other with plaintext; see [`super::super::OpenFile::read_at`].
+    pub(crate) fn read_at(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        offset: u64,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        let mut total = 0;
+        for piece in pieces {
+            let mut done = 0;
+            while done < piece.len() {
+                let at = offset + total as u64;
+                match self.read_some(&mut piece[done..], at, patience) {
+                    Ok(0) => return Ok(total),
+                    Ok(read) => {
+                        done += read;
+                        total += read;
+                    }
+                    Err(error) if total > 0 && error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(total);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    fn read_some(&self, into: &mut [u8], offset: u64, patience: Patience) -> io::Result<usize> {
+        let fits = |len: u64| usize::try_from(len).map_or(into.len(), |len| len.min(into.len()));
+        if let Some(content) = self.inode.inline() {
+            let rest = usize::try_from(offset)
+                .ok()
+                .and_then(|at| content.get(at..));
+            let rest = rest.unwrap_or_default();
+            let len = fits(rest.len() as u64);
+            into[..len].copy_from_slice(&rest[..len]);
+            return Ok(len);
+        }
+        let run = self.run(offset, patience)?;
+        let len = fits(run.len);
+        let into = &mut into[..len];
+        match (run.place, patience) {
+            (_, _) if len == 0 => Ok(0),
+            (Place::Zeros, _) => {
+                into.fill(0);
+                Ok(len)
+            }
+            (Place::At(at), Patience::Now) => read_now(&self.files.volume, at, into),
+            (Place::At(at), Patience::Wait) => {
+                read(&self.files.volume, at, into)?;
+                Ok(len)
+            }
+        }
+    }
+
+    fn run(&self, offset: u64, patience: Patience) -> io::Result<Run> {
+        let known = || *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((first, run)) = known()
+            && let Some(skip) = offset.checked_sub(first)
+            && skip < run.len
+        {
+            return Ok(run.from(skip));
+        }
+        let run = self.files.fs.run(&self.inode, offset, patience)?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset, run));
+        Ok(run)
+    }
+}
+
+impl fmt::Debug for VolumeFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VolumeFile")
+            .field("inode", &self.inode.number())
+            .finish_non_exhaustive()
+    }
+}

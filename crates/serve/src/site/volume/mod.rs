@@ -1,0 +1,96 @@
+//! Files of a file system in a volume, which nobody has mounted.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`device`] | the volume, as the file system sees it |
+//! | [`tree`] | the way from a path to a file, and what it may not leave |
+//! | [`file`] | a file's bytes: what is stored of them, and plaintext |
+
+mod device;
+mod file;
+mod tree;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use scrim_ext4::{Error, FileSystem};
+use scrim_volume::Volume;
+
+use device::VolumeDevice;
+pub(crate) use file::{Lies, VolumeFile};
+pub(super) use tree::VolumeTree;
+
+/// How long after a fault of a volume nobody is told of another.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Told what is wrong with a volume's file system.
+pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// A volume whose files are served, by any number of sites.
+pub struct VolumeFiles {
+    name: String,
+    volume: Arc<Volume>,
+    fs: FileSystem,
+    /// Whether others may write to it meanwhile.
+    is_shared: bool,
+    tell: Tell,
+    told: Mutex<Option<Instant>>,
+}
+
+impl VolumeFiles {
+    /// Looks for a file system in a volume, which messages call `name`. Where it `is_shared`, others may write to
+    /// it: then each walk looks whether somebody has mounted it for that.
+    ///
+    /// # Errors
+    /// When there is none that can be read.
+    pub fn open(volume: Volume, name: String, is_shared: bool, tell: Tell) -> Result<Self, Error> {
+        let volume = Arc::new(volume);
+        let fs = FileSystem::open(Box::new(VolumeDevice::new(Arc::clone(&volume))))?;
+        Ok(Self {
+            name,
+            volume,
+            fs,
+            is_shared,
+            tell,
+            told: Mutex::default(),
+        })
+    }
+
+    /// What the volume has done for its files so far.
+    #[must_use]
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match self.is_shared {
+            true => self.fs.check_unchanged(),
+            false => Ok(()),
+        }
+    }
+
+    /// What a client is told of a fault. Its details are the owner's business, who is told now and then.
+    fn status(&self, error: &Error) -> StatusCode {
+        let now = Instant::now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|told| now >= told + QUIET) {
+            *told = Some(now);
+            (self.tell)(&format!("{}: {error}", self.name));
+        }
+        match error {
+            Error::Encrypted { .. } => StatusCode::FORBIDDEN,
+            Error::NotUnmounted => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl fmt::Debug for VolumeFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VolumeFiles")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading in two steps: what is stored first, and plaintext of it later, piece by piece.
+//!
+//! Who hands plaintext on at once, encrypted under another key, wants each piece decrypted just before: then
+//! it is in the first cache for both, and never in memory.
+
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use crate::Volume;
+use crate::mapping::Mapping;
+use crate::path::{Direction, Route};
+use crate::segment::Runner;
+use crate::stats::Stage;
+
+/// What turns sectors that were fetched into plaintext: the table that was at work when they were.
+#[derive(Clone)]
+pub struct Stored {
+    mapping: Arc<Mapping>,
+    segment: usize,
+    /// Where the volume's first byte would be in the segment's count.
+    start: u64,
+}
+
+impl Volume {
+    /// Fills `pieces`, one after the other, with what is stored for the bytes from `offset` on, as far as that
+    /// is in the page cache. Tells how many bytes came, whole sectors, and what makes plaintext of them.
+    ///
+    /// Nothing where this cannot be done without waiting, or not in this way: where the storage is no file in the
+    /// page cache, reads go through the queues, the range touches two targets or parts of sectors, or requests
+    /// are held. [`Volume::read`] does it then, and says what is wrong if something is. A read is counted here,
+    /// its decryption is in no figure.
+    #[must_use]
+    pub fn fetch_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Option<(usize, Stored)> {
+        if self.is_suspended() {
+            return None;
+        }
+        let mapping = Arc::clone(&self.enter());
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        let (segment, within) = mapping.segment_of(offset, len)?;
+        let Runner::Crypt(crypt) = &mapping.segments().get(segment)?.runner else {
+            return None;
+        };
+        let sector = crypt.runner.sector_size;
+        let is_whole = |len: usize| len.is_multiple_of(sector);
+        if crypt.route(Direction::Read) == Route::Queued
+            || !within.is_multiple_of(sector as u64)
+            || !pieces.iter().all(|piece| is_whole(piece.len()))
+        {
+            return None;
+        }
+        let mut record = self.counters().begin(Direction::Read);
+        let medium = crypt.runner.backend.medium();
+        let read = medium.read_now(crypt.runner.start + within, pieces);
+        record.trace.mark(Stage::Backend);
+        let whole = read.unwrap_or(0) / sector * sector;
+        if whole == 0 {
+            self.counters().take_back(Direction::Read);
+            return None;
+        }
+        self.counters().end(Direction::Read, Some(whole), &record);
+        let start = offset - within;
+        let stored = Stored {
+            segment,
+            start,
+            mapping,
+        };
+        Some((whole, stored))
+    }
+}
+
+impl Stored {
+    /// Makes plaintext of whole sectors that were fetched, in place. `offset` is that of their first byte in the
+    /// volume.
+    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
+        let segment = self.mapping.segments().get(self.segment);
+        if let Some(Runner::Crypt(crypt)) = segment.map(|segment| &segment.runner) {
+            let runner = &crypt.runner;
+            let iv = runner.iv(offset - self.start);
+            runner.cipher.decrypt_in_place(iv, sectors);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The input is a file system: places and what is there, in an image of zeros. It is in a volume, and a site serves all
+//! that it has.
+
+#![no_main]
+
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use scrim_backend::{Backend, MemoryBackend};
+use scrim_fuzz::site::{content, get};
+use scrim_serve::http::{Answer, Fields, Piece};
+use scrim_serve::site::{
+    Cache, CacheLimits, Patience, Root, Settings, Site, Symlinks, VolumeFiles,
+};
+use scrim_volume::{CryptTable, DataPath, Volume};
+
+/// Bytes of the image: 256 blocks of 1 KiB.
+const SIZE: usize = 256 << 10;
+/// Most names that are asked for, of a file system that may have more than it has room for.
+const NAMES: usize = 64;
+/// Bytes that are read at each end of a file: its holes have no end.
+const READ: u64 = 64 << 10;
+
+fn image(mut input: &[u8]) -> Vec<u8> {
+    let mut image = vec![0; SIZE];
+    while let [a, b, c, len, rest @ ..] = input {
+        let at = u32::from_le_bytes([*a, *b, *c, 0]) as usize % SIZE;
+        let (bytes, after) = rest.split_at(rest.len().min((*len).into()));
+        let here = bytes.len().min(SIZE - at);
+        image[at..at + here].copy_from_slice(&bytes[..here]);
+        input = after;
+    }
+    image
+}
+
+/// The names of a folder, as its listing has them.
+fn names(answer: &mut Answer) -> Vec<String> {
+    let listing: serde_json::Value = serde_json::from_slice(&content(answer)).expect("a listing");
+    let entries = listing["entries"].as_array().expect("entries").clone();
+    let href = |entry: serde_json::Value| entry["href"].as_str().expect("a link").to_owned();
+    entries.into_iter().map(href).collect()
+}
+
+/// Reads the start of a file and its end. What comes is as long as it was said to be, or it is an error.
+fn read(answer: &Answer) {
+    let Some(Piece::File(file, range)) = answer.body.front() else {
+        return;
+    };
+    for from in [range.start, range.end.saturating_sub(READ).max(range.start)] {
+        let wanted = (range.end - from).min(READ);
+        let mut bytes = vec![0x55; usize::try_from(wanted).expect("it is short")];
+        let pieces = &mut [IoSliceMut::new(&mut bytes)];
+        if let Ok(read) = file.read_at(pieces, from, Patience::Wait) {
+            assert_eq!(read as u64, wanted);
+        }
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(image(input)));
+    let table = format!("0 {} linear image 0", SIZE / 512);
+    let table = CryptTable::parse(&table).expect("a table");
+    let volume = Volume::start(table, DataPath::Inline, |_| Ok(Arc::clone(&backend)));
+    let volume = volume.expect("a volume");
+    let tell = Box::new(|_: &str| ());
+    let Ok(files) = VolumeFiles::open(volume, "image".into(), true, tell) else {
+        return;
+    };
+    let files = Arc::new(files);
+    for symlinks in [Symlinks::Within, Symlinks::Any] {
+        let mut settings = Settings::new("");
+        settings.root = Root::Volume {
+            files: Arc::clone(&files),
+            path: b"/".to_vec(),
+        };
+        (settings.listings, settings.symlinks) = (true, symlinks);
+        let Ok(site) = Site::open(&settings) else {
+            return;
+        };
+        let mut cache = Cache::new(CacheLimits::default());
+        let (mut targets, mut next) = (vec!["/".to_owned()], 0);
+        while let Some(target) = targets.get(next).cloned() {
+            next += 1;
+            let fields = Fields {
+                accept: Some(b"application/json".as_slice().into()),
+                ..Fields::default()
+            };
+            let mut answer = site.answer(&get(&target, fields), &mut cache);
+            match answer.status.as_u16() {
+                200 if matches!(answer.body.front(), Some(Piece::Bytes(_))) => {
+                    let names = names(&mut answer).into_iter();
+                    let room = NAMES.saturating_sub(targets.len());
+                    targets.extend(names.take(room).map(|name| format!("{target}{name}")));
+                }
+                200 => read(&answer),
+                301 | 400 | 403 | 404 | 500 | 503 => {}
+                status => panic!("{status}"),
+            }
+        }
+    }
+});

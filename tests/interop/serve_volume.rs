@@ -1,0 +1,610 @@
+//! `scrim serve IMAGE#/FOLDER`: files out of encrypted volumes of which nothing is mounted.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::server::{Server, Site};
+use crate::support::{Background, PYTHON, have, is_root, noise, scrim, wait_until};
+
+/// Cheap to unlock.
+const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+/// Ways to ask, each with the number of its address.
+const WAYS: [(&str, usize); 3] = [("--http1.1", 0), ("--http2", 0), ("--http1.1", 1)];
+
+/// A site whose files are not in `www` but in volumes.
+struct Ground(Site);
+
+impl Ground {
+    /// Nothing where the programs are missing.
+    fn new() -> Option<Self> {
+        if !have(&["curl", "mke2fs"]) {
+            return None;
+        }
+        let site = Site::new();
+        site.place.write("key", "open sesame");
+        Some(Self(site))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.place.path(name)
+    }
+
+    /// A file of the tree that goes into volumes.
+    fn put(&self, name: impl AsRef<OsStr>, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path("tree").join(name.as_ref());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Makes `plain.img` of the tree, with these options of mke2fs.
+    fn plain(&self, options: &str, mib: u64) {
+        self.0.place.sparse("plain.img", mib << 20);
+        let words = ["-q", "-F", "-d", "tree", "plain.img"].into_iter();
+        self.0
+            .place
+            .run("mke2fs", words.chain(options.split_whitespace()));
+    }
+
+    /// Makes `NAME.img`, encrypted, of `plain.img`.
+    fn encrypt(&self, name: &str, options: &str) {
+        let words = format!("import plain.img {name}.img {CHEAP} {options}");
+        self.0.place.scrim(words.split_whitespace());
+    }
+
+    /// Serves these ROOTs; plain HTTP is the second address.
+    fn serve(&self, words: &str) -> Server<'_> {
+        let usual = "--listen 127.0.0.1:0 --plain-http 127.0.0.1:0 --certificate tls/server-cert.pem \
+                     --key tls/server-key.pem";
+        let mut command = self.0.place.command(scrim());
+        command.arg("serve").args(words.split_whitespace());
+        Server::start(&self.0, command.args(usual.split_whitespace()))
+    }
+
+    /// What `scrim serve` says that does not serve.
+    fn refused(&self, words: &str) -> String {
+        let mut command = self.0.place.command(scrim());
+        command.arg("serve").args(words.split_whitespace());
+        let output = command.arg("--check").output().unwrap();
+        assert!(!output.status.success(), "{words}: it is served");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+impl Server<'_> {
+    fn bytes(&self, args: &[&str]) -> Vec<u8> {
+        let output = self.try_curl(&[&["--fail"], args].concat());
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        output.stdout
+    }
+
+    /// Fetches a file by each way.
+    #[track_caller]
+    fn must_have(&self, path: &str, wanted: &[u8]) {
+        for (way, address) in WAYS {
+            let got = self.bytes(&[way, &format!("{}{path}", self.urls[address])]);
+            assert!(got == wanted, "{path} {way}: other bytes");
+        }
+    }
+
+    fn status(&self, path: &str) -> String {
+        let url = self.url(path);
+        self.curl(&["--output", "/dev/null", "--write-out", "%{http_code}", &url])
+    }
+}
+
+#[test]
+fn files_of_every_kind_of_volume_come_as_they_were_put_there() {
+    let Some(ground) = Ground::new() else { return };
+    let lens = [
+        0, 1, 511, 512, 4095, 4096, 4097, 12_000, 16_384, 100_000, 3_000_001,
+    ];
+    let files = lens.map(|len| (len.to_string(), noise(len, len as u64)));
+    for (name, bytes) in &files {
+        ground.put(format!("site/{name}"), bytes);
+    }
+    for (block, sector) in [
+        ("-b 4096", ""),
+        ("-b 1024", "--sector-size 4096"),
+        ("-b 4096", "--type luks1"),
+    ] {
+        ground.plain(&format!("-t ext4 {block}"), 16);
+        let sector = if sector.is_empty() {
+            "--sector-size 512"
+        } else {
+            sector
+        };
+        let _ = fs::remove_file(ground.path("disk.img"));
+        ground.encrypt("disk", sector);
+        for data_path in ["inline", "queued", "auto"] {
+            let server = ground.serve(&format!(
+                "disk.img#/site --key-file key --data-path {data_path}"
+            ));
+            for (name, bytes) in &files {
+                server.must_have(name, bytes);
+            }
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
+    let Some(ground) = Ground::new() else { return };
+    let path = ground.put("file", noise(400_000, 1));
+    let file = File::options().write(true).open(&path).unwrap();
+    for offset in [1_000_000, 1_300_001, 2_222_222] {
+        file.write_all_at(&noise(77_777, offset), offset).unwrap();
+    }
+    file.set_len(3_000_000).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    for block in [1024, 4096] {
+        ground.plain(&format!("-t ext4 -b {block}"), 16);
+        ground.encrypt(&format!("disk{block}"), "");
+        let server = ground.serve(&format!("disk{block}.img#/ --key-file key"));
+        let url = server.url("file");
+        let mut seed = 1_u64;
+        for _ in 0..40 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let from = usize::try_from(seed >> 33).unwrap() % bytes.len();
+            let len = usize::try_from(seed >> 20).unwrap() % 200_000;
+            let end = (from + len).min(bytes.len() - 1);
+            let got = server.bytes(&["--range", &format!("{from}-{end}"), &url]);
+            assert!(got == bytes[from..=end], "{from}-{end}");
+        }
+        // Parts of several ranges in one answer, and a download that goes on where another ended.
+        let several = server.bytes(&["--range", "5-104,4000-4200,999990-1000500", &url]);
+        for range in [5..105, 4000..4201, 999_990..1_000_501] {
+            let part = &bytes[range];
+            assert!(several.windows(part.len()).any(|window| window == part));
+        }
+        fs::write(ground.path("got"), &bytes[..1_234_567]).unwrap();
+        server.bytes(&["--continue-at", "-", "--output", "got", &url]);
+        assert!(fs::read(ground.path("got")).unwrap() == bytes);
+        server.stop();
+    }
+}
+
+#[test]
+fn names_links_and_listings_are_those_of_a_folder() {
+    let Some(ground) = Ground::new() else { return };
+    ground.put("site/index.html", "<p>home");
+    ground.put("site/a/b.txt", "b");
+    ground.put("site/a/.hidden", "no");
+    ground.put(OsStr::from_bytes(b"site/a/\xff\n\"'"), "odd");
+    ground.put("site/a/b.txt.gz", "not gzip");
+    ground.put("outside", "no");
+    let link =
+        |target: &str, name: &str| symlink(target, ground.path("tree/site").join(name)).unwrap();
+    for (target, name) in [
+        ("a/b.txt", "in"),
+        ("a", "folder"),
+        ("../outside", "out"),
+        ("/site/a/b.txt", "absolute"),
+        ("loop", "loop"),
+    ] {
+        link(target, name);
+    }
+    ground.plain("-t ext4", 16);
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/site --key-file key");
+    assert_eq!(server.curl(&[&server.url("")]), "<p>home");
+    for path in ["a/b.txt", "in", "folder/b.txt", "a/../a/b.txt"] {
+        server.must_have(path, b"b");
+    }
+    server.must_have("a/%ff%0a%22'", b"odd");
+    for (path, status) in [
+        ("out", "404"),
+        ("absolute", "404"),
+        ("loop", "404"),
+        ("a/.hidden", "404"),
+        ("a", "301"),
+        ("a/b.txt/", "404"),
+        ("a/b.txt/c", "404"),
+        ("%2e%2e/outside", "400"),
+        ("none", "404"),
+    ] {
+        assert_eq!(server.status(path), status, "{path}");
+    }
+    let listing = server.curl(&["--header", "accept: application/json", &server.url("a/")]);
+    assert!(
+        listing.contains(r#""name":"b.txt","href":"b.txt","type":"file","size":1"#),
+        "{listing}"
+    );
+    assert!(
+        listing.contains("%FF%0A%22") && !listing.contains("hidden"),
+        "{listing}"
+    );
+    // Conditions, and content that is there in a coding.
+    let heads = server.curl(&["--head", &server.url("in")]);
+    let etag = crate::server::field(&heads, "etag").unwrap().to_owned();
+    let condition = format!("if-none-match: {etag}");
+    let status = [
+        "--output",
+        "/dev/null",
+        "--write-out",
+        "%{http_code}",
+        "--header",
+        &condition,
+    ];
+    assert_eq!(
+        server.curl(&[&status[..], &[&server.url("in")]].concat()),
+        "304"
+    );
+    let coded = server.curl(&["--header", "accept-encoding: gzip", &server.url("a/b.txt")]);
+    assert_eq!(coded, "not gzip");
+    server.stop();
+}
+
+#[test]
+fn volumes_and_folders_are_served_side_by_side() {
+    let Some(ground) = Ground::new() else { return };
+    ground.0.write("index.html", "folder");
+    ground.0.write("backup/hidden", "by what is mounted there");
+    ground.put("file", "volume");
+    ground.plain("-t ext4", 16);
+    ground.encrypt("disk", "");
+    let server = ground.serve("www /backup=disk.img#/ /more/www=www --key-file key");
+    assert_eq!(server.curl(&[&server.url("index.html")]), "folder");
+    assert_eq!(server.curl(&[&server.url("more/www/index.html")]), "folder");
+    server.must_have("backup/file", b"volume");
+    assert_eq!(server.status("backup/hidden"), "404");
+    assert_eq!(server.status("backup"), "301");
+    assert!(server.curl(&[&server.url("backup/")]).contains("file"));
+    server.stop();
+
+    let sites = "[[site]]\nnames = ['localhost']\nroot = 'www'\n\
+                 [[site.mount]]\nat = '/backup'\nroot = 'disk.img#/'\nkey-file = 'key'\n\
+                 [[site]]\nroot = 'disk.img#/'\nkey-file = 'key'\nvolume.data-path = 'inline'\n";
+    let server = ground.0.serve_by("", sites);
+    assert_eq!(server.curl(&[&server.url("index.html")]), "folder");
+    assert_eq!(server.curl(&[&server.url("backup/file")]), "volume");
+    let other = format!("https://127.0.0.1:{}/file", server.port());
+    assert_eq!(server.curl(&["--insecure", &other]), "volume");
+    server.reload();
+    assert_eq!(server.curl(&[&server.url("backup/file")]), "volume");
+    server.stop();
+}
+
+/// Mounts an image read-only with fuse2fs, until it is dropped.
+struct Mounted<'a>(&'a Ground);
+
+impl<'a> Mounted<'a> {
+    fn new(ground: &'a Ground) -> Option<Self> {
+        // Without root it takes a helper to mount and to unmount.
+        let helper = if is_root() { "umount" } else { "fusermount" };
+        if !have(&["fuse2fs", helper]) || File::open("/dev/fuse").is_err() {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "fuse2fs cannot mount in CI"
+            );
+            println!("skipped: fuse2fs cannot mount here");
+            return None;
+        }
+        fs::create_dir(ground.path("mounted")).unwrap();
+        ground
+            .0
+            .place
+            .run("fuse2fs", ["-o", "ro", "plain.img", "mounted"]);
+        wait_until("it is mounted", || {
+            ground.path("mounted/lost+found").exists()
+        });
+        Some(Self(ground))
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let place = &self.0.0.place;
+        let _ = match is_root() {
+            true => place.command("umount").arg("mounted").status(),
+            false => place.command("fusermount").args(["-u", "mounted"]).status(),
+        };
+    }
+}
+
+#[test]
+fn a_real_mount_has_the_same_files() {
+    let Some(ground) = Ground::new() else { return };
+    for number in 0..50_usize {
+        ground.put(
+            format!("a/{}/file-{number}", number % 7),
+            noise(number * 997, number as u64),
+        );
+    }
+    ground.plain("-t ext4 -O inline_data -I 256", 16);
+    let Some(mounted) = Mounted::new(&ground) else {
+        return;
+    };
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/ --key-file key");
+    let mut count = 0;
+    for folder in fs::read_dir(ground.path("mounted/a")).unwrap() {
+        let folder = folder.unwrap();
+        for file in fs::read_dir(folder.path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.strip_prefix(ground.path("mounted")).unwrap();
+            let got = server.bytes(&[&server.url(name.to_str().unwrap())]);
+            assert!(got == fs::read(&path).unwrap(), "{}", name.display());
+            count += 1;
+        }
+    }
+    assert_eq!(count, 50);
+    server.stop();
+    drop(mounted);
+}
+
+#[test]
+fn a_running_volume_is_served_by_its_name_and_its_image_is_not() {
+    let Some(ground) = Ground::new() else { return };
+    let bytes = noise(1_000_000, 5);
+    ground.put("file", &bytes);
+    ground.plain("-t ext4", 16);
+    ground.encrypt("disk", "");
+    let place = &ground.0.place;
+    place.open("disk.img", "secret", &["--key-file", "key"]);
+    let refused = ground.refused("disk.img#/ --key-file key");
+    assert!(refused.contains("another program has it open"), "{refused}");
+    assert!(refused.contains("by its name: NAME#/"), "{refused}");
+    let server = ground.serve("secret#/");
+    server.must_have("file", &bytes);
+    server.stop();
+    place.close("secret");
+    // Read-only, both can have it.
+    place.open("disk.img", "secret", &["--key-file", "key", "--readonly"]);
+    let server = ground.serve("disk.img#/ /other=secret#/ --key-file key");
+    server.must_have("file", &bytes);
+    server.must_have("other/file", &bytes);
+    server.stop();
+    place.close("secret");
+    let refused = ground.refused("secret#/");
+    assert!(refused.contains("secret"), "{refused}");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_before_anybody_is() {
+    let Some(ground) = Ground::new() else { return };
+    ground.put("site/file", "");
+    ground.plain("-t ext4", 16);
+    ground.encrypt("disk", "");
+    ground.0.place.write("wrong", "wrong");
+    ground.0.place.sparse("plain.img", 1 << 20);
+    ground.encrypt("empty", "");
+    ground.0.write("key", "open sesame");
+    for (words, said) in [
+        ("disk.img#/site --key-file wrong", "no key available"),
+        (
+            "disk.img#/none --key-file key",
+            "disk.img#/none: the volume has no such folder",
+        ),
+        ("disk.img#/site/file --key-file key", "no such folder"),
+        (
+            "empty.img#/ --key-file key",
+            "empty.img: there is no ext2, ext3 or ext4 file system",
+        ),
+        ("plain.img#/ --key-file key", "plain.img"),
+        ("www disk.img#/ --key-file key", "/PATH=disk.img#/"),
+        (
+            "www /=disk.img#/ --key-file key",
+            "nothing can be served below",
+        ),
+        (
+            "www /a=disk.img#/ /a=www --key-file key",
+            "nothing can be served below",
+        ),
+        (
+            "www /a=disk.img#/ --key-file www/key",
+            "the key of a volume in the folder that is served",
+        ),
+    ] {
+        let refused = ground.refused(words);
+        assert!(refused.contains(said), "{words}: {refused}");
+    }
+}
+
+#[test]
+fn a_read_error_ends_the_answer_as_an_error_and_the_server_goes_on() {
+    let Some(ground) = Ground::new() else { return };
+    ground.put("first", noise(10_000, 1));
+    let bytes = noise(12 << 20, 2);
+    ground.put("large", &bytes);
+    ground.plain("-t ext4", 24);
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/ --key-file key");
+    server.must_have("first", &noise(10_000, 1));
+    server.must_have("large", &bytes);
+    // What the file system says lies behind the end of its device now.
+    let image = File::options()
+        .write(true)
+        .open(ground.path("disk.img"))
+        .unwrap();
+    image
+        .set_len(image.metadata().unwrap().len() - (14 << 20))
+        .unwrap();
+    for (way, address) in WAYS {
+        let url = format!("{}large", server.urls[address]);
+        let output = server.try_curl(&[way, &url]);
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(18 | 52 | 55 | 56 | 92)),
+            "{way}: {code:?}"
+        );
+        assert!(output.stdout.len() < bytes.len() && bytes.starts_with(&output.stdout));
+    }
+    assert_eq!(server.status("first"), "200");
+    assert!(
+        server
+            .complaints()
+            .contains("/large: the file could not be read"),
+        "{}",
+        server.complaints()
+    );
+    server.stop();
+}
+
+#[test]
+fn a_volume_that_somebody_mounts_for_writing_waits_until_it_is_unmounted() {
+    let Some(ground) = Ground::new().filter(|_| has_libnbd()) else {
+        return;
+    };
+    ground.put("file", "content");
+    ground.plain("-t ext4 -O ^metadata_csum", 16);
+    ground.encrypt("disk", "");
+    let place = &ground.0.place;
+    let uri = place.open("disk.img", "secret", &["--key-file", "key"]);
+    let server = ground.0.serve_by(
+        "",
+        "[limits]\nfile-cache-ms = 0\n[[site]]\nroot = 'secret#/'\n",
+    );
+    assert_eq!(server.status("file"), "200");
+    // What mounting does first.
+    for (flags, status) in [("| 4", "503"), ("& ~4", "200")] {
+        let script = format!(
+            "import nbd; h = nbd.NBD(); h.connect_uri('{uri}'); s = bytearray(h.pread(4096, 0)); \
+             s[1120] = s[1120] {flags}; h.pwrite(s, 0)"
+        );
+        place.run(PYTHON, ["-c", &script]);
+        assert_eq!(server.status("file"), status);
+    }
+    assert!(
+        server.complaints().contains("mounted for writing"),
+        "{}",
+        server.complaints()
+    );
+    server.stop();
+    place.close("secret");
+}
+
+fn has_libnbd() -> bool {
+    let output = Command::new(PYTHON).args(["-c", "import nbd"]).output();
+    let there = output.is_ok_and(|output| output.status.success());
+    assert!(
+        there || std::env::var_os("CI").is_none(),
+        "libnbd's Python module is missing in CI"
+    );
+    if !there {
+        println!("skipped: libnbd's Python module is missing (`make test` installs it)");
+    }
+    there
+}
+
+#[test]
+fn what_is_damaged_or_encrypted_again_is_an_error_and_the_rest_is_served() {
+    let Some(ground) = Ground::new().filter(|_| have(&["debugfs"])) else {
+        return;
+    };
+    for name in ["sound", "damaged", "encrypted", "unused"] {
+        ground.put(name, noise(100_000, 1));
+    }
+    ground.put("folder/file", "");
+    ground.plain("-t ext4", 16);
+    for change in [
+        "set_inode_field damaged block[0] 0",
+        "set_inode_field encrypted flags 0x80800",
+        "set_inode_field unused links_count 0",
+        "set_inode_field folder block[5] 0xfffffff",
+    ] {
+        let place = &ground.0.place;
+        place.run("debugfs", ["-w", "-R", change, "plain.img"]);
+    }
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/ --key-file key");
+    for (way, address) in WAYS {
+        let url = format!("{}damaged", server.urls[address]);
+        let output = server.try_curl(&[way, &url]);
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(18 | 52 | 55 | 56 | 92)),
+            "{way}: {code:?}"
+        );
+    }
+    assert_eq!(server.status("encrypted"), "403");
+    for damaged in ["unused", "folder/", "folder/file"] {
+        assert_eq!(server.status(damaged), "500", "{damaged}");
+    }
+    server.must_have("sound", &noise(100_000, 1));
+    assert!(
+        server.complaints().contains("e2fsck -f"),
+        "{}",
+        server.complaints()
+    );
+    server.stop();
+}
+
+/// Text that is 64 bytes long and found again, each with a number.
+const MARK: &str = "this line of a file in a volume should be nowhere else at all:";
+
+/// The numbers of marks in a process's memory.
+fn marks_in(pid: u32) -> HashSet<[u8; 5]> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut found = HashSet::new();
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let number = |text| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = (number(start), number(end));
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+        if memory.seek(SeekFrom::Start(start)).is_err() || memory.read_exact(&mut bytes).is_err() {
+            continue;
+        }
+        let needle = &MARK.as_bytes()[..40];
+        let mut at = 0;
+        while let Some(next) = bytes[at..].iter().position(|&byte| byte == needle[0]) {
+            at += next;
+            if bytes[at..].starts_with(needle) && bytes.len() >= at + MARK.len() + 5 {
+                let number = &bytes[at + MARK.len()..at + MARK.len() + 5];
+                found.insert(number.try_into().unwrap());
+            }
+            at += 1;
+        }
+    }
+    found
+}
+
+/// A download without end at some speed.
+fn download(server: &Server<'_>, way: &str, rate: &str) -> Background {
+    let url = server.url("marked");
+    let mut command: Command = server.curl_command(&[way, "--limit-rate", rate]);
+    for _ in 0..50 {
+        command.args(["--output", "/dev/null", &url]);
+    }
+    Background::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
+/// Root may look. A record's plaintext is there from its decryption until it is sealed, and HTTP/2's frames until
+/// they are sent.
+#[test]
+fn the_plaintext_of_a_file_never_lies_whole_in_memory() {
+    let Some(ground) = Ground::new() else { return };
+    if !is_root() {
+        println!("skipped: only root can look into the process");
+        return;
+    }
+    let lines: String = (0..99_999)
+        .map(|number| format!("{MARK}{number:05}\n"))
+        .collect();
+    let size = lines.len();
+    ground.put("marked", &lines);
+    ground.plain("-t ext4", 24);
+    ground.encrypt("disk", "");
+    for (way, most) in [("--http1.1", 128 << 10), ("--http2", 2 << 20)] {
+        let server = ground.serve("disk.img#/ --key-file key --threads 1");
+        let fast = download(&server, way, "1G");
+        let slow = download(&server, way, "200k");
+        let mut largest = 0;
+        for _ in 0..20 {
+            let found = marks_in(server.pid()).len() * lines.len() / 99_999;
+            largest = largest.max(found);
+        }
+        println!("{way}: at most {largest} of {size} bytes at a time");
+        assert!(largest <= most, "{way}: {largest} of {size} bytes");
+        drop((fast, slow));
+        server.stop();
+    }
+}

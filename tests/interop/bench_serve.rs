@@ -203,6 +203,87 @@ fn a_file_is_served_plain_and_over_tls() {
     );
 }
 
+/// The names of a report's series or ratios.
+fn names(list: &Value) -> Vec<&str> {
+    match list {
+        Value::Array(all) => all.iter().filter_map(|one| one["name"].as_str()).collect(),
+        _ => list
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect(),
+    }
+}
+
+const QUICK: &str = "--size 20000 --rounds 2 --seconds 0.1 --json --html page.html";
+
+#[test]
+fn how_long_responses_take_is_compared_by_where_they_come_from() {
+    if !have(&["mke2fs"]) {
+        return;
+    }
+    let place = Place::new();
+    let words = format!("--from dir,volume:queued,volume:inline {QUICK}");
+    let report = json(&bench(&place, &words));
+    let schema = include_str!("../../docs/benchmark.schema.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert_eq!(violations(&schema, &report), [""; 0]);
+    let ways = ["dir", "volume_queued", "volume_inline"];
+    let series = ways.iter().flat_map(|way| {
+        ["capacity", "p50", "p99", "p999"].map(|kind| format!("serve_{way}_{kind}"))
+    });
+    assert_eq!(names(&report["results"]), series.collect::<Vec<_>>());
+    for result in report["results"].as_array().unwrap() {
+        let samples = result["samples"].as_array().unwrap();
+        let rounds = match result["unit"].as_str().unwrap() {
+            "requests/s" => 3,
+            _ => 2,
+        };
+        assert_eq!(samples.len(), rounds, "{result}");
+        assert!(
+            samples.iter().all(|one| one.as_f64() > Some(0.0)),
+            "{result}"
+        );
+        let workload = result["workload"].as_str().unwrap();
+        assert!(workload.contains("20000 bytes from "), "{workload}");
+    }
+    let pairs = [
+        "volume_queued_vs_dir",
+        "volume_inline_vs_dir",
+        "inline_vs_queued",
+    ];
+    let ratios = pairs
+        .iter()
+        .flat_map(|pair| ["p50", "p99", "p999"].map(|kind| format!("serve_{pair}_{kind}")));
+    assert_eq!(names(&report["ratios"]), ratios.collect::<Vec<_>>());
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 1);
+    for way in ["dir", "volume:queued", "volume:inline"] {
+        assert!(page.contains(&format!(">{way}</text>")), "{way}");
+    }
+}
+
+#[test]
+fn a_folder_alone_has_times_and_nothing_to_compare_with() {
+    let place = Place::new();
+    let report = json(&bench(&place, &format!("--from dir {QUICK}")));
+    assert_eq!(names(&report["ratios"]), [""; 0]);
+    assert_eq!(names(&report["results"]).len(), 4);
+    for (words, said) in [
+        ("--from dir,dir", "each way once"),
+        ("--from cellar", "volume:inline"),
+        ("--from dir --size 0", "at least 1"),
+        ("--from dir --url http://localhost/", "cannot be used with"),
+        ("--seconds 2", "--from"),
+    ] {
+        let refused = bench(&place, words);
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{words}: {text}");
+        assert!(text.contains(said), "{words}: {text}");
+    }
+}
+
 /// What a process of that number has started and left, or written and left.
 fn left_by(pid: u32) -> (usize, usize) {
     let processes = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
@@ -223,8 +304,16 @@ fn left_by(pid: u32) -> (usize, usize) {
 
 #[test]
 fn an_end_at_any_moment_leaves_no_server_and_nothing_for_long() {
+    for words in [
+        "bench serve --json --size 64M --rounds 100",
+        "bench serve --json --from dir --seconds 0.2 --rounds 100",
+    ] {
+        ends(words);
+    }
+}
+
+fn ends(words: &str) {
     let place = Place::new();
-    let words = "bench serve --json --size 64M --rounds 100";
     let killed = in_the_second_round(&place, words);
     let pid = killed.id();
     kill_process(Pid::from_child(&killed), Signal::KILL).unwrap();

@@ -18,6 +18,7 @@ mod ciphers;
 mod clients;
 mod cryptsetup_to_scrim;
 mod damage;
+mod doctor;
 mod engines;
 mod exchange;
 mod filesystem;

@@ -13,7 +13,7 @@ const NOBODY: &str =
 
 /// A place of an ordinary user, with its own copy of `scrim`, since the build's may be out of his
 /// reach.
-struct Home {
+pub(crate) struct Home {
     place: Place,
     /// What stands before every command.
     before: Vec<String>,
@@ -21,7 +21,7 @@ struct Home {
 
 impl Home {
     /// Everything runs below `wrapper`, as an ordinary user.
-    fn new(wrapper: &str) -> Self {
+    pub(crate) fn new(wrapper: &str) -> Self {
         let place = Place::new();
         fs::copy(scrim(), place.path("scrim")).unwrap();
         let filter = "without_io_uring.py";
@@ -48,7 +48,7 @@ impl Home {
     }
 
     /// Runs a command as that user; returns what it wrote to standard output and standard error.
-    fn run(&self, line: &str) -> (String, String) {
+    pub(crate) fn run(&self, line: &str) -> (String, String) {
         let output = self.output(line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (succeeded(line, &output), said)

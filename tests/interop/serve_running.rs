@@ -311,3 +311,31 @@ fn who_takes_nothing_is_given_up() {
     drop((first, second));
     server.stop();
 }
+
+/// Whoever asks for figures is not among them: neither his requests nor his connections.
+#[test]
+fn figures_do_not_change_because_somebody_looks() {
+    let Some(site) = site() else { return };
+    let server = site.serve(&["--status", "127.0.0.1:0", "--access-log", "access.log"]);
+    server.curl(&[&server.url("file.txt")]);
+    let page = &server.urls[1];
+    let json = format!("{page}status.json");
+    let look = || {
+        let mut figures: serde_json::Value = serde_json::from_str(&server.curl(&[&json])).unwrap();
+        let figures = figures.as_object_mut().unwrap();
+        figures.remove("at");
+        figures.remove("up");
+        figures.clone()
+    };
+    // The connection of the download may take a moment to go.
+    wait_until("nobody is connected", || look()["open"] == 0);
+    let first = look();
+    assert_eq!(first["connections"], 1);
+    assert_eq!(first["by_class"], serde_json::json!([0, 1, 0, 0, 0]));
+    assert_eq!(first["bytes_sent"], 16);
+    for other in ["", "metrics", "nothing"] {
+        server.try_curl(&[&format!("{page}{other}")]);
+    }
+    assert_eq!(look(), first);
+    server.stop();
+}

@@ -16,6 +16,8 @@ table{border-collapse:collapse;margin:1rem 0}
 td,th{padding:.2rem .8rem;border-bottom:1px solid #d1d9e0;text-align:right}
 td:first-child,th:first-child{text-align:left}
 code{font-size:.9em}
+@media(max-width:40rem){body{margin:1rem auto}h1{font-size:1.5rem}
+table{display:block;overflow-x:auto}td,th{padding:.2rem .5rem}}
 @media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}svg text{fill:#e6edf3}
 td,th{border-color:#3d444d}}
 ";

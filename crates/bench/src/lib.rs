@@ -68,6 +68,7 @@ pub mod process;
 mod report;
 mod rounds;
 pub mod serve;
+mod spread;
 pub mod stat;
 mod stopwatch;
 mod study;

@@ -39,6 +39,20 @@ impl Pinned {
         Ok(Self { cpu, before })
     }
 
+    /// To all processors but this one, as far as there are others: what this thread starts stays off it.
+    ///
+    /// # Errors
+    /// As `sched_setaffinity(2)`.
+    pub fn beside(cpu: usize) -> io::Result<Self> {
+        let before = sched_getaffinity(None)?;
+        if before.count() > 1 && cpu < CpuSet::MAX_CPU {
+            let mut others = before;
+            others.unset(cpu);
+            sched_setaffinity(None, &others)?;
+        }
+        Ok(Self { cpu, before })
+    }
+
     /// Its number.
     #[must_use]
     pub fn cpu(&self) -> usize {
@@ -94,6 +108,18 @@ mod tests {
         assert_eq!(server == client, allowed.count() == 1);
         assert_eq!(listed("0-2,8\n"), [0, 1, 2, 8]);
         assert_eq!(listed(""), [0; 0]);
+    }
+
+    #[test]
+    fn beside_a_processor_are_all_others() {
+        let before = sched_getaffinity(None).unwrap();
+        let (_, last) = apart();
+        let beside = Pinned::beside(last).unwrap();
+        let during = sched_getaffinity(None).unwrap();
+        assert_eq!(during.count(), (before.count() - 1).max(1));
+        assert_eq!(during.is_set(last), before.count() == 1);
+        drop(beside);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 
     #[test]

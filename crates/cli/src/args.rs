@@ -68,6 +68,10 @@ const REFRESH: &str = "\
 The flags that are given replace those that the table has. Flags that the LUKS2 header stores count as well, \
 unless --persistent replaces them, as in cryptsetup.";
 
+const DOCTOR: &str = "\
+Nothing needs root and nothing is changed; the modules tls and nbd are not loaded by it. What is missing does not change \
+the exit code: scripts read `missing` and each finding's `state` in --json (docs/doctor.schema.json).";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Make a new LUKS volume; what IMAGE held is lost
@@ -160,6 +164,9 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Add, remove, import, export and assign tokens
     Token(TokenArgs),
+    /// Tell what this machine offers, and what each thing that is missing costs
+    #[command(after_help = DOCTOR)]
+    Doctor(DoctorArgs),
     /// List the implementations of ciphers, and which one a specification gets here
     Ciphers(CiphersArgs),
     /// Measure this machine
@@ -488,6 +495,13 @@ pub(crate) struct ChangeArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct CiphersArgs {
     /// Show what computes this cipher specification, and why
     #[arg(value_name = "SPEC")]
@@ -513,7 +527,7 @@ pub(crate) enum Bench {
     Ciphers(BenchCiphersArgs),
     /// What queues between a request and the cipher cost, on a RAM disk or on FILE
     Paths(BenchPathsArgs),
-    /// What TLS costs when a file is served: MB/s and CPU seconds a GB, plain and over TLS
+    /// What TLS costs when a file is served, or how long responses take from a folder and from volumes
     Serve(BenchServeArgs),
 }
 

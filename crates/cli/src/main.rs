@@ -12,6 +12,7 @@ mod cost;
 mod daemon;
 mod device;
 mod devices;
+mod doctor;
 mod error;
 mod header_change;
 mod interruption;
@@ -95,6 +96,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Stats(args) => commands::stats::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::List(args) => commands::list::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),
         Command::IsLuks(args) => return commands::is_luks::run(&args),

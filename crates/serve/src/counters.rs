@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::log::Entry;
 use crate::tls::Facts;
 use crate::tls::kernel::{PATHS, Path};
 
@@ -69,8 +70,24 @@ pub(crate) struct Latencies {
     sum: Counter,
 }
 
+impl Counters {
+    /// Counts a request that was answered.
+    pub(crate) fn note(&self, entry: &Entry) {
+        match entry.version {
+            "HTTP/2.0" => self.requests.http2.add(1),
+            _ => self.requests.http1.add(1),
+        }
+        self.requests.answered(entry.status);
+        self.latencies.note(entry.took);
+        self.bytes_sent.add(entry.bytes);
+        if !entry.whole {
+            self.broken.add(1);
+        }
+    }
+}
+
 impl Requests {
-    pub(crate) fn answered(&self, status: u16) {
+    fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, self.by_class.len()) - 1;
         self.by_class[class].add(1);
     }

@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 use serde::Deserialize;
 
 use crate::connection::Secured;
+use crate::listener::Service;
 
 /// Lines are written together once there are so many bytes of them.
 const TOGETHER: usize = 32 << 10;
@@ -40,6 +41,7 @@ pub struct AccessLog {
 
 /// What is said of a request.
 pub(crate) struct Entry<'a> {
+    pub(crate) service: Service,
     pub(crate) client: IpAddr,
     pub(crate) at: SystemTime,
     pub(crate) method: &'a str,
@@ -242,6 +244,7 @@ mod tests {
 
     fn entry() -> Entry<'static> {
         Entry {
+            service: Service::Https,
             client: "192.0.2.7".parse().unwrap(),
             at: UNIX_EPOCH + Duration::from_secs(951_782_400),
             method: "GET",

@@ -271,7 +271,9 @@ impl Crowd {
             return;
         };
         // Counted here, since the next one may come before the worker has seen this one.
-        self.tally.workers[least].open.add(1);
+        if service != Service::Status {
+            self.tally.workers[least].open.add(1);
+        }
         let accepted = Accepted {
             socket,
             address,

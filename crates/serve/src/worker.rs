@@ -193,14 +193,11 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    /// Counts a request that was answered, and writes it to the access log.
+    /// Writes a request that was answered to the access log, and counts it, unless it asked for the counts:
+    /// figures do not change because somebody looks.
     pub(crate) fn note(&self, entry: &Entry) {
-        let counters = &self.counters;
-        counters.requests.answered(entry.status);
-        counters.latencies.note(entry.took);
-        counters.bytes_sent.add(entry.bytes);
-        if !entry.whole {
-            counters.broken.add(1);
+        if entry.service != Service::Status {
+            self.counters.note(entry);
         }
         if let Some(lines) = &self.lines {
             lines.note(entry);
@@ -290,15 +287,24 @@ async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
 
 async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     let _place = accepted.admitted;
-    let _open = Open(Arc::clone(&worker.counters));
-    worker.counters.connections.add(1);
+    let _open = Open::unless_for_figures(&worker, accepted.service);
     if let Ok(socket) = TcpStream::from_std(accepted.socket) {
         connection::serve(worker, socket, accepted.address, accepted.service).await;
     }
 }
 
-/// A connection that was counted when it was accepted.
+/// A connection that was counted as open when it was accepted.
 struct Open(Arc<Counters>);
+
+impl Open {
+    fn unless_for_figures(worker: &Worker, service: Service) -> Option<Self> {
+        if service == Service::Status {
+            return None;
+        }
+        worker.counters.connections.add(1);
+        Some(Self(Arc::clone(&worker.counters)))
+    }
+}
 
 impl Drop for Open {
     fn drop(&mut self) {

@@ -8,6 +8,7 @@
 //! ratio `serve_tls_vs_http` is what TLS leaves of the plain rate, `serve_cpu_tls_vs_http` the same of
 //! processor time; `serve_url2_vs_url1` compares what was given.
 
+pub mod latency;
 mod outcome;
 mod page;
 mod server;
@@ -26,6 +27,9 @@ use self::server::Server;
 use crate::process::cpu_time;
 use crate::web::{Connection, Suite, Trust, Url, WebError};
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
+
+/// How the file is called.
+const NAME: &str = "file";
 
 /// How often a file is downloaded where nobody says, as in the report.
 pub const DOWNLOADS: usize = 10;
@@ -240,6 +244,13 @@ pub enum ServeError {
         /// What it said.
         said: String,
     },
+    /// A program that is needed is not there.
+    Missing {
+        /// Its name.
+        program: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
     /// There is too little memory for the file.
     Room {
         /// Bytes of the file.
@@ -273,6 +284,11 @@ impl fmt::Display for ServeError {
             Self::Server { said } => write!(
                 f,
                 "the server to measure did not serve: {said}; `--url` measures one that runs already"
+            ),
+            Self::Missing { program, package } => write!(
+                f,
+                "a file system for the volume is made by {program}, which is not there; install it (Debian \
+                 package {package}), or compare without a volume"
             ),
             Self::Room { wanted, free } => write!(
                 f,

@@ -1,5 +1,6 @@
 //! `scrim serve`, as a process of its own that ends with the measurement.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -9,15 +10,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Content, Ours, ServeError};
+use super::{Content, NAME, Ours, ServeError};
 use crate::Study;
 use crate::folder::{Folder, SHARED_MEMORY, free_memory};
-use crate::web::{Identity, Trust, Url};
+use crate::web::{Identity, Suite, Trust, Url};
 
 /// How the folders are called that are removed with the measurement, and by the next one.
 const PREFIX: &str = "scrim-bench-serve";
-/// How the file is called.
-const NAME: &str = "file";
+/// How the certificate and its key are called.
+const CERTIFICATE: &str = "cert.pem";
+const KEY: &str = "key.pem";
 /// How long a server may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest line that a server says of an address, in bytes.
@@ -34,16 +36,12 @@ pub(super) struct Server {
 }
 
 /// A process that ends, and is waited for, with this.
-struct Process(Child);
+pub(super) struct Process(Child);
 
 impl Server {
     /// Starts one, and waits until it serves.
     pub(super) fn start(ours: &Ours, study: &mut Study) -> Result<Self, ServeError> {
-        let base = match free_memory(Path::new(SHARED_MEMORY)) {
-            Some(_) => PathBuf::from(SHARED_MEMORY),
-            None => std::env::temp_dir(),
-        };
-        Folder::sweep(&base, PREFIX);
+        let base = base();
         let own = folder(&base)?;
         let mut folders = Vec::new();
         let root = match &ours.content {
@@ -73,29 +71,18 @@ impl Server {
                 root
             }
         };
-        let identity = Identity::make()?;
-        let (certificate, key) = (own.path().join("cert.pem"), own.path().join("key.pem"));
-        for (path, text) in [
-            (&certificate, &identity.certificate_pem),
-            (&key, &identity.key_pem),
-        ] {
-            fs::write(path, text).map_err(ServeError::system("write a certificate"))?;
-        }
+        let identity = write_identity(own.path())?;
         let log = own.path().join("log");
-        let mut command = command(ours, &root, &certificate, &key);
+        let mut command = Command::new(&ours.program);
+        arguments(&mut command, root.as_os_str(), own.path(), ours.suite);
+        prepared(&mut command);
         let (process, urls) = Process::start(&mut command, &log)?;
-        let at = |tls| {
-            let url = urls.iter().find(|url| url.tls == tls);
-            url.map(|url| url.at(&format!("/{NAME}")))
-                .ok_or_else(|| ServeError::Server {
-                    said: "it does not say at which addresses".to_owned(),
-                })
-        };
+        let target = format!("/{NAME}");
         folders.push(own);
         Ok(Self {
             process,
-            http: at(false)?,
-            https: at(true)?,
+            http: at(&urls, false, &target)?,
+            https: at(&urls, true, &target)?,
             trust: identity.trust(Some(ours.suite))?,
             _folders: folders,
         })
@@ -107,16 +94,19 @@ impl Server {
     }
 }
 
-/// The interface of `scrim serve`, in one place.
-fn command(ours: &Ours, root: &Path, certificate: &Path, key: &Path) -> Command {
-    let mut command = Command::new(&ours.program);
+/// The interface of `scrim serve`, in one place. The certificate and its key are in `folder`.
+pub(super) fn arguments(command: &mut Command, root: &OsStr, folder: &Path, suite: Suite) {
     command.arg("serve").arg(root);
     command.args(["--listen", "127.0.0.1:0", "--plain-http", "127.0.0.1:0"]);
-    command.arg("--certificate").arg(certificate);
-    command.arg("--key").arg(key);
-    command.args(["--tls-suite", ours.suite.registered()]);
+    command.arg("--certificate").arg(folder.join(CERTIFICATE));
+    command.arg("--key").arg(folder.join(KEY));
+    command.args(["--tls-suite", suite.registered()]);
     command.arg("--end-with-parent");
     command.arg(std::process::id().to_string());
+}
+
+/// Nothing that it is given is meant for this process.
+pub(super) fn prepared(command: &mut Command) {
     command
         .env_remove("LISTEN_FDS")
         .env_remove("NOTIFY_SOCKET")
@@ -124,12 +114,33 @@ fn command(ours: &Ours, root: &Path, certificate: &Path, key: &Path) -> Command 
         .stdout(Stdio::piped())
         // A Ctrl-C is for this process, which ends those that it has started.
         .process_group(0);
-    command
+}
+
+/// A certificate and its key, written to `folder`.
+pub(super) fn write_identity(folder: &Path) -> Result<Identity, ServeError> {
+    let identity = Identity::make()?;
+    for (name, text) in [
+        (CERTIFICATE, &identity.certificate_pem),
+        (KEY, &identity.key_pem),
+    ] {
+        let written = fs::write(folder.join(name), text);
+        written.map_err(ServeError::system("write a certificate"))?;
+    }
+    Ok(identity)
+}
+
+/// Where a server said that `target` is, plain or over TLS.
+pub(super) fn at(urls: &[Url], tls: bool, target: &str) -> Result<Url, ServeError> {
+    let url = urls.iter().find(|url| url.tls == tls);
+    url.map(|url| url.at(target))
+        .ok_or_else(|| ServeError::Server {
+            said: "it does not say at which addresses".to_owned(),
+        })
 }
 
 impl Process {
     /// Starts it, and waits until it has said where it serves, plain and over TLS.
-    fn start(command: &mut Command, log: &Path) -> Result<(Self, Vec<Url>), ServeError> {
+    pub(super) fn start(command: &mut Command, log: &Path) -> Result<(Self, Vec<Url>), ServeError> {
         let errors = File::create(log).map_err(ServeError::system("write a log"))?;
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.stderr(errors).spawn();
@@ -180,7 +191,7 @@ impl Drop for Process {
     }
 }
 
-fn last_words(log: &Path) -> String {
+pub(super) fn last_words(log: &Path) -> String {
     let said = fs::read(log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.is_empty());
@@ -188,13 +199,23 @@ fn last_words(log: &Path) -> String {
     last.trim_start_matches("scrim: ").to_owned()
 }
 
-fn folder(base: &Path) -> Result<Folder, ServeError> {
+/// In memory where that is a file system. What measurements that were killed have left there is removed.
+pub(super) fn base() -> PathBuf {
+    let base = match free_memory(Path::new(SHARED_MEMORY)) {
+        Some(_) => PathBuf::from(SHARED_MEMORY),
+        None => std::env::temp_dir(),
+    };
+    Folder::sweep(&base, PREFIX);
+    base
+}
+
+pub(super) fn folder(base: &Path) -> Result<Folder, ServeError> {
     let doing = format!("make a folder in {}", base.display());
     Folder::make(base, PREFIX).map_err(ServeError::system(doing))
 }
 
 /// A file that no file system takes for nothing.
-fn make(path: &Path, bytes: u64) -> Result<(), ServeError> {
+pub(super) fn make(path: &Path, bytes: u64) -> Result<(), ServeError> {
     if let Some(free) = path.parent().and_then(free_memory)
         && free < bytes
     {

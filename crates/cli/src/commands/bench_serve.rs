@@ -1,11 +1,14 @@
 //! `scrim bench serve`.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use scrim_bench::Study;
-use scrim_bench::serve::{self, Content, Ours, Plan, ServeError};
+use scrim_bench::serve::latency;
+use scrim_bench::serve::{self, Content, DOWNLOADS, Ours, Plan, ServeError};
 use scrim_bench::web::{Suite, Trust, Url, WebError};
+use scrim_bench::{ROUNDS, Report, Study};
 
 use super::bench::{finish, machine, watched};
 use super::bench_paths::{demand_new, ratios, write_page};
@@ -18,17 +21,19 @@ use crate::storage::absolute;
 
 /// Fewest bytes of a file, so that more is measured than a connection.
 const SMALLEST: u64 = 1 << 20;
+/// Bytes of a file, where nobody says.
+const USUAL: u64 = 1 << 30;
 
 pub(crate) fn run(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
     if let Some(page) = &args.html {
         demand_new(page)?;
     }
+    if !args.from.is_empty() {
+        return latencies(args);
+    }
     let plan = plan(args)?;
     let interruption = Interruption::listen()?;
-    let mut study = Study::new(machine(), args.rounds);
-    for failure in self_tests::failures() {
-        study.warn(failure);
-    }
+    let mut study = study(args.rounds.unwrap_or(DOWNLOADS));
     if args.certificate.is_none() && matches!(plan, Plan::Theirs { .. }) {
         study.warn("any server was believed: without --certificate nobody knows who answered");
     }
@@ -36,16 +41,71 @@ pub(crate) fn run(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
         serve::measure(&plan, &mut study, watch)
     })?;
     let report = study.finish();
-    if !args.json {
-        let text = outcome.text();
-        let gap = if text.is_empty() { "" } else { "\n" };
-        print(format!("{text}{gap}{}", ratios(&report)).as_bytes())?;
-    }
-    if let Some(page) = &args.html {
-        write_page(page, &serve::page(&outcome, &report))?;
-    }
-    finish(&report, args.json)?;
+    tell(args, &report, &outcome.text(), || {
+        serve::page(&outcome, &report)
+    })?;
     Ok(interruption.exit_code())
+}
+
+/// How long responses take, by where they come from.
+fn latencies(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
+    let repeated = |(place, way)| args.from[..place].contains(way);
+    if args.from.iter().enumerate().any(repeated) {
+        return Err(CliError::usage("--from: give each way once"));
+    }
+    let bytes = args.size.unwrap_or(latency::BYTES);
+    if bytes == 0 {
+        return Err(CliError::usage(
+            "--size: nothing to ask for; give at least 1",
+        ));
+    }
+    let plan = latency::Plan {
+        program: program()?,
+        ways: args.from.clone(),
+        bytes,
+        suite: args.suite.map_or(Suite::Aes256, Suite::from),
+        time: Duration::from_secs_f64(args.seconds),
+    };
+    let interruption = Interruption::listen()?;
+    let mut study = study(args.rounds.unwrap_or(ROUNDS));
+    let outcome = watched("serving", &interruption, |watch| {
+        latency::measure(&plan, &mut study, watch)
+    })?;
+    let report = study.finish();
+    tell(args, &report, &outcome.text(), || {
+        latency::page(&outcome, &report)
+    })?;
+    Ok(interruption.exit_code())
+}
+
+fn study(rounds: usize) -> Study {
+    let mut study = Study::new(machine(), rounds);
+    for failure in self_tests::failures() {
+        study.warn(failure);
+    }
+    study
+}
+
+/// Says what was found: as text or JSON, and on a page.
+fn tell(
+    args: &BenchServeArgs,
+    report: &Report,
+    text: &str,
+    page: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    if !args.json {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        print(format!("{text}{gap}{}", ratios(report)).as_bytes())?;
+    }
+    if let Some(file) = &args.html {
+        write_page(file, &page())?;
+    }
+    finish(report, args.json)
+}
+
+fn program() -> Result<PathBuf, CliError> {
+    std::env::current_exe()
+        .map_err(|error| CliError::io("find this program, to serve with", &error))
 }
 
 fn plan(args: &BenchServeArgs) -> Result<Plan, CliError> {
@@ -64,17 +124,17 @@ fn plan(args: &BenchServeArgs) -> Result<Plan, CliError> {
             }
             Content::Users(path)
         }
-        None if args.size < SMALLEST => {
-            return Err(CliError::usage(
-                "--size: too little to measure; give at least 1M",
-            ));
-        }
-        None => Content::Made { bytes: args.size },
+        None => match args.size.unwrap_or(USUAL) {
+            ..SMALLEST => {
+                return Err(CliError::usage(
+                    "--size: too little to measure; give at least 1M",
+                ));
+            }
+            bytes => Content::Made { bytes },
+        },
     };
-    let program = std::env::current_exe()
-        .map_err(|error| CliError::io("find this program, to serve with", &error))?;
     Ok(Plan::Ours(Ours {
-        program,
+        program: program()?,
         content,
         suite: suite.unwrap_or(Suite::Aes256),
     }))

@@ -9,6 +9,7 @@ pub(crate) mod ciphers;
 pub(crate) mod close;
 pub(crate) mod config;
 pub(crate) mod convert;
+pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod encrypt;
 pub(crate) mod export;

@@ -159,8 +159,8 @@ impl Conversation<'_> {
         let mut answer = error_page(status);
         let length = answer.body.length();
         let sent = send(worker, transport, &mut answer, true, Ending::Close, at).await;
-        worker.counters.requests.http1.add(1);
         worker.note(&Entry {
+            service: self.client.service,
             client: self.client.address.ip(),
             at,
             method: "-",
@@ -204,8 +204,8 @@ async fn answer(
     if let Err(broken) = &sent {
         worker.tell_of(broken, request.target);
     }
-    worker.counters.requests.http1.add(1);
     worker.note(&Entry {
+        service: client.service,
         client: client.address.ip(),
         at,
         method: request.method_name,

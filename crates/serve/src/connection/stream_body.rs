@@ -162,8 +162,8 @@ impl Drop for StreamBody {
             ..
         } = &self.witness;
         let field = |name| parts.headers.get(name).map(http::HeaderValue::as_bytes);
-        worker.counters.requests.http2.add(1);
         worker.note(&Entry {
+            service: client.service,
             client: client.address.ip(),
             at: self.witness.at,
             method: parts.method.as_str(),

@@ -1,0 +1,83 @@
+//! `scrim doctor` where things are missing: nothing that it asks needs root, and nothing that it finds is
+//! an error.
+
+use serde_json::Value;
+
+use crate::no_root::Home;
+use crate::schema::violations;
+use crate::support::{PYTHON, Place, have};
+
+/// What `--json` printed, checked against the schema.
+fn checked(printed: &str) -> Value {
+    let found: Value = serde_json::from_str(printed).unwrap();
+    let schema = include_str!("../../docs/doctor.schema.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert_eq!(violations(&schema, &found), [""; 0]);
+    found
+}
+
+/// The finding of this name.
+fn finding<'a>(found: &'a Value, name: &str) -> &'a Value {
+    let sections = found["sections"].as_array().unwrap().iter();
+    let mut findings = sections.flat_map(|section| section["findings"].as_array().unwrap());
+    let finding = findings.find(|finding| finding["name"] == name);
+    finding.unwrap_or_else(|| panic!("no {name} in {found}"))
+}
+
+fn is_missing(found: &Value, name: &str, words: &str) {
+    let finding = finding(found, name);
+    assert_eq!(finding["state"], "missing", "{finding}");
+    let all = finding.to_string();
+    assert!(all.contains(words), "{words}: {finding}");
+}
+
+#[test]
+fn what_is_printed_for_scripts_is_as_the_schema_says() {
+    let place = Place::new();
+    let found = checked(&place.run("scrim", ["doctor", "--json"]));
+    let states = found["sections"].as_array().unwrap().iter();
+    let states = states.flat_map(|section| section["findings"].as_array().unwrap());
+    let missing = states.filter(|finding| finding["state"] == "missing");
+    assert_eq!(found["missing"], missing.count());
+}
+
+#[test]
+fn what_was_switched_off_is_missing() {
+    let place = Place::new();
+    let output = place
+        .command("scrim")
+        .args(["doctor", "--json"])
+        .env("SCRIM_DISABLE", "aes")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let found = checked(&String::from_utf8(output.stdout).unwrap());
+    // Where the processor has no AES there is nothing to switch off.
+    if finding(&found, "instructions")["found"]
+        .as_str()
+        .unwrap()
+        .contains("aes ")
+    {
+        is_missing(&found, "aes-xts", "unset SCRIM_DISABLE");
+        is_missing(&found, "aes-cbc", "cbc-aes-portable");
+    }
+}
+
+#[test]
+fn a_user_under_a_filter_and_tight_limits_is_told_of_each() {
+    if !have(&["setpriv", "chown", "prlimit", PYTHON]) {
+        return;
+    }
+    let home = Home::new(&format!(
+        "prlimit --memlock=0:0 --nofile=256:256 {PYTHON} without_io_uring.py"
+    ));
+    let (printed, _) = home.run("./scrim doctor --json");
+    let found = checked(&printed);
+    is_missing(&found, "io_uring", "seccomp");
+    is_missing(&found, "locked memory", "LimitMEMLOCK");
+    is_missing(&found, "open files", "at most 192 connections");
+    assert_eq!(finding(&found, "openat2")["state"], "found");
+    let (page, said) = home.run("./scrim doctor");
+    assert!(page.contains("\n! io_uring "), "{page}");
+    assert_eq!(said, "");
+}

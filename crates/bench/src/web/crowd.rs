@@ -12,11 +12,10 @@ use super::connection::{Connection, Tls};
 use super::error::WebError;
 use super::expected::Expected;
 use super::head::Head;
+use super::silence::Silence;
 use super::trust::Trust;
 use super::url::Url;
 
-/// How long a server may say nothing at all.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// What is received at a time, in bytes.
 const BUFFER: usize = 512 << 10;
 /// Events that are taken at a time.
@@ -37,7 +36,8 @@ pub struct Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Latencies(Vec<u32>);
 
-/// Connections to one server, each with at most one request under way.
+/// Connections to one server, each with at most one request under way. Answers are told apart by their length
+/// alone, head and all: it must not change, as it does while a tag turns from a weak one into a strong one.
 pub struct Crowd {
     server: String,
     askers: Vec<Asker>,
@@ -125,13 +125,13 @@ impl Crowd {
             self.ask(index, start)?;
             under_way += 1;
         }
-        let (mut answers, mut ended, mut heard) = (0, start, start);
+        let (mut answers, mut ended, mut silence) = (0, start, Silence::new(start));
         while under_way > 0 {
             // Nobody sleeps: on one machine it is the server's processor that wakes the client's, and in a
             // virtual machine that is more than half of what a file costs it. Over a network it is not.
             let ready = self.wait()?;
             ended = Instant::now();
-            self.hear(ready, &mut heard, ended)?;
+            silence.look(ready > 0, ended, &self.server)?;
             for place in 0..ready {
                 let index = self.ready_at(place);
                 if !self.take(index)? {
@@ -166,7 +166,7 @@ impl Crowd {
     ) -> Result<Latencies, WebError> {
         let apart = Duration::from_secs_f64(1.0 / rate.max(0.001));
         let start = Instant::now();
-        let (mut next, mut heard) = (start, start);
+        let (mut next, mut silence) = (start, Silence::new(start));
         let mut waiting: VecDeque<Instant> = VecDeque::new();
         let mut free: VecDeque<usize> = (0..self.askers.len()).collect();
         let mut nanos = Vec::new();
@@ -189,10 +189,8 @@ impl Crowd {
             // Nobody sleeps: how long waking takes is not the server's.
             let ready = self.wait()?;
             let now = Instant::now();
-            match free.len() == self.askers.len() {
-                true => heard = now,
-                false => self.hear(ready, &mut heard, now)?,
-            }
+            let is_owed_nothing = free.len() == self.askers.len();
+            silence.look(ready > 0 || is_owed_nothing, now, &self.server)?;
             for place in 0..ready {
                 let index = self.ready_at(place);
                 if self.take(index)? {
@@ -218,20 +216,6 @@ impl Crowd {
     fn ready_at(&self, place: usize) -> usize {
         let data = self.events.get(place).map_or(0, |event| event.data.u64());
         usize::try_from(data).unwrap_or(0)
-    }
-
-    /// A server that says nothing any more is not waited for without an end.
-    fn hear(&self, ready: usize, heard: &mut Instant, now: Instant) -> Result<(), WebError> {
-        if ready > 0 {
-            *heard = now;
-        } else if now - *heard >= PATIENCE {
-            let seconds = PATIENCE.as_secs();
-            let text = format!(
-                "it said nothing for {seconds} seconds, or its answers have become shorter"
-            );
-            return Err(WebError::answer(&self.server, text));
-        }
-        Ok(())
     }
 
     fn ask(&mut self, index: usize, due: Instant) -> Result<(), WebError> {

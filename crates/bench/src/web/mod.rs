@@ -11,6 +11,7 @@ mod crowd;
 mod error;
 mod expected;
 mod head;
+mod silence;
 mod slow;
 mod trust;
 mod url;

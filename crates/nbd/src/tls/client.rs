@@ -14,8 +14,9 @@ use rustls::{
     ALL_VERSIONS, ClientConfig, ConfigBuilder, DigitallySignedStruct, SignatureScheme,
     WantsVerifier,
 };
+use scrim_pem::{FileError, FileFault};
 
-use super::error::{FileError, FileFault, TlsError};
+use super::error::TlsError;
 use super::files::{certified_key, roots};
 use super::provider;
 use super::session::Session;

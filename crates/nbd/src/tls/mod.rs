@@ -23,7 +23,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, cipher_suite};
 
 pub use client::{ClientFiles, ClientTls};
-pub use error::{FileError, FileFault, TlsError};
+pub use error::TlsError;
+pub use scrim_pem::{FileError, FileFault};
 pub use server::{ServerFiles, ServerTls};
 pub use session::{PLAINTEXT_MAX, Protection, Session};
 pub use stream::{TlsReader, TlsWriter};

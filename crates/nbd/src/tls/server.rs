@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use rustls::{ALL_VERSIONS, ServerConfig};
+use scrim_pem::{FileError, FileFault};
 
-use super::error::{FileError, FileFault, TlsError};
+use super::error::TlsError;
 use super::files::{certified_key, roots};
 use super::provider;
 use super::session::Session;

@@ -214,8 +214,14 @@ impl Batch {
     }
 
     /// What it has, where a record is nothing but its payload.
-    pub(super) fn bare(&self) -> &[u8] {
-        &self.room[..self.used]
+    pub(super) fn bare(&mut self) -> &[u8] {
+        for sectors in std::mem::take(&mut self.stored) {
+            let place = &mut self.room[sectors.at..sectors.at + sectors.len];
+            sectors.stored.decrypt(sectors.offset, place);
+        }
+        let len = self.start + self.used;
+        (self.record, self.start, self.used) = (0, 0, 0);
+        &self.room[..len]
     }
 
     /// Makes records of what it has; they lie side by side, and this is all of them.

@@ -7,19 +7,19 @@ use std::time::Duration;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
+use super::fill::fill_bare;
 use super::plain::unchanged;
 use super::pool::Pool;
-use super::secure::fill;
+use super::socket::when_writable;
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 use crate::site::OpenFile;
 use crate::tls::TlsError;
 use crate::tls::kernel::{Got, KernelSession, Taken, Unsent};
-use crate::tls::record::{Layout, PAYLOAD_MAX};
+use crate::tls::record::PAYLOAD_MAX;
 
 /// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
 /// it, and if the file has to come from a disk, for that too.
@@ -28,20 +28,11 @@ const AT_ONCE: u64 = 512 << 10;
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
 
-/// What is sent lies side by side: the kernel puts records around it.
-const BARE: Layout = Layout {
-    before: 0,
-    after: 0,
-};
-
 /// How long it takes the kernel, at most, to queue what it has sealed once there is room.
 const QUEUES: Duration = Duration::from_millis(5);
 
 /// How often to look whether a client has taken the rest.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// How long to wait for word of room, before it is tried again without.
-const AGAIN: Duration = Duration::from_millis(500);
 
 /// A connection whose records the kernel makes.
 pub(super) struct Kernel {
@@ -148,7 +139,7 @@ impl Kernel {
                 Err(Unsent::Tls(error)) => Ok(Err(error)),
                 Err(Unsent::Socket(error)) => Err(error),
             };
-            let done = when_room(socket, limits, control).await?;
+            let done = when_writable(socket, limits.stall, control).await?;
             // It goes behind a record that was waiting for more.
             self.open = 0;
             if done.is_err() {
@@ -231,7 +222,7 @@ impl Kernel {
             let sent = rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count)?;
             Ok(sent)
         };
-        let sent = when_room(&self.socket, limits, send).await?;
+        let sent = when_writable(&self.socket, limits.stall, send).await?;
         changed?;
         self.session.sent(sent as u64);
         self.open = match sent {
@@ -251,11 +242,7 @@ impl Kernel {
         pool: &Pool,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        let mut loan = pool.lend(RECORDS);
-        let mut batch = Batch::new(loan.take(), BARE, loan.records());
-        let copied = batch.put(head);
-        *head = &head[copied..];
-        let batch = fill(batch, body).await?;
+        let (mut batch, loan) = fill_bare(head, body, pool).await?;
         let more = !head.is_empty() || body.length() > 0;
         let sent = self.send_bytes(batch.bare(), more, limits).await;
         loan.give_back(batch.into_room());
@@ -276,7 +263,7 @@ impl Kernel {
             let mut flags = SendFlags::NOSIGNAL;
             flags.set(SendFlags::MORE, more || now.len() < bytes.len());
             let send = || Ok(rustix::net::send(&self.socket, now, flags)?);
-            let sent = when_room(&self.socket, limits, send).await?;
+            let sent = when_writable(&self.socket, limits.stall, send).await?;
             self.session.sent(sent as u64);
             self.open = (self.open + sent as u64) % PAYLOAD_MAX as u64;
             bytes = &bytes[sent..];
@@ -313,36 +300,5 @@ impl Kernel {
             }
             sleep(if empty { QUEUES } else { LOOK }).await;
         }
-    }
-}
-
-/// Does something that the kernel may not have room for, once it has. A kernel that is short of memory for
-/// sockets may refuse a record on a connection that has nothing under way, and never say that there is room
-/// again; so it is also tried without being told.
-async fn when_room<T>(
-    socket: &TcpStream,
-    limits: &Limits,
-    mut act: impl FnMut() -> io::Result<T>,
-) -> Result<T, Broken> {
-    let since = Instant::now();
-    let mut tried = socket.try_io(Interest::WRITABLE, &mut act);
-    loop {
-        match tried {
-            Ok(done) => return Ok(done),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                tried = act();
-                continue;
-            }
-            Err(error) => return Err(Broken::Client(error)),
-        }
-        if since.elapsed() >= limits.stall {
-            return Err(Broken::Stalled);
-        }
-        tried = match timeout(AGAIN.min(limits.stall), socket.writable()).await {
-            Ok(Ok(())) => socket.try_io(Interest::WRITABLE, &mut act),
-            Ok(Err(error)) => Err(error),
-            Err(_) => act(),
-        };
     }
 }

@@ -2,8 +2,8 @@
 
 mod batch;
 mod broken;
-mod copied;
 mod date;
+mod fill;
 mod h1;
 mod h2;
 mod head;

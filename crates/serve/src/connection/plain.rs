@@ -5,7 +5,7 @@ use std::io;
 use tokio::net::TcpStream;
 
 use super::broken::Broken;
-use super::copied;
+use super::fill::fill_bare;
 use super::pool::Pool;
 use super::socket::{receive, send_all, when_writable};
 use crate::http::{Body, Piece};
@@ -53,14 +53,13 @@ impl Plain {
                     send_all(&self.socket, bytes, more, limits).await?;
                     piece.length()
                 }
-                Piece::File(file, range) => {
+                Piece::File(file, range) if file.descriptor().is_some() => {
                     let count = piece.length().min(AT_ONCE);
-                    if file.descriptor().is_some() {
-                        self.send_file(file, range.start, count, limits).await?
-                    } else {
-                        let from = (file, range.start);
-                        copied::send(&self.socket, from, count, pool, limits).await?
-                    }
+                    self.send_file(file, range.start, count, limits).await?
+                }
+                Piece::File(..) => {
+                    self.send_read(body, pool, limits).await?;
+                    0
                 }
             };
             body.advance(sent);
@@ -68,6 +67,15 @@ impl Plain {
                 tokio::task::yield_now().await;
             }
         }
+        Ok(())
+    }
+
+    /// Reads what has no file of the kernel's, and sends that.
+    async fn send_read(&self, body: &mut Body, pool: &Pool, limits: &Limits) -> Result<(), Broken> {
+        let (mut batch, loan) = fill_bare(&mut &[][..], body, pool).await?;
+        let more = body.length() > 0;
+        send_all(&self.socket, batch.bare(), more, limits).await?;
+        loan.give_back(batch.into_room());
         Ok(())
     }
 

@@ -1,20 +1,14 @@
 //! HTTP/1.1 over TLS: files are read to where their records will be, sealed there, and sent.
 
-use std::io;
-use std::ops::Range;
-use std::sync::Arc;
-
-use rustix::net::SendFlags;
 use tokio::net::TcpStream;
 
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
-use super::plain::unchanged;
+use super::fill::fill;
 use super::pool::{Loan, Pool};
-use super::socket::{receive, send_all, send_now, when_writable};
-use crate::http::{Body, Piece};
+use super::socket::{receive, send_all, send_from, send_now};
+use crate::http::Body;
 use crate::limits::Limits;
-use crate::site::{OpenFile, Patience};
 use crate::tls::{Accepted, Opened, Session, TlsError};
 
 /// What a client has not taken waits in memory of its own size if it is at most this, and a batch's memory
@@ -114,14 +108,7 @@ impl Secure {
             }
             None => {}
         }
-        while !self.control.is_empty() {
-            let sent = when_writable(&self.socket, limits.stall, || {
-                let flags = SendFlags::NOSIGNAL;
-                Ok(rustix::net::send(&self.socket, &self.control, flags)?)
-            });
-            let sent = sent.await?;
-            self.control.drain(..sent);
-        }
+        send_from(&self.socket, &mut self.control, limits).await?;
         spent.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -179,59 +166,4 @@ impl Secure {
         self.session.close(&mut self.control);
         self.send_control(None, limits).await
     }
-}
-
-/// Puts as much of a body into a batch as there is room for.
-pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
-    while !batch.is_full() {
-        let Some(piece) = body.front() else {
-            break;
-        };
-        let put = match piece {
-            Piece::Bytes(bytes) => batch.put(bytes) as u64,
-            Piece::File(file, range) => {
-                batch.make_room(file);
-                if batch.is_full() {
-                    break;
-                }
-                let read;
-                (batch, read) = read_file(batch, file, range.clone(), body.has_begun()).await?;
-                read
-            }
-        };
-        body.advance(put);
-    }
-    Ok(batch)
-}
-
-/// What is in memory is read at once. What has to come from a disk is waited for by another thread, and not
-/// by all of this one's connections. The end of a file is handed on only if the file is what it was when the
-/// answer began; the site has looked just then, so that one that is read in one go is not looked at again.
-async fn read_file(
-    mut batch: Batch,
-    file: &Arc<OpenFile>,
-    range: Range<u64>,
-    mut time_has_passed: bool,
-) -> Result<(Batch, u64), Broken> {
-    let wanted = range.end - range.start;
-    let mut read = batch.read(file, range.start, wanted, Patience::Now);
-    if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-        time_has_passed = true;
-        let file = Arc::clone(file);
-        let waiting = tokio::task::spawn_blocking(move || {
-            let read = batch.read(&file, range.start, wanted, Patience::Wait);
-            (batch, read)
-        });
-        (batch, read) = waiting
-            .await
-            .map_err(|error| Broken::File(io::Error::other(error)))?;
-    }
-    let read = read.map_err(Broken::File)? as u64;
-    if read == 0 {
-        return Err(Broken::Changed);
-    }
-    if read == wanted && time_has_passed {
-        unchanged(file)?;
-    }
-    Ok((batch, read))
 }

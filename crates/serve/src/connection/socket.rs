@@ -9,12 +9,16 @@ use std::time::Duration;
 use rustix::net::SendFlags;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
 use super::broken::Broken;
 use crate::limits::Limits;
 
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
+
+/// How long to wait for word of room, before it is tried again without.
+const UNTOLD: Duration = Duration::from_millis(500);
 
 /// Adds what has come to `into`, and waits where nothing has; 0 bytes once the other side sends no more.
 /// While it waits there is no buffer: most connections wait most of the time.
@@ -33,24 +37,38 @@ pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::R
     .await
 }
 
-/// Does something that the socket may not have room for, once it has.
+/// Does something that the socket may not have room for, once it has. Only what was done ends a stall: a socket
+/// that says it has room, where there is none, does not. A kernel that is short of memory for sockets may refuse
+/// on one that has nothing under way, and then never say that there is room: so it is also tried untold.
 pub(super) async fn when_writable<T>(
     socket: &TcpStream,
     stall: Duration,
     mut act: impl FnMut() -> io::Result<T>,
 ) -> Result<T, Broken> {
+    // Most sockets have room, and nobody has to look at the clock.
+    let mut deadline = None;
+    let mut told = true;
     loop {
-        match socket.try_io(Interest::WRITABLE, &mut act) {
+        let tried = match told {
+            true => socket.try_io(Interest::WRITABLE, &mut act),
+            false => act(),
+        };
+        match tried {
             Ok(done) => return Ok(done),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(Broken::Client(error)),
         }
-        match tokio::time::timeout(stall, socket.writable()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(Broken::Client(error)),
-            Err(_) => return Err(Broken::Stalled),
+        let now = Instant::now();
+        let deadline = *deadline.get_or_insert(now + stall);
+        if now >= deadline {
+            return Err(Broken::Stalled);
         }
+        told = match timeout_at(deadline.min(now + UNTOLD), socket.writable()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => return Err(Broken::Client(error)),
+            Err(_) => false,
+        };
     }
 }
 
@@ -70,12 +88,92 @@ pub(super) async fn send_all(
     more: bool,
     limits: &Limits,
 ) -> Result<(), Broken> {
-    let mut flags = SendFlags::NOSIGNAL;
-    flags.set(SendFlags::MORE, more);
     while !bytes.is_empty() {
-        let send = || Ok(rustix::net::send(socket, bytes, flags)?);
-        let sent = when_writable(socket, limits.stall, send).await?;
+        let sent = send_some(socket, bytes, more, limits).await?;
         bytes = &bytes[sent..];
     }
     Ok(())
+}
+
+/// Sends all of it, and takes out what was sent: dropped in the middle of that, it leaves what is left.
+pub(super) async fn send_from(
+    socket: &TcpStream,
+    bytes: &mut Vec<u8>,
+    limits: &Limits,
+) -> Result<(), Broken> {
+    while !bytes.is_empty() {
+        let sent = send_some(socket, bytes, false, limits).await?;
+        bytes.drain(..sent);
+    }
+    Ok(())
+}
+
+async fn send_some(
+    socket: &TcpStream,
+    bytes: &[u8],
+    more: bool,
+    limits: &Limits,
+) -> Result<usize, Broken> {
+    let mut flags = SendFlags::NOSIGNAL;
+    flags.set(SendFlags::MORE, more);
+    let send = || Ok(rustix::net::send(socket, bytes, flags)?);
+    when_writable(socket, limits.stall, send).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).await;
+        (ours.unwrap(), listener.accept().await.unwrap().0)
+    }
+
+    fn limits(stall: Duration) -> Limits {
+        Limits {
+            stall,
+            ..Limits::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn room_that_is_only_said_to_be_there_does_not_end_a_stall() {
+        let (socket, mut client) = pair().await;
+        // Whatever arrives, epoll says again that there is room.
+        let talk = async {
+            while client.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        tokio::select! {
+            () = talk => panic!("the connection broke"),
+            ended = when_writable(&socket, Duration::from_millis(100), full) => {
+                assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn sending_that_is_dropped_half_way_leaves_what_is_left() {
+        let (socket, mut client) = pair().await;
+        let all: Vec<u8> = (0..=255).cycle().take(8 << 20).collect();
+        let mut left = all.clone();
+        let patient = limits(Duration::from_secs(60));
+        let sending = send_from(&socket, &mut left, &patient);
+        let dropped = tokio::time::timeout(Duration::from_millis(50), sending).await;
+        assert!(dropped.is_err() && !left.is_empty() && left.len() < all.len());
+        let mut came = Vec::new();
+        let (sent, ()) = tokio::join!(send_from(&socket, &mut left, &patient), async {
+            while came.len() < all.len() {
+                client.read_buf(&mut came).await.unwrap();
+            }
+        });
+        sent.unwrap();
+        assert!(left.is_empty() && came == all);
+    }
 }

@@ -111,6 +111,9 @@ impl Site {
             cache.remove(self.id, target);
             return None;
         }
+        if let Some(variant) = chosen {
+            variant.keep_content(&cache.content);
+        }
         Some(self.of_variant(request, chosen))
     }
 

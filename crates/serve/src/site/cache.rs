@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Resource;
+use super::content::Memory;
 
 /// A longer target is not worth its memory.
 const LONGEST_TARGET: usize = 1024;
+
+/// Bytes of the content of short files in a cache.
+const CONTENT: usize = 4 << 20;
 
 /// What a [`Cache`] keeps.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +41,7 @@ pub struct Cache {
     sites: HashMap<u64, HashMap<Arc<str>, Kept>>,
     order: VecDeque<Turn>,
     files: usize,
+    pub(super) content: Memory,
     /// Tells an entry from an older one of the same name.
     count: u64,
 }
@@ -66,6 +71,7 @@ impl Cache {
             sites: HashMap::new(),
             order: VecDeque::new(),
             files: 0,
+            content: Memory::new(CONTENT),
             count: 0,
         }
     }

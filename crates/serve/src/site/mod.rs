@@ -2,6 +2,7 @@
 
 mod answering;
 mod cache;
+mod content;
 mod error;
 mod folder;
 mod listing;

@@ -1,12 +1,14 @@
 //! A file that is served, and all of its answers that can be made before anybody asks.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::OpenFile;
+use super::content::Memory;
 use crate::http::{
     Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
 };
@@ -38,6 +40,8 @@ pub(super) struct Variant {
     etag: Box<[u8]>,
     is_weak: bool,
     modified: Option<u64>,
+    /// All of a short file, once it was asked for again.
+    content: OnceLock<Option<Bytes>>,
 }
 
 /// What the fields of a resource are made of, besides its files.
@@ -131,7 +135,17 @@ impl Variant {
             etag: etag.into_bytes().into(),
             is_weak,
             modified,
+            content: OnceLock::new(),
         }
+    }
+
+    /// Keeps its content, if it is worth that. Not if it may change again without another time of change: who
+    /// asked then would get what it was.
+    pub(super) fn keep_content(&self, memory: &Memory) {
+        self.content.get_or_init(|| match self.is_weak {
+            true => None,
+            false => memory.read(&self.file),
+        });
     }
 
     pub(super) fn validators(&self) -> Validators<'_> {
@@ -146,11 +160,15 @@ impl Variant {
 
     /// All of it.
     pub(super) fn whole(&self, status: StatusCode) -> Answer {
+        let body = match self.content.get() {
+            Some(Some(content)) => Body::bytes(content.clone()),
+            _ => Body::file(Arc::clone(&self.file), 0..self.file.size()),
+        };
         Answer {
             status,
             shared: Some(Arc::clone(&self.full)),
             fields: Vec::new(),
-            body: Body::file(Arc::clone(&self.file), 0..self.file.size()),
+            body,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 use scrim_bench::Pinned;
@@ -12,6 +13,7 @@ use super::super::room::Room;
 use super::super::server::Process;
 use super::nginx::Nginx;
 use super::site::{PROTOCOLS, Protocol, Site, TLS, TLS256};
+use super::volume::Image;
 use crate::error::{Doing, Error};
 
 /// A server of files.
@@ -24,6 +26,8 @@ pub(super) struct Contender {
 pub(super) enum Software {
     Scrim(PathBuf),
     Nginx(Nginx),
+    /// Scrim with the same files in a volume, decrypted so.
+    Volume(PathBuf, Rc<Image>, &'static str),
 }
 
 pub(super) const SCRIM: &str = "scrim";
@@ -59,7 +63,16 @@ impl Contender {
             let ports = free_ports()?;
             let name = format!("{}-{}", self.name, protocol.name);
             let mut command = match &self.software {
-                Software::Scrim(program) => scrim(room, program, site, suite, ports),
+                Software::Scrim(program) => {
+                    let mut command = serve(room, program);
+                    command.arg(&site.root);
+                    scrim(command, site, suite, ports)
+                }
+                Software::Volume(program, image, data_path) => {
+                    let mut command = serve(room, program);
+                    image.serve(&mut command, data_path);
+                    scrim(command, site, suite, ports)
+                }
                 Software::Nginx(nginx) => nginx.serve(room, &name, site, suite, ports)?,
             };
             let ready = || ports.into_iter().all(answers);
@@ -105,16 +118,14 @@ impl Served {
     }
 }
 
-/// The interface of `scrim serve`, in one place.
-fn scrim(
-    room: &Room,
-    program: &Path,
-    site: &Site,
-    suite: Suite,
-    [https, http]: [u16; 2],
-) -> Command {
+fn serve(room: &Room, program: &Path) -> Command {
     let mut command = room.command(program);
-    command.arg("serve").arg(&site.root);
+    command.arg("serve");
+    command
+}
+
+/// The interface of `scrim serve`, in one place.
+fn scrim(mut command: Command, site: &Site, suite: Suite, [https, http]: [u16; 2]) -> Command {
     command.args(["--listen", &format!("127.0.0.1:{https}")]);
     command.arg("--certificate").arg(&site.certificate);
     command.arg("--key").arg(&site.key);

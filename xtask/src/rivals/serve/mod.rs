@@ -1,5 +1,5 @@
 //! `rivals serve`: files over HTTPS and HTTP by Scrim and by nginx, the newest and the system's, from files
-//! in memory.
+//! in memory; and, where it is asked for, by Scrim out of an encrypted volume.
 //!
 //! Each server has one processor, and this process, which is the client, another. All servers stay up, and
 //! in each round each of them has each load in turn.
@@ -9,8 +9,10 @@ mod figure;
 mod load;
 mod nginx;
 mod site;
+mod volume;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use scrim_bench::web::SlowCrowd;
@@ -24,6 +26,7 @@ use figure::{Figure, PEERS, figure_name, target};
 use load::{Load, Measured, allow_open_files};
 use nginx::{Nginx, PACKAGE};
 use site::{SIZES, Site};
+use volume::Image;
 
 /// Options of `cargo xtask rivals serve`.
 #[derive(clap::Args)]
@@ -44,6 +47,9 @@ pub(super) struct Args {
     /// Compare with this system's nginx alone, and fetch nothing
     #[arg(long, conflicts_with = "newer_nginx")]
     no_newer_nginx: bool,
+    /// Also the same files out of an encrypted volume; without --loads only the loads that this is about
+    #[arg(long)]
+    volume: bool,
 }
 
 /// Each server has each load for this long before the first round.
@@ -59,12 +65,15 @@ pub(super) fn found() -> (&'static str, String) {
     (NGINX, version.unwrap_or_else(missing))
 }
 
-pub(super) use figure::promises;
+/// Each ratio with its target.
+pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
+    figure::promises().chain(volume::promises())
+}
 
 pub(super) fn run(args: &Args) -> Result<Report, Error> {
     let scrim = scrim::binary(args.ours.scrim.as_deref())?;
     let mut machine = Machine::describe(&[]);
-    let (contenders, warning) = contenders(args, scrim, &mut machine)?;
+    let (mut contenders, warning) = contenders(args, &scrim, &mut machine)?;
     let room = Room::new()?;
     allow_open_files()?;
     let mut study = Study::new(machine, args.common.rounds);
@@ -75,6 +84,14 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         study.warn("no tmpfs: the files are on a disk");
     }
     let site = Site::make(&room)?;
+    if args.volume {
+        let image = Rc::new(Image::make(&room, &site, &scrim)?);
+        for (name, data_path) in [(volume::INLINE, "inline"), (volume::QUEUED, "queued")] {
+            let image = Rc::clone(&image);
+            let software = Software::Volume(scrim.clone(), image, data_path);
+            contenders.push(Contender { name, software });
+        }
+    }
     let (server, client) = apart();
     if server == client {
         study.warn("one processor: server and client share it");
@@ -97,26 +114,36 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         }
     }
     let _pinned = Pinned::on(client).doing(|| format!("stay on processor {client}"))?;
-    let mut loads: Vec<Load> = Load::all()
-        .into_iter()
-        .filter(|load| args.loads.is_empty() || args.loads.contains(&load.name()))
-        .collect();
+    let mut loads = args.loads();
     halve(&room, &site, &mut study, &mut running, &mut loads)?;
     measure(&room, &site, &mut study, &mut running, &loads, args)?;
     say_who_waited(&mut study, &running, &loads);
     compare(&mut study, &running, &loads);
+    volume::compare(&mut study, &running, &loads);
     Ok(study.finish())
+}
+
+impl Args {
+    /// Those that were asked for.
+    fn loads(&self) -> Vec<Load> {
+        let is_wanted = |load: &Load| match (self.loads.is_empty(), self.volume) {
+            (true, false) => true,
+            (true, true) => volume::LOADS.contains(&load.name().as_str()),
+            (false, _) => self.loads.contains(&load.name()),
+        };
+        Load::all().into_iter().filter(is_wanted).collect()
+    }
 }
 
 /// Scrim and what nginx there is, and what is missing.
 fn contenders(
     args: &Args,
-    scrim: PathBuf,
+    scrim: &Path,
     machine: &mut Machine,
 ) -> Result<(Vec<Contender>, Option<String>), Error> {
     let mut contenders = vec![Contender {
         name: SCRIM,
-        software: Software::Scrim(scrim),
+        software: Software::Scrim(scrim.to_owned()),
     }];
     let newer = match args.no_newer_nginx {
         true => Err("as was asked for".to_owned()),
@@ -268,21 +295,30 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load]) {
     for (end, peer) in PEERS {
         for (index, &load) in loads.iter().enumerate() {
             for &figure in Figure::compared(load) {
-                let series = |name: &str| {
-                    let side = running.iter().find(|side| side.name == name)?;
-                    if side.failed.contains(&load.name()) {
-                        return None;
-                    }
-                    let mut all = side.series[index].iter();
-                    all.find_map(|&(one, id)| (one == figure).then_some(id))
-                };
-                if let (Some(ours), Some(peer)) = (series(SCRIM), series(peer)) {
+                let find = |name| series(running, name, load, index, figure);
+                if let (Some(ours), Some(peer)) = (find(SCRIM), find(peer)) {
                     let name = format!("{}_{end}", figure_name(load, figure));
                     study.ratio(&name, ours, peer, target(&name));
                 }
             }
         }
     }
+}
+
+/// Where the samples of a contender are, unless it failed.
+fn series(
+    running: &[Running],
+    name: &str,
+    load: Load,
+    index: usize,
+    figure: Figure,
+) -> Option<SeriesId> {
+    let side = running.iter().find(|side| side.name == name)?;
+    if side.failed.contains(&load.name()) {
+        return None;
+    }
+    let mut all = side.series[index].iter();
+    all.find_map(|&(one, id)| (one == figure).then_some(id))
 }
 
 /// A contender's servers, and where its samples go.

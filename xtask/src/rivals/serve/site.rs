@@ -43,6 +43,9 @@ impl Protocol {
     }
 }
 
+/// How old the files look.
+const AGE: Duration = Duration::from_secs(3600);
+
 /// A file that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
@@ -90,8 +93,7 @@ impl Site {
         fs::create_dir(&root).doing(|| format!("make {}", root.display()))?;
         for size in SIZES {
             let path = root.join(size.name);
-            write_aged(&path, &content[..size.bytes])
-                .doing(|| format!("write {}", path.display()))?;
+            write(&path, &content[..size.bytes]).doing(|| format!("write {}", path.display()))?;
         }
         let identity = Identity::make()?;
         Ok(Self {
@@ -134,12 +136,12 @@ impl Site {
     }
 }
 
-/// Writes a file that has not changed for an hour. Of one that has just been written Scrim says `W/` before its
-/// entity tag, and no longer a moment later: answers would change their length while they are counted by it.
-fn write_aged(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+/// A file that looks an hour old: the tag of one that was written just now may be a weak one for a while, and all
+/// answers to a crowd have to have the length of the first.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
     file.write_all(content)?;
-    file.set_modified(SystemTime::now() - Duration::from_secs(3600))
+    file.set_modified(SystemTime::now() - AGE)
 }
 
 /// Bytes without a pattern.

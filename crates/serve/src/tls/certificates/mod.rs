@@ -17,7 +17,8 @@ use super::facts::Protocol;
 use super::server_name;
 
 pub use expiry::Expiry;
-pub use fault::{FileError, FileFault, SelfSignedError};
+pub use fault::SelfSignedError;
+pub use scrim_pem::{FileError, FileFault};
 
 /// A certificate chain with its private key.
 #[derive(Clone)]

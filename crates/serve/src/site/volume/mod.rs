@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`device`] | the volume, as the file system sees it |
 //! | [`tree`] | the way from a path to a file, and what it may not leave |
-//! | [`file`] | a file's bytes: what is stored of them, and plaintext |
+//! | [`mod@file`] | a file's bytes: what is stored of them, and plaintext |
 
 mod device;
 mod file;

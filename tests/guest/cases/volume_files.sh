@@ -1,0 +1,78 @@
+# Files that the kernel wrote to an ext4 on dm-crypt are served out of the image, with nothing mounted: by the
+# kernel's TLS, by ours, and without any; and what was not unmounted is refused.
+#
+# kernels: 6.1 6.12 7.3
+# limit: 240 s
+
+. /share/serve.sh
+modprobe -a loop dm-crypt ext4 tls
+
+sector=4096 features=
+case $(uname -r) in
+    6.1.*) sector=512 features="-O ^extents,^64bit" ;;
+    6.12.*) features="-O inline_data -I 256" ;;
+esac
+mkdir -p kept mount
+noise kept/long 5000001
+noise kept/short 1000
+printf 'small' > kept/small
+cp kept/short 'kept/with space and é'
+# A hole in the middle, and content behind it.
+truncate -s 3000000 kept/holes
+printf 'behind' >> kept/holes
+mkdir -p kept/deep/down/below
+cp kept/short kept/deep/down/below/file
+# Pieces of two files that were written in turns.
+for turn in $(seq 40); do
+    head -c 50000 /dev/urandom >> kept/left
+    head -c 30000 /dev/urandom >> kept/right
+done
+
+# shellcheck disable=SC2086
+cryptsetup luksFormat -q --type luks2 --sector-size $sector $(pbkdf argon2id) --key-file key \
+    "$(truncate -s 80M disk; echo disk)"
+cryptsetup open --key-file key disk theirs
+# shellcheck disable=SC2086
+mkfs.ext4 -q -F $features /dev/mapper/theirs
+mount /dev/mapper/theirs mount
+mkdir mount/site
+for turn in $(seq 40); do
+    for name in left right; do
+        size=$(stat -c %s "kept/$name")
+        piece=$((size / 40))
+        dd if="kept/$name" of="mount/site/$name" bs=$piece count=1 skip=$((turn - 1)) seek=$((turn - 1)) \
+            conv=notrunc status=none
+        sync "mount/site/$name"
+    done
+done
+(cd kept && tar --sparse -cf - --exclude left --exclude right .) | tar -C mount/site -xf -
+
+echo "== not unmounted"
+sync
+cp disk mounted
+if scrim serve 'mounted#/site' --key-file key --listen 127.0.0.1:8443 2> said; then fail "it is served"; fi
+cat said
+grep -q 'e2fsck -p' said || fail "the remedy is not named"
+rm mounted
+umount mount
+cryptsetup close theirs
+
+for offload in on off; do
+    echo "== tls.offload = $offload"
+    before=$(statistic TlsTxSw)
+    serve "tls.offload = \"$offload\"" 'plain-http = ["127.0.0.1:8080"]' '[[site]]' 'names = ["volume.localhost"]' \
+        "root = \"$PWD/disk#/site\"" "key-file = \"$PWD/key\""
+    (cd kept && find . -type f) | while IFS= read -r name; do
+        path=$(printf '%s' "${name#./}" | sed 's/ /%20/g; s/é/%C3%A9/g')
+        get "https://volume.localhost:8443/$path" | cmp - "kept/$name" || fail "$name: payload differs"
+        get "http://volume.localhost:8080/$path" | cmp - "kept/$name" || fail "$name, without TLS: payload differs"
+    done
+    get -r 4095-2000000 https://volume.localhost:8443/left > part
+    tail -c +4096 kept/left | head -c 1995906 | cmp - part || fail "a part: payload differs"
+    stop
+    made=$(($(statistic TlsTxSw) - before))
+    case $offload in
+        on) [ $made -ge 9 ] || fail "the kernel made the records of $made connections" ;;
+        off) [ $made = 0 ] || fail "the kernel made records" ;;
+    esac
+done

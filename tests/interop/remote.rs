@@ -274,6 +274,17 @@ fn a_server_that_does_not_come_back_fails_the_close_in_time() {
     assert_eq!(place.scrim(["list"]), "");
 }
 
+/// Whether all threads of a process have: the signal is first taken by one of them.
+fn has_stopped(id: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which may have anything in it.
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 #[test]
 fn a_server_that_stops_for_a_moment_is_waited_for() {
     if !have(&["nbdkit", "nbdinfo", "qemu-io", "kill"]) {
@@ -287,6 +298,9 @@ fn a_server_that_stops_for_a_moment_is_waited_for() {
     let signal = |name: &str| {
         let id = server.0.id().to_string();
         place.run("kill", [name, &id]);
+        if name == "-STOP" {
+            wait_until("it has stopped", || has_stopped(&id));
+        }
     };
     signal("-STOP");
     std::thread::scope(|scope| {

@@ -46,10 +46,4 @@ impl Blocks {
             kept.bytes -= before.len();
         }
     }
-
-    pub(crate) fn clear(&self) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.blocks.clear();
-        kept.bytes = 0;
-    }
 }

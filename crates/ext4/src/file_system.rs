@@ -1,5 +1,6 @@
 //! A file system on a device.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -39,6 +40,14 @@ pub struct FileSystem {
     blocks: Blocks,
 }
 
+impl fmt::Debug for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileSystem")
+            .field("superblock", &self.superblock)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FileSystem {
     /// Looks at what a device has.
     ///
@@ -58,18 +67,13 @@ impl FileSystem {
         }
     }
 
-    /// Looks again, where others may write to the device: whether somebody has mounted it since it was opened,
-    /// so that what is known of it counts no more.
+    /// Looks again, where others may write to the device: whether it is still as it was when this was opened.
+    /// Whoever mounts it for writing changes that. What is known of it counts no more then.
     ///
     /// # Errors
-    /// When the device fails, or the file system is in use now.
-    pub fn check_unchanged(&self) -> Result<(), Error> {
-        let now = superblock_of(&*self.device)?;
-        if now == self.first_bytes {
-            return Ok(());
-        }
-        self.blocks.clear();
-        Superblock::parse(&now).map(drop)
+    /// When the device fails.
+    pub fn is_as_it_was(&self) -> Result<bool, Error> {
+        Ok(superblock_of(&*self.device)? == self.first_bytes)
     }
 
     /// Bytes of a block.

@@ -1,5 +1,5 @@
-//! Scrim's ciphers beside those of other libraries, in one process: what `cargo xtask rivals ciphers`
-//! and `cargo xtask rivals illumos` build and run.
+//! Scrim's ciphers beside those of other libraries, in one process: what `cargo xtask rivals ciphers`,
+//! `cargo xtask rivals illumos` and `cargo xtask rivals fused` build and run.
 //!
 //! It measures and prints samples, round by round; `xtask` makes ratios of them. A package of its
 //! own, because it builds OpenSSL, which nothing else here needs.
@@ -23,6 +23,7 @@ mod expected;
     reason = "foreign functions: the one room of this crate with unsafe code"
 )]
 mod foreign;
+mod fused;
 mod illumos;
 mod measure;
 mod output;
@@ -58,6 +59,11 @@ enum Task {
     },
     /// The stages of the illumos crypto framework
     Illumos {
+        #[command(flatten)]
+        sampling: Sampling,
+    },
+    /// Sectors that become records, in one pass and in two
+    Fused {
         #[command(flatten)]
         sampling: Sampling,
     },
@@ -106,6 +112,10 @@ fn run(task: &Task) -> Result<(), Box<dyn std::error::Error>> {
         Task::Illumos { sampling } => {
             Restriction::None.enforce()?;
             illumos::run(sampling.rounds, sampling.length())?
+        }
+        Task::Fused { sampling } => {
+            Restriction::None.enforce()?;
+            fused::run(sampling.rounds, sampling.length())?
         }
     };
     println!("{}", output.to_json());

@@ -24,6 +24,11 @@ impl Timer {
         }
     }
 
+    /// Times what goes over so many bytes once, and makes a slice by itself; MB/s.
+    pub(crate) fn rate(&mut self, bytes: usize, mut act: impl FnMut()) -> f64 {
+        self.stopwatch.time(1, |_| act()).rate(bytes as f64)
+    }
+
     /// What speaks against the figures.
     pub(crate) fn warn(&self, output: &mut Output) {
         if self.pinned.is_err() {

@@ -17,6 +17,7 @@ mod limits;
 mod listener;
 mod live;
 mod log;
+mod patience;
 mod redirect;
 mod server;
 pub mod site;

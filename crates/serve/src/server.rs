@@ -22,12 +22,11 @@ use crate::limits::Limits;
 use crate::listener::{Listener, Service};
 use crate::live::Live;
 use crate::log::{AccessLog, Lines};
+use crate::patience;
 use crate::status::{Status, Volumes};
 use crate::tls::kernel::Offload;
 use crate::worker::{self, Accepted, Order, Reports, Trouble, Worker};
 
-/// Threads that wait for disks, at most, for each worker.
-const WAITING_THREADS: usize = 8;
 /// How long nobody is accepted after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -194,7 +193,7 @@ fn event_loop() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(WAITING_THREADS)
+        .max_blocking_threads(patience::THREADS)
         .thread_name("serve-disk")
         .build()
 }

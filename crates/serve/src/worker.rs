@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::watch;
-use tokio::task::{LocalSet, spawn_blocking, spawn_local};
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::admission::Admitted;
@@ -23,6 +23,7 @@ use crate::limits::Limits;
 use crate::listener::Service;
 use crate::live::Live;
 use crate::log::{Entry, Lines};
+use crate::patience;
 use crate::redirect;
 use crate::site::{Cache, CacheLimits, FilePath, Form, error_page};
 use crate::status::Status;
@@ -155,7 +156,7 @@ impl Worker {
             false => site.find(request.target, form),
             true => {
                 let (site, target) = (Arc::clone(&site), request.target.to_owned());
-                let found = spawn_blocking(move || site.find(&target, form)).await;
+                let found = patience::wait(move || site.find(&target, form)).await;
                 let Ok(found) = found else {
                     return error_page(StatusCode::INTERNAL_SERVER_ERROR);
                 };

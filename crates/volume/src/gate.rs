@@ -65,6 +65,17 @@ impl<T> Gate<T> {
         }
     }
 
+    /// Goes in if the gate is open; never waits.
+    pub(crate) fn try_enter(&self) -> Option<Pass<'_, T>> {
+        let lane = self.lanes[lane_of_this_thread()].0.try_read();
+        let pass = match lane {
+            Ok(lane) => Pass(lane),
+            Err(TryLockError::Poisoned(lane)) => Pass(lane.into_inner()),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        (!self.is_closed()).then_some(pass)
+    }
+
     /// Whether somebody waits for those inside, or has the gate closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)

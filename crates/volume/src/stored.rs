@@ -31,10 +31,8 @@ impl Volume {
     /// its decryption is in no figure.
     #[must_use]
     pub fn fetch_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Option<(usize, Stored)> {
-        if self.is_suspended() {
-            return None;
-        }
-        let mapping = Arc::clone(&self.enter());
+        let pass = self.try_enter()?;
+        let mapping = Arc::clone(&pass);
         let len = pieces.iter().map(|piece| piece.len()).sum();
         let (segment, within) = mapping.segment_of(offset, len)?;
         let Runner::Crypt(crypt) = &mapping.segments().get(segment)?.runner else {
@@ -52,6 +50,8 @@ impl Volume {
         let medium = crypt.runner.backend.medium();
         let read = medium.read_now(crypt.runner.start + within, pieces);
         record.trace.mark(Stage::Backend);
+        // Who exchanges the table waits for what is read by it.
+        drop(pass);
         let whole = read.unwrap_or(0) / sector * sector;
         if whole == 0 {
             self.counters().take_back(Direction::Read);

@@ -296,6 +296,11 @@ impl Volume {
         self.gate.enter()
     }
 
+    /// The same, where nobody has the gate closed.
+    pub(crate) fn try_enter(&self) -> Option<Pass<'_, Mapping>> {
+        self.gate.try_enter()
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }

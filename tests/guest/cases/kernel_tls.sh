@@ -100,6 +100,14 @@ for version in TLSv1_3 TLSv1_2; do
     python3 /share/tls_client.py garbled $version /short site/short || fail "$version"
 done
 get https://localhost:8443/short | cmp - site/short
+
+echo "== connections that their clients have closed are gone"
+for _ in $(seq 40); do
+    open=$(curl --silent http://127.0.0.1:9180/metrics | sed -n 's/^scrim_serve_connections_open //p')
+    [ "$open" != 0 ] || break
+    sleep 0.5
+done
+[ "$open" = 0 ] || fail "$open connections are open"
 stop
 
 echo "== a large file"

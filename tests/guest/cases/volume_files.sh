@@ -76,3 +76,29 @@ for offload in on off; do
         off) [ $made = 0 ] || fail "the kernel made records" ;;
     esac
 done
+
+echo "== a running volume that others mount for writing"
+modprobe nbd
+scrim open disk ours --key-file key > /dev/null
+serve '[[site]]' 'names = ["volume.localhost"]' 'root = "ours#/site"'
+url=https://volume.localhost:8443
+get $url/short | cmp - kept/short || fail "before: payload differs"
+nbd-client -unix /run/scrim/ours.nbd -b $sector /dev/nbd0 > /dev/null
+mount /dev/nbd0 mount
+mv mount/site mount/old
+mkdir mount/site
+cp kept/left mount/site/short
+cp kept/long mount/site/new
+sync
+sleep 1.2
+status=$(get --output /dev/null --write-out '%{http_code}' $url/short)
+[ "$status" = 503 ] || fail "status $status while it is mounted"
+rm -r mount/old
+umount mount
+nbd-client -d /dev/nbd0 > /dev/null
+get $url/short | cmp - kept/left || fail "after: payload differs"
+get $url/new | cmp - kept/long || fail "what is new: payload differs"
+status=$(get --output /dev/null --write-out '%{http_code}' $url/small)
+[ "$status" = 404 ] || fail "status $status for what was removed"
+stop
+scrim close ours

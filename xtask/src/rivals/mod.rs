@@ -76,6 +76,8 @@ enum Rival {
     Ciphers(ciphers::Args),
     /// The four stages of the illumos crypto framework, beside its published figures
     Illumos(ciphers::illumos::Args),
+    /// Sectors that become records of TLS while they are in the cache, beside two passes over them
+    Fused(ciphers::fused::Args),
     /// The real dm-crypt with its queues and without, beside the plain RAM disk, in an emulated guest
     DmCrypt(dm_crypt::Args),
 }
@@ -111,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(Rival::Memory(args)) => (memory::run(args)?, args.common.json),
         Some(Rival::Ciphers(args)) => (ciphers::run(args)?, args.sampling.json),
         Some(Rival::Illumos(args)) => (ciphers::illumos::run(args)?, args.sampling.json),
+        Some(Rival::Fused(args)) => (ciphers::fused::run(args)?, args.sampling.json),
         Some(Rival::DmCrypt(args)) => (dm_crypt::run(args)?, args.common.json),
         None => return Ok(()),
     };
@@ -135,6 +138,7 @@ fn list() {
     list_promises("memory", memory::promises());
     list_promises("ciphers", ciphers::promises());
     list_promises("illumos", ciphers::illumos::promises());
+    list_promises("fused", ciphers::fused::promises());
     list_promises("dm-crypt", dm_crypt::promises());
     for peer in [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY] {
         let found = peer

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use scrim_serve::config::{
-    CertificateConfig, Config, LogConfig, MountConfig, SiteConfig, VolumeConfig,
+    CertificateConfig, Config, LogConfig, MountConfig, SiteConfig, VolumeConfig, VolumeRoot,
 };
 use scrim_volume::DataPath;
 
@@ -145,7 +145,7 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
     }
 }
 
-/// Refuses a key in a folder that is served: everybody could fetch it.
+/// Refuses a key, or what one could be guessed by, in a folder that is served: everybody could fetch it.
 fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
     let sites = &config.sites;
     let roots: Vec<_> = sites
@@ -160,8 +160,18 @@ fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
         let mounts = site.mounts.iter().flat_map(|mount| &mount.key_file);
         site.key_file.iter().chain(mounts)
     });
-    for (key, what) in (of_tls.map(|key| (key, "a private key")))
-        .chain(of_volumes.map(|key| (key, "the key of a volume")))
+    let of_headers = sites.iter().flat_map(|site| {
+        let mounts = site.mounts.iter().map(|mount| &mount.volume);
+        let all = std::iter::once(&site.volume).chain(mounts);
+        all.filter_map(|volume| volume.header.clone())
+    });
+    let images = roots
+        .iter()
+        .filter_map(|root| Some(VolumeRoot::of(root)?.image));
+    for (key, what) in (of_tls.map(|key| (key.clone(), "a private key")))
+        .chain(of_volumes.map(|key| (key.clone(), "the key of a volume")))
+        .chain(of_headers.map(|header| (header, "the header of a volume, with its key slots,")))
+        .chain(images.map(|image| (image, "the image of a volume, with its key slots,")))
     {
         let Ok(whole) = key.canonicalize() else {
             continue;

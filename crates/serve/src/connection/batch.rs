@@ -30,6 +30,8 @@ pub(super) struct Batch {
     used: usize,
     /// What is still to be decrypted, from the front to the back.
     stored: Vec<Pending>,
+    /// Bytes at its front among which there is plaintext of a volume.
+    bare: usize,
 }
 
 /// Sectors in a record that are not decrypted yet.
@@ -58,11 +60,13 @@ impl Batch {
             start: 0,
             used: 0,
             stored: Vec::new(),
+            bare: 0,
         }
     }
 
-    /// Its memory, for another.
-    pub(super) fn into_room(self) -> Vec<u8> {
+    /// Its memory, for another; without what was decrypted and sent as it was.
+    pub(super) fn into_room(mut self) -> Vec<u8> {
+        self.room[..self.bare].fill(0);
         self.room
     }
 
@@ -137,6 +141,8 @@ impl Batch {
             if whole < payload {
                 let last = &mut self.room[start + whole..start + fetched];
                 stored.decrypt(offset + whole as u64, last);
+                // Behind the file's end there may be another's.
+                last[payload - whole..].fill(0);
             }
             self.stored.push(Pending {
                 at: start,
@@ -215,11 +221,12 @@ impl Batch {
 
     /// What it has, where a record is nothing but its payload.
     pub(super) fn bare(&mut self) -> &[u8] {
+        let len = self.start + self.used;
         for sectors in std::mem::take(&mut self.stored) {
             let place = &mut self.room[sectors.at..sectors.at + sectors.len];
             sectors.stored.decrypt(sectors.offset, place);
+            self.bare = len;
         }
-        let len = self.start + self.used;
         (self.record, self.start, self.used) = (0, 0, 0);
         &self.room[..len]
     }

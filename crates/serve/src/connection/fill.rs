@@ -9,6 +9,7 @@ use super::broken::Broken;
 use super::plain::unchanged;
 use super::pool::{Loan, Pool};
 use crate::http::{Body, Piece};
+use crate::patience;
 use crate::site::{OpenFile, Patience};
 use crate::tls::record::Layout;
 
@@ -23,12 +24,22 @@ pub(super) async fn fill_bare<'a>(
     head: &mut &[u8],
     body: &mut Body,
     pool: &'a Pool,
+    records: usize,
 ) -> Result<(Batch, Loan<'a>), Broken> {
-    let mut loan = pool.lend(RECORDS);
+    let mut loan = pool.lend(records);
     let mut batch = Batch::new(loan.take(), BARE, loan.records());
     let copied = batch.put(head);
     *head = &head[copied..];
     Ok((fill(batch, body).await?, loan))
+}
+
+/// How many records' worth to read the next time: less for a client who is slow to take it, since what he has not
+/// taken waits in the pool's memory.
+pub(super) fn next_records(records: usize, went_at_once: bool) -> usize {
+    match went_at_once {
+        true => (records * 2).min(RECORDS),
+        false => 1,
+    }
 }
 
 /// Puts as much of a body into a batch as there is room for.
@@ -68,13 +79,11 @@ async fn read_file(
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
         time_has_passed = true;
         let file = Arc::clone(file);
-        let waiting = tokio::task::spawn_blocking(move || {
+        let waited = patience::wait(move || {
             let read = batch.read(&file, range.start, wanted, Patience::Wait);
             (batch, read)
         });
-        (batch, read) = waiting
-            .await
-            .map_err(|error| Broken::File(io::Error::other(error)))?;
+        (batch, read) = waited.await.map_err(Broken::File)?;
     }
     let read = read.map_err(Broken::File)? as u64;
     if read == 0 {

@@ -4,13 +4,15 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use super::batch::RECORDS;
 use super::broken::Broken;
-use super::fill::fill_bare;
+use super::fill::{fill_bare, next_records};
 use super::plain::unchanged;
 use super::pool::Pool;
 use super::socket::when_writable;
@@ -31,6 +33,9 @@ const RECEIVE: usize = 4 << 10;
 /// How long it takes the kernel, at most, to queue what it has sealed once there is room.
 const QUEUES: Duration = Duration::from_millis(5);
 
+/// Bytes a second that a client takes at least of the rest.
+const SLOWEST: u64 = 8 << 10;
+
 /// How often to look whether a client has taken the rest.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -45,6 +50,8 @@ pub(super) struct Kernel {
     unheard: bool,
     /// Bytes in the record that is waiting for more.
     open: u64,
+    /// Records' worth of what has no file of the kernel's that is read at a time.
+    records: usize,
 }
 
 impl Kernel {
@@ -55,6 +62,7 @@ impl Kernel {
             early: taken.early,
             unheard: true,
             open: 0,
+            records: RECORDS,
         }
     }
 
@@ -205,6 +213,7 @@ impl Kernel {
         limits: &Limits,
     ) -> Result<u64, Broken> {
         self.send_control(limits).await?;
+        self.session.check_open()?;
         let descriptor = file
             .descriptor()
             .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
@@ -219,8 +228,13 @@ impl Kernel {
                 return Ok(0);
             }
             let mut offset = offset;
-            let sent = rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count)?;
-            Ok(sent)
+            match rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count) {
+                Err(error @ (Errno::IO | Errno::NODATA | Errno::STALE)) => {
+                    changed = Err(Broken::File(error.into()));
+                    Ok(0)
+                }
+                sent => Ok(sent?),
+            }
         };
         let sent = when_writable(&self.socket, limits.stall, send).await?;
         changed?;
@@ -242,22 +256,26 @@ impl Kernel {
         pool: &Pool,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(head, body, pool).await?;
+        let (mut batch, loan) = fill_bare(head, body, pool, self.records).await?;
         let more = !head.is_empty() || body.length() > 0;
         let sent = self.send_bytes(batch.bare(), more, limits).await;
         loan.give_back(batch.into_room());
-        sent
+        self.records = next_records(self.records, sent?);
+        Ok(())
     }
 
-    /// Sends all of it. With `more`, the last record waits for what follows.
+    /// Sends all of it; tells whether there was room for it at once. With `more`, the last record waits for what
+    /// follows.
     async fn send_bytes(
         &mut self,
         mut bytes: &[u8],
         more: bool,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
+        let mut at_once = true;
         while !bytes.is_empty() {
             self.send_control(limits).await?;
+            self.session.check_open()?;
             let room = usize::try_from(self.session.room()).unwrap_or(usize::MAX);
             let now = &bytes[..bytes.len().min(room)];
             let mut flags = SendFlags::NOSIGNAL;
@@ -266,12 +284,13 @@ impl Kernel {
             let sent = when_writable(&self.socket, limits.stall, send).await?;
             self.session.sent(sent as u64);
             self.open = (self.open + sent as u64) % PAYLOAD_MAX as u64;
+            at_once &= sent == now.len();
             bytes = &bytes[sent..];
         }
         if !more {
             self.open = 0;
         }
-        Ok(())
+        Ok(at_once)
     }
 
     /// Says that nothing follows; without it a client cannot tell the end from a cut.
@@ -280,22 +299,28 @@ impl Kernel {
         self.send_control(limits).await
     }
 
-    /// Waits until the client has taken everything: what the kernel has sealed and not queued yet is lost when
-    /// the socket is closed.
+    /// Waits until the client has taken everything, or is gone: what the kernel has sealed and not queued yet is
+    /// lost when the socket is closed.
     pub(super) async fn drain(&self, limits: &Limits) {
-        let (mut last, mut since) = (usize::MAX, Instant::now());
+        let begun = Instant::now();
+        let (mut last, mut since) = (usize::MAX, begun);
         let mut empty = false;
+        let mut longest = None;
         loop {
             let Ok(left) = scrim_sys::kernel_tls::unacknowledged(self.socket.as_fd()) else {
                 return;
             };
-            if std::mem::replace(&mut empty, left == 0) && empty {
+            // A socket that was reset has no peer, and what it had sent counts as unacknowledged for ever.
+            let is_gone = self.socket.peer_addr().is_err();
+            if is_gone || std::mem::replace(&mut empty, left == 0) && empty {
                 return;
             }
             if left != last {
                 (last, since) = (left, Instant::now());
             }
-            if since.elapsed() > limits.stall {
+            let whole = Duration::from_secs(left as u64 / SLOWEST);
+            let longest = *longest.get_or_insert(limits.stall + whole);
+            if since.elapsed() > limits.stall || begun.elapsed() > longest {
                 return;
             }
             sleep(if empty { QUEUES } else { LOOK }).await;

@@ -2,12 +2,14 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 
+use super::batch::RECORDS;
 use super::broken::Broken;
-use super::fill::fill_bare;
+use super::fill::{fill_bare, next_records};
 use super::pool::Pool;
-use super::socket::{receive, send_all, when_writable};
+use super::socket::{receive, send_all, send_now, when_writable};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 use crate::site::OpenFile;
@@ -19,11 +21,16 @@ const AT_ONCE: u64 = 512 << 10;
 /// A connection without TLS.
 pub(super) struct Plain {
     socket: TcpStream,
+    /// Records' worth of what has no file of the kernel's that is read at a time.
+    records: usize,
 }
 
 impl Plain {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket }
+        Self {
+            socket,
+            records: RECORDS,
+        }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -71,12 +78,20 @@ impl Plain {
     }
 
     /// Reads what has no file of the kernel's, and sends that.
-    async fn send_read(&self, body: &mut Body, pool: &Pool, limits: &Limits) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(&mut &[][..], body, pool).await?;
+    async fn send_read(
+        &mut self,
+        body: &mut Body,
+        pool: &Pool,
+        limits: &Limits,
+    ) -> Result<(), Broken> {
+        let (mut batch, loan) = fill_bare(&mut &[][..], body, pool, self.records).await?;
         let more = body.length() > 0;
-        send_all(&self.socket, batch.bare(), more, limits).await?;
+        let bytes = batch.bare();
+        let sent = send_now(&self.socket, bytes)?;
+        self.records = next_records(self.records, sent == bytes.len());
+        let all = send_all(&self.socket, &bytes[sent..], more, limits).await;
         loan.give_back(batch.into_room());
-        Ok(())
+        all
     }
 
     async fn send_file(
@@ -98,8 +113,13 @@ impl Plain {
                 return Ok(0);
             }
             let mut offset = offset;
-            let sent = rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count)?;
-            Ok(sent)
+            match rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count) {
+                Err(error @ (Errno::IO | Errno::NODATA | Errno::STALE)) => {
+                    changed = Err(Broken::File(error.into()));
+                    Ok(0)
+                }
+                sent => Ok(sent?),
+            }
         };
         let sent = when_writable(&self.socket, limits.stall, send).await?;
         changed?;

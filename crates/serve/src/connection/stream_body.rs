@@ -13,7 +13,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 use http_body::{Frame, SizeHint};
-use tokio::task::JoinHandle;
 
 use super::Client;
 use super::broken::Broken;
@@ -22,6 +21,7 @@ use super::plain::unchanged;
 use super::share::Share;
 use crate::http::{Body, Piece};
 use crate::log::Entry;
+use crate::patience;
 use crate::site::{OpenFile, Patience, VolumeFile};
 use crate::tls::PAYLOAD_MAX;
 use crate::worker::Worker;
@@ -29,12 +29,14 @@ use crate::worker::Worker;
 /// Bytes that are read and handed on at a time: with a frame's head, which has 9, one full TLS record.
 const PIECE: usize = PAYLOAD_MAX - 9;
 
+type Waiting = Pin<Box<dyn Future<Output = io::Result<io::Result<Vec<u8>>>>>>;
+
 /// What is left of a body.
 pub(super) struct StreamBody {
     body: Body,
     sent: u64,
     /// A piece that another thread waits for.
-    waiting: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    waiting: Option<Waiting>,
     witness: Witness,
 }
 
@@ -75,15 +77,15 @@ impl StreamBody {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                             let (file, range) = (Arc::clone(file), range.clone());
                             let patient = move || read(&file, &range, Patience::Wait);
-                            self.waiting = Some(tokio::task::spawn_blocking(patient));
+                            self.waiting = Some(Box::pin(patience::wait(patient)));
                             return self.next(context);
                         }
                         read => read,
                     },
                     Some(waiting) => {
-                        let read = ready!(Pin::new(waiting).poll(context));
+                        let read = ready!(waiting.as_mut().poll(context));
                         self.waiting = None;
-                        read.unwrap_or_else(|error| Err(io::Error::other(error)))
+                        read.flatten()
                     }
                 };
                 match sound(file, range, read) {

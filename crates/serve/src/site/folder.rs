@@ -86,7 +86,10 @@ impl FolderTree {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let look = || Looked::of(&self.look(folder.as_fd(), path, name)?);
+            let look = || {
+                let stat = self.look(folder.as_fd(), path, name);
+                Ok(stat.and_then(|stat| Looked::of(&stat)))
+            };
             let name = Name {
                 bytes: name.to_bytes(),
                 look: &look,

@@ -30,6 +30,8 @@ pub enum Form {
 pub(super) struct Listing {
     entries: Vec<Entry>,
     is_all: bool,
+    /// Whether something could not be looked at.
+    is_damaged: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,7 @@ impl Listing {
         let mut entries = Vec::new();
         let mut looked_at = 0;
         let mut is_all = true;
+        let mut is_damaged = false;
         tree.names(folder, path, &mut |name| {
             if looked_at == MOST {
                 is_all = false;
@@ -77,12 +80,19 @@ impl Listing {
             }
             looked_at += 1;
             if dot_files || !name.bytes.starts_with(b".") {
-                entries.extend(Entry::of(name));
+                match Entry::of(name) {
+                    Ok(entry) => entries.extend(entry),
+                    Err(_) => is_damaged = true,
+                }
             }
             ControlFlow::Continue(())
         })?;
         entries.sort_by(Entry::order);
-        Ok(Self { entries, is_all })
+        Ok(Self {
+            entries,
+            is_all: is_all && !is_damaged,
+            is_damaged,
+        })
     }
 
     pub(super) fn html(&self, path: &FilePath) -> String {
@@ -118,7 +128,11 @@ impl Listing {
             );
         }
         content.push_str("</tbody>\n</table></div>\n");
-        if !self.is_all {
+        if self.is_damaged {
+            content.push_str(
+                "<p>Something in this folder could not be read, and is missing here.</p>\n",
+            );
+        } else if !self.is_all {
             let note = format!("<p>This folder holds more: no more than {MOST} are listed.</p>\n");
             content.push_str(&note);
         } else if self.entries.is_empty() {
@@ -162,14 +176,14 @@ impl Listing {
 
 impl Entry {
     /// What would be served of an entry, if anything.
-    fn of(name: Name<'_>) -> Option<Self> {
+    fn of(name: Name<'_>) -> Result<Option<Self>, StatusCode> {
         let looked = (name.look)()?;
-        Some(Self {
+        Ok(looked.map(|looked| Self {
             name: name.bytes.into(),
             is_folder: looked.is_folder,
             size: looked.size,
             modified: looked.modified,
-        })
+        }))
     }
 
     fn order(&self, other: &Self) -> std::cmp::Ordering {

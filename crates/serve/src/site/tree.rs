@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use http::StatusCode;
-use scrim_ext4::Inode;
+use scrim_ext4::{FileSystem, Inode};
 
 use super::folder::FolderTree;
 use super::settings::{Mount, Root, Symlinks};
@@ -39,8 +40,8 @@ pub(super) enum Node {
 pub(super) enum Folder {
     /// One that is open.
     Open(OwnedFd),
-    /// One in a volume.
-    InVolume(Box<Inode>),
+    /// One in a volume, as it was when it was found.
+    InVolume(Arc<FileSystem>, Box<Inode>),
 }
 
 /// What an entry of a folder is, if it would be served.
@@ -57,7 +58,7 @@ pub(super) struct Looked {
 pub(super) struct Name<'a> {
     pub(super) bytes: &'a [u8],
     /// What it leads to, as it would be found; nothing where nothing would.
-    pub(super) look: &'a dyn Fn() -> Option<Looked>,
+    pub(super) look: &'a dyn Fn() -> Result<Option<Looked>, StatusCode>,
 }
 
 impl Tree {
@@ -112,7 +113,7 @@ impl Tree {
             let looked = self.look_at_mount(path, name);
             let name = Name {
                 bytes: name,
-                look: &|| looked,
+                look: &|| Ok(looked),
             };
             if each(name).is_break() {
                 return Ok(());
@@ -126,8 +127,8 @@ impl Tree {
             ((Branch::Folder(tree), rest), Folder::Open(file)) => {
                 tree.names(file, rest, &mut others)
             }
-            ((Branch::Volume(tree), rest), Folder::InVolume(inode)) => {
-                tree.names(inode, rest, &mut others)
+            ((Branch::Volume(tree), rest), Folder::InVolume(fs, inode)) => {
+                tree.names(fs, inode, rest, &mut others)
             }
             _ => Err(StatusCode::INTERNAL_SERVER_ERROR),
         }

@@ -5,6 +5,7 @@
 //! it runs once with all that the processor has and once for each restriction. Here its samples
 //! become ratios.
 
+pub(super) mod fused;
 pub(super) mod illumos;
 mod promise;
 mod samples;

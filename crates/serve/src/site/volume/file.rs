@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scrim_ext4::{Inode, Patience, Place, Run};
+use scrim_ext4::{FileSystem, Inode, Patience, Place, Run};
 use scrim_volume::Stored;
 
 use super::VolumeFiles;
@@ -13,6 +13,8 @@ use super::device::{read, read_now};
 /// A file in a volume that is open.
 pub(crate) struct VolumeFile {
     files: Arc<VolumeFiles>,
+    /// As it was when the file was found.
+    fs: Arc<FileSystem>,
     inode: Inode,
     /// Where bytes of it are that were asked for last, and the first of them.
     last: Mutex<Option<(u64, Run)>>,
@@ -33,9 +35,10 @@ pub(crate) enum Lies {
 }
 
 impl VolumeFile {
-    pub(super) fn new(files: &Arc<VolumeFiles>, inode: Inode) -> Self {
+    pub(super) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Inode) -> Self {
         Self {
             files: Arc::clone(files),
+            fs,
             inode,
             last: Mutex::default(),
         }
@@ -77,8 +80,26 @@ impl VolumeFile {
         fetched.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Fills `pieces` one after the other with plaintext; see [`super::super::OpenFile::read_at`].
+    /// Fills `pieces` one after the other with plaintext; see [`super::super::OpenFile::read_at`]. Where others may
+    /// write to the volume, what was read counts only if nobody had mounted it for that: its places may have become
+    /// another file's.
     pub(crate) fn read_at(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        offset: u64,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        let read = self.read_pieces(pieces, offset, patience)?;
+        match self.files.is_unchanged(&self.fs) {
+            Ok(true) => Ok(read),
+            Ok(false) => Err(io::Error::other(
+                "somebody has mounted its file system for writing since; it can be asked for again",
+            )),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    fn read_pieces(
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
@@ -141,7 +162,7 @@ impl VolumeFile {
         {
             return Ok(run.from(skip));
         }
-        let run = self.files.fs.run(&self.inode, offset, patience)?;
+        let run = self.fs.run(&self.inode, offset, patience)?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset, run));
         Ok(run)
     }

@@ -10,8 +10,10 @@ mod device;
 mod file;
 mod tree;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem::{Discriminant, discriminant};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -22,7 +24,7 @@ use device::VolumeDevice;
 pub(crate) use file::{Lies, VolumeFile};
 pub(super) use tree::VolumeTree;
 
-/// How long after a fault of a volume nobody is told of another.
+/// How long after a fault of a volume nobody is told of another of its kind.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Told what is wrong with a volume's file system.
@@ -32,11 +34,13 @@ pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
 pub struct VolumeFiles {
     name: String,
     volume: Arc<Volume>,
-    fs: FileSystem,
+    /// As it was found last.
+    fs: RwLock<Arc<FileSystem>>,
     /// Whether others may write to it meanwhile.
     is_shared: bool,
     tell: Tell,
-    told: Mutex<Option<Instant>>,
+    /// When of which kind of fault.
+    told: Mutex<HashMap<Discriminant<Error>, Instant>>,
 }
 
 impl VolumeFiles {
@@ -51,7 +55,7 @@ impl VolumeFiles {
         Ok(Self {
             name,
             volume,
-            fs,
+            fs: RwLock::new(Arc::new(fs)),
             is_shared,
             tell,
             told: Mutex::default(),
@@ -64,19 +68,29 @@ impl VolumeFiles {
         &self.volume
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// The file system as it is now. One that somebody has mounted for writing since, and unmounted, is opened anew:
+    /// nothing that was known of it counts.
+    fn now(&self) -> Result<Arc<FileSystem>, Error> {
+        let known = Arc::clone(&self.fs.read().unwrap_or_else(PoisonError::into_inner));
+        if self.is_unchanged(&known)? {
+            return Ok(known);
+        }
+        let device = VolumeDevice::new(Arc::clone(&self.volume));
+        let fresh = Arc::new(FileSystem::open(Box::new(device))?);
+        *self.fs.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    fn is_unchanged(&self, fs: &FileSystem) -> Result<bool, Error> {
         match self.is_shared {
-            true => self.fs.check_unchanged(),
-            false => Ok(()),
+            true => fs.is_as_it_was(),
+            false => Ok(true),
         }
     }
 
     /// What a client is told of a fault. Its details are the owner's business, who is told now and then.
     fn status(&self, error: &Error) -> StatusCode {
-        let now = Instant::now();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| now >= told + QUIET) {
-            *told = Some(now);
+        if self.is_news(error) {
             (self.tell)(&format!("{}: {error}", self.name));
         }
         match error {
@@ -84,6 +98,18 @@ impl VolumeFiles {
             Error::NotUnmounted => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
+    }
+
+    /// Whether nobody was told of a fault of this kind just now.
+    fn is_news(&self, error: &Error) -> bool {
+        let now = Instant::now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = told.get(&discriminant(error));
+        let is_news = last.is_none_or(|&last| now >= last + QUIET);
+        if is_news {
+            told.insert(discriminant(error), now);
+        }
+        is_news
     }
 }
 

@@ -1,10 +1,10 @@
 //! The way from a path to a file of a file system, and what it may not leave.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
-use scrim_ext4::{Error, Inode, Kind, Patience, ROOT};
+use scrim_ext4::{Error, FileSystem, Inode, Kind, Patience, ROOT};
 
 use super::{VolumeFile, VolumeFiles};
 use crate::site::settings::Symlinks;
@@ -13,21 +13,30 @@ use crate::site::{OpenFile, SiteError};
 
 /// Most symbolic links on a way, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Most names on a way, links' included.
+/// Most names on a way, links' included, and most folders that one may lead down.
 const NAMES_MAX: usize = 4096;
+const DEPTH_MAX: usize = 512;
 
 /// A folder of a volume's file system that is served.
 #[derive(Debug)]
 pub(in crate::site) struct VolumeTree {
     files: Arc<VolumeFiles>,
+    path: Box<[u8]>,
+    symlinks: Symlinks,
+    found: Mutex<Found>,
+}
+
+/// Where the folder was found last.
+#[derive(Debug, Clone)]
+struct Found {
+    fs: Arc<FileSystem>,
     /// The folders from the file system's root to this one.
     trail: Vec<Inode>,
-    symlinks: Symlinks,
 }
 
 /// A way that is being gone.
 struct Walk<'a> {
-    files: &'a VolumeFiles,
+    fs: &'a FileSystem,
     /// What has been passed, from the file system's root on.
     trail: Vec<Inode>,
     /// How much of that may not be left, where links must stay within.
@@ -44,45 +53,54 @@ impl VolumeTree {
         path: &[u8],
         symlinks: Symlinks,
     ) -> Result<Self, SiteError> {
-        let below = path.strip_prefix(b"/").unwrap_or(path);
-        let shown = || format!("{}#/{}", files.name, below.escape_ascii());
         let failed = |source| SiteError::VolumeRoot {
-            path: shown(),
+            path: format!(
+                "{}#/{}",
+                files.name,
+                path.strip_prefix(b"/").unwrap_or(path).escape_ascii()
+            ),
             source,
         };
-        let root = files.fs.inode(ROOT, Patience::Wait);
-        let walk = Walk {
-            files,
-            trail: vec![root.map_err(|error| failed(Some(error)))?],
-            floor: 1,
-            names: Vec::new(),
-            // Its owner has named it.
-            symlinks: Symlinks::Any,
-        };
-        let trail = walk.go(path).map_err(|error| failed(Some(error)))?;
-        match trail {
-            Some(trail) if trail.last().is_some_and(Inode::is_folder) => Ok(Self {
+        let fs = files.now().map_err(|error| failed(Some(error)))?;
+        match Found::look(fs, path) {
+            Ok(Some(found)) => Ok(Self {
                 files: Arc::clone(files),
-                trail,
+                path: path.into(),
                 symlinks,
+                found: Mutex::new(found),
             }),
-            _ => Err(failed(None)),
+            Ok(None) => Err(failed(None)),
+            Err(error) => Err(failed(Some(error))),
         }
+    }
+
+    /// The folder as it is now; nothing if it has gone.
+    fn now(&self) -> Result<Option<Found>, Error> {
+        let fs = self.files.now()?;
+        let lock = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().clone();
+        if Arc::ptr_eq(&known.fs, &fs) {
+            return Ok(Some(known));
+        }
+        let fresh = Found::look(fs, &self.path)?;
+        if let Some(fresh) = &fresh {
+            *lock() = fresh.clone();
+        }
+        Ok(fresh)
     }
 
     /// Finds a file or a folder.
     pub(in crate::site) fn find(&self, path: &[u8]) -> Result<Node, StatusCode> {
-        let found = self.files.check().and_then(|()| self.walk(path));
-        let found = found.map_err(|error| self.files.status(&error))?;
-        let Some(inode) = found else {
-            return Err(StatusCode::NOT_FOUND);
-        };
+        let failed = |error| self.files.status(&error);
+        let here = self.now().map_err(failed)?.ok_or(StatusCode::NOT_FOUND)?;
+        let fs = Arc::clone(&here.fs);
+        let found = here.walk(path, self.symlinks).map_err(failed)?;
+        let inode = found.ok_or(StatusCode::NOT_FOUND)?;
         match inode.kind() {
-            Kind::Folder => Ok(Node::Folder(Folder::InVolume(Box::new(inode)))),
+            Kind::Folder => Ok(Node::Folder(Folder::InVolume(fs, Box::new(inode)))),
             Kind::File => {
-                let readable = inode.check_readable();
-                readable.map_err(|error| self.files.status(&error))?;
-                let file = VolumeFile::new(&self.files, inode);
+                inode.check_readable().map_err(failed)?;
+                let file = VolumeFile::new(&self.files, fs, inode);
                 Ok(Node::File(OpenFile::of_volume(file)))
             }
             Kind::Link | Kind::Other => Err(StatusCode::NOT_FOUND),
@@ -92,12 +110,14 @@ impl VolumeTree {
     /// Calls `each` for the names in a folder, until it has had enough.
     pub(in crate::site) fn names(
         &self,
+        fs: &Arc<FileSystem>,
         folder: &Inode,
         path: &[u8],
         each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
-        let read = self.files.fs.entries(folder, |entry| {
-            let look = || self.look(path, entry.name, entry.inode);
+        let read = fs.entries(folder, |entry| {
+            let looked = || self.look(fs, path, entry.name, entry.inode);
+            let look = || looked().map_err(|error| self.files.status(&error));
             each(Name {
                 bytes: entry.name,
                 look: &look,
@@ -106,9 +126,10 @@ impl VolumeTree {
         read.map_err(|error| self.files.status(&error))
     }
 
-    /// What the folder itself is.
+    /// What the folder itself was when it was found.
     pub(in crate::site) fn look_at_root(&self) -> Looked {
-        let modified = self.trail.last().map(Inode::modified);
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let modified = found.trail.last().map(Inode::modified);
         Looked {
             is_folder: true,
             size: 0,
@@ -116,36 +137,66 @@ impl VolumeTree {
         }
     }
 
-    fn look(&self, path: &[u8], name: &[u8], inode: u32) -> Option<Looked> {
-        let mut inode = self.files.fs.inode(inode, Patience::Wait).ok()?;
+    fn look(
+        &self,
+        fs: &Arc<FileSystem>,
+        path: &[u8],
+        name: &[u8],
+        inode: u32,
+    ) -> Result<Option<Looked>, Error> {
+        let mut inode = fs.inode(inode, Patience::Wait)?;
         if inode.kind() == Kind::Link {
             if self.symlinks == Symlinks::None {
-                return None;
+                return Ok(None);
             }
             let mut whole = path.to_vec();
             whole.push(b'/');
             whole.extend_from_slice(name);
-            inode = self.walk(&whole).ok()??;
+            let Some(here) = self.now()? else {
+                return Ok(None);
+            };
+            match here.walk(&whole, self.symlinks)? {
+                Some(target) => inode = target,
+                None => return Ok(None),
+            }
         }
         let is_folder = match inode.kind() {
             Kind::Folder => true,
             Kind::File => false,
-            Kind::Link | Kind::Other => return None,
+            Kind::Link | Kind::Other => return Ok(None),
         };
-        Some(Looked {
+        Ok(Some(Looked {
             is_folder,
             size: inode.size(),
             modified: inode.modified().0,
-        })
+        }))
+    }
+}
+
+impl Found {
+    /// A folder by the way from the root; nothing where there is none.
+    fn look(fs: Arc<FileSystem>, path: &[u8]) -> Result<Option<Self>, Error> {
+        let walk = Walk {
+            fs: &fs,
+            trail: vec![fs.inode(ROOT, Patience::Wait)?],
+            floor: 1,
+            names: Vec::new(),
+            // Its owner has named it.
+            symlinks: Symlinks::Any,
+        };
+        let trail = walk.go(path)?;
+        let trail = trail.filter(|trail| trail.last().is_some_and(Inode::is_folder));
+        Ok(trail.map(|trail| Self { fs, trail }))
     }
 
-    fn walk(&self, path: &[u8]) -> Result<Option<Inode>, Error> {
+    /// What a way from here leads to.
+    fn walk(self, path: &[u8], symlinks: Symlinks) -> Result<Option<Inode>, Error> {
         let walk = Walk {
-            files: &self.files,
-            trail: self.trail.clone(),
+            fs: &self.fs,
             floor: self.trail.len(),
+            trail: self.trail,
             names: Vec::new(),
-            symlinks: self.symlinks,
+            symlinks,
         };
         let trail = walk.go(path)?;
         Ok(trail.and_then(|mut trail| trail.pop()))
@@ -156,9 +207,13 @@ impl Walk<'_> {
     /// Goes a way to its end: what it leads to is the last of what is returned. Nothing where nothing is, or where
     /// the way may not lead.
     fn go(mut self, path: &[u8]) -> Result<Option<Vec<Inode>>, Error> {
-        let mut links = 0;
+        let (mut links, mut passed) = (0, 0);
         self.push_names(path);
         while let Some(name) = self.names.pop() {
+            passed += 1;
+            if passed > NAMES_MAX || self.trail.len() > DEPTH_MAX {
+                return Ok(None);
+            }
             match &*name {
                 b"" | b"." => continue,
                 b".." => {
@@ -172,16 +227,16 @@ impl Walk<'_> {
             let Some(folder) = self.trail.last().filter(|inode| inode.is_folder()) else {
                 return Ok(None);
             };
-            let Some(number) = self.files.fs.lookup(folder, &name)? else {
+            let Some(number) = self.fs.lookup(folder, &name)? else {
                 return Ok(None);
             };
-            let inode = self.files.fs.inode(number, Patience::Wait)?;
+            let inode = self.fs.inode(number, Patience::Wait)?;
             if inode.kind() != Kind::Link {
                 self.trail.push(inode);
                 continue;
             }
             links += 1;
-            let target = self.files.fs.target(&inode)?;
+            let target = self.fs.target(&inode)?;
             if links > LINKS_MAX || !self.follow(&target) {
                 return Ok(None);
             }
@@ -209,7 +264,7 @@ impl Walk<'_> {
             Symlinks::Within | Symlinks::Any => {}
         }
         self.push_names(target);
-        self.names.len() <= NAMES_MAX
+        true
     }
 
     fn push_names(&mut self, path: &[u8]) {

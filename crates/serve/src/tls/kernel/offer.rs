@@ -50,7 +50,7 @@ pub struct SuiteOffer {
 pub enum Missing {
     /// The module `tls` is not loaded, and was not to be had.
     Module,
-    /// The kernel is older than 4.13, or was built without it.
+    /// The kernel is older than 4.13.
     TooOld,
     /// The process may not ask.
     Forbidden,
@@ -170,7 +170,8 @@ impl fmt::Display for Missing {
         match self {
             Self::Module => f.write_str(
                 "the kernel's module `tls` is not loaded: run `modprobe tls` as root, and have \
-                 /etc/modules-load.d load it at the next start",
+                 /etc/modules-load.d load it at the next start; where there is no such module, the kernel \
+                 was built without CONFIG_TLS",
             ),
             Self::TooOld => f.write_str(
                 "this kernel has no TLS: it is older than 4.13, or built without CONFIG_TLS",

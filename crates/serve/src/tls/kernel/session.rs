@@ -73,6 +73,12 @@ impl From<io::Error> for Unsent {
     }
 }
 
+impl From<TlsError> for Unsent {
+    fn from(error: TlsError) -> Self {
+        Self::Tls(error)
+    }
+}
+
 impl KernelSession {
     /// What the handshake agreed on.
     #[must_use]
@@ -165,9 +171,16 @@ impl KernelSession {
             return Ok(Got::Closed);
         }
         let next = keys::info(&self.next_receiving()?).ok_or(TlsError::Library)?;
-        let installed = kernel_tls::install(socket, kernel_tls::Direction::Receive, &next);
-        installed.map_err(|_| TlsError::Library)?;
-        Ok(Got::Nothing)
+        // A network card that took the connection may not, where the kernel itself can.
+        Ok(
+            match kernel_tls::install(socket, kernel_tls::Direction::Receive, &next) {
+                Ok(()) => Got::Nothing,
+                Err(_) => {
+                    self.receiving = Receiving::Deaf;
+                    Got::Closed
+                }
+            },
+        )
     }
 
     pub(super) fn next_receiving(&mut self) -> Result<Direction, TlsError> {
@@ -194,6 +207,18 @@ impl KernelSession {
             || (self.sending && (self.owes_key_update || self.owes_refusal || self.room() == 0))
     }
 
+    /// Whether data may be sent: not once the connection is being ended, nor by a key that the client knows to be
+    /// the last one.
+    ///
+    /// # Errors
+    /// [`TlsError::Ended`].
+    pub fn check_open(&self) -> Result<(), TlsError> {
+        match self.sending {
+            true => Ok(()),
+            false => Err(TlsError::Ended),
+        }
+    }
+
     /// Most bytes of data that may be sent with one call now.
     #[must_use]
     pub fn room(&self) -> u64 {
@@ -205,6 +230,9 @@ impl KernelSession {
     #[must_use]
     pub fn lasts(&self, bytes: u64) -> bool {
         if !self.sending || self.receiving == Receiving::Deaf {
+            return false;
+        }
+        if self.owes_key_update && !self.rekeys {
             return false;
         }
         if self.rekeys && self.kernel.is_some() {
@@ -248,21 +276,22 @@ impl KernelSession {
 
     fn change_key(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
         let Some(kernel) = self.kernel.as_mut().filter(|_| self.rekeys) else {
-            return Err(Unsent::Tls(SealFault::Spent.into()));
+            return Err(TlsError::from(SealFault::Spent).into());
         };
         send(socket, Kind::Handshake, &OUR_KEY_UPDATE)?;
         // From here on the client expects the next key, and no other may be used.
         self.sending = false;
-        let library = |_| Unsent::Tls(TlsError::Library);
-        let (sequence, secrets) = kernel.update_tx_secret().map_err(library)?;
+        let (sequence, secrets) = kernel.update_tx_secret().map_err(|_| TlsError::Library)?;
         let direction = Direction {
             sequence,
             secrets,
             tls13: true,
         };
-        let info = keys::info(&direction).ok_or(Unsent::Tls(TlsError::Library))?;
+        let info = keys::info(&direction).ok_or(TlsError::Library)?;
         drop(direction);
-        kernel_tls::install(socket, kernel_tls::Direction::Send, &info)?;
+        // Not as a socket's error, after which it would be tried again: there is no way back to the key before.
+        kernel_tls::install(socket, kernel_tls::Direction::Send, &info)
+            .map_err(|_| TlsError::Library)?;
         self.records = 0;
         self.sending = true;
         Ok(())
@@ -292,11 +321,17 @@ impl KernelSession {
     }
 }
 
-/// Sends a short record whole.
+/// Sends a short record whole. A record of data that waits for more is closed first, by a message without
+/// content: where closing it has to wait, kernels before 6.18 forget of what kind the next one was to be.
 fn send(socket: BorrowedFd<'_>, kind: Kind, content: &[u8]) -> Result<(), Unsent> {
+    match kernel_tls::send_control(socket, kind.to_wire(), &[]) {
+        Ok(_) => {}
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
     match kernel_tls::send_control(socket, kind.to_wire(), content)? {
         sent if sent == content.len() => Ok(()),
-        _ => Err(Unsent::Tls(TlsError::Library)),
+        _ => Err(TlsError::Library.into()),
     }
 }
 

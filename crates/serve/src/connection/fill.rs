@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
-use super::plain::unchanged;
 use super::pool::{Loan, Pool};
+use super::send_file::unchanged;
 use crate::http::{Body, Piece};
 use crate::patience;
 use crate::site::{OpenFile, Patience};

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -13,8 +12,8 @@ use tokio::time::{Instant, sleep};
 use super::batch::RECORDS;
 use super::broken::Broken;
 use super::fill::{fill_bare, next_records};
-use super::plain::unchanged;
 use super::pool::Pool;
+use super::send_file::{AT_ONCE, send_file};
 use super::socket::when_writable;
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
@@ -22,10 +21,6 @@ use crate::site::OpenFile;
 use crate::tls::TlsError;
 use crate::tls::kernel::{Got, KernelSession, Taken, Unsent};
 use crate::tls::record::PAYLOAD_MAX;
-
-/// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
-/// it, and if the file has to come from a disk, for that too.
-const AT_ONCE: u64 = 512 << 10;
 
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
@@ -214,38 +209,17 @@ impl Kernel {
     ) -> Result<u64, Broken> {
         self.send_control(limits).await?;
         self.session.check_open()?;
-        let descriptor = file
-            .descriptor()
-            .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
         // Up to the end of a record.
         let most = (AT_ONCE - self.open).min(self.session.room());
-        let count = usize::try_from(count.min(most)).unwrap_or(usize::MAX);
-        let mut changed = Ok(());
-        let send = || {
-            // Each time: it may have waited for long.
-            changed = unchanged(file);
-            if changed.is_err() {
-                return Ok(0);
-            }
-            let mut offset = offset;
-            match rustix::fs::sendfile(&self.socket, descriptor, Some(&mut offset), count) {
-                Err(error @ (Errno::IO | Errno::NODATA | Errno::STALE)) => {
-                    changed = Err(Broken::File(error.into()));
-                    Ok(0)
-                }
-                sent => Ok(sent?),
-            }
-        };
-        let sent = when_writable(&self.socket, limits.stall, send).await?;
-        changed?;
-        self.session.sent(sent as u64);
+        let count = count.min(most);
+        let sent = send_file(&self.socket, file, offset, count, limits).await?;
+        self.session.sent(sent);
         self.open = match sent {
-            0 => return Err(Broken::Changed),
             // The kernel closes the record behind all that it was asked for.
             sent if sent == count => 0,
-            sent => (self.open + sent as u64) % PAYLOAD_MAX as u64,
+            sent => (self.open + sent) % PAYLOAD_MAX as u64,
         };
-        Ok(sent as u64)
+        Ok(sent)
     }
 
     /// Reads what has no file of the kernel's, and sends that.

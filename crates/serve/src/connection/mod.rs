@@ -11,6 +11,7 @@ mod kernel;
 mod plain;
 mod pool;
 mod secure;
+mod send_file;
 mod share;
 mod socket;
 mod stall;

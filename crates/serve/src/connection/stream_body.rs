@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use super::Client;
 use super::broken::Broken;
 use super::h2::UnderWay;
-use super::plain::unchanged;
+use super::send_file::unchanged;
 use super::share::Share;
 use crate::http::{Body, Piece};
 use crate::log::Entry;

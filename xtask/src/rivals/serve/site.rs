@@ -1,11 +1,9 @@
 //! What is served, and by what the server is known.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::fs;
+use std::path::PathBuf;
 
-use scrim_bench::web::{Connection, Identity, Suite, Trust, Url};
+use scrim_bench::web::{Connection, Identity, Suite, Trust, Url, age};
 
 use super::super::room::Room;
 use crate::error::{Doing, Error};
@@ -42,9 +40,6 @@ impl Protocol {
         )
     }
 }
-
-/// How old the files look.
-const AGE: Duration = Duration::from_secs(3600);
 
 /// A file that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +88,9 @@ impl Site {
         fs::create_dir(&root).doing(|| format!("make {}", root.display()))?;
         for size in SIZES {
             let path = root.join(size.name);
-            write(&path, &content[..size.bytes]).doing(|| format!("write {}", path.display()))?;
+            fs::write(&path, &content[..size.bytes])
+                .and_then(|()| age(&path))
+                .doing(|| format!("write {}", path.display()))?;
         }
         let identity = Identity::make()?;
         Ok(Self {
@@ -134,14 +131,6 @@ impl Site {
         }
         Ok(())
     }
-}
-
-/// A file that looks an hour old: the tag of one that was written just now may be a weak one for a while, and all
-/// answers to a crowd have to have the length of the first.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(content)?;
-    file.set_modified(SystemTime::now() - AGE)
 }
 
 /// Bytes without a pattern.

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
 
 use super::{Plan, Way, target};
 use crate::Study;
@@ -15,7 +14,7 @@ use crate::serve::server::{
     self, Process, arguments, base, folder, last_words, make, prepared, write_identity,
 };
 use crate::serve::{NAME, ServeError};
-use crate::web::{Identity, Trust, Url};
+use crate::web::{Identity, Trust, Url, age};
 
 /// What a small file system takes beside its files, bytes: generously, since that is not written.
 const BESIDE: u64 = 48 << 20;
@@ -63,7 +62,7 @@ impl Ground {
         let site = own.path().join("site");
         fs::create_dir(&site).map_err(ServeError::system("make a folder to serve"))?;
         make(&site.join(NAME), plan.bytes)?;
-        age(&site.join(NAME))?;
+        age(&site.join(NAME)).map_err(ServeError::system("set a file's time"))?;
         let identity = write_identity(own.path())?;
         let ground = Self { own, identity };
         if with_volume {
@@ -155,15 +154,6 @@ fn within(volume: &Path) -> OsString {
     let mut root = volume.as_os_str().to_owned();
     root.push(OsStr::new("#/"));
     root
-}
-
-/// Makes a file look old: of one that has just been changed a server says so, and answers grow shorter once it
-/// no longer does.
-fn age(path: &Path) -> Result<(), ServeError> {
-    let old = SystemTime::now() - Duration::from_secs(3600);
-    let aged = File::options().append(true).open(path);
-    let aged = aged.and_then(|file| file.set_modified(old));
-    aged.map_err(ServeError::system("set a file's time"))
 }
 
 /// A command for it, wherever it is.

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use scrim_sys::memory::DataBuffer;
 
 use crate::{
-    Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, guard,
+    Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, PageCache,
+    guard,
 };
 
 /// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
@@ -57,6 +58,7 @@ pub struct FileBackend {
     file: File,
     /// The same, past the page cache.
     direct: Option<Direct>,
+    cache: PageCache,
     path: PathBuf,
     kind: Kind,
     /// In bytes; what lies behind it is not touched.
@@ -208,6 +210,7 @@ impl FileBackend {
             size: AtomicU64::new(size_of(&file, kind)?),
             file,
             direct: None,
+            cache: PageCache::new(),
             path: path.to_owned(),
             kind,
             read_only: access == Access::ReadOnly,
@@ -371,12 +374,12 @@ impl Backend for FileBackend {
             Some(direct) => Medium::File {
                 file: direct.file.as_fd(),
                 alignment: direct.alignment,
-                cached: false,
+                cached: None,
             },
             None => Medium::File {
                 file: self.file.as_fd(),
                 alignment: 1,
-                cached: true,
+                cached: Some(&self.cache),
             },
         }
     }
@@ -612,7 +615,13 @@ mod tests {
     fn past_the_cache_any_range_is_read_and_written() {
         let (_folder, path) = image(64 << 10);
         let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        assert!(matches!(opened.medium(), Medium::File { cached: true, .. }));
+        assert!(matches!(
+            opened.medium(),
+            Medium::File {
+                cached: Some(_),
+                ..
+            }
+        ));
         let backend = match opened.past_the_cache() {
             Ok(backend) => backend,
             Err(error) => {
@@ -622,7 +631,7 @@ mod tests {
         };
         assert!(matches!(
             backend.medium(),
-            Medium::File { cached: false, .. }
+            Medium::File { cached: None, .. }
         ));
         let mut buffer = scrim_sys::memory::DataBuffer::zeroed(8192);
         for (round, offset) in [(1, 0), (2, 4096), (3, 512), (4, 8192)] {

@@ -12,6 +12,7 @@ mod guard;
 mod header_lock;
 mod medium;
 mod memory;
+mod page_cache;
 pub mod remote;
 pub mod sim;
 
@@ -22,6 +23,7 @@ pub use file::{Access, FileBackend};
 pub use header_lock::{HeaderLock, LockKind};
 pub use medium::Medium;
 pub use memory::MemoryBackend;
+pub use page_cache::{Cached, PageCache};
 pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};
 
 /// When a write counts as done.

@@ -3,11 +3,9 @@
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::FsWord;
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// The number of tmpfs among file systems (`statfs(2)`).
-const TMPFS: FsWord = 0x0102_1994;
+use crate::{Cached, PageCache};
 
 /// What stands between a request to a [`Backend`](crate::Backend) and its answer.
 #[derive(Debug, Clone, Copy)]
@@ -20,31 +18,44 @@ pub enum Medium<'a> {
         file: BorrowedFd<'a>,
         /// What the offset, the length and the memory of such requests must be multiples of, in bytes.
         alignment: u64,
-        /// Whether the page cache lies between, so that most calls return as from memory.
-        cached: bool,
+        /// Where the page cache lies between, so that most calls return as from memory.
+        cached: Option<&'a PageCache>,
     },
     /// Another machine, or another program: each call waits for an answer.
     Remote,
 }
 
 impl Medium<'_> {
+    /// As many of the `len` bytes from `offset` on as the page cache has, where they lie; `None` where they cannot
+    /// be used there, or none is in memory.
+    #[must_use]
+    pub fn cached_now(&self, offset: u64, len: usize) -> Option<Cached> {
+        match self {
+            Self::File {
+                file,
+                cached: Some(cache),
+                ..
+            } => cache.now(*file, offset, len),
+            _ => None,
+        }
+    }
+
     /// Fills `pieces`, one after the other, with the bytes from `offset` on that the page cache has; tells how
     /// many those were.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where the first of them is not there, or there is no page cache to ask.
+    /// [`io::ErrorKind::WouldBlock`] where the first of them is not there, or cannot be had in this way.
     pub fn read_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let Self::File {
-            file, cached: true, ..
+            file,
+            cached: Some(_),
+            ..
         } = self
         else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         match rustix::io::preadv2(file, pieces, offset, ReadWriteFlags::NOWAIT) {
-            // Of tmpfs, which cannot tell, all is in memory.
-            Err(Errno::OPNOTSUPP) if rustix::fs::fstatfs(file)?.f_type == TMPFS => {
-                Ok(rustix::io::preadv(file, pieces, offset)?)
-            }
+            // Some file systems cannot tell (preadv2(2)).
             Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
             read => Ok(read?),
         }

@@ -144,6 +144,18 @@ impl SectorCipher {
         self.kernel.encrypt(self.ivs(first), run);
     }
 
+    /// Decrypts the sectors from `first` on, from memory that others may change meanwhile. What comes out of a
+    /// block that changes is the plaintext of nothing, as of one that is read while it is written.
+    pub fn decrypt_from_shared(
+        &self,
+        first: IvSector,
+        source: SharedSource<'_>,
+        destination: &mut [u8],
+    ) {
+        let run = Run::shared(self.unit(), source, destination);
+        self.kernel.decrypt(self.ivs(first), run);
+    }
+
     /// Encrypts the sectors from `first` on, in place in several buffers.
     pub fn encrypt_vectored_in_place(
         &self,

@@ -17,7 +17,7 @@ pub(crate) enum Data<'a> {
         source: &'a [u8],
         destination: &'a mut [u8],
     },
-    /// Only to be encrypted. Each byte of the source is read once.
+    /// To be encrypted, each byte of the source is read once.
     Shared {
         source: SharedSource<'a>,
         destination: &'a mut [u8],
@@ -55,7 +55,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// As [`Run::copy`], from memory that others may change meanwhile. Only to be encrypted.
+    /// As [`Run::copy`], from memory that others may change meanwhile.
     ///
     /// # Panics
     /// When `source` is not whole units or `destination` of another length.

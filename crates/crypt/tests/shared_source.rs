@@ -10,11 +10,16 @@
 mod common;
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::ptr;
 
 use common::steps::after_each_instruction;
-use common::{cipher, drivers, key_sizes, sector_size};
+use common::{cipher, drivers, key_sizes, plaintext, sector_size};
+use rustix::fs::MemfdFlags;
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
+use scrim_sys::memory::MappedFile;
 
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
@@ -50,6 +55,37 @@ fn the_null_cipher_too() {
     let geometry = Geometry::new(sector_size(SECTOR));
     let cipher = SectorCipher::new(&"cipher_null-ecb".parse().unwrap(), &[], geometry).unwrap();
     check(&cipher, 18, "ecb-cipher_null");
+}
+
+/// Of a file that is mapped, and stays as it is, comes what comes of its bytes.
+#[test]
+fn a_mapped_file_is_decrypted() {
+    let name = rustix::fs::memfd_create("ciphertext", MemfdFlags::CLOEXEC);
+    let mut file = File::from(name.unwrap());
+    let stored = plaintext(18 * SECTOR);
+    file.write_all(&stored).unwrap();
+    let map = MappedFile::new(file.as_fd(), 0, stored.len()).unwrap();
+    for spec in [
+        "aes-xts-plain64",
+        "aes-cbc-plain64",
+        "aes-ctr-plain64",
+        "aes-ecb",
+    ] {
+        for driver in drivers(spec) {
+            let key_size = key_sizes(spec).max().unwrap();
+            let geometry = Geometry::new(sector_size(SECTOR));
+            let cipher = cipher(driver, spec, key_size, geometry);
+            for sectors in [1, 3, 17] {
+                let here = SECTOR..(sectors + 1) * SECTOR;
+                let mut wanted = stored[here.clone()].to_vec();
+                cipher.decrypt_in_place(FIRST, &mut wanted);
+                let mut plain = vec![0; wanted.len()];
+                let source = map.bytes(here.start, here.len()).into();
+                cipher.decrypt_from_shared(FIRST, source, &mut plain);
+                assert!(plain == wanted, "{driver}, {sectors} sectors");
+            }
+        }
+    }
 }
 
 /// What this test is worth: a reader that it finds out, and one that it does not.

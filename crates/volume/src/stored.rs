@@ -3,8 +3,10 @@
 //! Who hands plaintext on at once, encrypted under another key, wants each piece decrypted just before: then
 //! it is in the first cache for both, and never in memory.
 
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
+
+use scrim_backend::Cached;
 
 use crate::Volume;
 use crate::mapping::Mapping;
@@ -12,18 +14,22 @@ use crate::path::{Direction, Route};
 use crate::segment::Runner;
 use crate::stats::Stage;
 
-/// What turns sectors that were fetched into plaintext: the table that was at work when they were.
+/// What turns sectors that were fetched into plaintext: the table that was at work when they were, and where they
+/// are if they were left there.
 #[derive(Clone)]
 pub struct Stored {
     mapping: Arc<Mapping>,
     segment: usize,
     /// Where the volume's first byte would be in the segment's count.
     start: u64,
+    /// Where they are in the page cache, and which byte of the volume is the first of them.
+    cached: Option<(u64, Cached)>,
 }
 
 impl Volume {
-    /// Fills `pieces`, one after the other, with what is stored for the bytes from `offset` on, as far as that
-    /// is in the page cache. Tells how many bytes came, whole sectors, and what makes plaintext of them.
+    /// Fetches what is stored for the bytes from `offset` on, as far as that is in the page cache: it stays there
+    /// where it can be used there, and else fills `pieces` one after the other. Tells how many bytes these are,
+    /// whole sectors, and what makes plaintext of them in the same pieces.
     ///
     /// Nothing where this cannot be done without waiting, or not in this way: where the storage is no file in the
     /// page cache, reads go through the queues, the range touches two targets or parts of sectors, or requests
@@ -47,8 +53,12 @@ impl Volume {
             return None;
         }
         let mut record = self.counters().begin(Direction::Read);
-        let medium = crypt.runner.backend.medium();
-        let read = medium.read_now(crypt.runner.start + within, pieces);
+        let (medium, at) = (crypt.runner.backend.medium(), crypt.runner.start + within);
+        let cached = medium.cached_now(at, len);
+        let read = match &cached {
+            Some(cached) => Ok(cached.len()),
+            None => medium.read_now(at, pieces),
+        };
         record.trace.mark(Stage::Backend);
         // Who exchanges the table waits for what is read by it.
         drop(pass);
@@ -63,20 +73,35 @@ impl Volume {
             segment,
             start,
             mapping,
+            cached: cached.map(|cached| (offset, cached)),
         };
         Some((whole, stored))
     }
 }
 
 impl Stored {
-    /// Makes plaintext of whole sectors that were fetched, in place. `offset` is that of their first byte in the
-    /// volume.
-    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
+    /// Makes plaintext of whole sectors that were fetched, once, in the piece that is theirs. `offset` is that of
+    /// their first byte in the volume.
+    ///
+    /// # Errors
+    /// When their storage failed since they were fetched, or was cut short; then `sectors` are anything.
+    ///
+    /// # Panics
+    /// When these are not among the sectors that were fetched.
+    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) -> io::Result<()> {
         let segment = self.mapping.segments().get(self.segment);
-        if let Some(Runner::Crypt(crypt)) = segment.map(|segment| &segment.runner) {
-            let runner = &crypt.runner;
-            let iv = runner.iv(offset - self.start);
+        let Some(Runner::Crypt(crypt)) = segment.map(|segment| &segment.runner) else {
+            return Ok(());
+        };
+        let runner = &crypt.runner;
+        let iv = runner.iv(offset - self.start);
+        let Some((first, cached)) = &self.cached else {
             runner.cipher.decrypt_in_place(iv, sectors);
-        }
+            return Ok(());
+        };
+        let at = usize::try_from(offset - first).unwrap_or(usize::MAX);
+        let source = cached.bytes(at, sectors.len()).into();
+        runner.cipher.decrypt_from_shared(iv, source, sectors);
+        cached.check()
     }
 }

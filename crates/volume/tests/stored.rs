@@ -58,7 +58,7 @@ fn what_was_fetched_becomes_what_is_read() {
         for piece in pieces.iter_mut().rev() {
             for sector in piece.chunks_mut(4096).rev() {
                 end -= sector.len();
-                stored.decrypt(offset + end as u64, sector);
+                stored.decrypt(offset + end as u64, sector).unwrap();
                 assert_eq!(sector, &wanted[end..end + sector.len()]);
             }
         }
@@ -96,4 +96,36 @@ fn what_cannot_be_fetched_is_left_to_a_read() {
     assert!(!fetches(&volume(DataPath::Inline, &memory), 0, 4096));
     assert!(usual.suspend(std::time::Duration::from_secs(10)));
     assert!(!fetches(&usual, 0, 4096));
+}
+
+/// What was fetched lies in the page cache, and can go while it is waited for.
+#[test]
+fn storage_that_is_cut_short_meanwhile_is_an_error() {
+    let place = tempfile::tempdir().unwrap();
+    let volume = volume(DataPath::Inline, &on_file(&place));
+    let mut room = vec![0; 16_384];
+    let (len, stored) = volume
+        .fetch_now(FIRST as u64, &mut [IoSliceMut::new(&mut room)])
+        .unwrap();
+    assert_eq!(len, room.len());
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.path().join("image"))
+        .unwrap();
+    file.set_len(8192).unwrap();
+    let decrypt = |sector: usize| {
+        let mut sectors = [0; 4096];
+        stored.decrypt((FIRST + 4096 * sector) as u64, &mut sectors)
+    };
+    assert!(decrypt(1).is_ok());
+    assert!(decrypt(2).is_err());
+    assert!(decrypt(1).is_err(), "nothing counts any more");
+    // It goes on with calls, which see the same end.
+    file.set_len(SIZE as u64).unwrap();
+    let fetched = volume.fetch_now(FIRST as u64, &mut [IoSliceMut::new(&mut room)]);
+    let (len, stored) = fetched.unwrap();
+    let mut wanted = vec![0; len];
+    volume.read(FIRST as u64, &mut wanted).unwrap();
+    stored.decrypt(FIRST as u64, &mut room[..len]).unwrap();
+    assert!(room[..len] == wanted[..] && len == room.len());
 }

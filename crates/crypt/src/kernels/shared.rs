@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 use std::ptr;
 
+use scrim_sys::memory::MappedBytes;
+
 /// Bytes in memory that others may change at any moment: memory shared with another process or a
-/// guest. A Rust reference to such bytes would promise what nobody can keep, so this is an address
+/// guest, a file that is mapped. A Rust reference to such bytes would promise what nobody can keep, so this is an address
 /// and a length.
 ///
 /// What [`SectorCipher::encrypt_from_shared`](crate::SectorCipher::encrypt_from_shared) makes of each
@@ -120,6 +122,14 @@ impl<'a> SharedSource<'a> {
             // is one access.
             *word = unsafe { ptr::read_volatile(start.add(at)) }.to_ne_bytes();
         }
+    }
+}
+
+impl<'a> From<MappedBytes<'a>> for SharedSource<'a> {
+    fn from(bytes: MappedBytes<'a>) -> Self {
+        // SAFETY: that they can be read for `'a`, and are never referred to, is what they are; no mapping is
+        // longer than `isize::MAX`.
+        unsafe { Self::new(bytes.start(), bytes.len()) }
     }
 }
 

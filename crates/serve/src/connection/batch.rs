@@ -1,16 +1,18 @@
 //! What goes out over TLS with one send: records side by side, filled where they lie.
 //!
-//! Of a file in a volume records get what is stored, and each is decrypted just before it is sealed
+//! Of a file in a volume records have room, and each is decrypted to there just before it is sealed
 //! ([`Batch::seal`]), so that its plaintext is in the first cache for both. Only whole sectors can be decrypted:
 //! so a record that began with something else may end before it is full, and the next one begins with a sector.
 
 use std::io::{self, IoSliceMut};
 
 use scrim_volume::Stored;
+use zeroize::Zeroize;
 
+use super::broken::Broken;
 use crate::site::{Lies, OpenFile, Patience, VolumeFile};
 use crate::tls::record::Layout;
-use crate::tls::{PAYLOAD_MAX, Session, TlsError};
+use crate::tls::{PAYLOAD_MAX, Session};
 
 /// Most records in a batch: what stays in the second cache between reading, sealing and sending.
 pub(super) const RECORDS: usize = 8;
@@ -30,8 +32,8 @@ pub(super) struct Batch {
     used: usize,
     /// What is still to be decrypted, from the front to the back.
     stored: Vec<Pending>,
-    /// Bytes at its front among which there is plaintext of a volume.
-    bare: usize,
+    /// Bytes at its front among which there is, or will be, plaintext of a volume.
+    plain: usize,
 }
 
 /// Sectors in a record that are not decrypted yet.
@@ -60,14 +62,19 @@ impl Batch {
             start: 0,
             used: 0,
             stored: Vec::new(),
-            bare: 0,
+            plain: 0,
         }
     }
 
     /// Its memory, for another; without what was decrypted and sent as it was.
     pub(super) fn into_room(mut self) -> Vec<u8> {
-        self.room[..self.bare].fill(0);
-        self.room
+        self.wipe();
+        std::mem::take(&mut self.room)
+    }
+
+    fn wipe(&mut self) {
+        self.room[..self.plain].zeroize();
+        self.plain = 0;
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -108,7 +115,9 @@ impl Batch {
             match file.lies(offset)? {
                 Lies::InSectors { at, len } => {
                     let len = usize::try_from(len).unwrap_or(usize::MAX);
-                    return self.fetch(file, at, wanted.min(len));
+                    let fetched = self.fetch(file, at, wanted.min(len));
+                    self.plain = self.reach();
+                    return fetched;
                 }
                 Lies::Apart(len) => {
                     wanted = wanted.min(usize::try_from(len).unwrap_or(usize::MAX));
@@ -118,7 +127,15 @@ impl Batch {
         let lens = self.lens(wanted, 1);
         let read = file.read_at(self.places(&lens).as_mut(), offset, patience)?;
         self.add_over_records(read, &lens);
+        if file.in_volume().is_some() {
+            self.plain = self.reach();
+        }
         Ok(read)
+    }
+
+    /// Bytes of its room up to where something has been put.
+    fn reach(&self) -> usize {
+        (self.start + self.layout.before + self.used).min(self.room.len())
     }
 
     /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is
@@ -140,7 +157,7 @@ impl Batch {
             let start = self.start + self.layout.before + self.used;
             if whole < payload {
                 let last = &mut self.room[start + whole..start + fetched];
-                stored.decrypt(offset + whole as u64, last);
+                stored.decrypt(offset + whole as u64, last)?;
                 // Behind the file's end there may be another's.
                 last[payload - whole..].fill(0);
             }
@@ -220,19 +237,17 @@ impl Batch {
     }
 
     /// What it has, where a record is nothing but its payload.
-    pub(super) fn bare(&mut self) -> &[u8] {
+    pub(super) fn bare(&mut self) -> Result<&[u8], Broken> {
         let len = self.start + self.used;
         for sectors in std::mem::take(&mut self.stored) {
-            let place = &mut self.room[sectors.at..sectors.at + sectors.len];
-            sectors.stored.decrypt(sectors.offset, place);
-            self.bare = len;
+            sectors.decrypt(&mut self.room)?;
         }
         (self.record, self.start, self.used) = (0, 0, 0);
-        &self.room[..len]
+        Ok(&self.room[..len])
     }
 
     /// Makes records of what it has; they lie side by side, and this is all of them.
-    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], TlsError> {
+    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], Broken> {
         if self.used > 0 {
             self.close();
         }
@@ -241,13 +256,29 @@ impl Batch {
         for &payload in &self.closed[..self.record] {
             let end = at + self.layout.record(payload);
             while let Some(sectors) = stored.next_if(|sectors| sectors.at < end) {
-                let place = &mut self.room[sectors.at..sectors.at + sectors.len];
-                sectors.stored.decrypt(sectors.offset, place);
+                sectors.decrypt(&mut self.room)?;
             }
             at += session.seal(&mut self.room[at..], payload)?;
         }
-        (self.record, self.start) = (0, 0);
+        (self.record, self.start, self.plain) = (0, 0, 0);
         Ok(&self.room[..at])
+    }
+}
+
+impl Drop for Batch {
+    /// One that is not sent, since its connection broke, leaves no plaintext behind either.
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+impl Pending {
+    /// Makes plaintext of them, in the room that they have.
+    fn decrypt(&self, room: &mut [u8]) -> Result<(), Broken> {
+        let place = &mut room[self.at..self.at + self.len];
+        self.stored
+            .decrypt(self.offset, place)
+            .map_err(Broken::File)
     }
 }
 

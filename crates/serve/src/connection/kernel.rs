@@ -232,7 +232,7 @@ impl Kernel {
     ) -> Result<(), Broken> {
         let (mut batch, loan) = fill_bare(head, body, pool, self.records).await?;
         let more = !head.is_empty() || body.length() > 0;
-        let sent = self.send_bytes(batch.bare(), more, limits).await;
+        let sent = self.send_bytes(batch.bare()?, more, limits).await;
         loan.give_back(batch.into_room());
         self.records = next_records(self.records, sent?);
         Ok(())

@@ -79,7 +79,7 @@ impl Plain {
     ) -> Result<(), Broken> {
         let (mut batch, loan) = fill_bare(&mut &[][..], body, pool, self.records).await?;
         let more = body.length() > 0;
-        let bytes = batch.bare();
+        let bytes = batch.bare()?;
         let sent = send_now(&self.socket, bytes)?;
         self.records = next_records(self.records, sent == bytes.len());
         let all = send_all(&self.socket, &bytes[sent..], more, limits).await;

@@ -64,8 +64,11 @@ impl Engine {
         let (mut waits, mut files) = (false, true);
         for backend in volume.mapping().backends() {
             match backend.medium() {
-                Medium::Memory | Medium::File { cached: true, .. } => {}
-                Medium::File { cached: false, .. } => waits = true,
+                Medium::Memory
+                | Medium::File {
+                    cached: Some(_), ..
+                } => {}
+                Medium::File { cached: None, .. } => waits = true,
                 Medium::Remote => (waits, files) = (true, false),
             }
         }

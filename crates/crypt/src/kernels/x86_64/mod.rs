@@ -53,9 +53,8 @@ use crate::run::{Data, Run};
 /// [`Run`] was made of is borrowed. They are the same address or do not overlap. No alignment is
 /// promised.
 ///
-/// Others may change a source while it is encrypted ([`Data::Shared`]), so that encryption loads
-/// each of its bytes once (or what came of the last time is all that stays), as
-/// `tests/shared_source.rs` sees.
+/// Others may change a source meanwhile ([`Data::Shared`]). So encryption loads each of its bytes
+/// once (or what came of the last time is all that stays), as `tests/shared_source.rs` sees.
 struct RawRun {
     source: *const u8,
     destination: *mut u8,

@@ -74,7 +74,7 @@ impl Kcryptd {
     pub(crate) fn start(options: &CryptOptions, runner: &CryptRunner) -> io::Result<Self> {
         let waits = matches!(
             runner.backend.medium(),
-            Medium::Remote | Medium::File { cached: false, .. }
+            Medium::Remote | Medium::File { cached: None, .. }
         );
         let bindings = if options.same_cpu_crypt {
             processors::all().into_iter().map(Some).collect()

@@ -1,0 +1,387 @@
+//! Files as the page cache has them, without a copy.
+//!
+//! A page that cannot be had, since its file was cut short or its storage fails, is no error of a call then:
+//! it is the signal SIGBUS (mmap(2)), which ends a process. Here a page of zeros takes its place and the
+//! mapping has [failed](MappedFile::has_failed), for good: who uses what was read asks for that first.
+//! A SIGBUS of any other cause goes where it went before.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::geteuid;
+
+/// Most mappings of the process at a time.
+const MAPPINGS: usize = 256;
+/// Pages that are asked about with one call.
+const ASKED: usize = 64;
+
+/// A part of a file, mapped for reading.
+///
+/// Whatever is written to the file, by anybody, is seen at once. So there are no references to its bytes, but
+/// [`MappedBytes`].
+pub struct MappedFile {
+    start: NonNull<u8>,
+    len: usize,
+    watch: &'static Watch,
+}
+
+/// Bytes of a [`MappedFile`]: they can be read for all of `'a`, others may change them at any moment, and no
+/// Rust reference to them is ever made.
+#[derive(Clone, Copy)]
+pub struct MappedBytes<'a> {
+    start: *const u8,
+    len: usize,
+    of: PhantomData<&'a MappedFile>,
+}
+
+// SAFETY: it is read by anybody at any time, and written by none of its users; the mapping goes with the value.
+unsafe impl Send for MappedFile {}
+// SAFETY: as above.
+unsafe impl Sync for MappedFile {}
+
+impl MappedFile {
+    /// Maps `len` bytes from `offset` on, which is a multiple of the page size; the file may end before them.
+    ///
+    /// # Errors
+    /// Those of mmap(2); when the process has too many such mappings; and when the kernel would not tell this
+    /// user what is in memory: who neither owns a file nor may write to it is told that all is (mincore(2)).
+    pub fn new(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+        let is_told = fcntl_getfl(file)?.contains(OFlags::RDWR)
+            || geteuid().is_root()
+            || fstat(file)?.st_uid == geteuid().as_raw();
+        if !is_told {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        catch_bus_errors()?;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let start = unsafe {
+            let anywhere = ptr::null_mut();
+            rustix::mm::mmap(
+                anywhere,
+                len,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )
+        }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        match Watch::over(start.addr().get(), len) {
+            Some(watch) => Ok(Self { start, len, watch }),
+            None => {
+                // SAFETY: it was mapped just now, and nobody knows of it.
+                unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) }?;
+                Err(io::Error::other("too many files are mapped"))
+            }
+        }
+    }
+
+    /// How many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far as one
+    /// call tells: [`ASKED`] pages.
+    ///
+    /// # Errors
+    /// Those of mincore(2).
+    ///
+    /// # Panics
+    /// When there are not so many bytes.
+    pub fn in_memory(&self, at: usize, len: usize) -> io::Result<usize> {
+        self.check(at, len);
+        let page = rustix::param::page_size();
+        let first = at / page * page;
+        let end = (at + len).min(first + ASKED * page);
+        let mut pages = [0; ASKED];
+        // SAFETY: the range begins with a page of this mapping and ends within it, and there is a byte for each
+        // of its pages.
+        let told = unsafe {
+            let start = self.start.as_ptr().add(first);
+            libc::mincore(start.cast(), end - first, pages.as_mut_ptr())
+        };
+        if told != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let there = pages.iter().take_while(|page| *page & 1 == 1).count();
+        Ok((first + there * page).min(end).saturating_sub(at))
+    }
+
+    /// So many bytes from `at` on.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[must_use]
+    pub fn bytes(&self, at: usize, len: usize) -> MappedBytes<'_> {
+        self.check(at, len);
+        MappedBytes {
+            start: self.start.as_ptr().wrapping_add(at),
+            len,
+            of: PhantomData,
+        }
+    }
+
+    fn check(&self, at: usize, len: usize) {
+        let end = at.checked_add(len);
+        assert!(end.is_some_and(|end| end <= self.len), "beyond a mapping");
+    }
+
+    /// Whether anything that was read so far may have been zeros that the file does not have.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.watch.failed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        // Before the addresses can become somebody else's.
+        self.watch.end();
+        // SAFETY: the mapping is ours, and nobody has bytes of it any more.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+impl MappedBytes<'_> {
+    /// Where they are.
+    #[must_use]
+    pub fn start(self) -> *const u8 {
+        self.start
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Addresses whose faults are ours. A signal's handler may look at nothing but such.
+struct Watch {
+    /// 0 where there is none.
+    start: AtomicUsize,
+    len: AtomicUsize,
+    failed: AtomicBool,
+}
+
+static WATCHES: [Watch; MAPPINGS] = [const {
+    Watch {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+    }
+}; MAPPINGS];
+
+impl Watch {
+    fn over(start: usize, len: usize) -> Option<&'static Self> {
+        let order = Ordering::SeqCst;
+        let is_free = |watch: &&Self| watch.start.compare_exchange(0, start, order, order).is_ok();
+        let free = WATCHES.iter().find(is_free)?;
+        free.failed.store(false, order);
+        free.len.store(len, order);
+        Some(free)
+    }
+
+    fn end(&self) {
+        self.len.store(0, Ordering::SeqCst);
+        self.start.store(0, Ordering::SeqCst);
+    }
+
+    fn has(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::SeqCst);
+        address.wrapping_sub(start) < self.len.load(Ordering::SeqCst)
+    }
+}
+
+/// Who was told of SIGBUS before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+fn catch_bus_errors() -> io::Result<()> {
+    static CAUGHT: OnceLock<Option<i32>> = OnceLock::new();
+    match CAUGHT.get_or_init(|| install().err()?.raw_os_error()) {
+        None => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(*error)),
+    }
+}
+
+fn install() -> io::Result<()> {
+    let call = |new: *const libc::sigaction, old: *mut libc::sigaction| {
+        // SAFETY: each is null or points to a whole `sigaction`.
+        match unsafe { libc::sigaction(libc::SIGBUS, new, old) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: all its fields are numbers and pointers that may be null.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    call(ptr::null(), &raw mut before)?;
+    // The handler must find it.
+    let before = *BEFORE.get_or_init(|| before);
+    let mut ours = before;
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_bus_error;
+    ours.sa_sigaction = handler as usize;
+    // A thread whose stack has run out has another one for handlers, and this is the first of them.
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    call(&raw const ours, ptr::null_mut())
+}
+
+/// Runs in the middle of anything: it looks at atomics, and makes calls of the kernel that touch nothing else.
+extern "C" fn on_bus_error(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel hands a handler that asked for it what the signal is about.
+    let address = unsafe { (*about).si_addr() }.addr();
+    match WATCHES.iter().find(|watch| watch.has(address)) {
+        Some(watch) if fill_in(watch, address) => {}
+        _ => hand_on(signal, about, context),
+    }
+}
+
+/// Puts a page of zeros where there is none.
+fn fill_in(watch: &Watch, address: usize) -> bool {
+    // Before the zeros can be seen.
+    watch.failed.store(true, Ordering::SeqCst);
+    let page = rustix::param::page_size();
+    let start = ptr::without_provenance_mut(address / page * page);
+    // SAFETY: the page is one of a mapping of ours, whose bytes nobody has a reference to; who reads them next
+    // gets zeros, and `failed` tells.
+    let filled = unsafe {
+        let how = MapFlags::PRIVATE | MapFlags::FIXED;
+        rustix::mm::mmap_anonymous(start, page, ProtFlags::READ, how)
+    };
+    filled.is_ok()
+}
+
+/// Does what would have been done without this module.
+fn hand_on(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
+    let handler = BEFORE.get().map_or(libc::SIG_DFL, |it| it.sa_sigaction);
+    let wants_all = BEFORE
+        .get()
+        .is_some_and(|it| it.sa_flags & libc::SA_SIGINFO != 0);
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        // It comes again as soon as this returns, and ends the process: a fault cannot be ignored.
+        // SAFETY: any thread may say so at any time.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    } else if wants_all {
+        // SAFETY: whoever installed it said that it is such a function, for this signal.
+        unsafe {
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                std::mem::transmute(handler);
+            handler(signal, about, context);
+        }
+    } else {
+        // SAFETY: as above.
+        unsafe {
+            let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
+            handler(signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Where a test says to itself, run once more, that it may die.
+    const MAY_DIE: &str = "SCRIM_TEST_MAY_DIE";
+
+    fn file(pages: usize) -> std::fs::File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; pages * rustix::param::page_size()])
+            .unwrap();
+        file
+    }
+
+    fn first(bytes: MappedBytes<'_>) -> u8 {
+        // SAFETY: it can be read.
+        unsafe { bytes.start().read_volatile() }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_file_at_any_time() {
+        let mut file = file(3);
+        let page = rustix::param::page_size();
+        let map = MappedFile::new(file.as_fd(), 0, 4 * page).unwrap();
+        assert_eq!(map.in_memory(0, 4 * page).unwrap(), 3 * page);
+        assert_eq!(map.in_memory(5, 7).unwrap(), 7);
+        assert_eq!(map.in_memory(page - 1, 3 * page).unwrap(), 2 * page + 1);
+        assert_eq!(map.in_memory(3 * page, page).unwrap(), 0);
+        assert_eq!(first(map.bytes(page, 1)), 7);
+        file.seek(io::SeekFrom::Start(page as u64)).unwrap();
+        file.write_all(&[8]).unwrap();
+        assert_eq!(first(map.bytes(page, 1)), 8);
+        assert!(!map.has_failed());
+        let second = MappedFile::new(file.as_fd(), page as u64, page).unwrap();
+        assert_eq!(first(second.bytes(0, page)), 8);
+    }
+
+    #[test]
+    fn a_page_that_is_gone_is_zeros_and_told() {
+        let pages = 4;
+        let file = file(pages);
+        let page = rustix::param::page_size();
+        let map = MappedFile::new(file.as_fd(), 0, pages * page).unwrap();
+        let other = MappedFile::new(file.as_fd(), 0, pages * page).unwrap();
+        file.set_len(page as u64).unwrap();
+        assert_eq!(first(map.bytes(0, 1)), 7);
+        assert!(!map.has_failed());
+        for at in [page, 3 * page + 5, page + 1] {
+            assert_eq!(first(map.bytes(at, 1)), 0);
+            assert!(map.has_failed());
+        }
+        assert_eq!(first(map.bytes(0, 1)), 7);
+        assert!(!other.has_failed());
+        drop(map);
+        // Whoever has its place in the list next begins anew.
+        let next = MappedFile::new(file.as_fd(), 0, page).unwrap();
+        assert!(!next.has_failed());
+    }
+
+    #[test]
+    fn nobody_elses_faults_are_caught() {
+        let name = "memory::mapped::tests::nobody_elses_faults_are_caught";
+        if std::env::var_os(MAY_DIE).is_none() {
+            let test = std::env::current_exe().unwrap();
+            let mut again = Command::new(test);
+            let run = again.args(["--exact", name]).env(MAY_DIE, "1").output();
+            assert_eq!(run.unwrap().status.signal(), Some(libc::SIGBUS));
+            return;
+        }
+        let page = rustix::param::page_size();
+        let ours = MappedFile::new(file(1).as_fd(), 0, page).unwrap();
+        let gone = file(1);
+        // SAFETY: a new mapping aliases nothing.
+        let start = unsafe {
+            let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
+            rustix::mm::mmap(ptr::null_mut(), page, read, shared, &gone, 0)
+        };
+        let start: *const u8 = start.unwrap().cast();
+        gone.set_len(0).unwrap();
+        // SAFETY: it is mapped; that its file has no such page is what this is about.
+        let read = unsafe { start.read_volatile() };
+        panic!("{read} was read, {}", ours.has_failed());
+    }
+
+    #[test]
+    fn there_is_an_end_to_mappings() {
+        let file = file(1);
+        let page = rustix::param::page_size();
+        let map = || MappedFile::new(file.as_fd(), 0, page);
+        let maps: Vec<_> = (0..2 * MAPPINGS).map_while(|_| map().ok()).collect();
+        assert!(maps.len() <= MAPPINGS);
+        drop(maps);
+        assert!(map().is_ok());
+    }
+}

@@ -1,6 +1,7 @@
 //! What is measured of a server.
 
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use scrim_bench::web::{Crowd, SlowCrowd, Trust};
 
@@ -16,6 +17,10 @@ const FAST: f64 = 1000.0;
 pub(super) const SLOW: usize = 1000;
 /// Bytes a second of each of them.
 pub(super) const SLOW_RATE: usize = 32_000;
+/// A server that uses less than a tenth of its processor for so long is at rest.
+const REST: Duration = Duration::from_millis(100);
+/// And for so long at most is waited for that.
+const SETTLES: Duration = Duration::from_secs(5);
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,12 +92,11 @@ impl Load {
         }
     }
 
-    /// Runs it once. The slow crowd is gathered at the first time, and stays.
+    /// Runs it once.
     pub(super) fn run(
         self,
         site: &Site,
         served: &Served,
-        slow: &mut Option<SlowCrowd>,
         time: Duration,
     ) -> Result<Measured, Error> {
         let protocol = self.protocol();
@@ -114,19 +118,49 @@ impl Load {
                 })
             }
             Self::BesideSlow(_) => {
-                let slow = match slow {
-                    Some(slow) => slow,
-                    None => slow.insert(gather_slow(served, trust)?),
-                };
-                let latencies =
-                    gather(SIZES[0], 1)?.ask_at(FAST, time, &mut |now| slow.step(now))?;
-                Ok(Measured::Latency {
-                    p50: latencies.quantile(0.5),
-                    p99: latencies.quantile(0.99),
-                })
+                let mut fast = gather(SIZES[0], 1)?;
+                beside_slow(&mut fast, served, protocol, trust, time)
             }
         }
     }
+}
+
+/// The slow ones are there for this turn alone: they fill the kernel's memory for sockets, and beside them every
+/// other load would be slower.
+fn beside_slow(
+    fast: &mut Crowd,
+    served: &Served,
+    protocol: Protocol,
+    trust: Option<&Trust>,
+    time: Duration,
+) -> Result<Measured, Error> {
+    let mut slow = gather_slow(served, trust)?;
+    // Their sockets are full, and it waits for all of them.
+    settle(served, protocol)?;
+    let latencies = fast.ask_at(FAST, time, &mut |now| slow.step(now));
+    drop(slow);
+    // That they have gone costs it something, which is not the next load's.
+    settle(served, protocol)?;
+    let latencies = latencies?;
+    Ok(Measured::Latency {
+        p50: latencies.quantile(0.5),
+        p99: latencies.quantile(0.99),
+    })
+}
+
+/// Waits until a server has next to nothing to do; not for ever.
+fn settle(served: &Served, protocol: Protocol) -> Result<(), Error> {
+    let start = Instant::now();
+    let mut before = served.cpu_time(protocol)?;
+    while start.elapsed() < SETTLES {
+        sleep(REST);
+        let now = served.cpu_time(protocol)?;
+        if now.saturating_sub(before) <= REST / 10 {
+            break;
+        }
+        before = now;
+    }
+    Ok(())
 }
 
 fn full(

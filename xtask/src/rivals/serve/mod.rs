@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use scrim_bench::web::SlowCrowd;
 use scrim_bench::{Machine, Pinned, Report, SeriesId, Study, apart, turns};
 
 use super::room::Room;
@@ -329,7 +328,6 @@ struct Running {
     failed: Vec<String>,
     /// By load.
     series: Vec<Vec<(Figure, SeriesId)>>,
-    slow: Option<SlowCrowd>,
 }
 
 impl Running {
@@ -339,7 +337,6 @@ impl Running {
             served,
             failed: Vec::new(),
             series: Vec::new(),
-            slow: None,
         }
     }
 
@@ -356,7 +353,7 @@ impl Running {
         if self.failed.contains(&load.name()) {
             return Ok(None);
         }
-        match load.run(site, &self.served, &mut self.slow, time) {
+        match load.run(site, &self.served, time) {
             Ok(measured) => Ok(Some(measured)),
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(error) => {
@@ -366,7 +363,6 @@ impl Running {
                     load.name()
                 ));
                 self.failed.push(load.name());
-                self.slow = None;
                 Ok(None)
             }
         }

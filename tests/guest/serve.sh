@@ -19,7 +19,8 @@ serve() {
     fail "it does not serve"
 }
 
-# configure LINE...: writes the configuration; $records is how many each key may make.
+# configure LINE...: writes the configuration; $records is how many each key may make,
+# $handshake how many seconds a handshake may take.
 configure() {
     cat > serve.toml <<.
 listen = ["127.0.0.1:8443"]
@@ -27,7 +28,7 @@ status = "127.0.0.1:9180"
 tls.http2 = true
 access-log = { file = "$PWD/access.log", format = "json" }
 # An emulated machine may be slow, or held up.
-limits.handshake-seconds = 120
+limits.handshake-seconds = ${handshake:-120}
 limits.request-seconds = 120
 limits.idle-seconds = 300
 limits.stall-seconds = 120

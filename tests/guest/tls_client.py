@@ -1,11 +1,17 @@
-# A client for what curl and openssl do not do: `python3 tls_client.py pipelined|garbled|many ...`.
+# A client for what curl and openssl do not do: `python3 tls_client.py pipelined|split|garbled|dataless|many ...`.
 
+import ctypes
+import hashlib
+import hmac
 import selectors
 import socket
 import ssl
 import sys
+import tempfile
+import time
 
 ADDRESS = ("127.0.0.1", 8443)
+ALERT, DATA = 21, 23
 
 
 def context():
@@ -13,6 +19,13 @@ def context():
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def only(version):
+    """By this version alone."""
+    maker = context()
+    maker.minimum_version = maker.maximum_version = getattr(ssl.TLSVersion, version)
+    return maker
 
 
 def request(path, last=False):
@@ -38,8 +51,35 @@ class Memory:
                 self.send(self.outward.read())
                 self.inward.write(self.socket.recv(65536))
 
+    def take(self):
+        """Whether something more has come."""
+        received = self.socket.recv(65536)
+        self.inward.write(received)
+        return bool(received)
+
     def send(self, records):
         self.socket.sendall(records)
+
+    def read_to(self, end):
+        """All data up to these bytes."""
+        data = b""
+        while not data.endswith(end):
+            try:
+                data += self.tls.read(65536)
+            except ssl.SSLWantReadError:
+                assert self.take(), f"it ended after {len(data)} bytes"
+
+    def ends_by(self, alert):
+        """The connection ends by this alert, and is not reset: that would raise an error."""
+        try:
+            data, whole = self.read_to_the_end()
+        except ssl.SSLError as error:
+            assert alert in error.reason, error
+        else:
+            raise AssertionError(f"{len(data)} bytes, {whole}, and not {alert}")
+        while self.socket.recv(65536):
+            pass
+        self.socket.close()
 
     def read_to_the_end(self):
         """All data, and whether close_notify was behind it."""
@@ -53,17 +93,13 @@ class Memory:
             except ssl.SSLZeroReturnError:
                 return data, True
             except ssl.SSLWantReadError:
-                received = self.socket.recv(65536)
-                if not received:
+                if not self.take():
                     return data, False
-                self.inward.write(received)
 
 
 def pipelined(version, path, contents, way):
     """Requests right behind the handshake: in the same packet, or cut in the middle of a record."""
-    maker = context()
-    maker.minimum_version = maker.maximum_version = getattr(ssl.TLSVersion, version)
-    session = Memory(maker)
+    session = Memory(only(version))
     session.shake_hands()
     last = session.outward.read()
     if version == "TLSv1_2":
@@ -85,30 +121,101 @@ def pipelined(version, path, contents, way):
     assert whole, f"{version} {way}: without close_notify"
 
 
-def garbled(version, path, contents):
-    """A record that was changed on the way, behind one that was not."""
-    maker = context()
-    maker.minimum_version = maker.maximum_version = getattr(ssl.TLSVersion, version)
-    session = Memory(maker)
+def split(version, path, contents, seconds):
+    """The first request's record comes in two pieces, so long apart; the first piece with the handshake's end."""
+    session = Memory(only(version))
     session.shake_hands()
-    session.tls.write(request(path))
+    last = session.outward.read()
+    session.tls.write(request(path, last=True))
+    records = last + session.outward.read()
+    session.send(records[:-7])
+    time.sleep(float(seconds))
+    session.send(records[-7:])
+    data, whole = session.read_to_the_end()
+    assert whole and data.endswith(open(contents, "rb").read()), f"{version}: {len(data)} bytes, {whole}"
+
+
+def garbled(version, path, contents, way):
+    """A record that was changed on the way, or is none, behind one that was not: a while later, or in one flight."""
+    session = Memory(only(version))
+    session.shake_hands()
     session.send(session.outward.read())
-    expected, data = open(contents, "rb").read(), b""
-    while not data.endswith(expected):
-        try:
-            data += session.tls.read(65536)
-        except ssl.SSLWantReadError:
-            session.inward.write(session.socket.recv(65536))
     session.tls.write(request(path))
-    record = bytearray(session.outward.read())
-    record[-1] ^= 1
-    session.send(record)
-    try:
-        data, whole = session.read_to_the_end()
-    except ssl.SSLError as error:
-        assert "BAD_RECORD_MAC" in error.reason, error
+    good = session.outward.read()
+    session.tls.write(request(path))
+    bad = bytearray(session.outward.read())
+    if way == "no-record":
+        bad[1:3] = b"\x09\x09"
+        alert = "PROTOCOL_VERSION"
     else:
-        raise AssertionError(f"{version}: {len(data)} bytes, {whole}, and no alert")
+        bad[-1] ^= 1
+        alert = "BAD_RECORD_MAC"
+    session.send(good if way == "later" else good + bad)
+    session.read_to(open(contents, "rb").read())
+    if way == "later":
+        session.send(bad)
+    session.ends_by(alert)
+
+
+class Sealer:
+    """Makes a client's records by hand: TLS 1.3 with AES-128-GCM (RFC 8446, sections 5.2 and 7.3)."""
+
+    def __init__(self, secret):
+        def expand(label, length):
+            label = b"tls13 " + label
+            info = length.to_bytes(2, "big") + bytes([len(label)]) + label + b"\x00\x01"
+            return hmac.digest(secret, info, hashlib.sha256)[:length]
+
+        self.key, self.iv, self.number = expand(b"key", 16), expand(b"iv", 12), 0
+        self.crypto = ctypes.CDLL("libcrypto.so.3")
+        self.crypto.EVP_CIPHER_CTX_new.restype = ctypes.c_void_p
+        self.crypto.EVP_aes_128_gcm.restype = ctypes.c_void_p
+        self.context = ctypes.c_void_p(self.crypto.EVP_CIPHER_CTX_new())
+
+    def seal(self, kind, content):
+        plain = content + bytes([kind])
+        head = b"\x17\x03\x03" + (len(plain) + 16).to_bytes(2, "big")
+        nonce = int.from_bytes(self.iv, "big") ^ self.number
+        self.number += 1
+        out, tag, count = ctypes.create_string_buffer(len(plain)), ctypes.create_string_buffer(16), ctypes.c_int()
+        crypto, context, count = self.crypto, self.context, ctypes.byref(count)
+        cipher = ctypes.c_void_p(crypto.EVP_aes_128_gcm())
+        done = crypto.EVP_EncryptInit_ex(context, cipher, None, self.key, nonce.to_bytes(12, "big"))
+        done &= crypto.EVP_EncryptUpdate(context, None, count, head, len(head))
+        done &= crypto.EVP_EncryptUpdate(context, out, count, plain, len(plain))
+        done &= crypto.EVP_EncryptFinal_ex(context, None, count)
+        done &= crypto.EVP_CIPHER_CTX_ctrl(context, 0x10, 16, tag)
+        assert done == 1
+        return head + out.raw + tag.raw
+
+
+def by_hand(path, expected):
+    """A session whose first request was answered, and what makes the client's records from then on."""
+    maker = only("TLSv1_3")
+    with tempfile.NamedTemporaryFile("r") as log:
+        maker.keylog_filename = log.name
+        session = Memory(maker)
+        session.shake_hands()
+        session.send(session.outward.read())
+        lines = dict(line.split()[::2] for line in log if line[0] != "#")
+    sealer = Sealer(bytes.fromhex(lines["CLIENT_TRAFFIC_SECRET_0"]))
+    session.send(sealer.seal(DATA, request(path)))
+    session.read_to(expected)
+    return session, sealer
+
+
+def dataless(path, contents, count):
+    """Records without content are passed over, and other ones that say nothing end the connection."""
+    expected = open(contents, "rb").read()
+    session, sealer = by_hand(path, expected)
+    session.send(b"".join(sealer.seal(DATA, b"") for _ in range(int(count))))
+    session.send(sealer.seal(DATA, request(path, last=True)))
+    data, whole = session.read_to_the_end()
+    assert whole and data.endswith(expected), f"{len(data)} bytes, {whole}"
+    session, sealer = by_hand(path, expected)
+    # user_canceled, a warning.
+    session.send(b"".join(sealer.seal(ALERT, b"\x01\x5a") for _ in range(40)))
+    session.ends_by("UNEXPECTED_MESSAGE")
 
 
 def many(count, path, contents):
@@ -149,9 +256,16 @@ def many(count, path, contents):
 match sys.argv[1:]:
     case ["pipelined", version, path, contents, way]:
         pipelined(version, path, contents, way)
-    case ["garbled", version, path, contents]:
-        garbled(version, path, contents)
+    case ["split", version, path, contents, seconds]:
+        split(version, path, contents, seconds)
+    case ["garbled", version, path, contents, way]:
+        garbled(version, path, contents, way)
+    case ["dataless", path, contents, count]:
+        dataless(path, contents, count)
     case ["many", count, path, contents]:
         many(int(count), path, contents)
     case _:
-        sys.exit("pipelined VERSION PATH FILE together|byte-by-byte, garbled VERSION PATH FILE, or many COUNT PATH FILE")
+        sys.exit(
+            "pipelined VERSION PATH FILE together|byte-by-byte, split VERSION PATH FILE SECONDS, "
+            "garbled VERSION PATH FILE later|together|no-record, dataless PATH FILE COUNT, or many COUNT PATH FILE"
+        )

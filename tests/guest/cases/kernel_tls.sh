@@ -1,8 +1,9 @@
 # The kernel makes the records of TLS: files go by sendfile, every suite is understood by curl and openssl, a
-# request right behind the handshake is not lost, and where the kernel does not do it, it is said why.
+# request right behind the handshake is not lost, who breaks the protocol is told so, and where the kernel does not do
+# it, it is said why.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 240 s
+# limit: 300 s
 
 . /share/serve.sh
 loader=$(cat /proc/sys/kernel/modprobe)
@@ -95,9 +96,13 @@ curl --silent --insecure --http2 "$url" | cmp - site/noise || fail "HTTP/2: payl
 [ "$(taken user http2)" = 1 ] || fail "HTTP/2"
 [ "$(statistic TlsDecryptError)" = "$errors" ] || fail "$(cat /proc/net/tls_stat)"
 
-echo "== a record that was changed on the way"
+echo "== a record that was changed on the way, or is none"
 for version in TLSv1_3 TLSv1_2; do
-    python3 /share/tls_client.py garbled $version /short site/short || fail "$version"
+    python3 /share/tls_client.py garbled $version /short site/short later || fail "$version"
+    # An answer is under way by then, by sendfile.
+    for way in together no-record; do
+        python3 /share/tls_client.py garbled $version /noise site/noise $way || fail "$version, $way"
+    done
 done
 get https://localhost:8443/short | cmp - site/short
 
@@ -122,4 +127,21 @@ serve
 # shellcheck disable=SC2086
 get $words https://localhost:8443/large | cmp - site/large || fail "a large file: payload differs"
 [ "$(taken kernel "")" = 1 ] || fail "not by the kernel"
+stop
+
+echo "== a first record that takes longer than a handshake may"
+handshake=10
+serve 'tls.offload = "on"'
+python3 /share/tls_client.py split TLSv1_3 /short site/short 15 &
+other=$!
+python3 /share/tls_client.py split TLSv1_2 /short site/short 15 || fail "TLSv1_2"
+wait $other || fail "TLSv1_3"
+[ "$(taken kernel "")" = 2 ] || fail "$(taken kernel "")"
+stop
+
+echo "== records without data"
+handshake=
+serve 'tls.offload = "on"' 'tls.suite = "TLS_AES_128_GCM_SHA256"'
+python3 /share/tls_client.py dataless /short site/short 10000 || fail "records without data"
+[ "$(taken kernel "")" = 2 ] || fail "$(taken kernel "")"
 stop

@@ -19,7 +19,7 @@ use crate::http::{Body, Piece};
 use crate::limits::Limits;
 use crate::site::OpenFile;
 use crate::tls::TlsError;
-use crate::tls::kernel::{Got, KernelSession, Taken, Unsent};
+use crate::tls::kernel::{Got, KernelSession, Unsent};
 use crate::tls::record::PAYLOAD_MAX;
 
 /// Room for what is received at a time: most requests are shorter.
@@ -38,8 +38,6 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Kernel {
     socket: TcpStream,
     session: KernelSession,
-    /// Data that came before the kernel received.
-    early: Vec<u8>,
     /// Whether there may be something that the event loop does not know of: what came before the kernel had
     /// its key.
     unheard: bool,
@@ -50,11 +48,10 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    pub(super) fn new(socket: TcpStream, taken: Taken) -> Self {
+    pub(super) fn new(socket: TcpStream, session: KernelSession) -> Self {
         Self {
             socket,
-            session: taken.session,
-            early: taken.early,
+            session,
             unheard: true,
             open: 0,
             records: RECORDS,
@@ -76,11 +73,6 @@ impl Kernel {
         inbox: &mut Vec<u8>,
         limits: &Limits,
     ) -> Result<usize, Broken> {
-        if !self.early.is_empty() {
-            let early = std::mem::take(&mut self.early);
-            inbox.extend_from_slice(&early);
-            return Ok(early.len());
-        }
         let had = inbox.len();
         loop {
             self.send_control(limits).await?;
@@ -118,7 +110,8 @@ impl Kernel {
                 Err(error) => return Err(error),
                 Ok(received) => {
                     // With the client's next key, what came before it can be opened.
-                    self.unheard = matches!(received, Ok(Got::Nothing));
+                    let is_next_key = matches!(received, Ok(Got::Nothing));
+                    self.unheard = is_next_key || self.session.holds_records();
                     return Ok(received);
                 }
             }
@@ -142,7 +135,10 @@ impl Kernel {
                 Err(Unsent::Tls(error)) => Ok(Err(error)),
                 Err(Unsent::Socket(error)) => Err(error),
             };
-            let done = when_writable(socket, limits.stall, control).await?;
+            let done = match when_writable(socket, limits.stall, control).await {
+                Err(broken) if self.puts_off(&broken) => continue,
+                done => done?,
+            };
             // It goes behind a record that was waiting for more.
             self.open = 0;
             if done.is_err() {
@@ -150,6 +146,11 @@ impl Kernel {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether what came in between was only a fault of the client's, of which it is told in its turn.
+    fn puts_off(&mut self, broken: &Broken) -> bool {
+        matches!(broken, Broken::Client(_)) && self.session.puts_off(self.socket.as_fd())
     }
 
     /// Tells the client why the connection ends.
@@ -199,7 +200,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has the kernel send a part of a file.
+    /// Has the kernel send a part of a file; tells how much, which may be nothing.
     async fn send_file(
         &mut self,
         file: &OpenFile,
@@ -212,7 +213,10 @@ impl Kernel {
         // Up to the end of a record.
         let most = (AT_ONCE - self.open).min(self.session.room());
         let count = count.min(most);
-        let sent = send_file(&self.socket, file, offset, count, limits).await?;
+        let sent = match send_file(&self.socket, file, offset, count, limits).await {
+            Err(broken) if self.puts_off(&broken) => return Ok(0),
+            sent => sent?,
+        };
         self.session.sent(sent);
         self.open = match sent {
             // The kernel closes the record behind all that it was asked for.
@@ -255,7 +259,10 @@ impl Kernel {
             let mut flags = SendFlags::NOSIGNAL;
             flags.set(SendFlags::MORE, more || now.len() < bytes.len());
             let send = || Ok(rustix::net::send(&self.socket, now, flags)?);
-            let sent = when_writable(&self.socket, limits.stall, send).await?;
+            let sent = match when_writable(&self.socket, limits.stall, send).await {
+                Err(broken) if self.puts_off(&broken) => continue,
+                sent => sent?,
+            };
             self.session.sent(sent as u64);
             self.open = (self.open + sent as u64) % PAYLOAD_MAX as u64;
             at_once &= sent == now.len();

@@ -33,7 +33,7 @@ pub(crate) use pool::Pool;
 pub(crate) use share::Budget;
 
 use crate::listener::Service;
-use crate::tls::kernel::{Outcome, Path, Taken, Why};
+use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
 use crate::tls::{self, Accepted, Facts, Protocol, TlsStream};
 use crate::worker::Worker;
 use kernel::Kernel;
@@ -96,8 +96,8 @@ pub(crate) async fn serve(
             let secure = Box::new(Secure::new(socket, accepted));
             h1::serve(&worker, Transport::Secure(secure), client).await;
         }
-        (Protocol::Http11, Carrier::Kernel(taken)) => {
-            let kernel = Box::new(Kernel::new(socket, *taken));
+        (Protocol::Http11, Carrier::Kernel(session)) => {
+            let kernel = Box::new(Kernel::new(socket, *session));
             h1::serve(&worker, Transport::Kernel(kernel), client).await;
         }
         // The handshake was all that was asked for. HTTP/2 is not given to the kernel.
@@ -108,7 +108,7 @@ pub(crate) async fn serve(
 /// Who makes the records of a connection.
 enum Carrier {
     User(Accepted, Why),
-    Kernel(Box<Taken>),
+    Kernel(Box<KernelSession>),
 }
 
 impl Carrier {
@@ -132,8 +132,8 @@ async fn secure(
     let offload = worker.offload();
     let (shaken, why) = match offload.choose(&shaken.established) {
         Err(why) => (shaken, why),
-        Ok(offer) => match tls::kernel::take(socket, shaken, offer, records).await? {
-            Outcome::Kernel(taken) => return Ok((facts, Carrier::Kernel(taken))),
+        Ok(offer) => match tls::kernel::take(socket, shaken, offer, records)? {
+            Outcome::Kernel(session) => return Ok((facts, Carrier::Kernel(session))),
             Outcome::User(shaken, why) => (*shaken, why),
         },
     };

@@ -1,9 +1,11 @@
 //! What carries HTTP/1: a socket, with TLS or without.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{Shutdown, sockopt};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -96,22 +98,36 @@ impl Transport {
 /// Ends our side and waits a little for the client's: closing a socket with something unread would reset
 /// the connection, and the client could lose what is still under way to it.
 async fn depart(socket: &TcpStream) {
-    if rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_err() {
-        return;
+    if rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_ok() {
+        let _ = timeout(FAREWELL, listen(socket)).await;
     }
-    let listen = async {
-        let mut ignored = [0; 512];
-        let mut left = FAREWELL_MAX;
-        while socket.readable().await.is_ok() {
-            tokio::task::coop::consume_budget().await;
-            match socket.try_read(&mut ignored) {
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Ok(len @ 1..) if len < left => left -= len,
-                _ => return,
-            }
+}
+
+/// Until the client has ended its side, or has said too much.
+async fn listen(socket: &TcpStream) {
+    let mut ignored = [0; 512];
+    let mut left = FAREWELL_MAX;
+    while socket.readable().await.is_ok() {
+        tokio::task::coop::consume_budget().await;
+        match socket.try_read(&mut ignored) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(len @ 1..) if len < left => left -= len,
+            Ok(_) => return,
+            // A record that the kernel does not open, or that is no data, stays where it is, with all behind it.
+            // Once both sides have ended, nobody is reset for it.
+            Err(_) => return ended(socket).await,
         }
-    };
-    let _ = timeout(FAREWELL, listen).await;
+    }
+}
+
+/// Until the client has ended its side, whatever it says before.
+async fn ended(socket: &TcpStream) {
+    let wait = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+    while let Ok(ready) = socket.ready(Interest::READABLE).await
+        && !ready.is_read_closed()
+    {
+        let _ = socket.try_io(Interest::READABLE, wait);
+    }
 }
 
 /// Resets the connection, whatever is still under way.

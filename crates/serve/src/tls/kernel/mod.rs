@@ -5,6 +5,7 @@
 //! understand records that are not data, to change keys, and to count towards the next one.
 
 mod choice;
+mod early;
 mod keys;
 mod offer;
 mod session;
@@ -16,6 +17,6 @@ pub use offer::{Missing, Offer, SuiteOffer};
 pub use scrim_sys::kernel_tls::{Cipher, Version};
 pub use session::{Got, KernelSession, Unsent};
 pub use statistics::Statistics;
-pub use take::{Outcome, Taken};
+pub use take::Outcome;
 
 pub(crate) use take::take;

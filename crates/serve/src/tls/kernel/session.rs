@@ -10,6 +10,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use scrim_sys::kernel_tls::{self, Cipher, RECORD};
 
+use super::early::Early;
 use super::keys;
 use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
@@ -38,8 +39,10 @@ pub struct KernelSession {
     pub(super) sending: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Receiving {
+    /// What came with the handshake is opened here, before the kernel goes on.
+    Early(Box<Early>),
+    /// By the kernel.
     Open,
     Closed,
     /// The client's next key has come, and the kernel cannot change it: what follows cannot be opened.
@@ -96,7 +99,7 @@ impl KernelSession {
         wanted.clamp(2, safe)
     }
 
-    /// Adds what has come to `inbox`, as far as that has room. Does not wait.
+    /// Adds what has come to `inbox`: of the kernel's, as much as it has room for. Does not wait.
     ///
     /// # Errors
     /// The outer one is the socket's, `WouldBlock` when nothing has come. The inner one is the client's, who
@@ -107,37 +110,73 @@ impl KernelSession {
         socket: BorrowedFd<'_>,
         inbox: &mut Vec<u8>,
     ) -> io::Result<Result<Got, TlsError>> {
-        match &self.receiving {
-            Receiving::Open => {}
-            Receiving::Closed | Receiving::Deaf => return Ok(Ok(Got::Closed)),
-            Receiving::Failed(error) => return Ok(Err(error.clone())),
-        }
         let had = inbox.len();
-        let received = match kernel_tls::receive(socket, inbox) {
-            Ok(received) => received,
-            Err(error) => {
-                let fault = fault(&error).ok_or(error)?;
-                // The kernel keeps it as the socket's own error, by which nothing could be sent any more: it
-                // is taken from there, so that the client can be told.
-                let _ = rustix::net::sockopt::socket_error(socket);
-                return Ok(self.failed(TlsError::Record(fault)));
-            }
+        let kind = match self.next_record(socket, inbox)? {
+            Ok(Some(kind)) => kind,
+            Ok(None) => return Ok(Ok(Got::Closed)),
+            Err(error) => return Ok(self.failed(error)),
         };
-        let Some(kind) = received.kind else {
-            return Ok(Ok(Got::Closed));
-        };
-        let judged = match Kind::from_wire(kind) {
-            Some(kind) => self.conduct.judge(kind, &inbox[had..]),
-            None => Err(TlsError::Record(OpenFault::Kind)),
-        };
+        let judged = self.conduct.judge(kind, &inbox[had..]);
         if judged != Ok(Meaning::Data) {
             inbox.truncate(had);
         }
-        let obeyed = judged.and_then(|meaning| self.obey(meaning, Some(socket)));
-        match obeyed {
-            Ok(got) => Ok(Ok(got)),
-            Err(error) => Ok(self.failed(error)),
+        let obeyed = judged.and_then(|meaning| self.obey(meaning, socket));
+        let done = obeyed.and_then(|got| self.hand_over(socket).map(|()| got));
+        Ok(done.or_else(|error| self.failed(error)))
+    }
+
+    /// Whether there may be records that have been received and of which the socket does not tell.
+    #[must_use]
+    pub fn holds_records(&self) -> bool {
+        matches!(self.receiving, Receiving::Early(_))
+    }
+
+    /// Adds what a record carries to `inbox`, or several of data; of which kind, or nothing once no more comes.
+    fn next_record(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        inbox: &mut Vec<u8>,
+    ) -> io::Result<Result<Option<Kind>, TlsError>> {
+        if let Err(error) = self.hand_over(socket) {
+            return Ok(Err(error));
         }
+        match &mut self.receiving {
+            Receiving::Early(early) => Ok(match early.front(socket)? {
+                Ok(Some(len)) => early.open(len, inbox).map(Some).map_err(Into::into),
+                Ok(None) => Ok(None),
+                Err(fault) => Err(fault.into()),
+            }),
+            Receiving::Open => next_of_kernel(socket, inbox),
+            Receiving::Closed | Receiving::Deaf => Ok(Ok(None)),
+            Receiving::Failed(error) => Ok(Err(error.clone())),
+        }
+    }
+
+    /// Has the kernel receive, once all is opened that came before.
+    fn hand_over(&mut self, socket: BorrowedFd<'_>) -> Result<(), TlsError> {
+        if let Receiving::Early(early) = &self.receiving
+            && early.is_empty()
+        {
+            let way = kernel_tls::Direction::Receive;
+            // It has the other key, and gives none back.
+            kernel_tls::install(socket, way, early.info()).map_err(|_| TlsError::Library)?;
+            self.receiving = Receiving::Open;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has found a fault in the client's records that was not heard of. It keeps that as the
+    /// socket's own error, by which nothing can be sent, and which is taken from there: what the client asked for
+    /// before it gets, and [`receive`](Self::receive) tells of the fault.
+    pub fn puts_off(&mut self, socket: BorrowedFd<'_>) -> bool {
+        let kept = match rustix::net::sockopt::socket_error(socket) {
+            Ok(Err(kept)) => fault(&kept.into()),
+            _ => None,
+        };
+        if let (Some(fault), Receiving::Open) = (kept, &self.receiving) {
+            self.receiving = Receiving::Failed(fault.into());
+        }
+        kept.is_some()
     }
 
     fn failed(&mut self, error: TlsError) -> Result<Got, TlsError> {
@@ -145,8 +184,8 @@ impl KernelSession {
         Err(error)
     }
 
-    /// Does what a record asks for; with a socket, the kernel already receives.
-    fn obey(&mut self, meaning: Meaning, socket: Option<BorrowedFd<'_>>) -> Result<Got, TlsError> {
+    /// Does what a record asks for.
+    fn obey(&mut self, meaning: Meaning, socket: BorrowedFd<'_>) -> Result<Got, TlsError> {
         match meaning {
             Meaning::Data => return Ok(Got::Data),
             Meaning::Nothing => {}
@@ -157,15 +196,20 @@ impl KernelSession {
             Meaning::Renegotiation => self.owes_refusal = true,
             Meaning::NextKey { ours_too } => {
                 self.owes_key_update |= ours_too;
-                if let Some(socket) = socket {
-                    return self.next_key_to_receive(socket);
-                }
+                return self.next_key_to_receive(socket);
             }
         }
         Ok(Got::Nothing)
     }
 
     fn next_key_to_receive(&mut self, socket: BorrowedFd<'_>) -> Result<Got, TlsError> {
+        if let Receiving::Early(_) = self.receiving {
+            let next = self.next_receiving()?;
+            if let Receiving::Early(early) = &mut self.receiving {
+                early.change_key(next)?;
+            }
+            return Ok(Got::Nothing);
+        }
         if !self.rekeys {
             self.receiving = Receiving::Deaf;
             return Ok(Got::Closed);
@@ -183,7 +227,7 @@ impl KernelSession {
         )
     }
 
-    pub(super) fn next_receiving(&mut self) -> Result<Direction, TlsError> {
+    fn next_receiving(&mut self) -> Result<Direction, TlsError> {
         let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
         let (sequence, secrets) = kernel.update_rx_secret().map_err(|_| TlsError::Library)?;
         Ok(Direction {
@@ -191,13 +235,6 @@ impl KernelSession {
             secrets,
             tls13: true,
         })
-    }
-
-    /// What a record means that was opened before the kernel received; whether it is data.
-    pub(super) fn early(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
-        let meaning = self.conduct.judge(kind, content)?;
-        self.obey(meaning, None)?;
-        Ok(meaning)
     }
 
     /// Whether [`control`](Self::control) has something to send before more data.
@@ -229,7 +266,7 @@ impl KernelSession {
     /// Whether so many bytes can be sent, and something after them, before the connection has to end.
     #[must_use]
     pub fn lasts(&self, bytes: u64) -> bool {
-        if !self.sending || self.receiving == Receiving::Deaf {
+        if !self.sending || matches!(self.receiving, Receiving::Deaf) {
             return false;
         }
         if self.owes_key_update && !self.rekeys {
@@ -257,6 +294,8 @@ impl KernelSession {
     /// # Errors
     /// [`SealFault::Spent`] when the key has to be changed and cannot be: by TLS 1.2, or by this kernel.
     pub fn control(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
+        // A record of data that waits for more would be lost by it.
+        self.puts_off(socket);
         if self.owes_refusal && self.sending {
             let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
             send(socket, Kind::Alert, &alert)?;
@@ -319,6 +358,28 @@ impl KernelSession {
             self.goodbye = Some(alert);
         }
     }
+}
+
+/// As [`KernelSession::next_record`], where the kernel receives.
+fn next_of_kernel(
+    socket: BorrowedFd<'_>,
+    inbox: &mut Vec<u8>,
+) -> io::Result<Result<Option<Kind>, TlsError>> {
+    let received = match kernel_tls::receive(socket, inbox) {
+        Ok(received) => received,
+        Err(error) => {
+            let fault = fault(&error).ok_or(error)?;
+            // The kernel keeps it as the socket's own error, by which nothing could be sent any more: it
+            // is taken from there, so that the client can be told.
+            let _ = rustix::net::sockopt::socket_error(socket);
+            return Ok(Err(TlsError::Record(fault)));
+        }
+    };
+    Ok(match received.kind.map(Kind::from_wire) {
+        None => Ok(None),
+        Some(None) => Err(TlsError::Record(OpenFault::Kind)),
+        Some(kind) => Ok(kind),
+    })
 }
 
 /// Sends a short record whole. A record of data that waits for more is closed first, by a message without
@@ -428,7 +489,7 @@ mod tests {
         let mut session = session(100);
         session.conduct = Conduct::new(true);
         let judged = session.conduct.judge(Kind::Handshake, &[24, 0, 0, 1, 1]);
-        let got = session.obey(judged.unwrap(), Some(ours.as_fd()));
+        let got = session.obey(judged.unwrap(), ours.as_fd());
         assert_eq!(got, Ok(Got::Closed));
         assert!(session.owes_key_update && session.control_is_due());
         let mut inbox = Vec::with_capacity(16);

@@ -104,28 +104,27 @@ impl Cache {
         })
     }
 
-    /// A folder with the files of `packages` of the newer Debian, unpacked and not set up: for programs
-    /// that run beside the host's own, by that suite's dynamic linker and libraries. The packages are
-    /// these alone, so what a program needs has to be among them.
+    /// A folder with the files of `packages` of one of Debian's suites, by its code name, unpacked and not set
+    /// up: for programs that run beside the host's own, by that suite's dynamic linker and libraries. The
+    /// packages are these alone, so what a program needs has to be among them.
     ///
     /// # Errors
     /// As [`parts`](Self::parts), but for the host's emulator.
     pub fn programs(
         &self,
+        suite: &str,
         packages: &[&str],
         progress: &mut dyn FnMut(&str),
     ) -> Result<PathBuf, Error> {
         let _alone = self.lock(progress)?;
-        let recipe = recipe(packages);
-        let name = format!("{}-{recipe}", userland::SUITE);
+        let name = format!("{suite}-{}", recipe(packages));
         let folder = self.root.join("programs").join(name);
         if !folder.exists() {
             progress(&format!(
-                "fetching {} of Debian's suite {}",
+                "fetching {} of Debian's suite {suite}",
                 packages.first().copied().unwrap_or_default(),
-                userland::SUITE
             ));
-            programs::fetch(&self.suite(userland::SUITE)?, packages, &folder)?;
+            programs::fetch(&self.suite(suite)?, packages, &folder)?;
         }
         Ok(folder)
     }

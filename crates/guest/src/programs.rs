@@ -1,4 +1,4 @@
-//! Programs of a newer Debian that run on the host, from a folder: they are started by their own dynamic
+//! Programs of an older or newer Debian that run on the host, from a folder: they are started by their own dynamic
 //! linker with their own libraries, and the host's packages are neither seen nor changed.
 
 use std::path::Path;

@@ -14,7 +14,9 @@ use crate::error::{Doing, Error};
 const ADMIN: &str = "/usr/sbin:/sbin";
 /// Debian's package of it.
 pub(super) const PACKAGE: &str = "nginx-light";
-/// What a newer one needs, by names of packages.
+/// The suite of a newer one.
+const SUITE: &str = "trixie";
+/// What that needs, by names of packages.
 const PACKAGES: [&str; 8] = [
     "nginx",
     "libc6",
@@ -56,7 +58,7 @@ impl Nginx {
             Some(folder) => {
                 std::path::absolute(folder).doing(|| format!("find {}", folder.display()))?
             }
-            None => Cache::open()?.programs(&PACKAGES, &mut |step| eprintln!("{step}"))?,
+            None => Cache::open()?.programs(SUITE, &PACKAGES, &mut |step| eprintln!("{step}"))?,
         };
         Ok(Self::Unpacked(folder))
     }

@@ -1,9 +1,11 @@
 //! Folders ("Directory Entries"): from names to inodes.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::checksum::crc32c;
 use crate::fields::{index, u16_at, u32_at};
+use crate::index::Told;
 use crate::map::Place;
 use crate::{Error, FileSystem, Inode, Kind, Patience, inline};
 
@@ -11,8 +13,7 @@ use crate::{Error, FileSystem, Inode, Kind, Patience, inline};
 const HEAD: usize = 8;
 /// Bytes of the last entry of a block, which is none but holds the checksum.
 const TAIL: usize = 12;
-/// Most bytes of a folder that are searched: about a million names. Folders are searched from their beginning,
-/// and not by their index.
+/// Most bytes of a folder that are searched from its front: about a million names.
 const SEARCHED: u64 = 64 << 20;
 /// Most bytes of a link's target (PATH_MAX).
 const TARGET_MAX: u64 = 4096;
@@ -32,8 +33,90 @@ impl FileSystem {
     /// # Errors
     /// When the device fails, the folder is none, or is damaged, or is encrypted.
     pub fn lookup(&self, folder: &Inode, name: &[u8]) -> Result<Option<u32>, Error> {
-        let mut found = None;
+        let mut found = self.lookup_all(folder, &[name])?;
+        Ok(found.pop().flatten())
+    }
+
+    /// The inodes that a folder has under some names, in their order. Where the folder has no index, it is searched
+    /// once for all of them.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::lookup`].
+    pub fn lookup_all(&self, folder: &Inode, names: &[&[u8]]) -> Result<Vec<Option<u32>>, Error> {
+        check_folder(folder)?;
+        let mut found = vec![None; names.len()];
+        // Those of which the index tells nothing.
+        let mut left = Vec::new();
+        for (nth, name) in names.iter().enumerate() {
+            match self.lookup_indexed(folder, name)? {
+                Told::There(inode) => found[nth] = Some(inode),
+                Told::NotThere => {}
+                Told::Nothing => left.push(nth),
+            }
+        }
+        if left.is_empty() {
+            return Ok(found);
+        }
         self.entries(folder, |entry| {
+            left.retain(|&nth| {
+                let is_it = names[nth] == entry.name;
+                if is_it {
+                    found[nth] = Some(entry.inode);
+                }
+                !is_it
+            });
+            match left.is_empty() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `each` for the names in a folder, but not for `.` and `..`, until it has had enough.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::lookup`], and [`Error::FolderTooLarge`] behind its first 64 MiB.
+    pub fn entries(
+        &self,
+        folder: &Inode,
+        mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        check_folder(folder)?;
+        let number = folder.number();
+        if let Some(data) = folder.inline() {
+            for part in inline::folder_parts(data) {
+                if entries(part, number, &mut each)?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let block_size = u64::from(self.block_size());
+        for nth in 0..folder.size().div_ceil(block_size) {
+            if nth * block_size >= SEARCHED {
+                return Err(Error::FolderTooLarge { inode: number });
+            }
+            let block = self.folder_block(folder, nth)?;
+            let covered = self.verified(folder, &block, nth == 0)?;
+            if entries(covered, number, &mut each)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The inode under a name in one block of a folder, which is not of its index.
+    pub(crate) fn find_in_block(
+        &self,
+        folder: &Inode,
+        nth: u64,
+        name: &[u8],
+    ) -> Result<Option<u32>, Error> {
+        let block = self.folder_block(folder, nth)?;
+        let covered = self.verified(folder, &block, false)?;
+        let mut found = None;
+        let _ = entries(covered, folder.number(), &mut |entry| {
             if entry.name == name {
                 found = Some(entry.inode);
                 return ControlFlow::Break(());
@@ -43,45 +126,15 @@ impl FileSystem {
         Ok(found)
     }
 
-    /// Calls `each` for the names in a folder, but not for `.` and `..`, until it has had enough.
-    ///
-    /// # Errors
-    /// As for [`FileSystem::lookup`].
-    pub fn entries(
-        &self,
-        folder: &Inode,
-        mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    /// A block of a folder, which has to be there.
+    pub(crate) fn folder_block(&self, folder: &Inode, nth: u64) -> Result<Arc<[u8]>, Error> {
         let number = folder.number();
-        if !folder.is_folder() {
-            return Err(Error::corrupt("it is no folder", number));
-        }
-        folder.check_readable()?;
-        if let Some(data) = folder.inline() {
-            for part in inline::folder_parts(data) {
-                if entries(part, number, &mut each)?.is_break() {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        if folder.size() > SEARCHED {
-            return Err(Error::FolderTooLarge { inode: number });
-        }
         let block_size = u64::from(self.block_size());
-        let mut offset = 0;
-        while offset < folder.size() {
-            let Place::At(place) = self.run(folder, offset, Patience::Wait)?.place else {
-                return Err(Error::corrupt("a hole in a folder", number));
-            };
-            let block = self.block(place / block_size, number, Patience::Wait)?;
-            let covered = self.verified(folder, &block, offset == 0)?;
-            if entries(covered, number, &mut each)?.is_break() {
-                return Ok(());
-            }
-            offset += block_size;
-        }
-        Ok(())
+        let run = self.run(folder, nth * block_size, Patience::Wait)?;
+        let Place::At(place) = run.place else {
+            return Err(Error::corrupt("a hole in a folder", number));
+        };
+        self.block(place / block_size, number, Patience::Wait)
     }
 
     /// A block of a folder without its checksum, if that is right. Blocks of the index have theirs elsewhere,
@@ -141,6 +194,13 @@ impl FileSystem {
             target.extend_from_slice(&block[within..within + here]);
         }
         Ok(target)
+    }
+}
+
+fn check_folder(folder: &Inode) -> Result<(), Error> {
+    match folder.is_folder() {
+        true => folder.check_readable(),
+        false => Err(Error::corrupt("it is no folder", folder.number())),
     }
 }
 

@@ -19,6 +19,7 @@ mod flag {
     pub(super) const INDEXED: u32 = 0x1000;
     pub(super) const EXTENTS: u32 = 0x8_0000;
     pub(super) const INLINE_DATA: u32 = 0x1000_0000;
+    pub(super) const CASEFOLDED: u32 = 0x4000_0000;
 }
 
 /// What an inode is.
@@ -143,6 +144,10 @@ impl Inode {
 
     pub(crate) fn is_indexed(&self) -> bool {
         self.flags & flag::INDEXED != 0
+    }
+
+    pub(crate) fn is_casefolded(&self) -> bool {
+        self.flags & flag::CASEFOLDED != 0
     }
 
     pub(crate) fn has_extents(&self) -> bool {

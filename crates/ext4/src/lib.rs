@@ -17,6 +17,8 @@ mod error;
 mod fields;
 mod file_system;
 mod groups;
+mod hash;
+mod index;
 mod inline;
 mod inode;
 mod map;

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
+use crate::hash::Signs;
 
 /// Where it is, from the first byte of the file system on.
 pub(crate) const OFFSET: u64 = 1024;
@@ -22,6 +23,7 @@ mod incompat {
     pub(super) const META_BG: u32 = 0x10;
     pub(super) const BIT64: u32 = 0x80;
     pub(super) const CSUM_SEED: u32 = 0x2000;
+    pub(super) const LARGE_DIR: u32 = 0x4000;
     /// filetype, recover, meta_bg, extents, 64bit, mmp, flex_bg, ea_inode, metadata_csum_seed, large_dir,
     /// inline_data, encrypt, casefold. What is encrypted is refused file by file.
     pub(super) const KNOWN: u32 = 0x2
@@ -33,7 +35,7 @@ mod incompat {
         | 0x200
         | 0x400
         | CSUM_SEED
-        | 0x4000
+        | LARGE_DIR
         | 0x8000
         | 0x1_0000
         | 0x2_0000;
@@ -44,8 +46,12 @@ const COMPAT_SPARSE_SUPER2: u32 = 0x200;
 const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
 const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 
-/// A journal (`s_feature_compat`).
+/// A journal (`s_feature_compat`), and folders with an index.
 const COMPAT_HAS_JOURNAL: u32 = 0x4;
+const COMPAT_DIR_INDEX: u32 = 0x20;
+/// How bytes of names count in hashes (`s_flags`).
+const SIGNED_HASH: u32 = 0x1;
+const UNSIGNED_HASH: u32 = 0x2;
 /// That it was unmounted (`s_state`).
 const STATE_VALID: u16 = 0x1;
 
@@ -68,6 +74,12 @@ pub(crate) struct Superblock {
     pub(crate) copies: Copies,
     /// What checksums of metadata begin with, if there are any.
     pub(crate) seed: Option<u32>,
+    /// Whether folders may have an index, and one of three levels.
+    pub(crate) has_indexes: bool,
+    pub(crate) has_large_folders: bool,
+    /// What hashes of names begin with, and how their bytes count.
+    pub(crate) hash_seed: [u32; 4],
+    pub(crate) hash_signs: Signs,
 }
 
 /// Which groups begin with a copy of the superblock.
@@ -136,6 +148,14 @@ impl Superblock {
                 0 => crc32c(!0, &bytes[0x68..0x78]),
                 _ => u32_at(bytes, 0x270),
             }),
+            has_indexes: compat & COMPAT_DIR_INDEX != 0,
+            has_large_folders: incompat & incompat::LARGE_DIR != 0,
+            hash_seed: [0xec, 0xf0, 0xf4, 0xf8].map(|at| u32_at(bytes, at)),
+            hash_signs: match u32_at(bytes, 0x160) & (SIGNED_HASH | UNSIGNED_HASH) {
+                SIGNED_HASH => Signs::Signed,
+                0 => Signs::Unknown,
+                _ => Signs::Unsigned,
+            },
         };
         superblock.check(doubled, is_64bit)?;
         Ok(superblock)

@@ -7,6 +7,7 @@
     reason = "a failing test may panic"
 )]
 
+mod index;
 mod makers;
 mod tools;
 mod tree;

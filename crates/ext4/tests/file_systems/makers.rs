@@ -36,7 +36,7 @@ fn large_tree(place: &Path) -> (PathBuf, Found) {
     fs::write(root.join("large"), noise(9_000_001, 77)).unwrap();
     fs::create_dir(root.join("thousands")).unwrap();
     for number in 0..3000 {
-        let name = format!("thousands/one of thousands of names, with number {number}");
+        let name = format!("thousands/{number}");
         fs::write(root.join(name), "").unwrap();
     }
     let mut wanted = Found::new();
@@ -152,23 +152,21 @@ fn what_genext2fs_makes_is_what_was_put_there() {
     };
     let place = TempDir::new().unwrap();
     let (tree, wanted) = large_tree(place.path());
-    for block in [1024, 2048, 4096] {
-        for options in ["", "--allow-holes"] {
-            let what = format!("genext2fs, blocks of {block}, {options}");
-            let image = place.path().join("image");
-            let mut genext2fs = made_by.command("genext2fs");
-            genext2fs
-                .args(options.split_whitespace())
-                .args(["-N", "8192", "-B"]);
-            genext2fs
-                .arg(block.to_string())
-                .arg("-b")
-                .arg(((64 << 20) / block).to_string());
-            let made = genext2fs.arg("-d").arg(&tree).arg(&image).status();
-            assert!(made.unwrap().success(), "{what}");
-            checked_by.check(&image);
-            check_against(&image, &wanted, true, &what);
-        }
+    for (block, options) in [(1024, "--allow-holes"), (2048, ""), (4096, "--allow-holes")] {
+        let what = format!("genext2fs, blocks of {block}, {options}");
+        let image = place.path().join("image");
+        let mut genext2fs = made_by.command("genext2fs");
+        genext2fs
+            .args(options.split_whitespace())
+            .args(["-N", "8192", "-B"]);
+        genext2fs
+            .arg(block.to_string())
+            .arg("-b")
+            .arg(((64 << 20) / block).to_string());
+        let made = genext2fs.arg("-d").arg(&tree).arg(&image).status();
+        assert!(made.unwrap().success(), "{what}");
+        checked_by.check(&image);
+        check_against(&image, &wanted, true, &what);
     }
 }
 

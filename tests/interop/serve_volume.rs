@@ -242,6 +242,99 @@ fn names_links_and_listings_are_those_of_a_folder() {
     server.stop();
 }
 
+/// What links lead to, of the kinds that a listing shows.
+#[test]
+fn a_listing_follows_links_from_its_own_folder() {
+    let Some(ground) = Ground::new() else { return };
+    ground.put("site/a/deep/down/file", "down");
+    ground.put("site/b/other", "otherwise");
+    ground.put("outside", "no");
+    let deep = ground.path("tree/site/a/deep");
+    for (target, name) in [
+        ("down/file", "in"),
+        ("../../b", "folder"),
+        ("chain-2", "chain-1"),
+        ("../../b/other", "chain-2"),
+        ("../../../outside", "out"),
+        ("../../b/none", "nowhere"),
+        ("/site/b", "absolute"),
+    ] {
+        symlink(target, deep.join(name)).unwrap();
+    }
+    symlink("a/deep", ground.path("tree/site/way")).unwrap();
+    ground.plain("-t ext4", 16);
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/site --key-file key");
+    for folder in ["a/deep/", "way/"] {
+        let url = server.url(folder);
+        let listing = server.curl(&["--header", "accept: application/json", &url]);
+        for (name, kind) in [
+            ("down", "\"folder\""),
+            ("in", "\"file\",\"size\":4"),
+            ("folder", "\"folder\""),
+            ("chain-1", "\"file\",\"size\":9"),
+            ("chain-2", "\"file\",\"size\":9"),
+        ] {
+            let slash = if kind == "\"folder\"" { "/" } else { "" };
+            let entry = format!(r#""name":"{name}","href":"{name}{slash}","type":{kind}"#);
+            assert!(listing.contains(&entry), "{folder}{name}: {listing}");
+        }
+        assert_eq!(
+            listing.matches("\"name\"").count(),
+            5,
+            "{folder}: {listing}"
+        );
+    }
+    server.must_have("way/in", b"down");
+    server.must_have("way/folder/other", b"otherwise");
+    assert_eq!(server.status("way/out"), "404");
+    server.stop();
+}
+
+/// Files beside a file, in a folder with an index and in one without.
+#[test]
+fn what_is_there_in_a_coding_is_found_with_an_index_and_without() {
+    let Some(ground) = Ground::new().filter(|_| have(&["e2fsck"])) else {
+        return;
+    };
+    for number in 0..500 {
+        ground.put(format!("page-{number}"), "plain");
+    }
+    for (ending, text) in [("br", "brotli"), ("gz", "gzip")] {
+        ground.put(format!("page-77.{ending}"), text);
+    }
+    symlink("page-77.gz", ground.path("tree/page-78.gz")).unwrap();
+    for is_indexed in [false, true] {
+        ground.plain("-t ext4 -b 1024", 16);
+        if is_indexed {
+            // It says by its code that it has changed something.
+            let mut command = ground.0.place.command("e2fsck");
+            let code = command
+                .args(["-fyD", "plain.img"])
+                .output()
+                .unwrap()
+                .status
+                .code();
+            assert!(matches!(code, Some(0 | 1)), "{code:?}");
+        }
+        let name = if is_indexed { "indexed" } else { "plain" };
+        ground.encrypt(&format!("{name}-disk"), "");
+        let server = ground.serve(&format!("{name}-disk.img#/ --key-file key"));
+        for (file, coding, text) in [
+            ("page-77", "br", "brotli"),
+            ("page-77", "gzip", "gzip"),
+            ("page-77", "zstd", "plain"),
+            ("page-78", "gzip", "gzip"),
+            ("page-79", "gzip", "plain"),
+        ] {
+            let accept = format!("accept-encoding: {coding}");
+            let got = server.curl(&["--header", &accept, &server.url(file)]);
+            assert_eq!(got, text, "{file} {coding}, {name}");
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn volumes_and_folders_are_served_side_by_side() {
     let Some(ground) = Ground::new() else { return };

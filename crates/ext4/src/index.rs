@@ -58,8 +58,9 @@ impl FileSystem {
     /// Looks for a name by a folder's index.
     pub(crate) fn lookup_indexed(&self, folder: &Inode, name: &[u8]) -> Result<Told, Error> {
         let superblock = self.superblock();
+        let has_index = superblock.has_indexes && folder.is_indexed() && folder.inline().is_none();
         // Hashes of names that are folded take the tables of Unicode.
-        if !superblock.has_indexes || !folder.is_indexed() || folder.is_casefolded() {
+        if !has_index || folder.is_casefolded() {
             return Ok(Told::Nothing);
         }
         let root = self.folder_block(folder, 0)?;

@@ -244,15 +244,17 @@ impl Site {
 
     /// A file and those beside it that have its content in codings, if they are not older.
     fn resource(&self, file: super::OpenFile, path: &FilePath) -> Arc<Resource> {
-        let mut coded = Vec::new();
-        for &coding in &self.codings {
-            let beside = path.with_extension(coding.extension());
-            if let Ok(Node::File(other)) = self.tree.find(&beside)
-                && other.modified() >= file.modified()
-            {
-                coded.push((coding, other));
-            }
-        }
+        let endings: Vec<_> = self
+            .codings
+            .iter()
+            .map(|coding| coding.extension())
+            .collect();
+        let beside = self.tree.find_beside(path, &endings);
+        let coded = self.codings.iter().copied().zip(beside);
+        let coded = coded.filter_map(|(coding, other)| Some((coding, other?)));
+        let coded = coded
+            .filter(|(_, other)| other.modified() >= file.modified())
+            .collect();
         let rule = self
             .rules
             .iter()

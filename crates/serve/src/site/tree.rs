@@ -2,14 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use http::StatusCode;
-use scrim_ext4::{FileSystem, Inode};
 
 use super::folder::FolderTree;
 use super::settings::{Mount, Root, Symlinks};
-use super::volume::VolumeTree;
+use super::volume::{Found, VolumeTree};
 use super::{FilePath, OpenFile, SiteError};
 
 /// All that a site serves.
@@ -41,7 +39,7 @@ pub(super) enum Folder {
     /// One that is open.
     Open(OwnedFd),
     /// One in a volume, as it was when it was found.
-    InVolume(Arc<FileSystem>, Box<Inode>),
+    InVolume(Found),
 }
 
 /// What an entry of a folder is, if it would be served.
@@ -101,6 +99,35 @@ impl Tree {
         }
     }
 
+    /// Finds files beside one, by what follows its name in theirs, but for those that something else is served
+    /// instead of. Each stands where its ending does.
+    pub(super) fn find_beside(&self, path: &FilePath, endings: &[&str]) -> Vec<Option<OpenFile>> {
+        if endings.is_empty() {
+            return Vec::new();
+        }
+        let beside = |ending: &&str| path.with_extension(ending);
+        let mut found = match self.branch(path) {
+            (Branch::Volume(tree), rest) => tree.find_beside(rest, endings).unwrap_or_default(),
+            (Branch::Folder(tree), rest) => {
+                let find = |ending: &&str| match tree.find(&[rest, ending.as_bytes()].concat()) {
+                    Ok(Node::File(file)) => Some(file),
+                    _ => None,
+                };
+                endings.iter().map(find).collect()
+            }
+        };
+        for (file, ending) in found.iter_mut().zip(endings) {
+            if self
+                .mounts
+                .iter()
+                .any(|(at, _)| at.as_bytes() == beside(ending).as_bytes())
+            {
+                *file = None;
+            }
+        }
+        found
+    }
+
     /// Calls `each` for the names in a folder that was found at `path`, until it has had enough.
     pub(super) fn names(
         &self,
@@ -127,9 +154,7 @@ impl Tree {
             ((Branch::Folder(tree), rest), Folder::Open(file)) => {
                 tree.names(file, rest, &mut others)
             }
-            ((Branch::Volume(tree), rest), Folder::InVolume(fs, inode)) => {
-                tree.names(fs, inode, rest, &mut others)
-            }
+            ((Branch::Volume(tree), _), Folder::InVolume(found)) => tree.names(found, &mut others),
             _ => Err(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }

@@ -15,7 +15,7 @@ pub(crate) struct VolumeFile {
     files: Arc<VolumeFiles>,
     /// As it was when the file was found.
     fs: Arc<FileSystem>,
-    inode: Inode,
+    inode: Arc<Inode>,
     /// Where bytes of it are that were asked for last, and the first of them.
     last: Mutex<Option<(u64, Run)>>,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Lies {
 }
 
 impl VolumeFile {
-    pub(super) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Inode) -> Self {
+    pub(super) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
         Self {
             files: Arc::clone(files),
             fs,

@@ -22,7 +22,7 @@ use scrim_volume::Volume;
 
 use device::VolumeDevice;
 pub(crate) use file::{Lies, VolumeFile};
-pub(super) use tree::VolumeTree;
+pub(super) use tree::{Found, VolumeTree};
 
 /// How long after a fault of a volume nobody is told of another of its kind.
 const QUIET: Duration = Duration::from_secs(10);

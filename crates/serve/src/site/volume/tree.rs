@@ -26,23 +26,26 @@ pub(in crate::site) struct VolumeTree {
     found: Mutex<Found>,
 }
 
-/// Where the folder was found last.
+/// A file or folder that was found, and the way to it.
 #[derive(Debug, Clone)]
-struct Found {
+pub(in crate::site) struct Found {
     fs: Arc<FileSystem>,
-    /// The folders from the file system's root to this one.
-    trail: Vec<Inode>,
+    /// From the file system's root to what was found.
+    trail: Vec<Arc<Inode>>,
+    /// How much of that is the way to the folder that is served, which links within may not leave.
+    floor: usize,
 }
 
 /// A way that is being gone.
 struct Walk<'a> {
     fs: &'a FileSystem,
     /// What has been passed, from the file system's root on.
-    trail: Vec<Inode>,
-    /// How much of that may not be left, where links must stay within.
+    trail: Vec<Arc<Inode>>,
     floor: usize,
     /// What is still to come; the next name is the last.
     names: Vec<Box<[u8]>>,
+    /// How many links have been followed.
+    links: usize,
     symlinks: Symlinks,
 }
 
@@ -93,43 +96,74 @@ impl VolumeTree {
     pub(in crate::site) fn find(&self, path: &[u8]) -> Result<Node, StatusCode> {
         let failed = |error| self.files.status(&error);
         let here = self.now().map_err(failed)?.ok_or(StatusCode::NOT_FOUND)?;
-        let fs = Arc::clone(&here.fs);
         let found = here.walk(path, self.symlinks).map_err(failed)?;
-        let inode = found.ok_or(StatusCode::NOT_FOUND)?;
-        match inode.kind() {
-            Kind::Folder => Ok(Node::Folder(Folder::InVolume(fs, Box::new(inode)))),
-            Kind::File => {
-                inode.check_readable().map_err(failed)?;
-                let file = VolumeFile::new(&self.files, fs, inode);
-                Ok(Node::File(OpenFile::of_volume(file)))
-            }
-            Kind::Link | Kind::Other => Err(StatusCode::NOT_FOUND),
+        let found = found.ok_or(StatusCode::NOT_FOUND)?;
+        match found.last().map(|inode| inode.kind()) {
+            Some(Kind::Folder) => Ok(Node::Folder(Folder::InVolume(found))),
+            Some(Kind::File) => self.open_file(&found).map(Node::File),
+            _ => Err(StatusCode::NOT_FOUND),
         }
+    }
+
+    /// Finds files beside one, by what follows its name in theirs. Each stands where its ending does.
+    pub(in crate::site) fn find_beside(
+        &self,
+        path: &[u8],
+        endings: &[&str],
+    ) -> Result<Vec<Option<OpenFile>>, StatusCode> {
+        let failed = |error| self.files.status(&error);
+        let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&[][..], path),
+        };
+        let here = self.now().map_err(failed)?.ok_or(StatusCode::NOT_FOUND)?;
+        let parent = here.walk(parent, self.symlinks).map_err(failed)?;
+        let parent = parent.ok_or(StatusCode::NOT_FOUND)?;
+        let folder = parent.last().ok_or(StatusCode::NOT_FOUND)?;
+        let names = endings
+            .iter()
+            .map(|ending| [name, ending.as_bytes()].concat());
+        let names: Vec<_> = names.collect();
+        let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
+        let numbers = parent.fs.lookup_all(folder, &names).map_err(failed)?;
+        let open = |number| {
+            let found = parent.enter(number, self.symlinks).map_err(failed).ok()??;
+            let is_file = found.last()?.kind() == Kind::File;
+            is_file.then(|| self.open_file(&found).ok())?
+        };
+        Ok(numbers.into_iter().map(|number| open(number?)).collect())
+    }
+
+    fn open_file(&self, found: &Found) -> Result<OpenFile, StatusCode> {
+        let inode = found.last().ok_or(StatusCode::NOT_FOUND)?;
+        let readable = inode.check_readable();
+        readable.map_err(|error| self.files.status(&error))?;
+        let file = VolumeFile::new(&self.files, Arc::clone(&found.fs), Arc::clone(inode));
+        Ok(OpenFile::of_volume(file))
     }
 
     /// Calls `each` for the names in a folder, until it has had enough.
     pub(in crate::site) fn names(
         &self,
-        fs: &Arc<FileSystem>,
-        folder: &Inode,
-        path: &[u8],
+        folder: &Found,
         each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
-        let read = fs.entries(folder, |entry| {
-            let looked = || self.look(fs, path, entry.name, entry.inode);
-            let look = || looked().map_err(|error| self.files.status(&error));
+        let failed = |error| self.files.status(&error);
+        let inode = folder.last().ok_or(StatusCode::NOT_FOUND)?;
+        let read = folder.fs.entries(inode, |entry| {
+            let look = || self.look(folder, entry.inode).map_err(failed);
             each(Name {
                 bytes: entry.name,
                 look: &look,
             })
         });
-        read.map_err(|error| self.files.status(&error))
+        read.map_err(failed)
     }
 
     /// What the folder itself was when it was found.
     pub(in crate::site) fn look_at_root(&self) -> Looked {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let modified = found.trail.last().map(Inode::modified);
+        let modified = found.last().map(|inode| inode.modified());
         Looked {
             is_folder: true,
             size: 0,
@@ -137,25 +171,13 @@ impl VolumeTree {
         }
     }
 
-    fn look(
-        &self,
-        fs: &Arc<FileSystem>,
-        path: &[u8],
-        name: &[u8],
-        inode: u32,
-    ) -> Result<Option<Looked>, Error> {
-        let mut inode = fs.inode(inode, Patience::Wait)?;
+    /// What an entry of a folder is, as [`VolumeTree::find`] would find it. Links lead on from the folder as it is
+    /// open.
+    fn look(&self, folder: &Found, number: u32) -> Result<Option<Looked>, Error> {
+        let mut inode = Arc::new(folder.fs.inode(number, Patience::Wait)?);
         if inode.kind() == Kind::Link {
-            if self.symlinks == Symlinks::None {
-                return Ok(None);
-            }
-            let mut whole = path.to_vec();
-            whole.push(b'/');
-            whole.extend_from_slice(name);
-            let Some(here) = self.now()? else {
-                return Ok(None);
-            };
-            match here.walk(&whole, self.symlinks)? {
+            let target = folder.enter(number, self.symlinks)?;
+            match target.and_then(|target| target.last().cloned()) {
                 Some(target) => inode = target,
                 None => return Ok(None),
             }
@@ -176,39 +198,66 @@ impl VolumeTree {
 impl Found {
     /// A folder by the way from the root; nothing where there is none.
     fn look(fs: Arc<FileSystem>, path: &[u8]) -> Result<Option<Self>, Error> {
-        let walk = Walk {
-            fs: &fs,
-            trail: vec![fs.inode(ROOT, Patience::Wait)?],
+        let root = Arc::new(fs.inode(ROOT, Patience::Wait)?);
+        let root = Self {
+            fs,
+            trail: vec![root],
             floor: 1,
-            names: Vec::new(),
-            // Its owner has named it.
-            symlinks: Symlinks::Any,
         };
-        let trail = walk.go(path)?;
-        let trail = trail.filter(|trail| trail.last().is_some_and(Inode::is_folder));
-        Ok(trail.map(|trail| Self { fs, trail }))
+        // Its owner has named it.
+        let found = root.walk(path, Symlinks::Any)?;
+        let found = found.filter(|found| found.last().is_some_and(|inode| inode.is_folder()));
+        Ok(found.map(|found| Self {
+            floor: found.trail.len(),
+            ..found
+        }))
+    }
+
+    fn last(&self) -> Option<&Arc<Inode>> {
+        self.trail.last()
     }
 
     /// What a way from here leads to.
-    fn walk(self, path: &[u8], symlinks: Symlinks) -> Result<Option<Inode>, Error> {
-        let walk = Walk {
+    fn walk(&self, path: &[u8], symlinks: Symlinks) -> Result<Option<Self>, Error> {
+        let mut walk = self.start(symlinks);
+        walk.push_names(path);
+        Ok(self.found(walk.go()?))
+    }
+
+    /// What an entry of this folder leads to.
+    fn enter(&self, number: u32, symlinks: Symlinks) -> Result<Option<Self>, Error> {
+        let mut walk = self.start(symlinks);
+        match walk.enter(number)? {
+            true => Ok(self.found(walk.go()?)),
+            false => Ok(None),
+        }
+    }
+
+    fn start(&self, symlinks: Symlinks) -> Walk<'_> {
+        Walk {
             fs: &self.fs,
-            floor: self.trail.len(),
-            trail: self.trail,
+            trail: self.trail.clone(),
+            floor: self.floor,
             names: Vec::new(),
+            links: 0,
             symlinks,
-        };
-        let trail = walk.go(path)?;
-        Ok(trail.and_then(|mut trail| trail.pop()))
+        }
+    }
+
+    fn found(&self, trail: Option<Vec<Arc<Inode>>>) -> Option<Self> {
+        trail.map(|trail| Self {
+            fs: Arc::clone(&self.fs),
+            trail,
+            floor: self.floor,
+        })
     }
 }
 
 impl Walk<'_> {
     /// Goes a way to its end: what it leads to is the last of what is returned. Nothing where nothing is, or where
     /// the way may not lead.
-    fn go(mut self, path: &[u8]) -> Result<Option<Vec<Inode>>, Error> {
-        let (mut links, mut passed) = (0, 0);
-        self.push_names(path);
+    fn go(mut self) -> Result<Option<Vec<Arc<Inode>>>, Error> {
+        let mut passed = 0;
         while let Some(name) = self.names.pop() {
             passed += 1;
             if passed > NAMES_MAX || self.trail.len() > DEPTH_MAX {
@@ -227,21 +276,27 @@ impl Walk<'_> {
             let Some(folder) = self.trail.last().filter(|inode| inode.is_folder()) else {
                 return Ok(None);
             };
-            let Some(number) = self.fs.lookup(folder, &name)? else {
-                return Ok(None);
-            };
-            let inode = self.fs.inode(number, Patience::Wait)?;
-            if inode.kind() != Kind::Link {
-                self.trail.push(inode);
-                continue;
-            }
-            links += 1;
-            let target = self.fs.target(&inode)?;
-            if links > LINKS_MAX || !self.follow(&target) {
-                return Ok(None);
+            match self.fs.lookup(folder, &name)? {
+                Some(number) if self.enter(number)? => {}
+                _ => return Ok(None),
             }
         }
         Ok(Some(self.trail))
+    }
+
+    /// Goes on to an entry of the folder, or to where it leads. Tells whether it may.
+    fn enter(&mut self, number: u32) -> Result<bool, Error> {
+        let inode = self.fs.inode(number, Patience::Wait)?;
+        if inode.kind() != Kind::Link {
+            self.trail.push(Arc::new(inode));
+            return Ok(true);
+        }
+        self.links += 1;
+        if self.links > LINKS_MAX || self.symlinks == Symlinks::None {
+            return Ok(false);
+        }
+        let target = self.fs.target(&inode)?;
+        Ok(self.follow(&target))
     }
 
     /// Whether there is a folder above that may be entered. The root's is the root.

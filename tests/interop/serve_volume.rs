@@ -335,6 +335,48 @@ fn what_is_there_in_a_coding_is_found_with_an_index_and_without() {
     }
 }
 
+/// Of two files with the same name, size, time and inode, where one has taken the other's place.
+#[test]
+fn no_other_file_has_a_files_tag() {
+    let Some(ground) = Ground::new().filter(|_| have(&["debugfs"])) else {
+        return;
+    };
+    ground.put("file", "content");
+    ground.plain(
+        "-t ext4 -O ^metadata_csum -U 01020304-0506-0708-090a-0b0c0d0e0f10",
+        16,
+    );
+    let place = &ground.0.place;
+    let change = |request: &str| place.run("debugfs", ["-w", "-R", request, "plain.img"]);
+    for field in ["mtime", "ctime"] {
+        change(&format!("set_inode_field file {field} 20240101120000"));
+    }
+    let tag = |name: &str| {
+        ground.encrypt(name, "");
+        let server = ground.serve(&format!("{name}.img#/ --key-file key"));
+        let heads = server.curl(&["--head", &server.url("file")]);
+        let tag = crate::server::field(&heads, "etag").unwrap().to_owned();
+        server.stop();
+        tag
+    };
+    let first = tag("first");
+    assert!(first.starts_with('"'), "{first}: it is weak");
+    // The same file system in another volume.
+    assert_eq!(tag("copy"), first);
+    let mut tags = HashSet::from([first]);
+    for (name, request) in [
+        ("changed", "set_inode_field file ctime 20240101120001"),
+        ("replaced", "set_inode_field file generation 77"),
+        (
+            "other",
+            "set_super_value uuid 01020304-0506-0708-090a-0b0c0d0e0f11",
+        ),
+    ] {
+        change(request);
+        assert!(tags.insert(tag(name)), "{name}: {tags:?}");
+    }
+}
+
 #[test]
 fn volumes_and_folders_are_served_side_by_side() {
     let Some(ground) = Ground::new() else { return };

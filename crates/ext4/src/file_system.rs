@@ -82,6 +82,12 @@ impl FileSystem {
         self.superblock.block_size
     }
 
+    /// The number that tells it from other file systems (`s_uuid`).
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.superblock.uuid
+    }
+
     /// Reads an inode.
     ///
     /// # Errors

@@ -9,6 +9,10 @@ use crate::inline;
 const CHECKSUM: [usize; 2] = [0x7c, 0x82];
 /// Where what the oldest inodes have not begins; how long it is stands there first.
 const EXTRA: usize = 0x80;
+/// Where the seconds of times stand, and what else there is of them.
+const CHANGED: [usize; 2] = [0xc, 0x84];
+const MODIFIED: [usize; 2] = [0x10, 0x88];
+const GENERATION: usize = 0x64;
 /// Bytes in which the map of a file's blocks begins, or a short link's target stands.
 pub(crate) const ROOT_LEN: usize = 60;
 
@@ -42,6 +46,8 @@ pub struct Inode {
     kind: Kind,
     size: u64,
     modified: (i64, u32),
+    changed: (i64, u32),
+    generation: u32,
     flags: u32,
     /// What checksums of its blocks begin with.
     pub(crate) seed: Option<u32>,
@@ -54,7 +60,7 @@ impl Inode {
     pub(crate) fn parse(number: u32, bytes: &[u8], seed: Option<u32>) -> Result<Self, Error> {
         let seed = seed.map(|seed| {
             let crc = crc32c(seed, &number.to_le_bytes());
-            crc32c(crc, &u32_at(bytes, 0x64).to_le_bytes())
+            crc32c(crc, &u32_at(bytes, GENERATION).to_le_bytes())
         });
         if seed.is_some_and(|seed| !is_sound(bytes, seed)) {
             return Err(Error::corrupt("an inode's checksum is wrong", number));
@@ -80,7 +86,9 @@ impl Inode {
             number,
             kind,
             size,
-            modified: modified(bytes),
+            modified: time(bytes, MODIFIED),
+            changed: time(bytes, CHANGED),
+            generation: u32_at(bytes, GENERATION),
             flags,
             seed,
             root,
@@ -120,6 +128,19 @@ impl Inode {
     #[must_use]
     pub fn modified(&self) -> (i64, u32) {
         self.modified
+    }
+
+    /// When it was last changed in any way, its times and owner included: seconds and nanoseconds since 1970.
+    /// Programs cannot set this time.
+    #[must_use]
+    pub fn changed(&self) -> (i64, u32) {
+        self.changed
+    }
+
+    /// Tells files apart that have had this inode one after the other (`i_generation`).
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// The whole content of a file that is so short that it lies in its inode.
@@ -179,13 +200,13 @@ fn is_sound(bytes: &[u8], seed: u32) -> bool {
     }
 }
 
-fn modified(bytes: &[u8]) -> (i64, u32) {
+fn time(bytes: &[u8], [seconds, more]: [usize; 2]) -> (i64, u32) {
     // Signed, and with two bits more where there is room for them.
-    let seconds = i64::from(u32_at(bytes, 0x10).cast_signed());
-    if extra_len(bytes) < 0x8c - EXTRA {
+    let seconds = i64::from(u32_at(bytes, seconds).cast_signed());
+    if extra_len(bytes) < more + 4 - EXTRA {
         return (seconds, 0);
     }
-    let more = u32_at(bytes, 0x88);
+    let more = u32_at(bytes, more);
     (
         seconds + (i64::from(more & 3) << 32),
         (more >> 2).min(999_999_999),

@@ -1,5 +1,7 @@
 //! The superblock ("Super Block"): the file system's measures and features.
 
+use std::ops::Range;
+
 use crate::Error;
 use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
@@ -9,8 +11,9 @@ use crate::hash::Signs;
 pub(crate) const OFFSET: u64 = 1024;
 /// Its length, in bytes.
 pub(crate) const LEN: usize = 1024;
-/// Where its checksum stands.
+/// Where its checksum stands, and the file system's UUID.
 const CHECKSUM: usize = 0x3fc;
+const UUID: Range<usize> = 0x68..0x78;
 
 /// The smallest block, as a power of two.
 const MIN_BLOCK: u32 = 10;
@@ -58,6 +61,7 @@ const STATE_VALID: u16 = 0x1;
 /// What a file system is like.
 #[derive(Debug, Clone)]
 pub(crate) struct Superblock {
+    pub(crate) uuid: [u8; 16],
     /// Bytes of a block: a power of two from 1 KiB to 64 KiB.
     pub(crate) block_size: u32,
     pub(crate) blocks: u64,
@@ -117,7 +121,10 @@ impl Superblock {
         }
         let is_64bit = incompat & incompat::BIT64 != 0;
         let doubled = u32_at(bytes, 0x18);
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&bytes[UUID]);
         let superblock = Self {
+            uuid,
             block_size: 1 << (MIN_BLOCK + doubled.min(DOUBLED_MOST)),
             blocks: join(
                 if is_64bit { u32_at(bytes, 0x150) } else { 0 },
@@ -145,7 +152,7 @@ impl Superblock {
                 Copies::All
             },
             seed: has_checksums.then(|| match incompat & incompat::CSUM_SEED {
-                0 => crc32c(!0, &bytes[0x68..0x78]),
+                0 => crc32c(!0, &uuid),
                 _ => u32_at(bytes, 0x270),
             }),
             has_indexes: compat & COMPAT_DIR_INDEX != 0,

@@ -74,11 +74,19 @@ impl OpenFile {
         }
     }
 
-    /// Its number in its file system.
-    pub(super) fn inode(&self) -> u64 {
+    /// When it last became what it is, as far as [`OpenFile::identity`] and the time above tell that.
+    pub(super) fn settled_from(&self) -> (i64, u32) {
         match &self.0 {
-            Place::Folder(file) => file.stat.st_ino,
-            Place::Volume(file) => file.inode().number().into(),
+            Place::Folder(_) => self.modified(),
+            Place::Volume(file) => self.modified().max(file.inode().changed()),
+        }
+    }
+
+    /// What tells it from other files under its name: its number in its file system, and in a volume more.
+    pub(super) fn identity(&self) -> String {
+        match &self.0 {
+            Place::Folder(file) => format!("{:x}", file.stat.st_ino),
+            Place::Volume(file) => file.identity(),
         }
     }
 

@@ -212,12 +212,12 @@ impl Variant {
 fn tag(file: &OpenFile) -> String {
     let (seconds, nanoseconds) = file.modified();
     let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-    format!("\"{time:x}-{:x}-{:x}\"", file.size(), file.inode())
+    format!("\"{time:x}-{:x}-{}\"", file.size(), file.identity())
 }
 
 /// Whether the file's time of change is so long ago that another change would have another one.
 fn has_settled(file: &OpenFile, now: SystemTime) -> bool {
-    let (seconds, nanoseconds) = file.modified();
+    let (seconds, nanoseconds) = file.settled_from();
     let Ok(seconds) = u64::try_from(seconds) else {
         return true;
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aws_lc_rs::digest;
 use scrim_ext4::{FileSystem, Inode, Patience, Place, Run};
 use scrim_volume::Stored;
 
@@ -46,6 +47,22 @@ impl VolumeFile {
 
     pub(crate) fn inode(&self) -> &Inode {
         &self.inode
+    }
+
+    /// What tells it from all other files, and from itself as it was before it was changed in any way: of this file
+    /// system or another, with the same inode. Nobody learns from it what they are.
+    pub(crate) fn identity(&self) -> String {
+        let (seconds, nanoseconds) = self.inode.changed();
+        let mut digest = digest::Context::new(&digest::SHA256);
+        digest.update(&self.fs.uuid());
+        digest.update(&self.inode.number().to_le_bytes());
+        digest.update(&self.inode.generation().to_le_bytes());
+        digest.update(&seconds.to_le_bytes());
+        digest.update(&nanoseconds.to_le_bytes());
+        let digest = digest.finish();
+        // 128 bits are never the same by chance.
+        let bytes = digest.as_ref().iter().take(16);
+        bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Bytes of a sector: what can be decrypted by itself.

@@ -54,6 +54,10 @@ if scrim serve 'mounted#/site' --key-file key --listen 127.0.0.1:8443 2> said; t
 cat said
 grep -q 'e2fsck -p' said || fail "the remedy is not named"
 rm mounted
+mkdir mount/site/many
+# The kernel indexes a folder as it grows; each name is found by that.
+seq 3000 | sed 's|.*|mount/site/many/name with é, number &|' | tr '\n' '\0' | xargs -0 touch
+sync
 umount mount
 cryptsetup close theirs
 
@@ -67,6 +71,11 @@ for offload in on off; do
         get "https://volume.localhost:8443/$path" | cmp - "kept/$name" || fail "$name: payload differs"
         get "http://volume.localhost:8080/$path" | cmp - "kept/$name" || fail "$name, without TLS: payload differs"
     done
+    for number in $(seq 1 25 3000); do
+        echo "url = \"http://volume.localhost:8080/many/name%20with%20%C3%A9,%20number%20$number\""
+    done > names
+    get --config names --write-out '%{http_code}\n' | sort | uniq -c > found
+    [ "$(tr -s ' ' < found)" = ' 120 200' ] || fail "of many names: $(cat found)"
     get -r 4095-2000000 https://volume.localhost:8443/left > part
     tail -c +4096 kept/left | head -c 1995906 | cmp - part || fail "a part: payload differs"
     stop

@@ -256,6 +256,24 @@ def ext4(folder):
             ["mke2fs", "-q", "-F", "-b", "1024", "-N", "64", *options, "-d", tree, image], check=True
         )
         seed("ext4_files", name, sparse(image.read_bytes()))
+    indexed(folder)
+
+
+def indexed(folder):
+    """A folder with an index."""
+    tree = Path(folder, "indexed")
+    (tree / "many").mkdir(parents=True)
+    for number in range(70):
+        (tree / f"many/a name of a length that fills a few blocks, {number}").touch()
+    image = Path(folder, "indexed.img")
+    with open(image, "wb") as file:
+        file.truncate(256 << 10)
+    options = ["-t", "ext4", "-b", "1024", "-N", "128", "-O", "^has_journal,^resize_inode,^metadata_csum"]
+    subprocess.run(["mke2fs", "-q", "-F", *options, "-d", tree, image], check=True)
+    # Its code says that it has changed something.
+    code = subprocess.run(["e2fsck", "-fyD", image], stdout=subprocess.DEVNULL).returncode
+    assert code in (0, 1), code
+    seed("ext4_files", "indexed", sparse(image.read_bytes()))
 
 
 def sparse(image):

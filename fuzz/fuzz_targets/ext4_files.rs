@@ -1,13 +1,17 @@
 //! The input is a file system: places and what is there, in an image of zeros. It is in a volume, and a site serves all
-//! that it has.
+//! that it has. Besides, each name is looked for, by its folder's index where there is one: what is found is what the
+//! folder, read from its front, has under that name.
 
 #![no_main]
 
-use std::io::IoSliceMut;
+use std::collections::BTreeSet;
+use std::io::{self, IoSliceMut};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use scrim_backend::{Backend, MemoryBackend};
+use scrim_ext4::{Device, FileSystem, ROOT};
 use scrim_fuzz::site::{content, get};
 use scrim_serve::http::{Answer, Fields, Piece};
 use scrim_serve::site::{
@@ -34,6 +38,54 @@ fn image(mut input: &[u8]) -> Vec<u8> {
     image
 }
 
+/// The image, without a volume around it.
+struct Bare(Vec<u8>);
+
+impl Device for Bare {
+    fn read(&self, offset: u64, into: &mut [u8], _: Patience) -> io::Result<()> {
+        let from = usize::try_from(offset).map_err(io::Error::other)?;
+        let bytes = self.0.get(from..).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// Looks for names, those that are there and others, in all folders below the root. One that is longer than the image
+/// has some of its blocks again and again.
+fn look_for_names(image: Vec<u8>) {
+    let Ok(fs) = FileSystem::open(Box::new(Bare(image))) else {
+        return;
+    };
+    let (mut folders, mut next, mut looked) = (vec![ROOT], 0, 0);
+    while let Some(&number) = folders.get(next) {
+        next += 1;
+        let folder = fs.inode(number, Patience::Wait);
+        let Some(folder) = folder.ok().filter(|folder| folder.size() <= SIZE as u64) else {
+            continue;
+        };
+        let mut entries = BTreeSet::new();
+        let read = fs.entries(&folder, |entry| {
+            entries.insert((entry.name.to_vec(), entry.inode));
+            ControlFlow::Continue(())
+        });
+        for (name, inode) in &entries {
+            if folders.len() < NAMES && !folders.contains(inode) {
+                folders.push(*inode);
+            }
+            for name in [name.clone(), [name, b"~".as_slice()].concat()] {
+                looked += 1;
+                if looked > 4 * NAMES {
+                    return;
+                }
+                if let Ok(Some(found)) = fs.lookup(&folder, &name) {
+                    // Behind damage there may be more of it.
+                    assert!(read.is_err() || entries.contains(&(name, found)));
+                }
+            }
+        }
+    }
+}
+
 /// The names of a folder, as its listing has them.
 fn names(answer: &mut Answer) -> Vec<String> {
     let listing: serde_json::Value = serde_json::from_slice(&content(answer)).expect("a listing");
@@ -58,7 +110,9 @@ fn read(answer: &Answer) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(image(input)));
+    let image = image(input);
+    look_for_names(image.clone());
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(image));
     let table = format!("0 {} linear image 0", SIZE / 512);
     let table = CryptTable::parse(&table).expect("a table");
     let volume = Volume::start(table, DataPath::Inline, |_| Ok(Arc::clone(&backend)));

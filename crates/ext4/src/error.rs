@@ -87,8 +87,8 @@ impl fmt::Display for Error {
             ),
             Self::FolderTooLarge { inode } => write!(
                 f,
-                "the folder of inode {inode} has more names than can be searched; mount it, and serve it \
-                 from there"
+                "the folder of inode {inode} has more names than can be searched without an index: `e2fsck \
+                 -fD` makes one, or mount it, and serve it from there"
             ),
         }
     }

@@ -138,7 +138,7 @@ fn what_e2fsprogs_1_47_2_makes_is_what_was_put_there() {
 }
 
 #[test]
-fn what_the_newest_e2fsprogs_makes_is_what_was_put_there() {
+fn what_e2fsprogs_of_sid_makes_is_what_was_put_there() {
     check_suite("sid", &E2FSPROGS);
 }
 

@@ -13,6 +13,9 @@ const LINKER: &str = "ld-linux-x86-64.so.2";
 /// And where programs are.
 const PROGRAMS: [&str; 4] = ["usr/sbin", "sbin", "usr/bin", "bin"];
 
+/// The suite whose support has ended: some day the archive has it no more, and nothing here can be done about it.
+const LEAVING: &str = "bullseye";
+
 /// The programs of one e2fsprogs, and what else is unpacked beside them.
 pub(crate) struct Tools {
     /// The root of unpacked packages; none for the system's.
@@ -37,14 +40,15 @@ impl Tools {
         there.then_some(Self { root: None })
     }
 
-    /// Those of a suite of Debian, fetched once; in CI they have to come.
+    /// Those of a suite of Debian, fetched once; in CI they have to come, but from a suite that is leaving.
     pub(crate) fn of_suite(suite: &str, packages: &[&str]) -> Option<Self> {
         let mut tell = |step: &str| eprintln!("{step}");
         let fetched = Cache::open().and_then(|cache| cache.programs(suite, packages, &mut tell));
         match fetched {
             Ok(root) => Some(Self { root: Some(root) }),
             Err(error) => {
-                assert!(std::env::var_os("CI").is_none(), "{suite}: {error}");
+                let must_come = std::env::var_os("CI").is_some() && suite != LEAVING;
+                assert!(!must_come, "{suite}: {error}");
                 println!("skipped: the programs of Debian's suite {suite}: {error}");
                 None
             }

@@ -79,7 +79,7 @@ impl Validators<'_> {
     #[must_use]
     pub fn is_range_of_this(&self, if_range: Option<&[u8]>) -> bool {
         let Some(value) = if_range else { return true };
-        // A date is worth no more than the tag: both are of the time of the last change.
+        // Where the tag is weak the date is, too. Else who goes by a date misses what leaves it as it was.
         if self.etag.is_weak {
             return false;
         }

@@ -84,7 +84,7 @@ impl MappedFile {
     }
 
     /// How many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far as one
-    /// call tells: [`ASKED`] pages.
+    /// call tells: of 64 pages.
     ///
     /// # Errors
     /// Those of mincore(2).

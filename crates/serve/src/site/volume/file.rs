@@ -49,8 +49,8 @@ impl VolumeFile {
         &self.inode
     }
 
-    /// What tells it from all other files, and from itself as it was before it was changed in any way: of this file
-    /// system or another, with the same inode. Nobody learns from it what they are.
+    /// What tells it from other files, and from itself as it was before it was changed, of this file system or
+    /// another: as far as whoever wrote them made the numbers differ, as kernels do. The UUID is not in clear.
     pub(crate) fn identity(&self) -> String {
         let (seconds, nanoseconds) = self.inode.changed();
         let mut digest = digest::Context::new(&digest::SHA256);

@@ -171,8 +171,7 @@ impl VolumeTree {
         }
     }
 
-    /// What an entry of a folder is, as [`VolumeTree::find`] would find it. Links lead on from the folder as it is
-    /// open.
+    /// What an entry of a folder is. Links lead on from the folder as it is open, and are counted from there.
     fn look(&self, folder: &Found, number: u32) -> Result<Option<Looked>, Error> {
         let mut inode = Arc::new(folder.fs.inode(number, Patience::Wait)?);
         if inode.kind() == Kind::Link {

@@ -8,8 +8,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustix::fs::FsWord;
+use rustix::io::{Errno, ReadWriteFlags};
 use scrim_sys::memory::{MappedBytes, MappedFile};
 
 /// Bytes of a window.
@@ -17,11 +19,16 @@ const WINDOW: u64 = 1 << 30;
 /// Windows of a file at a time. What the kernel needs to know where their pages are is at most 2 MiB for each.
 const WINDOWS: usize = 16;
 
+/// The number of tmpfs among file systems (`statfs(2)`).
+const TMPFS: FsWord = 0x0102_1994;
+
 /// Windows of one file.
 pub struct PageCache {
+    /// Whether the file can be read so.
+    suits: OnceLock<bool>,
     /// Each at the place that its number has in a circle.
     windows: Box<[Mutex<Option<Window>>; WINDOWS]>,
-    is_usable: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 struct Window {
@@ -42,50 +49,58 @@ pub struct Cached {
 impl PageCache {
     pub(crate) fn new() -> Self {
         Self {
+            suits: OnceLock::new(),
             windows: Box::default(),
-            is_usable: AtomicBool::new(true),
+            has_failed: AtomicBool::new(false),
         }
     }
 
     /// As many of the bytes from `offset` on as are in memory; `None` where there are none, or this file cannot
     /// be read so.
     pub(crate) fn now(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> Option<Cached> {
-        if !self.is_usable.load(Ordering::Relaxed) {
+        let has_failed = self.has_failed.load(Ordering::Relaxed);
+        if has_failed || !self.suits.get_or_init(|| suits(file).unwrap_or(false)) {
             return None;
         }
-        let window = self.window(file, offset / WINDOW);
-        let map = window.inspect_err(|_| self.give_up()).ok()?;
+        let map = self.window(file, offset / WINDOW)?;
         let at = usize::try_from(offset % WINDOW).ok()?;
         let len = len.min(usize::try_from(WINDOW - offset % WINDOW).ok()?);
         let len = map.in_memory(at, len).ok()?;
         (len > 0).then_some(Cached { map, at, len })
     }
 
-    fn window(&self, file: BorrowedFd<'_>, number: u64) -> io::Result<Arc<MappedFile>> {
+    fn window(&self, file: BorrowedFd<'_>, number: u64) -> Option<Arc<MappedFile>> {
         let place = usize::try_from(number % WINDOWS as u64).unwrap_or(0);
-        let place = &self.windows[place];
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.windows[place]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let known = place.as_ref().filter(|window| window.number == number);
         if let Some(window) = known {
-            return match window.map.has_failed() {
-                false => Ok(Arc::clone(&window.map)),
-                true => Err(failed()),
-            };
+            // From then on the file is read by calls, which say what is wrong if something is.
+            let has_failed = !window.map.has(0, 0);
+            self.has_failed.fetch_or(has_failed, Ordering::Relaxed);
+            return (!has_failed).then(|| Arc::clone(&window.map));
         }
-        let len = usize::try_from(WINDOW).unwrap_or(usize::MAX);
-        let map = Arc::new(MappedFile::new(file, number * WINDOW, len)?);
+        let len = usize::try_from(WINDOW).ok()?;
+        let map = Arc::new(MappedFile::new(file, number * WINDOW, len).ok()?);
         let kept = Arc::clone(&map);
         *place = Some(Window { number, map: kept });
-        Ok(map)
+        Some(map)
     }
+}
 
-    /// From now on the file is read by calls, which say what is wrong if something is.
-    fn give_up(&self) {
-        self.is_usable.store(false, Ordering::Relaxed);
-        for place in self.windows.iter() {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
-    }
+/// Whether the kernel tells truly what of a file is in memory, and what is there is the file: of one that another
+/// machine has, or another program (NFS, FUSE), a mapping may be old, and a page that went meanwhile is far away.
+/// Such file systems do not know reads that must not wait, and nor did tmpfs (preadv2(2)).
+fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut byte = [0];
+    let place = &mut [io::IoSliceMut::new(&mut byte)];
+    let is_near = match rustix::io::preadv2(file, place, 0, ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP) => rustix::fs::fstatfs(file)?.f_type == TMPFS,
+        Ok(_) | Err(Errno::AGAIN) => true,
+        Err(_) => false,
+    };
+    Ok(is_near && MappedFile::is_told(file)?)
 }
 
 impl Cached {
@@ -102,7 +117,11 @@ impl Cached {
     /// When there are not so many.
     #[must_use]
     pub fn bytes(&self, at: usize, len: usize) -> MappedBytes<'_> {
-        assert!(at + len <= self.len, "beyond what is in memory");
+        let end = at.checked_add(len);
+        assert!(
+            end.is_some_and(|end| end <= self.len),
+            "beyond what is in memory"
+        );
         self.map.bytes(self.at + at, len)
     }
 
@@ -111,15 +130,13 @@ impl Cached {
     /// # Errors
     /// When its storage failed, or it was cut short, since it was asked.
     pub fn check(&self) -> io::Result<()> {
-        match self.map.has_failed() {
-            false => Ok(()),
-            true => Err(failed()),
+        match self.map.has(self.at, self.len) {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "its storage failed, or it was cut short, while it was read",
+            )),
         }
     }
-}
-
-fn failed() -> io::Error {
-    io::Error::other("its storage failed, or it was cut short, while it was read")
 }
 
 impl fmt::Debug for PageCache {
@@ -170,18 +187,23 @@ mod tests {
         let (file, size) = file();
         let cache = PageCache::new();
         let kept = cache.now(file.as_fd(), WINDOW, 4096).unwrap();
-        let other = cache.now(file.as_fd(), size - 10_000, 4096).unwrap();
-        let again = cache.now(file.as_fd(), WINDOW, 4096).unwrap();
-        assert!(Arc::ptr_eq(&other.map, &other.map) && !Arc::ptr_eq(&kept.map, &again.map));
+        let now = |at| cache.now(file.as_fd(), at, 4096).unwrap();
+        assert!(Arc::ptr_eq(&kept.map, &now(WINDOW + 4096).map));
+        let (_other, again) = (now(size - 10_000), now(WINDOW));
+        assert!(!Arc::ptr_eq(&kept.map, &again.map));
         assert_eq!(kept.bytes(4000, 96).len(), 96);
         assert!(kept.check().is_ok());
     }
 
     #[test]
-    fn nobody_who_cannot_be_told_is_told_anything() {
-        let (file, _) = file();
+    fn nothing_behind_the_end_of_a_file_that_was_cut_short_counts() {
+        let (file, size) = file();
         let cache = PageCache::new();
-        cache.give_up();
-        assert!(cache.now(file.as_fd(), 0, 4096).is_none());
+        let now = |at: u64, len| cache.now(file.as_fd(), at, len);
+        let cut = now(size - 10_000, 10_000).unwrap();
+        file.set_len(size - 9_999).unwrap();
+        assert!(cut.check().is_err());
+        assert_eq!(now(size - 10_000, 4096).map(|found| found.len()), Some(1));
+        assert!(now(0, 4096).is_some());
     }
 }

@@ -60,7 +60,8 @@ impl Volume {
             None => medium.read_now(at, pieces),
         };
         record.trace.mark(Stage::Backend);
-        // Who exchanges the table waits for what is read by it.
+        // Who exchanges the table waits for what is fetched by it. What stays in the page cache is read where it
+        // lies when it is decrypted.
         drop(pass);
         let whole = read.unwrap_or(0) / sector * sector;
         if whole == 0 {
@@ -99,7 +100,8 @@ impl Stored {
             runner.cipher.decrypt_in_place(iv, sectors);
             return Ok(());
         };
-        let at = usize::try_from(offset - first).unwrap_or(usize::MAX);
+        let at = offset.checked_sub(*first).map(usize::try_from);
+        let at = at.and_then(Result::ok).unwrap_or(usize::MAX);
         let source = cached.bytes(at, sectors.len()).into();
         runner.cipher.decrypt_from_shared(iv, source, sectors);
         cached.check()

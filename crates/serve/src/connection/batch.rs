@@ -116,7 +116,7 @@ impl Batch {
                 Lies::InSectors { at, len } => {
                     let len = usize::try_from(len).unwrap_or(usize::MAX);
                     let fetched = self.fetch(file, at, wanted.min(len));
-                    self.plain = self.reach();
+                    self.note_plain(fetched.is_ok());
                     return fetched;
                 }
                 Lies::Apart(len) => {
@@ -125,17 +125,21 @@ impl Batch {
             }
         }
         let lens = self.lens(wanted, 1);
-        let read = file.read_at(self.places(&lens).as_mut(), offset, patience)?;
-        self.add_over_records(read, &lens);
+        let read = file.read_at(self.places(&lens).as_mut(), offset, patience);
+        self.add_over_records(*read.as_ref().unwrap_or(&0), &lens);
         if file.in_volume().is_some() {
-            self.plain = self.reach();
+            self.note_plain(read.is_ok());
         }
-        Ok(read)
+        read
     }
 
-    /// Bytes of its room up to where something has been put.
-    fn reach(&self) -> usize {
-        (self.start + self.layout.before + self.used).min(self.room.len())
+    /// Plaintext has come to its room, as far as that is used; or anywhere, before there was an error.
+    fn note_plain(&mut self, is_read: bool) {
+        let used = self.start + self.layout.before + self.used;
+        self.plain = match is_read {
+            true => used.min(self.room.len()),
+            false => self.room.len(),
+        };
     }
 
     /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is

@@ -2,20 +2,20 @@
 //!
 //! A page that cannot be had, since its file was cut short or its storage fails, is no error of a call then:
 //! it is the signal SIGBUS (mmap(2)), which ends a process. Here a page of zeros takes its place and the
-//! mapping has [failed](MappedFile::has_failed), for good: who uses what was read asks for that first.
+//! mapping has failed, for good; and the rest of a page within which a file was cut short are zeros without a
+//! signal. So who uses what was read asks first whether it [was there](MappedFile::has).
 //! A SIGBUS of any other cause goes where it went before.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use rustix::fs::{FileType, fstat};
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::geteuid;
 
 /// Most mappings of the process at a time.
 const MAPPINGS: usize = 256;
@@ -27,6 +27,9 @@ const ASKED: usize = 64;
 /// Whatever is written to the file, by anybody, is seen at once. So there are no references to its bytes, but
 /// [`MappedBytes`].
 pub struct MappedFile {
+    file: OwnedFd,
+    /// Where in the file it begins.
+    offset: u64,
     start: NonNull<u8>,
     len: usize,
     watch: &'static Watch,
@@ -50,37 +53,45 @@ impl MappedFile {
     /// Maps `len` bytes from `offset` on, which is a multiple of the page size; the file may end before them.
     ///
     /// # Errors
-    /// Those of mmap(2); when the process has too many such mappings; and when the kernel would not tell this
-    /// user what is in memory: who neither owns a file nor may write to it is told that all is (mincore(2)).
+    /// Those of mmap(2), and when the process has too many such mappings.
     pub fn new(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
-        let is_told = fcntl_getfl(file)?.contains(OFlags::RDWR)
-            || geteuid().is_root()
-            || fstat(file)?.st_uid == geteuid().as_raw();
-        if !is_told {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
         catch_bus_errors()?;
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
-        let start = unsafe {
-            let anywhere = ptr::null_mut();
-            rustix::mm::mmap(
-                anywhere,
-                len,
-                ProtFlags::READ,
-                MapFlags::SHARED,
+        let file = file.try_clone_to_owned()?;
+        let start = map(file.as_fd(), offset, len)?;
+        match Watch::over(start.addr().get(), len) {
+            Some(watch) => Ok(Self {
                 file,
                 offset,
-            )
-        }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        match Watch::over(start.addr().get(), len) {
-            Some(watch) => Ok(Self { start, len, watch }),
+                start,
+                len,
+                watch,
+            }),
             None => {
                 // SAFETY: it was mapped just now, and nobody knows of it.
                 unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) }?;
                 Err(io::Error::other("too many files are mapped"))
             }
         }
+    }
+
+    /// Whether the kernel tells this process what of a file is in memory. Who neither owns a file nor may write to
+    /// it is told that all is (mincore(2)), even of what lies behind its end.
+    ///
+    /// # Errors
+    /// Those of mmap(2) and mincore(2).
+    pub fn is_told(file: BorrowedFd<'_>) -> io::Result<bool> {
+        let page = rustix::param::page_size();
+        let size = rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?;
+        let behind = size.next_multiple_of(page as u64) + page as u64;
+        let start = map(file, behind, page)?.as_ptr();
+        let mut told = [0];
+        // SAFETY: it is a mapping of one page, of which nobody else knows.
+        let asked = unsafe {
+            let asked = in_memory(start, page, &mut told);
+            rustix::mm::munmap(start.cast(), page)?;
+            asked
+        };
+        asked.map(|()| told[0] & 1 == 0)
     }
 
     /// How many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far as one
@@ -93,19 +104,14 @@ impl MappedFile {
     /// When there are not so many bytes.
     pub fn in_memory(&self, at: usize, len: usize) -> io::Result<usize> {
         self.check(at, len);
+        let len = len.min(self.there()?.saturating_sub(at));
         let page = rustix::param::page_size();
         let first = at / page * page;
         let end = (at + len).min(first + ASKED * page);
         let mut pages = [0; ASKED];
         // SAFETY: the range begins with a page of this mapping and ends within it, and there is a byte for each
         // of its pages.
-        let told = unsafe {
-            let start = self.start.as_ptr().add(first);
-            libc::mincore(start.cast(), end - first, pages.as_mut_ptr())
-        };
-        if told != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { in_memory(self.start.as_ptr().add(first), end - first, &mut pages) }?;
         let there = pages.iter().take_while(|page| *page & 1 == 1).count();
         Ok((first + there * page).min(end).saturating_sub(at))
     }
@@ -129,10 +135,47 @@ impl MappedFile {
         assert!(end.is_some_and(|end| end <= self.len), "beyond a mapping");
     }
 
-    /// Whether anything that was read so far may have been zeros that the file does not have.
+    /// Whether the file has so many bytes from `at` on, and none that was read so far was a zero that it does
+    /// not have.
     #[must_use]
-    pub fn has_failed(&self) -> bool {
+    pub fn has(&self, at: usize, len: usize) -> bool {
+        self.check(at, len);
+        !self.has_failed() && self.there().is_ok_and(|there| at + len <= there)
+    }
+
+    fn has_failed(&self) -> bool {
         self.watch.failed.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes the file has from the beginning of the mapping on; a device has as many as are mapped.
+    fn there(&self) -> io::Result<usize> {
+        let stat = fstat(&self.file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(self.len);
+        }
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let there = size.saturating_sub(self.offset);
+        Ok(usize::try_from(there).unwrap_or(usize::MAX))
+    }
+}
+
+/// Maps a part of a file, for reading, where the kernel likes.
+fn map(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<NonNull<u8>> {
+    let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
+    // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+    let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, read, shared, file, offset) }?;
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Asks which pages are in memory.
+///
+/// # Safety
+/// `start` is that of a page, from which on `len` bytes are mapped, at most `pages` pages.
+unsafe fn in_memory(start: *mut u8, len: usize, pages: &mut [u8]) -> io::Result<()> {
+    // SAFETY: as the caller promises; there is a byte for each page.
+    match unsafe { libc::mincore(start.cast(), len, pages.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -236,11 +279,15 @@ fn install() -> io::Result<()> {
 
 /// Runs in the middle of anything: it looks at atomics, and makes calls of the kernel that touch nothing else.
 extern "C" fn on_bus_error(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a handler that asked for it what the signal is about.
-    let address = unsafe { (*about).si_addr() }.addr();
-    match WATCHES.iter().find(|watch| watch.has(address)) {
-        Some(watch) if fill_in(watch, address) => {}
-        _ => hand_on(signal, about, context),
+    // SAFETY: the kernel hands a handler that asked for it what the signal is about. Where it is about a fault and
+    // not about a sender, its code is positive (sigaction(2)), and there is an address.
+    let fault = unsafe { ((*about).si_code > 0).then(|| (*about).si_addr().addr()) };
+    let ours = fault.and_then(|address| {
+        let watch = WATCHES.iter().find(|watch| watch.has(address))?;
+        fill_in(watch, address).then_some(())
+    });
+    if ours.is_none() {
+        hand_on(signal, about, context);
     }
 }
 
@@ -266,9 +313,12 @@ fn hand_on(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
         .get()
         .is_some_and(|it| it.sa_flags & libc::SA_SIGINFO != 0);
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // It comes again as soon as this returns, and ends the process: a fault cannot be ignored.
+        // It ends the process as soon as this returns: a fault cannot be ignored, and comes again.
         // SAFETY: any thread may say so at any time.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
     } else if wants_all {
         // SAFETY: whoever installed it said that it is such a function, for this signal.
         unsafe {
@@ -322,7 +372,8 @@ mod tests {
         file.seek(io::SeekFrom::Start(page as u64)).unwrap();
         file.write_all(&[8]).unwrap();
         assert_eq!(first(map.bytes(page, 1)), 8);
-        assert!(!map.has_failed());
+        assert!(map.has(0, 3 * page) && !map.has(0, 3 * page + 1));
+        assert!(MappedFile::is_told(file.as_fd()).unwrap());
         let second = MappedFile::new(file.as_fd(), page as u64, page).unwrap();
         assert_eq!(first(second.bytes(0, page)), 8);
     }
@@ -334,29 +385,31 @@ mod tests {
         let page = rustix::param::page_size();
         let map = MappedFile::new(file.as_fd(), 0, pages * page).unwrap();
         let other = MappedFile::new(file.as_fd(), 0, pages * page).unwrap();
+        // What is left of a page is zeros, and there is no signal.
+        file.set_len(page as u64 + 5).unwrap();
+        assert_eq!(first(map.bytes(page + 5, 1)), 0);
+        assert!(!map.has_failed() && map.has(0, page + 5) && !map.has(page, 6));
+        assert_eq!(map.in_memory(page, page).unwrap(), 5);
         file.set_len(page as u64).unwrap();
         assert_eq!(first(map.bytes(0, 1)), 7);
-        assert!(!map.has_failed());
+        assert!(map.has(0, page));
         for at in [page, 3 * page + 5, page + 1] {
             assert_eq!(first(map.bytes(at, 1)), 0);
-            assert!(map.has_failed());
+            assert!(map.has_failed() && !map.has(0, 1));
         }
         assert_eq!(first(map.bytes(0, 1)), 7);
-        assert!(!other.has_failed());
+        assert!(other.has(0, page));
         drop(map);
         // Whoever has its place in the list next begins anew.
         let next = MappedFile::new(file.as_fd(), 0, page).unwrap();
-        assert!(!next.has_failed());
+        assert!(next.has(0, page));
     }
 
     #[test]
     fn nobody_elses_faults_are_caught() {
         let name = "memory::mapped::tests::nobody_elses_faults_are_caught";
         if std::env::var_os(MAY_DIE).is_none() {
-            let test = std::env::current_exe().unwrap();
-            let mut again = Command::new(test);
-            let run = again.args(["--exact", name]).env(MAY_DIE, "1").output();
-            assert_eq!(run.unwrap().status.signal(), Some(libc::SIGBUS));
+            assert_eq!(again(name).signal(), Some(libc::SIGBUS));
             return;
         }
         let page = rustix::param::page_size();
@@ -374,14 +427,27 @@ mod tests {
         panic!("{read} was read, {}", ours.has_failed());
     }
 
+    /// In a process of its own: nobody else there has mappings, or wants some.
     #[test]
     fn there_is_an_end_to_mappings() {
+        let name = "memory::mapped::tests::there_is_an_end_to_mappings";
+        if std::env::var_os(MAY_DIE).is_none() {
+            assert!(again(name).success());
+            return;
+        }
         let file = file(1);
         let page = rustix::param::page_size();
         let map = || MappedFile::new(file.as_fd(), 0, page);
         let maps: Vec<_> = (0..2 * MAPPINGS).map_while(|_| map().ok()).collect();
-        assert!(maps.len() <= MAPPINGS);
+        assert_eq!(maps.len(), MAPPINGS);
         drop(maps);
         assert!(map().is_ok());
+    }
+
+    /// Runs one test in a process of its own.
+    fn again(name: &str) -> std::process::ExitStatus {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let run = again.args(["--exact", name]).env(MAY_DIE, "1").output();
+        run.unwrap().status
     }
 }

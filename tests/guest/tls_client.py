@@ -122,7 +122,7 @@ def pipelined(version, path, contents, way):
 
 
 def split(version, path, contents, seconds):
-    """The first request's record comes in two pieces, so long apart; the first piece with the handshake's end."""
+    """The first request's record comes in two pieces, so long apart; the first with the end of TLS 1.3's handshake."""
     session = Memory(only(version))
     session.shake_hands()
     last = session.outward.read()

@@ -69,6 +69,8 @@ sleep 1
 if [ $rekeys = yes ]; then
     press k 2
     ask /short
+    # Only what it reads by itself is a command to it.
+    heard $((size + 5000))
     press k 3
     ask /short "$last"
 fi

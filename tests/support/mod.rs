@@ -1,12 +1,16 @@
 //! What the tests against real programs share: a place of their own, `scrim` in it, and peers that
 //! may be missing outside CI.
 
+mod noise;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+pub(crate) use noise::noise;
 
 /// The Python that Debian's python3-cryptography belongs to.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
@@ -233,20 +237,6 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     );
     println!("skipped: {missing:?} not installed (`make test` installs them)");
     false
-}
-
-/// Bytes that look random and are the same for the same seed.
-pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
 }
 
 /// Demands that two long byte strings are the same, and says where they are not.

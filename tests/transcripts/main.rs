@@ -20,6 +20,7 @@
 
 #[allow(
     dead_code,
+    unused_imports,
     reason = "shared by several test programs, each using a part"
 )]
 #[path = "../support/mod.rs"]

@@ -77,7 +77,7 @@ impl PageCache {
         let known = place.as_ref().filter(|window| window.number == number);
         if let Some(window) = known {
             // From then on the file is read by calls, which say what is wrong if something is.
-            let has_failed = !window.map.has(0, 0);
+            let has_failed = window.map.has_failed();
             self.has_failed.fetch_or(has_failed, Ordering::Relaxed);
             return (!has_failed).then(|| Arc::clone(&window.map));
         }

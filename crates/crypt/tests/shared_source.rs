@@ -23,15 +23,17 @@ use scrim_sys::memory::MappedFile;
 
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
+/// One of each mode.
+const SPECS: [&str; 4] = [
+    "aes-xts-plain64",
+    "aes-cbc-plain64",
+    "aes-ctr-plain64",
+    "aes-ecb",
+];
 
 #[test]
 fn each_byte_is_read_once() {
-    for spec in [
-        "aes-xts-plain64",
-        "aes-cbc-plain64",
-        "aes-ctr-plain64",
-        "aes-ecb",
-    ] {
+    for spec in SPECS {
         for driver in drivers(spec) {
             let largest = key_sizes(spec).max();
             for key_size in key_sizes(spec) {
@@ -65,12 +67,7 @@ fn a_mapped_file_is_decrypted() {
     let stored = plaintext(18 * SECTOR);
     file.write_all(&stored).unwrap();
     let map = MappedFile::new(file.as_fd(), 0, stored.len()).unwrap();
-    for spec in [
-        "aes-xts-plain64",
-        "aes-cbc-plain64",
-        "aes-ctr-plain64",
-        "aes-ecb",
-    ] {
+    for spec in SPECS {
         for driver in drivers(spec) {
             let key_size = key_sizes(spec).max().unwrap();
             let geometry = Geometry::new(sector_size(SECTOR));

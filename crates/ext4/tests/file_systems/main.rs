@@ -9,6 +9,8 @@
 
 mod index;
 mod makers;
+#[path = "../../../../tests/support/noise.rs"]
+mod noise;
 mod tools;
 mod tree;
 
@@ -19,8 +21,9 @@ use std::path::Path;
 use scrim_ext4::{FileSystem, Inode, Patience, Place, ROOT};
 use tempfile::TempDir;
 
+use noise::noise;
 use tools::Tools;
-use tree::{Found, all, content, expected, noise, open, tree};
+use tree::{Found, all, content, expected, open, tree};
 
 /// Makes a file system with these options and compares all of it with the tree.
 #[track_caller]

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::lookup;
+use crate::noise::noise;
 use crate::tools::Tools;
-use crate::tree::{Found, all, content, expected, noise, open, tree};
+use crate::tree::{Found, all, content, expected, open, tree};
 
 /// Packages of e2fsprogs and what it needs, before and after Debian's change to 64 bits of time.
 const E2FSPROGS_BEFORE_T64: [&str; 7] = [

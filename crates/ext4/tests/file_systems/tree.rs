@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::noise::noise;
 use scrim_ext4::{Device, Error, FileSystem, Inode, Kind, Patience, Place, ROOT};
 
 /// An image in a file.
@@ -18,20 +19,6 @@ impl Device for Image {
     fn read(&self, offset: u64, into: &mut [u8], _: Patience) -> io::Result<()> {
         self.0.read_exact_at(into, offset)
     }
-}
-
-/// Bytes that are like no others, the same for the same seed.
-pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
 }
 
 /// A tree with what file systems have: files of all lengths around blocks, holes, names, links, many names.

@@ -143,7 +143,9 @@ impl MappedFile {
         !self.has_failed() && self.there().is_ok_and(|there| at + len <= there)
     }
 
-    fn has_failed(&self) -> bool {
+    /// Whether anything that was read so far was a zero that the file does not have: nothing here counts any more.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
         self.watch.failed.load(Ordering::SeqCst)
     }
 

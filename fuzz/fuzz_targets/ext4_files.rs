@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use scrim_backend::{Backend, MemoryBackend};
-use scrim_ext4::{Device, FileSystem, ROOT};
+use scrim_ext4::{Budget, Device, FileSystem, ROOT};
 use scrim_fuzz::site::{content, get};
 use scrim_serve::http::{Answer, Fields, Piece};
 use scrim_serve::site::{
@@ -63,8 +63,9 @@ fn look_for_names(image: Vec<u8>) {
         let Some(folder) = folder.ok().filter(|folder| folder.size() <= SIZE as u64) else {
             continue;
         };
+        let budget = || Budget::new(2 * SIZE as u64);
         let mut entries = BTreeSet::new();
-        let read = fs.entries(&folder, |entry| {
+        let read = fs.entries(&folder, &budget(), |entry| {
             entries.insert((entry.name.to_vec(), entry.inode));
             ControlFlow::Continue(())
         });
@@ -77,7 +78,7 @@ fn look_for_names(image: Vec<u8>) {
                 if looked > 4 * NAMES {
                     return;
                 }
-                if let Ok(Some(found)) = fs.lookup(&folder, &name) {
+                if let Ok(Some(found)) = fs.lookup(&folder, &name, &budget()) {
                     // Behind damage there may be more of it.
                     assert!(read.is_err() || entries.contains(&(name, found)));
                 }

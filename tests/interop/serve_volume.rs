@@ -672,6 +672,52 @@ fn what_is_damaged_or_encrypted_again_is_an_error_and_the_rest_is_served() {
     server.stop();
 }
 
+/// Links that lead hundreds of times through a folder that takes long to be searched.
+#[test]
+fn links_that_keep_the_server_busy_are_given_up() {
+    let Some(ground) = Ground::new() else { return };
+    let file = ground.put("many/file", "found");
+    // As many as fill their blocks: there is no room for short names at the front.
+    for number in 0..4000 {
+        fs::hard_link(&file, file.with_file_name(format!("{number:0>232}"))).unwrap();
+    }
+    for name in ('a'..='h')
+        .map(String::from)
+        .chain((100..200).map(|number| number.to_string()))
+    {
+        fs::create_dir(file.with_file_name(name)).unwrap();
+    }
+    ground.put("links/sound", "sound");
+    let links = file.parent().unwrap().with_file_name("links");
+    let around = |times| {
+        format!(
+            "../many/{}",
+            "a/../b/../c/../d/../e/../f/../g/../h/../".repeat(times)
+        )
+    };
+    for (name, target) in [
+        ("short", around(1) + "file"),
+        ("long", around(80) + "../links/2"),
+        ("2", around(80) + "../links/3"),
+        ("3", around(80) + "file"),
+    ] {
+        symlink(target, links.join(name)).unwrap();
+    }
+    // `mke2fs -d` makes no index.
+    ground.plain("-t ext4 -b 4096", 16);
+    ground.encrypt("disk", "");
+    let server = ground.serve("disk.img#/ --key-file key");
+    assert_eq!(server.status("links/long"), "500");
+    assert_eq!(server.status("links/short"), "200");
+    let complaints = server.complaints();
+    assert!(complaints.contains("a search was given up"), "{complaints}");
+    let url = server.url("links/");
+    let listing = server.curl(&["--header", "accept: application/json", &url]);
+    assert!(listing.contains(r#""name":"sound""#), "{listing}");
+    assert!(listing.contains(r#""is_all":false"#), "{listing}");
+    server.stop();
+}
+
 /// Text that is 64 bytes long and found again, each with a number.
 const MARK: &str = "this line of a file in a volume should be nowhere else at all:";
 

@@ -7,14 +7,12 @@ use crate::checksum::crc32c;
 use crate::fields::{index, u16_at, u32_at};
 use crate::index::Told;
 use crate::map::Place;
-use crate::{Error, FileSystem, Inode, Kind, Patience, inline};
+use crate::{Budget, Error, FileSystem, Inode, Kind, Patience, inline};
 
 /// Bytes of an entry before its name.
 const HEAD: usize = 8;
 /// Bytes of the last entry of a block, which is none but holds the checksum.
 const TAIL: usize = 12;
-/// Most bytes of a folder that are searched from its front: about a million names.
-const SEARCHED: u64 = 64 << 20;
 /// Most bytes of a link's target (PATH_MAX).
 const TARGET_MAX: u64 = 4096;
 
@@ -31,9 +29,14 @@ impl FileSystem {
     /// The inode that a folder has under a name.
     ///
     /// # Errors
-    /// When the device fails, the folder is none, or is damaged, or is encrypted.
-    pub fn lookup(&self, folder: &Inode, name: &[u8]) -> Result<Option<u32>, Error> {
-        let mut found = self.lookup_all(folder, &[name])?;
+    /// When the device fails, the folder is none, or is damaged, or is encrypted, or the budget is used up.
+    pub fn lookup(
+        &self,
+        folder: &Inode,
+        name: &[u8],
+        budget: &Budget,
+    ) -> Result<Option<u32>, Error> {
+        let mut found = self.lookup_all(folder, &[name], budget)?;
         Ok(found.pop().flatten())
     }
 
@@ -42,13 +45,18 @@ impl FileSystem {
     ///
     /// # Errors
     /// As for [`FileSystem::lookup`].
-    pub fn lookup_all(&self, folder: &Inode, names: &[&[u8]]) -> Result<Vec<Option<u32>>, Error> {
+    pub fn lookup_all(
+        &self,
+        folder: &Inode,
+        names: &[&[u8]],
+        budget: &Budget,
+    ) -> Result<Vec<Option<u32>>, Error> {
         check_folder(folder)?;
         let mut found = vec![None; names.len()];
         // Those of which the index tells nothing.
         let mut left = Vec::new();
         for (nth, name) in names.iter().enumerate() {
-            match self.lookup_indexed(folder, name)? {
+            match self.lookup_indexed(folder, name, budget)? {
                 Told::There(inode) => found[nth] = Some(inode),
                 Told::NotThere => {}
                 Told::Nothing => left.push(nth),
@@ -57,7 +65,7 @@ impl FileSystem {
         if left.is_empty() {
             return Ok(found);
         }
-        self.entries(folder, |entry| {
+        self.entries(folder, budget, |entry| {
             left.retain(|&nth| {
                 let is_it = names[nth] == entry.name;
                 if is_it {
@@ -76,10 +84,11 @@ impl FileSystem {
     /// Calls `each` for the names in a folder, but not for `.` and `..`, until it has had enough.
     ///
     /// # Errors
-    /// As for [`FileSystem::lookup`], and [`Error::FolderTooLarge`] behind its first 64 MiB.
+    /// As for [`FileSystem::lookup`].
     pub fn entries(
         &self,
         folder: &Inode,
+        budget: &Budget,
         mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         check_folder(folder)?;
@@ -94,10 +103,7 @@ impl FileSystem {
         }
         let block_size = u64::from(self.block_size());
         for nth in 0..folder.size().div_ceil(block_size) {
-            if nth * block_size >= SEARCHED {
-                return Err(Error::FolderTooLarge { inode: number });
-            }
-            let block = self.folder_block(folder, nth)?;
+            let block = self.folder_block(folder, nth, budget)?;
             let covered = self.verified(folder, &block, nth == 0)?;
             if entries(covered, number, &mut each)?.is_break() {
                 break;
@@ -112,8 +118,9 @@ impl FileSystem {
         folder: &Inode,
         nth: u64,
         name: &[u8],
+        budget: &Budget,
     ) -> Result<Option<u32>, Error> {
-        let block = self.folder_block(folder, nth)?;
+        let block = self.folder_block(folder, nth, budget)?;
         let covered = self.verified(folder, &block, false)?;
         let mut found = None;
         let _ = entries(covered, folder.number(), &mut |entry| {
@@ -127,9 +134,15 @@ impl FileSystem {
     }
 
     /// A block of a folder, which has to be there.
-    pub(crate) fn folder_block(&self, folder: &Inode, nth: u64) -> Result<Arc<[u8]>, Error> {
+    pub(crate) fn folder_block(
+        &self,
+        folder: &Inode,
+        nth: u64,
+        budget: &Budget,
+    ) -> Result<Arc<[u8]>, Error> {
         let number = folder.number();
         let block_size = u64::from(self.block_size());
+        budget.take(block_size, number)?;
         let run = self.run(folder, nth * block_size, Patience::Wait)?;
         let Place::At(place) = run.place else {
             return Err(Error::corrupt("a hole in a folder", number));

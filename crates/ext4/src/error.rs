@@ -34,9 +34,9 @@ pub enum Error {
         /// Its inode.
         inode: u32,
     },
-    /// A folder is too large to be searched.
-    FolderTooLarge {
-        /// Its inode.
+    /// A search has used up its [`Budget`](crate::Budget).
+    SearchTooLong {
+        /// The inode at which that was.
         inode: u32,
     },
 }
@@ -85,10 +85,10 @@ impl fmt::Display for Error {
                 "inode {inode} is encrypted by the file system itself (fscrypt); mount it, and serve it \
                  from there"
             ),
-            Self::FolderTooLarge { inode } => write!(
+            Self::SearchTooLong { inode } => write!(
                 f,
-                "the folder of inode {inode} has more names than can be searched without an index: `e2fsck \
-                 -fD` makes one, or mount it, and serve it from there"
+                "a search was given up at inode {inode}, as there was too much to look through: `e2fsck -fD` \
+                 gives large folders an index; or mount it, and serve it from there"
             ),
         }
     }
@@ -107,7 +107,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
             Error::Device { source, .. } => source.kind(),
-            Error::Encrypted { .. } | Error::FolderTooLarge { .. } | Error::Features { .. } => {
+            Error::Encrypted { .. } | Error::SearchTooLong { .. } | Error::Features { .. } => {
                 io::ErrorKind::Unsupported
             }
             _ => io::ErrorKind::InvalidData,

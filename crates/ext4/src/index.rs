@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::checksum::crc32c;
 use crate::fields::{u16_at, u32_at};
 use crate::hash::Hasher;
-use crate::{Error, FileSystem, Inode};
+use crate::{Budget, Error, FileSystem, Inode};
 
 /// Where the root says how it is made, behind the entries for `.` and `..`.
 const INFO: usize = 0x18;
@@ -24,9 +24,6 @@ const NUMBER: u32 = 0x0fff_ffff;
 /// Levels of nodes, without `large_dir` and with it.
 const LEVELS: usize = 2;
 const LEVELS_LARGE: usize = 3;
-/// Most blocks that are searched for a name. It takes more than one where names in different blocks have the same
-/// hash; so many blocks of them there are only where somebody has looked for such names.
-const SEARCHED: usize = 256;
 
 /// What an index tells of a name.
 pub(crate) enum Told {
@@ -50,20 +47,26 @@ struct Node {
 struct Way<'a> {
     fs: &'a FileSystem,
     folder: &'a Inode,
+    budget: &'a Budget,
     levels: usize,
     nodes: Vec<Node>,
 }
 
 impl FileSystem {
     /// Looks for a name by a folder's index.
-    pub(crate) fn lookup_indexed(&self, folder: &Inode, name: &[u8]) -> Result<Told, Error> {
+    pub(crate) fn lookup_indexed(
+        &self,
+        folder: &Inode,
+        name: &[u8],
+        budget: &Budget,
+    ) -> Result<Told, Error> {
         let superblock = self.superblock();
         let has_index = superblock.has_indexes && folder.is_indexed() && folder.inline().is_none();
         // Hashes of names that are folded take the tables of Unicode.
         if !has_index || folder.is_casefolded() {
             return Ok(Told::Nothing);
         }
-        let root = self.folder_block(folder, 0)?;
+        let root = self.folder_block(folder, 0, budget)?;
         let [number, info_len, levels, flags] = [4, 5, 6, 7].map(|at| root[INFO + at]);
         let levels = usize::from(levels) + 1;
         let most = if superblock.has_large_folders {
@@ -79,6 +82,7 @@ impl FileSystem {
         let mut way = Way {
             fs: self,
             folder,
+            budget,
             levels,
             nodes: Vec::with_capacity(levels),
         };
@@ -94,11 +98,15 @@ impl Way<'_> {
         if !self.go_down(hash)? {
             return Ok(Told::Nothing);
         }
-        for _ in 0..SEARCHED {
+        // It takes more than one block where names in different ones have the same hash.
+        loop {
             let Some(number) = self.next_block() else {
                 return Ok(Told::Nothing);
             };
-            if let Some(inode) = self.fs.find_in_block(self.folder, number, name)? {
+            let found = self
+                .fs
+                .find_in_block(self.folder, number, name, self.budget)?;
+            if let Some(inode) = found {
                 return Ok(Told::There(inode));
             }
             if !self.advance(hash) {
@@ -108,9 +116,6 @@ impl Way<'_> {
                 return Ok(Told::Nothing);
             }
         }
-        Err(Error::FolderTooLarge {
-            inode: self.folder.number(),
-        })
     }
 
     /// Goes down to the last level, by the entries for a hash. Tells whether all nodes are what they should be.
@@ -119,7 +124,7 @@ impl Way<'_> {
             let Some(number) = self.next_block() else {
                 return Ok(false);
             };
-            let block = self.fs.folder_block(self.folder, number)?;
+            let block = self.fs.folder_block(self.folder, number, self.budget)?;
             if !self.enter(block, IN_NODE, hash)? {
                 return Ok(false);
             }

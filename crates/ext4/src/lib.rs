@@ -3,14 +3,15 @@
 //! content itself, so that who does can read as much at once as he likes, to where he likes.
 //!
 //! The format is that of the kernel's `Documentation/filesystems/ext4`; each module names its chapter. All that
-//! it reads may have been made by an enemy: every number is checked before it is used, no walk goes on for
-//! longer than the device could need, and memory is bounded by the block size. Checksums are verified where
+//! it reads may have been made by an enemy: every number is checked before it is used, no search goes on for
+//! longer than its [`Budget`], and memory is bounded by the block size. Checksums are verified where
 //! the file system has them (`metadata_csum`). It writes nothing, and it replays no journal: a file system
 //! that was not unmounted is refused.
 
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod budget;
 mod checksum;
 mod directory;
 mod error;
@@ -24,6 +25,7 @@ mod inode;
 mod map;
 mod superblock;
 
+pub use budget::Budget;
 pub use directory::Entry;
 pub use error::Error;
 pub use file_system::{Device, FileSystem, Patience, ROOT};

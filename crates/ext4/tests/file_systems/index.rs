@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use scrim_ext4::{Device, Error, FileSystem, Inode, Patience, Place, ROOT};
+use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Patience, Place, ROOT};
 use tempfile::TempDir;
 
 use crate::lookup;
 use crate::tools::Tools;
-use crate::tree::{Image, open};
+use crate::tree::{Image, budget, open};
 
 /// Counts what is read.
 struct Counting(Image, Arc<AtomicU32>);
@@ -137,7 +137,7 @@ fn add_checksums(tools: &Tools, image: &Path) {
 /// What a folder has, searched from its front.
 fn scanned(fs: &FileSystem, folder: &Inode) -> BTreeMap<Vec<u8>, u32> {
     let mut found = BTreeMap::new();
-    fs.entries(folder, |entry| {
+    fs.entries(folder, &budget(), |entry| {
         found.insert(entry.name.to_vec(), entry.inode);
         ControlFlow::Continue(())
     })
@@ -153,11 +153,15 @@ fn check_lookups(image: &Path, names: &BTreeSet<Vec<u8>>, most: u32, what: &str)
     let scanned = scanned(&fs, &folder);
     assert!(scanned.keys().eq(names.iter()), "{what}: other names");
     for (name, &inode) in &scanned {
-        let found = fs.lookup(&folder, name).unwrap();
+        let found = fs.lookup(&folder, name, &budget()).unwrap();
         assert_eq!(found, Some(inode), "{what}: {}", name.escape_ascii());
         let other = [&name[..name.len().min(254)], b"~"].concat();
         if !names.contains(&other) {
-            assert_eq!(fs.lookup(&folder, &other).unwrap(), None, "{what}");
+            assert_eq!(
+                fs.lookup(&folder, &other, &budget()).unwrap(),
+                None,
+                "{what}"
+            );
         }
     }
     for name in names.iter().step_by(names.len() / 50) {
@@ -166,7 +170,7 @@ fn check_lookups(image: &Path, names: &BTreeSet<Vec<u8>>, most: u32, what: &str)
         let fs = FileSystem::open(Box::new(device)).unwrap();
         let folder = lookup(&fs, "many");
         let before = reads.load(Ordering::Relaxed);
-        fs.lookup(&folder, name).unwrap().unwrap();
+        fs.lookup(&folder, name, &budget()).unwrap().unwrap();
         let took = reads.load(Ordering::Relaxed) - before;
         assert!(
             took <= most,
@@ -317,10 +321,14 @@ fn a_folder_whose_index_contradicts_itself_is_searched_from_its_front() {
         let fs = open(&image).unwrap();
         let folder = lookup(&fs, "many");
         for name in &names {
-            let found = fs.lookup(&folder, name).unwrap();
+            let found = fs.lookup(&folder, name, &budget()).unwrap();
             assert_eq!(found, Some(13), "{what}: {}", name.escape_ascii());
         }
-        assert_eq!(fs.lookup(&folder, b"none").unwrap(), None, "{what}");
+        assert_eq!(
+            fs.lookup(&folder, b"none", &budget()).unwrap(),
+            None,
+            "{what}"
+        );
     }
 }
 
@@ -335,7 +343,9 @@ fn a_wrong_checksum_in_an_index_is_an_error() {
     overwrite(&image, block_at(&image, 0) + 0x28, &[0]);
     let fs = open(&image).unwrap();
     let folder = lookup(&fs, "many");
-    let error = fs.lookup(&folder, names.first().unwrap()).unwrap_err();
+    let error = fs
+        .lookup(&folder, names.first().unwrap(), &budget())
+        .unwrap_err();
     assert!(
         error.to_string().contains("checksum of its index"),
         "{error}"
@@ -382,6 +392,8 @@ fn an_index_that_goes_in_circles_is_given_up() {
     }
     let fs = open(&image).unwrap();
     let folder = lookup(&fs, "many");
-    let error = fs.lookup(&folder, b"none").unwrap_err();
-    assert!(matches!(error, Error::FolderTooLarge { .. }), "{error}");
+    let error = fs
+        .lookup(&folder, b"none", &Budget::new(1 << 20))
+        .unwrap_err();
+    assert!(matches!(error, Error::SearchTooLong { .. }), "{error}");
 }

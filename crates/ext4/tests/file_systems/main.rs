@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use noise::noise;
 use tools::Tools;
-use tree::{Found, all, content, expected, open, tree};
+use tree::{Found, all, budget, content, expected, open, tree};
 
 /// Makes a file system with these options and compares all of it with the tree.
 #[track_caller]
@@ -98,7 +98,10 @@ fn file_systems_with_and_without_features_hold_what_was_put_there() {
 
 fn lookup(fs: &FileSystem, name: &str) -> Inode {
     let root = fs.inode(ROOT, Patience::Wait).unwrap();
-    let number = fs.lookup(&root, name.as_bytes()).unwrap().unwrap();
+    let number = fs
+        .lookup(&root, name.as_bytes(), &budget())
+        .unwrap()
+        .unwrap();
     fs.inode(number, Patience::Wait).unwrap()
 }
 

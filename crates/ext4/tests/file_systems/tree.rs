@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::noise::noise;
-use scrim_ext4::{Device, Error, FileSystem, Inode, Kind, Patience, Place, ROOT};
+use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Kind, Patience, Place, ROOT};
 
 /// An image in a file.
 pub(crate) struct Image(pub(crate) File);
@@ -19,6 +19,11 @@ impl Device for Image {
     fn read(&self, offset: u64, into: &mut [u8], _: Patience) -> io::Result<()> {
         self.0.read_exact_at(into, offset)
     }
+}
+
+/// More than a search of these tests takes.
+pub(crate) fn budget() -> Budget {
+    Budget::new(1 << 30)
 }
 
 /// A tree with what file systems have: files of all lengths around blocks, holes, names, links, many names.
@@ -90,13 +95,13 @@ pub(crate) type Found = BTreeMap<Vec<u8>, (Vec<u8>, i64)>;
 
 pub(crate) fn found(fs: &FileSystem, image: &Path, inode: &Inode, path: &[u8], into: &mut Found) {
     let mut names = Vec::new();
-    fs.entries(inode, |entry| {
+    fs.entries(inode, &budget(), |entry| {
         names.push((entry.name.to_vec(), entry.inode));
         ControlFlow::Continue(())
     })
     .unwrap();
     for (name, number) in names {
-        assert_eq!(fs.lookup(inode, &name).unwrap(), Some(number));
+        assert_eq!(fs.lookup(inode, &name, &budget()).unwrap(), Some(number));
         let child = fs.inode(number, Patience::Wait).unwrap();
         let path = [path, b"/", &name].concat();
         if path == b"/lost+found" {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
-use scrim_ext4::{Error, FileSystem, Inode, Kind, Patience, ROOT};
+use scrim_ext4::{Budget, Error, FileSystem, Inode, Kind, Patience, ROOT};
 
 use super::{VolumeFile, VolumeFiles};
 use crate::site::settings::Symlinks;
@@ -16,6 +16,10 @@ const LINKS_MAX: usize = 40;
 /// Most names on a way, links' included, and most folders that one may lead down.
 const NAMES_MAX: usize = 4096;
 const DEPTH_MAX: usize = 512;
+/// Most bytes of folders that are looked through for a path, or for all links of a listing, and what each name on a
+/// way counts as many of: about four million names, and less than a second of work.
+const SEARCHED: u64 = 256 << 20;
+const NAME_COST: u64 = 128;
 
 /// A folder of a volume's file system that is served.
 #[derive(Debug)]
@@ -47,6 +51,7 @@ struct Walk<'a> {
     /// How many links have been followed.
     links: usize,
     symlinks: Symlinks,
+    budget: &'a Budget,
 }
 
 impl VolumeTree {
@@ -96,7 +101,8 @@ impl VolumeTree {
     pub(in crate::site) fn find(&self, path: &[u8]) -> Result<Node, StatusCode> {
         let failed = |error| self.files.status(&error);
         let here = self.now().map_err(failed)?.ok_or(StatusCode::NOT_FOUND)?;
-        let found = here.walk(path, self.symlinks).map_err(failed)?;
+        let budget = Budget::new(SEARCHED);
+        let found = here.walk(path, self.symlinks, &budget).map_err(failed)?;
         let found = found.ok_or(StatusCode::NOT_FOUND)?;
         match found.last().map(|inode| inode.kind()) {
             Some(Kind::Folder) => Ok(Node::Folder(Folder::InVolume(found))),
@@ -117,7 +123,8 @@ impl VolumeTree {
             None => (&[][..], path),
         };
         let here = self.now().map_err(failed)?.ok_or(StatusCode::NOT_FOUND)?;
-        let parent = here.walk(parent, self.symlinks).map_err(failed)?;
+        let budget = Budget::new(SEARCHED);
+        let parent = here.walk(parent, self.symlinks, &budget).map_err(failed)?;
         let parent = parent.ok_or(StatusCode::NOT_FOUND)?;
         let folder = parent.last().ok_or(StatusCode::NOT_FOUND)?;
         let names = endings
@@ -125,9 +132,13 @@ impl VolumeTree {
             .map(|ending| [name, ending.as_bytes()].concat());
         let names: Vec<_> = names.collect();
         let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
-        let numbers = parent.fs.lookup_all(folder, &names).map_err(failed)?;
+        let numbers = parent
+            .fs
+            .lookup_all(folder, &names, &budget)
+            .map_err(failed)?;
         let open = |number| {
-            let found = parent.enter(number, self.symlinks).map_err(failed).ok()??;
+            let found = parent.enter(number, self.symlinks, &budget);
+            let found = found.map_err(failed).ok()??;
             let is_file = found.last()?.kind() == Kind::File;
             is_file.then(|| self.open_file(&found).ok())?
         };
@@ -150,8 +161,9 @@ impl VolumeTree {
     ) -> Result<(), StatusCode> {
         let failed = |error| self.files.status(&error);
         let inode = folder.last().ok_or(StatusCode::NOT_FOUND)?;
-        let read = folder.fs.entries(inode, |entry| {
-            let look = || self.look(folder, entry.inode).map_err(failed);
+        let for_links = Budget::new(SEARCHED);
+        let read = folder.fs.entries(inode, &Budget::new(SEARCHED), |entry| {
+            let look = || self.look(folder, entry.inode, &for_links).map_err(failed);
             each(Name {
                 bytes: entry.name,
                 look: &look,
@@ -172,10 +184,10 @@ impl VolumeTree {
     }
 
     /// What an entry of a folder is. Links lead on from the folder as it is open, and are counted from there.
-    fn look(&self, folder: &Found, number: u32) -> Result<Option<Looked>, Error> {
+    fn look(&self, folder: &Found, number: u32, budget: &Budget) -> Result<Option<Looked>, Error> {
         let mut inode = Arc::new(folder.fs.inode(number, Patience::Wait)?);
         if inode.kind() == Kind::Link {
-            let target = folder.enter(number, self.symlinks)?;
+            let target = folder.enter(number, self.symlinks, budget)?;
             match target.and_then(|target| target.last().cloned()) {
                 Some(target) => inode = target,
                 None => return Ok(None),
@@ -204,7 +216,7 @@ impl Found {
             floor: 1,
         };
         // Its owner has named it.
-        let found = root.walk(path, Symlinks::Any)?;
+        let found = root.walk(path, Symlinks::Any, &Budget::new(SEARCHED))?;
         let found = found.filter(|found| found.last().is_some_and(|inode| inode.is_folder()));
         Ok(found.map(|found| Self {
             floor: found.trail.len(),
@@ -217,22 +229,32 @@ impl Found {
     }
 
     /// What a way from here leads to.
-    fn walk(&self, path: &[u8], symlinks: Symlinks) -> Result<Option<Self>, Error> {
-        let mut walk = self.start(symlinks);
+    fn walk(
+        &self,
+        path: &[u8],
+        symlinks: Symlinks,
+        budget: &Budget,
+    ) -> Result<Option<Self>, Error> {
+        let mut walk = self.start(symlinks, budget);
         walk.push_names(path);
         Ok(self.found(walk.go()?))
     }
 
     /// What an entry of this folder leads to.
-    fn enter(&self, number: u32, symlinks: Symlinks) -> Result<Option<Self>, Error> {
-        let mut walk = self.start(symlinks);
+    fn enter(
+        &self,
+        number: u32,
+        symlinks: Symlinks,
+        budget: &Budget,
+    ) -> Result<Option<Self>, Error> {
+        let mut walk = self.start(symlinks, budget);
         match walk.enter(number)? {
             true => Ok(self.found(walk.go()?)),
             false => Ok(None),
         }
     }
 
-    fn start(&self, symlinks: Symlinks) -> Walk<'_> {
+    fn start<'a>(&'a self, symlinks: Symlinks, budget: &'a Budget) -> Walk<'a> {
         Walk {
             fs: &self.fs,
             trail: self.trail.clone(),
@@ -240,6 +262,7 @@ impl Found {
             names: Vec::new(),
             links: 0,
             symlinks,
+            budget,
         }
     }
 
@@ -275,7 +298,7 @@ impl Walk<'_> {
             let Some(folder) = self.trail.last().filter(|inode| inode.is_folder()) else {
                 return Ok(None);
             };
-            match self.fs.lookup(folder, &name)? {
+            match self.fs.lookup(folder, &name, self.budget)? {
                 Some(number) if self.enter(number)? => {}
                 _ => return Ok(None),
             }
@@ -295,6 +318,8 @@ impl Walk<'_> {
             return Ok(false);
         }
         let target = self.fs.target(&inode)?;
+        let names = target.split(|&byte| byte == b'/').count();
+        self.budget.take(names as u64 * NAME_COST, number)?;
         Ok(self.follow(&target))
     }
 

@@ -203,7 +203,8 @@ mod tests {
         let cut = now(size - 10_000, 10_000).unwrap();
         file.set_len(size - 9_999).unwrap();
         assert!(cut.check().is_err());
-        assert_eq!(now(size - 10_000, 4096).map(|found| found.len()), Some(1));
+        let cut = now(size - 10_000, 4096);
+        assert!(cut.is_none_or(|cut| cut.check().is_err()));
         assert!(now(0, 4096).is_some());
     }
 }

@@ -82,28 +82,35 @@ impl Volume {
 
 impl Stored {
     /// Makes plaintext of whole sectors that were fetched, once, in the piece that is theirs. `offset` is that of
-    /// their first byte in the volume.
-    ///
-    /// # Errors
-    /// When their storage failed since they were fetched, or was cut short; then `sectors` are anything.
+    /// their first byte in the volume. It counts after [`Stored::check`] only.
     ///
     /// # Panics
     /// When these are not among the sectors that were fetched.
-    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) -> io::Result<()> {
+    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
         let segment = self.mapping.segments().get(self.segment);
         let Some(Runner::Crypt(crypt)) = segment.map(|segment| &segment.runner) else {
-            return Ok(());
+            return;
         };
         let runner = &crypt.runner;
         let iv = runner.iv(offset - self.start);
         let Some((first, cached)) = &self.cached else {
             runner.cipher.decrypt_in_place(iv, sectors);
-            return Ok(());
+            return;
         };
         let at = offset.checked_sub(*first).map(usize::try_from);
         let at = at.and_then(Result::ok).unwrap_or(usize::MAX);
         let source = cached.bytes(at, sectors.len()).into();
         runner.cipher.decrypt_from_shared(iv, source, sectors);
-        cached.check()
+    }
+
+    /// Whether all that was decrypted so far was what is stored: asked once, before any of it is handed on.
+    ///
+    /// # Errors
+    /// When the storage failed since it was fetched, or was cut short; then what was decrypted is anything.
+    pub fn check(&self) -> io::Result<()> {
+        match &self.cached {
+            Some((_, cached)) => cached.check(),
+            None => Ok(()),
+        }
     }
 }

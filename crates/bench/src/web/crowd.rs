@@ -1,12 +1,11 @@
 //! Many connections that ask for one file, from one thread.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
@@ -22,6 +21,9 @@ use super::url::Url;
 const BUFFER: usize = 512 << 10;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
+/// For how long a file that was written just now has a weak tag at most, and how often that is looked at.
+const SETTLING: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What a crowd was given.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ pub struct Tally {
 pub struct Latencies(Vec<u32>);
 
 /// Connections to one server, each with at most one request under way. Answers are told apart by their length
-/// alone, head and all: it must not change, as it does while a tag turns from a weak one into a strong one.
+/// alone, head and all.
 pub struct Crowd {
     server: String,
     askers: Vec<Asker>,
@@ -58,16 +60,6 @@ struct Asker {
     answer: u64,
     expected: Expected,
     due: Instant,
-}
-
-/// Makes a file look an hour old, as those that a crowd asks for have to: of one that was written just now a server
-/// may give a weak tag for a while, and all answers to a crowd have to have the length of the first.
-///
-/// # Errors
-/// As of opening it for writing, and of `utimensat(2)`.
-pub fn age(file: &Path) -> io::Result<()> {
-    let old = SystemTime::now() - Duration::from_secs(3600);
-    File::options().append(true).open(file)?.set_modified(old)
 }
 
 impl Crowd {
@@ -94,7 +86,7 @@ impl Crowd {
                 return Err(WebError::answer(&server, "it does not speak TLS 1.3"));
             }
             let head = match &known {
-                None => connection.download(url, &mut |_| {})?,
+                None => settled(&mut connection, url)?,
                 Some(head) => {
                     connection.download(short, &mut |_| {})?;
                     head.clone()
@@ -272,6 +264,18 @@ impl Crowd {
             let text = "an answer differs in length from the first one";
             WebError::answer(&self.server, text)
         })
+    }
+}
+
+/// Downloads a file; again while its tag is a weak one, which will become shorter.
+fn settled(connection: &mut Connection, url: &Url) -> Result<Head, WebError> {
+    let start = Instant::now();
+    loop {
+        let head = connection.download(url, &mut |_| {})?;
+        if !head.has_weak_tag || start.elapsed() >= SETTLING {
+            return Ok(head);
+        }
+        thread::sleep(LOOK);
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Head {
     pub length: u64,
     /// Bytes of the head itself.
     pub(super) bytes: usize,
+    /// Whether the file may still be changing (RFC 9110, 8.8.1): later heads will be shorter then.
+    pub(super) has_weak_tag: bool,
 }
 
 impl Head {
@@ -38,15 +40,20 @@ impl Head {
                 format!("it answered {said:?} and not with the file"),
             ));
         }
-        let lengths: Vec<Option<u64>> = lines
-            .filter_map(|line| line.split_once(':'))
-            .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-            .map(|(_, value)| value.trim().parse().ok())
+        let fields: Vec<_> = lines.filter_map(|line| line.split_once(':')).collect();
+        let all = |wanted: &'static str| {
+            let fields = fields.iter();
+            let named = fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+            named.map(|(_, value)| value.trim())
+        };
+        let lengths: Vec<Option<u64>> = all("content-length")
+            .map(|value| value.parse().ok())
             .collect();
         match lengths[..] {
             [Some(length)] => Ok(Some(Self {
                 length,
                 bytes: end + 4,
+                has_weak_tag: all("etag").any(|tag| tag.starts_with("W/")),
             })),
             _ => Err(WebError::answer(
                 server,
@@ -66,6 +73,11 @@ mod tests {
         let head = Head::find(text, "s").unwrap().unwrap();
         assert_eq!((head.length, head.bytes), (12, text.len() - 4));
         assert_eq!(Head::find(&text[..40], "s").unwrap(), None);
+        for (tag, is_weak) in [("\"W/a\"", false), ("W/\"a\"", true)] {
+            let text = format!("HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: 1\r\n\r\n");
+            let head = Head::find(text.as_bytes(), "s").unwrap().unwrap();
+            assert_eq!(head.has_weak_tag, is_weak, "{tag}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod trust;
 mod url;
 
 pub use connection::Connection;
-pub use crowd::{Crowd, Latencies, Tally, age};
+pub use crowd::{Crowd, Latencies, Tally};
 pub use error::WebError;
 pub use head::Head;
 pub use slow::SlowCrowd;

@@ -30,8 +30,9 @@ pub(super) struct Batch {
     start: usize,
     /// Bytes of payload in it.
     used: usize,
-    /// What is still to be decrypted, from the front to the back.
-    stored: Vec<Pending>,
+    /// What was fetched, and which parts of it are still to be decrypted, from the front to the back.
+    fetched: Vec<Stored>,
+    pending: Vec<Pending>,
     /// Bytes at its front among which there is, or will be, plaintext of a volume.
     plain: usize,
 }
@@ -43,7 +44,8 @@ struct Pending {
     len: usize,
     /// And in the volume.
     offset: u64,
-    stored: Stored,
+    /// With which of what was fetched they came.
+    fetch: usize,
 }
 
 impl Batch {
@@ -61,7 +63,8 @@ impl Batch {
             record: 0,
             start: 0,
             used: 0,
-            stored: Vec::new(),
+            fetched: Vec::new(),
+            pending: Vec::new(),
             plain: 0,
         }
     }
@@ -142,9 +145,9 @@ impl Batch {
         };
     }
 
-    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is
-    /// only a part of a sector is decrypted at once: what follows it in the sector belongs to nobody, and something
-    /// else may be put there.
+    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. A piece
+    /// that ends with a part of a sector is decrypted at once: what follows in the sector belongs to nobody, and
+    /// something else may be put there.
     fn fetch(&mut self, file: &VolumeFile, at: u64, wanted: usize) -> io::Result<usize> {
         let sector = file.sector();
         let lens = self.lens(wanted, sector);
@@ -157,26 +160,27 @@ impl Batch {
             }
             left -= fetched;
             let (offset, payload) = (at + total as u64, fetched.min(wanted - total));
-            let whole = payload / sector * sector;
             let start = self.start + self.layout.before + self.used;
-            if whole < payload {
-                let last = &mut self.room[start + whole..start + fetched];
-                stored.decrypt(offset + whole as u64, last)?;
+            if payload.is_multiple_of(sector) {
+                self.pending.push(Pending {
+                    at: start,
+                    len: payload,
+                    offset,
+                    fetch: self.fetched.len(),
+                });
+            } else {
+                let piece = &mut self.room[start..start + fetched];
+                stored.decrypt(offset, piece);
                 // Behind the file's end there may be another's.
-                last[payload - whole..].fill(0);
+                piece[payload..].fill(0);
             }
-            self.stored.push(Pending {
-                at: start,
-                len: whole,
-                offset,
-                stored: stored.clone(),
-            });
             total += payload;
             self.add(payload);
             if left > 0 && self.used > 0 {
                 self.close();
             }
         }
+        self.fetched.push(stored);
         Ok(total)
     }
 
@@ -243,9 +247,10 @@ impl Batch {
     /// What it has, where a record is nothing but its payload.
     pub(super) fn bare(&mut self) -> Result<&[u8], Broken> {
         let len = self.start + self.used;
-        for sectors in std::mem::take(&mut self.stored) {
-            sectors.decrypt(&mut self.room)?;
+        for sectors in self.pending.drain(..) {
+            sectors.decrypt(&self.fetched, &mut self.room);
         }
+        self.check_fetched()?;
         (self.record, self.start, self.used) = (0, 0, 0);
         Ok(&self.room[..len])
     }
@@ -255,17 +260,25 @@ impl Batch {
         if self.used > 0 {
             self.close();
         }
-        let mut stored = std::mem::take(&mut self.stored).into_iter().peekable();
+        let mut pending = self.pending.drain(..).peekable();
         let mut at = 0;
         for &payload in &self.closed[..self.record] {
             let end = at + self.layout.record(payload);
-            while let Some(sectors) = stored.next_if(|sectors| sectors.at < end) {
-                sectors.decrypt(&mut self.room)?;
+            while let Some(sectors) = pending.next_if(|sectors| sectors.at < end) {
+                sectors.decrypt(&self.fetched, &mut self.room);
             }
             at += session.seal(&mut self.room[at..], payload)?;
         }
+        drop(pending);
+        self.check_fetched()?;
         (self.record, self.start, self.plain) = (0, 0, 0);
         Ok(&self.room[..at])
+    }
+
+    /// Whether what was fetched was there until it was decrypted: else nothing of it may be sent.
+    fn check_fetched(&mut self) -> Result<(), Broken> {
+        let mut fetched = self.fetched.drain(..);
+        fetched.try_for_each(|stored| stored.check().map_err(Broken::File))
     }
 }
 
@@ -278,11 +291,9 @@ impl Drop for Batch {
 
 impl Pending {
     /// Makes plaintext of them, in the room that they have.
-    fn decrypt(&self, room: &mut [u8]) -> Result<(), Broken> {
+    fn decrypt(&self, fetched: &[Stored], room: &mut [u8]) {
         let place = &mut room[self.at..self.at + self.len];
-        self.stored
-            .decrypt(self.offset, place)
-            .map_err(Broken::File)
+        fetched[self.fetch].decrypt(self.offset, place);
     }
 }
 

@@ -32,6 +32,8 @@ pub struct MappedFile {
     offset: u64,
     start: NonNull<u8>,
     len: usize,
+    /// Devices do not change theirs.
+    can_change_length: bool,
     watch: &'static Watch,
 }
 
@@ -57,6 +59,7 @@ impl MappedFile {
     pub fn new(file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
         catch_bus_errors()?;
         let file = file.try_clone_to_owned()?;
+        let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
         let start = map(file.as_fd(), offset, len)?;
         match Watch::over(start.addr().get(), len) {
             Some(watch) => Ok(Self {
@@ -64,6 +67,7 @@ impl MappedFile {
                 offset,
                 start,
                 len,
+                can_change_length: kind == FileType::RegularFile,
                 watch,
             }),
             None => {
@@ -95,7 +99,7 @@ impl MappedFile {
     }
 
     /// How many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far as one
-    /// call tells: of 64 pages.
+    /// call tells: of 64 pages. Behind the end of the file there may be some that [are not there](Self::has).
     ///
     /// # Errors
     /// Those of mincore(2).
@@ -104,7 +108,6 @@ impl MappedFile {
     /// When there are not so many bytes.
     pub fn in_memory(&self, at: usize, len: usize) -> io::Result<usize> {
         self.check(at, len);
-        let len = len.min(self.there()?.saturating_sub(at));
         let page = rustix::param::page_size();
         let first = at / page * page;
         let end = (at + len).min(first + ASKED * page);
@@ -151,11 +154,10 @@ impl MappedFile {
 
     /// How many bytes the file has from the beginning of the mapping on; a device has as many as are mapped.
     fn there(&self) -> io::Result<usize> {
-        let stat = fstat(&self.file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        if !self.can_change_length {
             return Ok(self.len);
         }
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let size = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
         let there = size.saturating_sub(self.offset);
         Ok(usize::try_from(there).unwrap_or(usize::MAX))
     }
@@ -391,7 +393,6 @@ mod tests {
         file.set_len(page as u64 + 5).unwrap();
         assert_eq!(first(map.bytes(page + 5, 1)), 0);
         assert!(!map.has_failed() && map.has(0, page + 5) && !map.has(page, 6));
-        assert_eq!(map.in_memory(page, page).unwrap(), 5);
         file.set_len(page as u64).unwrap();
         assert_eq!(first(map.bytes(0, 1)), 7);
         assert!(map.has(0, page));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use scrim_bench::web::{Connection, Identity, Suite, Trust, Url, age};
+use scrim_bench::web::{Connection, Identity, Suite, Trust, Url};
 
 use super::super::room::Room;
 use crate::error::{Doing, Error};
@@ -89,7 +89,6 @@ impl Site {
         for size in SIZES {
             let path = root.join(size.name);
             fs::write(&path, &content[..size.bytes])
-                .and_then(|()| age(&path))
                 .doing(|| format!("write {}", path.display()))?;
         }
         let identity = Identity::make()?;

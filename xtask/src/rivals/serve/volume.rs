@@ -96,7 +96,8 @@ impl Image {
         let (raw, path) = (room.path("raw.img"), room.path("disk.img"));
         let key_file = room.write("volume.key", PASSPHRASE)?;
         let mut make = room.command(MKE2FS);
-        make.args(["-q", "-t", "ext4", "-d"])
+        // Blocks as in all but small file systems; this one is small to fit in memory.
+        make.args(["-q", "-t", "ext4", "-b", "4096", "-d"])
             .arg(&site.root)
             .arg(&raw);
         done("mke2fs", make.arg(format!("{}k", size >> 10)))?;

@@ -14,7 +14,7 @@ use crate::serve::server::{
     self, Process, arguments, base, folder, last_words, make, prepared, write_identity,
 };
 use crate::serve::{NAME, ServeError};
-use crate::web::{Identity, Trust, Url, age};
+use crate::web::{Identity, Trust, Url};
 
 /// What a small file system takes beside its files, bytes: generously, since that is not written.
 const BESIDE: u64 = 48 << 20;
@@ -62,7 +62,6 @@ impl Ground {
         let site = own.path().join("site");
         fs::create_dir(&site).map_err(ServeError::system("make a folder to serve"))?;
         make(&site.join(NAME), plan.bytes)?;
-        age(&site.join(NAME)).map_err(ServeError::system("set a file's time"))?;
         let identity = write_identity(own.path())?;
         let ground = Self { own, identity };
         if with_volume {
@@ -83,7 +82,8 @@ impl Ground {
         file.map_err(ServeError::system("make room for a file system"))?;
         self.run(
             mke2fs()?
-                .args(["-q", "-t", "ext4", "-d"])
+                // Blocks as in all but small file systems.
+                .args(["-q", "-t", "ext4", "-b", "4096", "-d"])
                 .args([site, &plain]),
         )?;
         // As good as any for a volume that lasts a minute, and quick to open.

@@ -53,7 +53,8 @@ pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Res
         let into = &mut into[..whole];
         let fetched = volume.fetch_now(offset, &mut [IoSliceMut::new(into)]);
         let (len, stored) = fetched.ok_or_else(wait)?;
-        stored.decrypt(offset, &mut into[..len])?;
+        stored.decrypt(offset, &mut into[..len]);
+        stored.check()?;
         return Ok(len);
     }
     let mut room = [0; SECTOR_MAX];
@@ -61,7 +62,8 @@ pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Res
     let start = offset - within as u64;
     let fetched = volume.fetch_now(start, &mut [IoSliceMut::new(room)]);
     let (_, stored) = fetched.ok_or_else(wait)?;
-    stored.decrypt(start, room)?;
+    stored.decrypt(start, room);
+    stored.check()?;
     let len = into.len().min(sector - within);
     into[..len].copy_from_slice(&room[within..within + len]);
     Ok(len)

@@ -15,7 +15,7 @@ use scrim_ext4::{Budget, Device, FileSystem, ROOT};
 use scrim_fuzz::site::{content, get};
 use scrim_serve::http::{Answer, Fields, Piece};
 use scrim_serve::site::{
-    Cache, CacheLimits, Patience, Root, Settings, Site, Symlinks, VolumeFiles,
+    Cache, CacheLimits, Patience, Root, Settings, Site, Symlinks, VolumeFiles, VolumeIdentity,
 };
 use scrim_volume::{CryptTable, DataPath, Volume};
 
@@ -119,7 +119,12 @@ fuzz_target!(|input: &[u8]| {
     let volume = Volume::start(table, DataPath::Inline, |_| Ok(Arc::clone(&backend)));
     let volume = volume.expect("a volume");
     let tell = Box::new(|_: &str| ());
-    let Ok(files) = VolumeFiles::open(volume, "image".into(), true, tell) else {
+    let identity = VolumeIdentity {
+        name: "image".into(),
+        uuid: String::new(),
+        is_shared: true,
+    };
+    let Ok(files) = VolumeFiles::open(volume, identity, tell) else {
         return;
     };
     let files = Arc::new(files);

@@ -4,6 +4,9 @@ use std::cell::Cell;
 
 use crate::Error;
 
+/// Blocks of folders count for no less than this, however small they are: each is looked for, checked and parsed.
+const BLOCK_MIN: u64 = 4096;
+
 /// How many bytes of folders a search may still read, from the disk or out of memory. Who shares one between
 /// searches bounds them together: folders without an index are read from their front, and one path may lead
 /// through thousands of them.
@@ -15,6 +18,11 @@ impl Budget {
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self(Cell::new(bytes))
+    }
+
+    /// Takes a block's worth.
+    pub(crate) fn take_block(&self, block_size: u32, inode: u32) -> Result<(), Error> {
+        self.take(u64::from(block_size).max(BLOCK_MIN), inode)
     }
 
     /// Takes some of it, on the way through an inode.

@@ -94,6 +94,7 @@ impl FileSystem {
         check_folder(folder)?;
         let number = folder.number();
         if let Some(data) = folder.inline() {
+            budget.take(data.len() as u64, number)?;
             for part in inline::folder_parts(data) {
                 if entries(part, number, &mut each)?.is_break() {
                     break;
@@ -142,7 +143,7 @@ impl FileSystem {
     ) -> Result<Arc<[u8]>, Error> {
         let number = folder.number();
         let block_size = u64::from(self.block_size());
-        budget.take(block_size, number)?;
+        budget.take_block(self.block_size(), number)?;
         let run = self.run(folder, nth * block_size, Patience::Wait)?;
         let Place::At(place) = run.place else {
             return Err(Error::corrupt("a hole in a folder", number));

@@ -82,6 +82,12 @@ impl FileSystem {
         self.superblock.block_size
     }
 
+    /// Bytes of an inode, with what it has inline.
+    #[must_use]
+    pub fn inode_size(&self) -> u16 {
+        self.superblock.inode_size
+    }
+
     /// The number that tells it from other file systems (`s_uuid`).
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {

@@ -16,7 +16,7 @@ use crate::stats::Stage;
 
 /// What turns sectors that were fetched into plaintext: the table that was at work when they were, and where they
 /// are if they were left there.
-#[derive(Clone)]
+#[must_use = "nothing of it may be handed on before Stored::check"]
 pub struct Stored {
     mapping: Arc<Mapping>,
     segment: usize,
@@ -107,8 +107,8 @@ impl Stored {
     ///
     /// # Errors
     /// When the storage failed since it was fetched, or was cut short; then what was decrypted is anything.
-    pub fn check(&self) -> io::Result<()> {
-        match &self.cached {
+    pub fn check(self) -> io::Result<()> {
+        match self.cached {
             Some((_, cached)) => cached.check(),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use scrim_backend::{Access, Backend};
 use scrim_nbd::{Endpoint, Uri};
 use scrim_serve::config::{SiteConfig, VolumeConfig, VolumeRoot};
-use scrim_serve::site::{Root, Settings, VolumeFiles};
+use scrim_serve::site::{Root, Settings, VolumeFiles, VolumeIdentity};
 use scrim_sys::memory::{Locking, locking};
 use scrim_volume::{CryptTable, DataPath, OpenFlags, UnknownDataPath, Volume};
 
@@ -70,24 +70,32 @@ impl Volumes {
         }
         let shown = image.display().to_string();
         let tell = |what: &str| note(format_args!("scrim: {what}"));
-        let (volume, is_shared) = match running(&image) {
-            Some(name) => (of_running(&name)?, true),
-            None => (self.of_image(&image, key_file, how)?, is_remote(&image)),
+        let (volume, uuid, is_shared) = match running(&image) {
+            Some(name) => (of_running(&name)?, String::new(), true),
+            None => {
+                let (volume, uuid) = self.of_image(&image, key_file, how)?;
+                (volume, uuid, is_remote(&image))
+            }
         };
-        let files = VolumeFiles::open(volume, shown.clone(), is_shared, Box::new(tell))
+        let identity = VolumeIdentity {
+            name: shown.clone(),
+            uuid,
+            is_shared,
+        };
+        let files = VolumeFiles::open(volume, identity, Box::new(tell))
             .map_err(|error| CliError::new(Exit::WrongDevice, format!("{shown}: {error}")))?;
         let files = Arc::new(files);
         open.push((image, Arc::downgrade(&files)));
         Ok(Some(Root::Volume { files, path }))
     }
 
-    /// Opens a LUKS volume, only to read it.
+    /// Opens a LUKS volume, only to read it; tells its UUID.
     fn of_image(
         &self,
         image: &Path,
         key_file: Option<&Path>,
         how: &VolumeConfig,
-    ) -> Result<Volume, CliError> {
+    ) -> Result<(Volume, String), CliError> {
         if self.asks_no_more.get() && key_file.is_none_or(|file| file == Path::new("-")) {
             return Err(CliError::usage(format!(
                 "{}: a volume that is added while the server runs needs a key-file; give it one, or start \
@@ -118,14 +126,14 @@ impl Volumes {
             data_path,
         };
         let opened = from_luks(&wanted);
-        let (volume, _) = opened.map_err(|error| match error.exit {
+        let (volume, origin) = opened.map_err(|error| match error.exit {
             Exit::Busy => error.followed_by(RUNNING),
             _ => error,
         })?;
         if locking() == Locking::Incomplete {
             note(format_args!("scrim: warning: {NOT_LOCKED}"));
         }
-        Ok(volume)
+        Ok((volume, origin.uuid))
     }
 }
 

@@ -145,9 +145,9 @@ impl Batch {
         };
     }
 
-    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. A piece
-    /// that ends with a part of a sector is decrypted at once: what follows in the sector belongs to nobody, and
-    /// something else may be put there.
+    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is
+    /// only a part of a sector is decrypted at once: what follows it in the sector belongs to nobody, and something
+    /// else may be put there.
     fn fetch(&mut self, file: &VolumeFile, at: u64, wanted: usize) -> io::Result<usize> {
         let sector = file.sector();
         let lens = self.lens(wanted, sector);
@@ -160,20 +160,20 @@ impl Batch {
             }
             left -= fetched;
             let (offset, payload) = (at + total as u64, fetched.min(wanted - total));
+            let whole = payload / sector * sector;
             let start = self.start + self.layout.before + self.used;
-            if payload.is_multiple_of(sector) {
-                self.pending.push(Pending {
-                    at: start,
-                    len: payload,
-                    offset,
-                    fetch: self.fetched.len(),
-                });
-            } else {
-                let piece = &mut self.room[start..start + fetched];
-                stored.decrypt(offset, piece);
+            if whole < payload {
+                let last = &mut self.room[start + whole..start + fetched];
+                stored.decrypt(offset + whole as u64, last);
                 // Behind the file's end there may be another's.
-                piece[payload..].fill(0);
+                last[payload - whole..].fill(0);
             }
+            self.pending.push(Pending {
+                at: start,
+                len: whole,
+                offset,
+                fetch: self.fetched.len(),
+            });
             total += payload;
             self.add(payload);
             if left > 0 && self.used > 0 {
@@ -278,7 +278,7 @@ impl Batch {
     /// Whether what was fetched was there until it was decrypted: else nothing of it may be sent.
     fn check_fetched(&mut self) -> Result<(), Broken> {
         let mut fetched = self.fetched.drain(..);
-        fetched.try_for_each(|stored| stored.check().map_err(Broken::File))
+        fetched.try_for_each(Stored::check).map_err(Broken::File)
     }
 }
 

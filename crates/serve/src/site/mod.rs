@@ -31,4 +31,4 @@ pub use resource::Resource;
 pub use scrim_ext4::{Error as Ext4Error, Patience};
 pub use settings::{CacheRule, Hsts, Mount, Root, Settings, Symlinks};
 pub(crate) use volume::{Lies, VolumeFile};
-pub use volume::{Tell, VolumeFiles};
+pub use volume::{Tell, VolumeFiles, VolumeIdentity};

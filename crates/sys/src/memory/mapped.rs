@@ -32,7 +32,7 @@ pub struct MappedFile {
     offset: u64,
     start: NonNull<u8>,
     len: usize,
-    /// Devices do not change theirs.
+    /// Only of files: of a device it would take another call, and reading behind its end is a SIGBUS.
     can_change_length: bool,
     watch: &'static Watch,
 }
@@ -144,6 +144,11 @@ impl MappedFile {
     pub fn has(&self, at: usize, len: usize) -> bool {
         self.check(at, len);
         !self.has_failed() && self.there().is_ok_and(|there| at + len <= there)
+    }
+
+    /// Lets nothing of it count from now on.
+    pub fn give_up(&self) {
+        self.watch.failed.store(true, Ordering::SeqCst);
     }
 
     /// Whether anything that was read so far was a zero that the file does not have: nothing here counts any more.

@@ -50,10 +50,11 @@ impl VolumeFile {
     }
 
     /// What tells it from other files, and from itself as it was before it was changed, of this file system or
-    /// another: as far as whoever wrote them made the numbers differ, as kernels do. The UUID is not in clear.
+    /// another: as far as whoever wrote them made the numbers differ, as kernels do. No UUID is in clear.
     pub(crate) fn identity(&self) -> String {
         let (seconds, nanoseconds) = self.inode.changed();
         let mut digest = digest::Context::new(&digest::SHA256);
+        digest.update(self.files.identity.uuid.as_bytes());
         digest.update(&self.fs.uuid());
         digest.update(&self.inode.number().to_le_bytes());
         digest.update(&self.inode.generation().to_le_bytes());

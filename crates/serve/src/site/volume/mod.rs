@@ -30,33 +30,42 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Told what is wrong with a volume's file system.
 pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
+/// What is known of a volume besides what it holds.
+#[derive(Debug)]
+pub struct VolumeIdentity {
+    /// What messages call it.
+    pub name: String,
+    /// Its header's UUID; empty where that is not known. Files are tagged by it too: file systems that are made
+    /// reproducibly have the same numbers for other content.
+    pub uuid: String,
+    /// Whether others may write to it meanwhile.
+    pub is_shared: bool,
+}
+
 /// A volume whose files are served, by any number of sites.
 pub struct VolumeFiles {
-    name: String,
+    identity: VolumeIdentity,
     volume: Arc<Volume>,
     /// As it was found last.
     fs: RwLock<Arc<FileSystem>>,
-    /// Whether others may write to it meanwhile.
-    is_shared: bool,
     tell: Tell,
     /// When of which kind of fault.
     told: Mutex<HashMap<Discriminant<Error>, Instant>>,
 }
 
 impl VolumeFiles {
-    /// Looks for a file system in a volume, which messages call `name`. Where it `is_shared`, others may write to
-    /// it: then each walk looks whether somebody has mounted it for that.
+    /// Looks for a file system in a volume. Where it is shared, each walk looks whether somebody has mounted it for
+    /// writing.
     ///
     /// # Errors
     /// When there is none that can be read.
-    pub fn open(volume: Volume, name: String, is_shared: bool, tell: Tell) -> Result<Self, Error> {
+    pub fn open(volume: Volume, identity: VolumeIdentity, tell: Tell) -> Result<Self, Error> {
         let volume = Arc::new(volume);
         let fs = FileSystem::open(Box::new(VolumeDevice::new(Arc::clone(&volume))))?;
         Ok(Self {
-            name,
+            identity,
             volume,
             fs: RwLock::new(Arc::new(fs)),
-            is_shared,
             tell,
             told: Mutex::default(),
         })
@@ -82,7 +91,7 @@ impl VolumeFiles {
     }
 
     fn is_unchanged(&self, fs: &FileSystem) -> Result<bool, Error> {
-        match self.is_shared {
+        match self.identity.is_shared {
             true => fs.is_as_it_was(),
             false => Ok(true),
         }
@@ -91,7 +100,7 @@ impl VolumeFiles {
     /// What a client is told of a fault. Its details are the owner's business, who is told now and then.
     fn status(&self, error: &Error) -> StatusCode {
         if self.is_news(error) {
-            (self.tell)(&format!("{}: {error}", self.name));
+            (self.tell)(&format!("{}: {error}", self.identity.name));
         }
         match error {
             Error::Encrypted { .. } => StatusCode::FORBIDDEN,
@@ -116,7 +125,7 @@ impl VolumeFiles {
 impl fmt::Debug for VolumeFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VolumeFiles")
-            .field("name", &self.name)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }

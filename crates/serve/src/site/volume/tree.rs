@@ -16,10 +16,12 @@ const LINKS_MAX: usize = 40;
 /// Most names on a way, links' included, and most folders that one may lead down.
 const NAMES_MAX: usize = 4096;
 const DEPTH_MAX: usize = 512;
-/// Most bytes of folders that are looked through for a path, or for all links of a listing, and what each name on a
-/// way counts as many of: about four million names, and less than a second of work.
+/// Most bytes of folders that are looked through for a path, about four million names; and for all links of a
+/// listing together.
 const SEARCHED: u64 = 256 << 20;
-const NAME_COST: u64 = 128;
+const SEARCHED_FOR_LINKS: u64 = 1 << 30;
+/// As how many of them each step of a way counts, and each name of a link.
+const STEP_COST: u64 = 128;
 
 /// A folder of a volume's file system that is served.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl VolumeTree {
         let failed = |source| SiteError::VolumeRoot {
             path: format!(
                 "{}#/{}",
-                files.name,
+                files.identity.name,
                 path.strip_prefix(b"/").unwrap_or(path).escape_ascii()
             ),
             source,
@@ -161,7 +163,7 @@ impl VolumeTree {
     ) -> Result<(), StatusCode> {
         let failed = |error| self.files.status(&error);
         let inode = folder.last().ok_or(StatusCode::NOT_FOUND)?;
-        let for_links = Budget::new(SEARCHED);
+        let for_links = Budget::new(SEARCHED_FOR_LINKS);
         let read = folder.fs.entries(inode, &Budget::new(SEARCHED), |entry| {
             let look = || self.look(folder, entry.inode, &for_links).map_err(failed);
             each(Name {
@@ -308,6 +310,8 @@ impl Walk<'_> {
 
     /// Goes on to an entry of the folder, or to where it leads. Tells whether it may.
     fn enter(&mut self, number: u32) -> Result<bool, Error> {
+        let cost = STEP_COST + u64::from(self.fs.inode_size());
+        self.budget.take(cost, number)?;
         let inode = self.fs.inode(number, Patience::Wait)?;
         if inode.kind() != Kind::Link {
             self.trail.push(Arc::new(inode));
@@ -319,7 +323,7 @@ impl Walk<'_> {
         }
         let target = self.fs.target(&inode)?;
         let names = target.split(|&byte| byte == b'/').count();
-        self.budget.take(names as u64 * NAME_COST, number)?;
+        self.budget.take(names as u64 * STEP_COST, number)?;
         Ok(self.follow(&target))
     }
 

@@ -299,7 +299,9 @@ impl Place {
     /// A command that would leave a core, however large, if it were killed.
     fn with_cores(&self, words: &str) -> Background {
         let mut command = self.command("sh");
-        command.args(["-c", &format!("ulimit -c unlimited; exec {words}")]);
+        // What a shell starts in the background ignores SIGQUIT, and so does all that comes of it.
+        let words = format!("ulimit -c unlimited; exec env --default-signal=QUIT {words}");
+        command.args(["-c", &words]);
         Background::start(command.stdout(Stdio::piped()))
     }
 

@@ -178,9 +178,9 @@ impl Drop for Background {
 }
 
 /// Waits for something that comes by itself, if late: a disk that others write to may keep a process for
-/// minutes that has been killed in the middle of an fsync.
+/// a minute that has been killed in the middle of an fsync.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let patience_ends = Instant::now() + Duration::from_secs(600);
+    let patience_ends = Instant::now() + Duration::from_secs(240);
     while !is_so() {
         assert!(Instant::now() < patience_ends, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));

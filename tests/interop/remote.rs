@@ -4,6 +4,7 @@
 
 use std::net::TcpListener;
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{Background, Place, assert_same, have, noise, succeeded, wait_until};
 use crate::volume::{CHEAP, Image, OTHER, PASSPHRASE, PAYLOAD, USUAL};
@@ -49,9 +50,18 @@ fn nbdkit_at(place: &Place, words: &str, uri: &str) -> Background {
 /// What it serves.
 const SOCKET: &str = "nbd+unix:///?socket=server";
 
+/// A port that nobody has, each time another: none of those that the kernel gives to whoever asks for any
+/// (`ip_local_port_range`), which somebody could get until it is used.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        let number = std::process::id().wrapping_mul(101).wrapping_add(asked);
+        let port = 10_000 + u16::try_from(number % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub(crate) fn scrim(place: &Place, words: &str) -> Output {

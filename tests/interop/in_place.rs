@@ -100,7 +100,14 @@ fn says_underway(place: &Place) -> bool {
     String::from_utf8_lossy(&dump.stdout).contains("scrim-encrypt-in-place")
 }
 
-/// The same; if so, nobody may use the volume.
+/// Whether it is a volume, finished or not.
+fn is_luks(place: &Place) -> bool {
+    let mut command = place.command("cryptsetup");
+    let status = command.args(["isLuks", "disk.img"]).status();
+    status.unwrap().success()
+}
+
+/// Whether the header says so; then nobody may use the volume.
 fn is_underway(place: &Place) -> bool {
     let underway = says_underway(place);
     if underway {
@@ -144,15 +151,9 @@ fn kill_until_done(place: &Place, seed: u64) -> usize {
         }
         let killed = status.signal().is_some() || status.code() == Some(130);
         assert!(killed, "{status}");
-        let mut is_luks = place.command("cryptsetup");
         if is_underway(place) {
             half_done += 1;
-        } else if is_luks
-            .args(["isLuks", "disk.img"])
-            .status()
-            .unwrap()
-            .success()
-        {
+        } else if is_luks(place) {
             // It was done, and could not say so any more.
             return half_done;
         }

@@ -38,7 +38,6 @@ struct Window {
 }
 
 /// Bytes of a file that were in memory when it was asked.
-#[derive(Clone)]
 pub struct Cached {
     map: Arc<MappedFile>,
     /// Where in the window.

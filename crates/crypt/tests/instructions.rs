@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::steps::after_each_instruction;
-use common::{cipher, drivers, key_sizes, plaintext, sector_size};
+use common::{cipher, drivers, is_portable, key_sizes, plaintext, sector_size};
 use scrim_crypt::{Geometry, IvSector, SectorCipher};
 
 const SPECS: [&str; 4] = [
@@ -110,7 +110,7 @@ fn table() -> String {
 
 fn of_this_project(spec: &str) -> impl Iterator<Item = &'static str> {
     let all = drivers(spec).into_iter();
-    all.filter(|driver| !driver.ends_with("-portable"))
+    all.filter(|driver| !is_portable(driver))
 }
 
 fn compiler() -> String {

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::ptr;
 
 use common::steps::after_each_instruction;
-use common::{cipher, drivers, key_sizes, plaintext, sector_size};
+use common::{cipher, drivers, is_portable, key_sizes, plaintext, sector_size};
 use rustix::fs::MemfdFlags;
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
 use scrim_sys::memory::MappedFile;
@@ -40,7 +40,7 @@ fn each_byte_is_read_once() {
                 // An instruction takes microseconds here. Where sectors are turned side by side,
                 // more than any kernel takes at once.
                 let most = if spec.contains("cbc") { 18 } else { 4 };
-                let sectors = match (driver.ends_with("-portable"), Some(key_size) == largest) {
+                let sectors = match (is_portable(driver), Some(key_size) == largest) {
                     (false, true) => most,
                     (false, false) | (true, true) => 2,
                     (true, false) => continue,

@@ -105,18 +105,27 @@ fn storage_that_is_cut_short_meanwhile_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let volume = volume(DataPath::Inline, &on_file(&place));
     let mut room = vec![0; 16_384];
-    let (len, stored) = volume
-        .fetch_now(FIRST as u64, &mut [IoSliceMut::new(&mut room)])
-        .unwrap();
-    assert_eq!(len, room.len());
+    let place_of = |sector: usize| (FIRST + 4096 * sector) as u64;
+    let fetched = [2, 3, 1].map(|sector| {
+        let fetched = volume.fetch_now(place_of(sector), &mut [IoSliceMut::new(&mut [0; 4096])]);
+        let (len, stored) = fetched.unwrap();
+        assert_eq!(len, 4096);
+        (sector, stored)
+    });
     let file = std::fs::File::options()
         .write(true)
         .open(place.path().join("image"))
         .unwrap();
     // The rest of the page are zeros then, which must not pass for ciphertext.
     file.set_len(8192 + 512).unwrap();
-    stored.decrypt((FIRST + 4096 * 2) as u64, &mut [0; 4096]);
-    assert!(stored.check().is_err());
+    for (sector, stored) in fetched {
+        stored.decrypt(place_of(sector), &mut [0; 4096]);
+        let checked = stored.check();
+        assert!(
+            checked.is_err(),
+            "{sector}: after one, nothing counts any more"
+        );
+    }
     // It goes on with calls, which see the same end.
     file.set_len(SIZE as u64).unwrap();
     let fetched = volume.fetch_now(FIRST as u64, &mut [IoSliceMut::new(&mut room)]);

@@ -33,6 +33,11 @@ pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
     ready.map(|row| row.driver).collect()
 }
 
+/// Whether its instructions are those of a library.
+pub(crate) fn is_portable(driver: &str) -> bool {
+    driver.ends_with("-portable")
+}
+
 /// The lengths that a key may have.
 pub(crate) fn key_sizes(spec: &str) -> impl Iterator<Item = u8> {
     let spec: CipherSpec = spec.parse().unwrap();

@@ -50,21 +50,21 @@ pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Res
         .min(SECTOR_MAX);
     if within == 0 && into.len() >= sector {
         let whole = into.len() / sector * sector;
-        let into = &mut into[..whole];
-        let fetched = volume.fetch_now(offset, &mut [IoSliceMut::new(into)]);
-        let (len, stored) = fetched.ok_or_else(wait)?;
-        stored.decrypt(offset, &mut into[..len]);
-        stored.check()?;
-        return Ok(len);
+        return sectors_now(volume, offset, &mut into[..whole]);
     }
     let mut room = [0; SECTOR_MAX];
     let room = &mut room[..sector];
-    let start = offset - within as u64;
-    let fetched = volume.fetch_now(start, &mut [IoSliceMut::new(room)]);
-    let (_, stored) = fetched.ok_or_else(wait)?;
-    stored.decrypt(start, room);
-    stored.check()?;
+    sectors_now(volume, offset - within as u64, room)?;
     let len = into.len().min(sector - within);
     into[..len].copy_from_slice(&room[within..within + len]);
+    Ok(len)
+}
+
+/// The same of whole sectors.
+fn sectors_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let fetched = volume.fetch_now(offset, &mut [IoSliceMut::new(into)]);
+    let (len, stored) = fetched.ok_or(io::ErrorKind::WouldBlock)?;
+    stored.decrypt(offset, &mut into[..len]);
+    stored.check()?;
     Ok(len)
 }

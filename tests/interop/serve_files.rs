@@ -18,10 +18,15 @@ struct Download(Background);
 impl Download {
     /// Begins, and waits until some of it has come.
     fn begin(server: &Server, way: &str, url: &str, name: &str) -> Self {
+        Self::begin_with(server, &[way], url, name)
+    }
+
+    /// The same with these options.
+    fn begin_with(server: &Server, options: &[&str], url: &str, name: &str) -> Self {
         let got = server.site.place.path(name);
         let _ = fs::remove_file(&got);
-        let args = [way, "--limit-rate", "8M", "--output", name, url];
-        let mut curl = server.curl_command(&args);
+        let mut curl = server.curl_command(options);
+        curl.args(["--limit-rate", "8M", "--output", name, url]);
         curl.stdout(Stdio::null()).stderr(Stdio::null());
         let download = Self(Background::start(&mut curl));
         wait_until("the download has begun", || {
@@ -100,6 +105,53 @@ fn a_file_that_is_replaced_or_removed_comes_whole_as_it_was() {
         assert_eq!(code, Some(0), "{what}");
         assert!(got == old, "{what}: it is not the old file");
     });
+}
+
+#[test]
+fn a_file_that_grows_comes_as_long_as_it_was_announced() {
+    let grows: [Change; 1] = [("appended to", |path| {
+        let mut file = File::options().append(true).open(path).unwrap();
+        file.write_all(&noise(1 << 20, 3)).unwrap();
+    })];
+    change(&grows, |what, code, got, old| {
+        assert_eq!(code, Some(0), "{what}");
+        assert!(got == old, "{what}: it is not what was announced");
+    });
+}
+
+#[test]
+fn parts_of_a_file_that_grows_come_whole() {
+    if !have(&["curl"]) {
+        return;
+    }
+    let site = Site::new();
+    let old = noise(SIZE, 1);
+    let path = site.write("file.bin", &old);
+    let server = site.serve(&["--plain-http", "127.0.0.1:0"]);
+    let (first, last) = (SIZE - (40 << 20), SIZE - 1);
+    for (way, address) in WAYS {
+        fs::write(&path, &old).unwrap();
+        server.reload();
+        let url = format!("{}file.bin", server.urls[address]);
+        let one = format!("{first}-{last}");
+        let several = format!("0-9,{first}-{last}");
+        let downloads = [one, several].map(|range| {
+            let name = format!("part{}", range.len());
+            let download = Download::begin_with(&server, &[way, "--range", &range], &url, &name);
+            (download, name)
+        });
+        let mut log = File::options().append(true).open(&path).unwrap();
+        log.write_all(&noise(1 << 20, 4)).unwrap();
+        for (download, name) in downloads {
+            assert_eq!(download.ended(), Some(0), "{way} {name}");
+            let got = fs::read(site.place.path(&name)).unwrap();
+            let has_all = got
+                .windows(last + 1 - first)
+                .any(|part| part == &old[first..]);
+            assert!(has_all, "{way} {name}: {} bytes came", got.len());
+        }
+    }
+    server.stop();
 }
 
 #[test]

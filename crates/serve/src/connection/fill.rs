@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
 use super::pool::{Loan, Pool};
-use super::send_file::unchanged;
+use super::send_file::is_intact;
 use crate::http::{Body, Piece};
 use crate::patience;
 use crate::site::{OpenFile, Patience};
@@ -66,8 +66,8 @@ pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Bro
 }
 
 /// What is in memory is read at once. What has to come from a disk is waited for by another thread, and not
-/// by all of this one's connections. The end of a file is handed on only if the file is what it was when the
-/// answer began; the site has looked just then, so that one that is read in one go is not looked at again.
+/// by all of this one's connections. The end of a file is handed on only if the file still has what it had when
+/// the answer began; the site has looked just then, so that one that is read in one go is not looked at again.
 async fn read_file(
     mut batch: Batch,
     file: &Arc<OpenFile>,
@@ -90,7 +90,7 @@ async fn read_file(
         return Err(Broken::Changed);
     }
     if read == wanted && time_has_passed {
-        unchanged(file)?;
+        is_intact(file)?;
     }
     Ok((batch, read))
 }

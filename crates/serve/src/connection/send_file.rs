@@ -29,7 +29,7 @@ pub(super) async fn send_file(
     let mut of_file = Ok(());
     let send = || {
         // Each time: it may have waited for long.
-        of_file = unchanged(file);
+        of_file = is_intact(file);
         if of_file.is_err() {
             return Ok(0);
         }
@@ -50,9 +50,9 @@ pub(super) async fn send_file(
     }
 }
 
-/// Refuses a file that is not what it was when it was opened.
-pub(super) fn unchanged(file: &OpenFile) -> Result<(), Broken> {
-    match file.has_changed() {
+/// Refuses a file that no longer has what it had when it was opened; it may have more.
+pub(super) fn is_intact(file: &OpenFile) -> Result<(), Broken> {
+    match file.has_lost_content() {
         Ok(false) => Ok(()),
         Ok(true) => Err(Broken::Changed),
         Err(error) => Err(Broken::File(error)),

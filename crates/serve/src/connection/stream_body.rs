@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use super::Client;
 use super::broken::Broken;
 use super::h2::UnderWay;
-use super::send_file::unchanged;
+use super::send_file::is_intact;
 use super::share::Share;
 use crate::http::{Body, Piece};
 use crate::log::Entry;
@@ -123,14 +123,14 @@ fn most(file: &OpenFile, start: u64) -> usize {
     usize::try_from(end - end % sector - start).map_or(PIECE, |most| most.min(PIECE))
 }
 
-/// What was read, if it is what the file had when the answer began.
+/// What was read, if the file still has what it had when the answer began.
 fn sound(file: &OpenFile, range: &Range<u64>, read: io::Result<Vec<u8>>) -> Result<Bytes, Broken> {
     let bytes = read.map_err(Broken::File)?;
     if bytes.is_empty() {
         return Err(Broken::Changed);
     }
     if bytes.len() as u64 == range.end - range.start {
-        unchanged(file)?;
+        is_intact(file)?;
     }
     Ok(bytes.into())
 }

@@ -1,8 +1,9 @@
 //! A file as it was when it was opened.
 
+use std::cmp::Ordering;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -28,6 +29,16 @@ struct FolderFile {
     stat: Stat,
     /// What its file system has answered when it was asked for what is in memory.
     can_tell: AtomicU8,
+}
+
+/// Difference between a file and what it was when it was opened, as far as its size and time of change tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Unchanged,
+    /// It has become longer.
+    Extended,
+    /// It is shorter, or was written to without becoming longer.
+    Rewritten,
 }
 
 /// Answers of a file system that was asked for what is in memory.
@@ -107,14 +118,28 @@ impl OpenFile {
         }
     }
 
-    /// Whether it has been written to, cut or extended since it was opened: what was read may be neither
-    /// the old content nor the new one. Of a file in a volume nobody can tell.
+    /// Whether it has been written to, cut or extended since it was opened, so that an answer that begins now
+    /// would describe a file that no longer is like that. Of a file in a volume nobody can tell.
     ///
     /// # Errors
     /// Those of the file.
     pub fn has_changed(&self) -> io::Result<bool> {
         match &self.0 {
-            Place::Folder(file) => file.has_changed(),
+            Place::Folder(file) => Ok(file.change()? != Change::Unchanged),
+            Place::Volume(_) => Ok(false),
+        }
+    }
+
+    /// Whether an answer that has begun cannot go on: the file was cut short, or written to within the length that
+    /// was announced, so that what was read may be neither the old content nor the new one. A file that has become
+    /// longer, as a log does, still has what was announced. One that was first cut and then written anew beyond its
+    /// old length looks the same: the file system keeps no record of that.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(crate) fn has_lost_content(&self) -> io::Result<bool> {
+        match &self.0 {
+            Place::Folder(file) => Ok(file.change()? == Change::Rewritten),
             Place::Volume(_) => Ok(false),
         }
     }
@@ -145,7 +170,7 @@ impl FolderFile {
         patience: Patience,
     ) -> io::Result<usize> {
         if patience == Patience::Now && !self.is_in_memory() {
-            if self.can_tell.load(Ordering::Relaxed) == NO {
+            if self.can_tell.load(Relaxed) == NO {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
@@ -158,7 +183,7 @@ impl FolderFile {
     }
 
     fn is_in_memory(&self) -> bool {
-        self.can_tell.load(Ordering::Relaxed) == IN_MEMORY
+        self.can_tell.load(Relaxed) == IN_MEMORY
     }
 
     /// Finds out about a file system that cannot tell what is in memory: of tmpfs all is, and behind any
@@ -166,13 +191,18 @@ impl FolderFile {
     fn ask_file_system(&self) -> io::Result<()> {
         let kind = rustix::fs::fstatfs(&self.file)?.f_type;
         let answer = if kind == TMPFS { IN_MEMORY } else { NO };
-        self.can_tell.store(answer, Ordering::Relaxed);
+        self.can_tell.store(answer, Relaxed);
         Ok(())
     }
 
-    fn has_changed(&self) -> io::Result<bool> {
+    fn change(&self) -> io::Result<Change> {
         let now = rustix::fs::fstat(&self.file)?;
-        Ok(now.st_size != self.stat.st_size
-            || (now.st_mtime, now.st_mtime_nsec) != (self.stat.st_mtime, self.stat.st_mtime_nsec))
+        let written =
+            (now.st_mtime, now.st_mtime_nsec) != (self.stat.st_mtime, self.stat.st_mtime_nsec);
+        Ok(match now.st_size.cmp(&self.stat.st_size) {
+            Ordering::Greater => Change::Extended,
+            Ordering::Equal if !written => Change::Unchanged,
+            Ordering::Equal | Ordering::Less => Change::Rewritten,
+        })
     }
 }

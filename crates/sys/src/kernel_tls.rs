@@ -10,6 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use zeroize::Zeroizing;
 
+use crate::tcp::set;
+
 /// The version of TLS that records are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
@@ -171,24 +173,6 @@ pub fn install(socket: BorrowedFd<'_>, direction: Direction, info: &CryptoInfo) 
     set(socket, libc::SOL_TLS, name, &info.bytes[..info.len])
 }
 
-fn set(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &[u8],
-) -> io::Result<()> {
-    let len = libc::socklen_t::try_from(value.len())
-        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the descriptor is open as long as it is borrowed, and the kernel reads `len` bytes, which the
-    // value has.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), len) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Bytes of a control message with one byte, and of it with what comes behind it.
 // SAFETY: it only computes.
 const CONTROL_LEN: usize = unsafe { libc::CMSG_LEN(1) } as usize;
@@ -303,21 +287,6 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<Receive
         }
     };
     Ok(Received { kind, len })
-}
-
-/// How many of the bytes that were sent the other side has not acknowledged. Those that the kernel has sealed
-/// and not yet put into its queue do not count: it does when that gets shorter.
-///
-/// # Errors
-/// As `ioctl(2)`.
-pub fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<usize> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ (SIOCOUTQ of a socket) writes one int.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    match result {
-        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The one door, beside the cipher kernels, through which Scrim reaches what the compiler cannot
 //! check: memory that is locked and undumpable, record locks, process isolation, io_uring, inherited
-//! sockets, TLS in the kernel, memory on loan to other threads.
+//! sockets, TLS in the kernel, what TCP has not sent, memory on loan to other threads.
 //!
 //! Everything here is thin and without policy: a call, its checks, its `SAFETY`. What has a safe
 //! wrapper in `rustix` is called from there by the crate that needs it, and does not pass here.
@@ -12,3 +12,4 @@ pub mod lock;
 pub mod memory;
 pub mod process;
 pub mod ring;
+pub mod tcp;

@@ -288,7 +288,7 @@ impl Kernel {
         let mut empty = false;
         let mut longest = None;
         loop {
-            let Ok(left) = scrim_sys::kernel_tls::unacknowledged(self.socket.as_fd()) else {
+            let Ok(left) = scrim_sys::tcp::unacknowledged(self.socket.as_fd()) else {
                 return;
             };
             // A socket that was reset has no peer, and what it had sent counts as unacknowledged for ever.

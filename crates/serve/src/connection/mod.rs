@@ -20,6 +20,7 @@ mod transport;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,6 +41,11 @@ use kernel::Kernel;
 use plain::Plain;
 use secure::Secure;
 use transport::Transport;
+
+/// Bytes that the kernel keeps for a client and has not sent yet: one batch, and some. All sockets of a machine share
+/// the kernel's memory for TCP (`tcp_mem`): at the usual 4 MiB for each, some hundred clients that read nothing
+/// would use it up, and the kernel would refuse what is sent to all others.
+const UNSENT_MAX: u32 = 160 << 10;
 
 /// Whose connection it is, and what it is for.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +74,8 @@ pub(crate) async fn serve(
 ) {
     // Answers leave whole: there is nothing that a short packet should wait for.
     let _ = socket.set_nodelay(true);
+    // Kernels before 3.12 do not know it, and work without.
+    let _ = scrim_sys::tcp::limit_unsent(socket.as_fd(), UNSENT_MAX);
     let mut client = Client {
         address,
         service,

@@ -27,6 +27,8 @@ mod tls;
 mod tls_hostile;
 #[path = "nbd/transmission.rs"]
 mod transmission;
+#[path = "nbd/unread.rs"]
+mod unread;
 
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;

@@ -104,7 +104,7 @@ fn a_queue_ends_although_several_of_its_requests_have_panicked() {
         }
         // All come home before anybody looks.
         thread::sleep(Duration::from_millis(200));
-        assert!(catch_unwind(AssertUnwindSafe(|| queue.settle())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.settle().map(drop))).is_err());
         drop(queue);
         assert!(volume.suspend(Duration::from_secs(30)), "{path}");
     }

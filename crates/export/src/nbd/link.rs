@@ -2,6 +2,10 @@
 //!
 //! One system call receives as many requests as have come, one sends as many replies as are ready.
 //! Nothing waits for the client while replies to it are still here: [`Link::require`] sends first.
+//!
+//! Who waits for a client must hold nothing that another client's request waits for. So every call that may wait takes
+//! the proof of that, [`Settled`], which a queue gives only while nothing is under way; the others are called `try_…`
+//! and never wait, also not to send what TLS has to say.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use scrim_nbd::tls::{Protection, ServerTls, TlsError};
 use scrim_sys::memory::DataBuffer;
+use scrim_volume::queue::Settled;
 
 use super::budget::Budget;
 use super::limits;
@@ -50,11 +55,9 @@ impl From<TlsError> for End {
     }
 }
 
-/// What a wait for the client ends for, besides data.
+/// What a wait for the client ends for, besides data and the link's deadline.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wait {
-    /// For a server that stops, or when the handshake has lasted long enough.
-    Handshake(Instant),
     /// For a server that stops: the client has no request under way.
     Idle,
     /// For nothing: the client is in the middle of a request.
@@ -70,16 +73,20 @@ pub(super) struct Link {
     window: Window,
     /// `None` while the bytes on the socket are those of the protocol.
     tls: Option<Box<Secured>>,
+    /// When the client has been waited for long enough: in the handshake, and at the end.
+    deadline: Option<Instant>,
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
 }
 
 impl Link {
+    /// A link for the handshake, which has to be over at the `deadline`.
     pub(super) fn new(
         socket: Arc<OwnedFd>,
         stop: Arc<Stop>,
         seats: Arc<Budget>,
         meter: Arc<Meter>,
+        deadline: Instant,
     ) -> Self {
         Self {
             socket,
@@ -88,8 +95,22 @@ impl Link {
             meter,
             window: Window::new(Instant::now()),
             tls: None,
+            deadline: Some(deadline),
             inbox: Inbox::new(),
             outbox: Outbox::new(),
+        }
+    }
+
+    /// From here on the client may take as long as it likes.
+    pub(super) fn end_handshake(&mut self) {
+        self.deadline = None;
+    }
+
+    /// From here on nothing more is asked of the client than to take what is due, and within
+    /// [`limits::FAREWELL`].
+    pub(super) fn begin_farewell(&mut self) {
+        if self.deadline.is_none() {
+            self.deadline = Instant::now().checked_add(limits::FAREWELL);
         }
     }
 
@@ -105,25 +126,17 @@ impl Link {
 
     /// From here on, all bytes go under TLS; returns when the handshake is over. What is in the outbox
     /// is sent before, as it is.
-    pub(super) fn start_tls(&mut self, tls: &ServerTls, deadline: Instant) -> Result<(), End> {
-        self.send()?;
-        let secured = self.tls.insert(Box::new(Secured::new(tls)?));
-        let mut done = false;
-        while !done {
-            if Instant::now() >= deadline {
-                return Err(End::Deadline);
+    pub(super) fn start_tls(&mut self, tls: &ServerTls, settled: Settled<'_>) -> Result<(), End> {
+        self.send(settled)?;
+        self.tls = Some(Box::new(Secured::new(tls)?));
+        loop {
+            self.try_receive()?;
+            self.send(settled)?;
+            if !self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+                return Ok(());
             }
-            done = secured.shake_hands(&self.socket, &mut self.inbox, &self.meter)?;
-            if !done && !secured.receive(&self.socket, &self.meter)? {
-                sleep(
-                    &self.socket,
-                    &self.stop,
-                    &self.meter,
-                    Wait::Handshake(deadline),
-                )?;
-            }
+            self.sleep(Wait::Idle, settled)?;
         }
-        Ok(())
     }
 
     /// How the connection is protected, under TLS.
@@ -137,10 +150,14 @@ impl Link {
     }
 
     /// Sends what is due and says goodbye, if anyone still listens.
-    pub(super) fn close(&mut self) {
-        let _ = self.send();
+    pub(super) fn close(&mut self, settled: Settled<'_>) {
+        self.begin_farewell();
+        let _ = self.send(settled);
         if let Some(tls) = &mut self.tls {
-            let _ = tls.close(&self.socket, &self.meter);
+            // After an error of TLS only the alert is sent.
+            self.outbox.clear();
+            tls.close();
+            let _ = self.send(settled);
         }
     }
 
@@ -150,16 +167,21 @@ impl Link {
     }
 
     /// Waits until at least `len` bytes are in the inbox. `len` is at most its capacity.
-    pub(super) fn require(&mut self, len: usize, wait: Wait) -> Result<(), End> {
+    pub(super) fn require(
+        &mut self,
+        len: usize,
+        wait: Wait,
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
         while self.inbox.len() < len {
-            self.send()?;
-            self.receive(wait)?;
+            self.send(settled)?;
+            self.receive(wait, settled)?;
         }
         Ok(())
     }
 
     /// Receives and forgets `len` bytes.
-    pub(super) fn skip(&mut self, len: u32, wait: Wait) -> Result<(), End> {
+    pub(super) fn skip(&mut self, len: u32, wait: Wait, settled: Settled<'_>) -> Result<(), End> {
         let mut left = len as usize;
         loop {
             let now = left.min(self.inbox.len());
@@ -168,87 +190,129 @@ impl Link {
             if left == 0 {
                 return Ok(());
             }
-            self.require(1, wait)?;
+            self.require(1, wait, settled)?;
         }
     }
 
     /// Makes room for `len` bytes in the outbox, sending what is in it where it must. `len` is at
     /// most its capacity.
-    pub(super) fn make_room(&mut self, len: usize) -> Result<(), End> {
+    pub(super) fn make_room(&mut self, len: usize, settled: Settled<'_>) -> Result<(), End> {
         if self.outbox.spare().len() < len {
-            self.send()?;
+            self.send(settled)?;
         }
         Ok(())
     }
 
     /// Whether the outbox can hold `len` bytes. Where they do not fit, it becomes the one for long replies,
     /// if there is memory for that.
-    pub(super) fn can_hold(&mut self, len: usize) -> Result<bool, End> {
+    pub(super) fn can_hold(&mut self, len: usize, settled: Settled<'_>) -> Result<bool, End> {
         if len > self.outbox.capacity() && self.outbox.capacity() < limits::LONG_SEND_BUFFER {
-            self.send()?;
+            self.send(settled)?;
             self.outbox.widen();
         }
         Ok(len <= self.outbox.capacity())
     }
 
-    /// Sends what is in the outbox.
-    pub(super) fn send(&mut self) -> Result<(), End> {
-        match &mut self.tls {
-            None => self
-                .meter
-                .sent(send_all(&self.socket, self.outbox.filled())?),
-            Some(tls) => tls.send(&self.socket, self.outbox.filled(), &self.meter)?,
-        }
-        self.outbox.clear();
-        Ok(())
+    /// Whether something is to be sent.
+    pub(super) fn has_to_send(&self) -> bool {
+        let tls = self.tls.as_ref();
+        !self.outbox.filled().is_empty() || tls.is_some_and(|tls| tls.has_to_send())
     }
 
-    /// Sends as much of the outbox as the socket takes without waiting; whether that was all. Under TLS
-    /// nothing is tried.
-    pub(super) fn send_at_once(&mut self) -> Result<bool, End> {
-        while !self.outbox.filled().is_empty() {
-            if self.tls.is_some() {
-                return Ok(false);
-            }
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(&*self.socket, self.outbox.filled(), flags) {
-                Ok(sent) => {
-                    self.meter.sent(1);
-                    self.outbox.sent += sent;
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(_) => return Err(End::Gone),
-            }
-        }
-        self.outbox.clear();
-        Ok(true)
+    /// Sends what is in the outbox, and what TLS has to say.
+    pub(super) fn send(&mut self, settled: Settled<'_>) -> Result<(), End> {
+        let how = Sending::Waiting(self.deadline, settled);
+        self.transmit(None, how).map(drop)
+    }
+
+    /// Sends as much of it as the socket takes without waiting; whether that was all.
+    pub(super) fn try_send(&mut self) -> Result<bool, End> {
+        self.transmit(None, Sending::AtOnce)
     }
 
     /// Sends what is in the outbox and then `data`.
-    pub(super) fn send_with(&mut self, data: &[u8]) -> Result<(), End> {
-        self.send()?;
-        match &mut self.tls {
-            None => self.meter.sent(send_all(&self.socket, data)?),
-            Some(tls) => tls.send(&self.socket, data, &self.meter)?,
-        }
-        Ok(())
+    pub(super) fn send_with(&mut self, data: &[u8], settled: Settled<'_>) -> Result<(), End> {
+        self.send(settled)?;
+        let how = Sending::Waiting(self.deadline, settled);
+        self.transmit(Some(data), how).map(drop)
     }
 
-    fn receive(&mut self, wait: Wait) -> Result<(), End> {
+    /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Whether that was all.
+    fn transmit(&mut self, mut data: Option<&[u8]>, how: Sending<'_>) -> Result<bool, End> {
+        loop {
+            let from = data.unwrap_or_else(|| self.outbox.filled());
+            let mut sealed = 0;
+            let due = match &mut self.tls {
+                None => from,
+                Some(tls) => {
+                    if tls.sealed().is_empty() {
+                        sealed = tls.seal(from)?;
+                    }
+                    tls.sealed()
+                }
+            };
+            if due.is_empty() {
+                self.outbox.clear();
+                return Ok(true);
+            }
+            let sent = send_some(&self.socket, due, how)?;
+            let taken = match &mut self.tls {
+                None => sent.unwrap_or(0),
+                Some(tls) => {
+                    tls.sent(sent.unwrap_or(0));
+                    sealed
+                }
+            };
+            match &mut data {
+                Some(data) => *data = data.get(taken..).unwrap_or_default(),
+                None => self.outbox.sent += taken,
+            }
+            if sent.is_none() {
+                return Ok(false);
+            }
+            self.meter.sent(1);
+        }
+    }
+
+    fn receive(&mut self, wait: Wait, settled: Settled<'_>) -> Result<(), End> {
         if self.try_receive()? {
             return Ok(());
         }
         let start = Instant::now();
         if !self.poll_socket(start)? {
             loop {
-                sleep(&self.socket, &self.stop, &self.meter, wait)?;
+                // TLS may have something to say to records without data.
+                self.send(settled)?;
+                self.sleep(wait, settled)?;
                 if self.try_receive()? {
                     break;
                 }
             }
         }
         self.learn(start);
+        Ok(())
+    }
+
+    /// Waits for data, or for what `wait` ends for.
+    fn sleep(&self, wait: Wait, _: Settled<'_>) -> Result<(), End> {
+        self.meter.slept();
+        let timeout = time_left(self.deadline)?;
+        let mut sources = [
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.stop, PollFlags::IN),
+        ];
+        let watched = match wait {
+            Wait::Within => &mut sources[..1],
+            Wait::Idle => &mut sources[..],
+        };
+        match poll(watched, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return Err(End::Gone),
+        }
+        // Data that has come is looked at first: what was sent before the stop is still served.
+        if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
+            return Err(End::Stopping);
+        }
         Ok(())
     }
 
@@ -299,35 +363,6 @@ impl Link {
     }
 }
 
-/// Waits for data, or for what `wait` ends for.
-fn sleep(socket: &OwnedFd, stop: &Stop, meter: &Meter, wait: Wait) -> Result<(), End> {
-    meter.slept();
-    let timeout = match wait {
-        Wait::Handshake(deadline) => match deadline.checked_duration_since(Instant::now()) {
-            Some(left) if !left.is_zero() => Some(timespec(left)),
-            _ => return Err(End::Deadline),
-        },
-        Wait::Idle | Wait::Within => None,
-    };
-    let mut sources = [
-        PollFd::new(socket, PollFlags::IN),
-        PollFd::new(stop, PollFlags::IN),
-    ];
-    let watched = match wait {
-        Wait::Within => &mut sources[..1],
-        Wait::Handshake(_) | Wait::Idle => &mut sources[..],
-    };
-    match poll(watched, timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(_) => return Err(End::Gone),
-    }
-    // Data that has come is looked at first: what was sent before the stop is still served.
-    if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
-        return Err(End::Stopping);
-    }
-    Ok(())
-}
-
 /// Receives what has come, without waiting: its length, `None` when there is nothing.
 pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, End> {
     loop {
@@ -341,6 +376,17 @@ pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<us
     }
 }
 
+/// How long may be waited until the `deadline`: `None` as long as it takes.
+fn time_left(deadline: Option<Instant>) -> Result<Option<Timespec>, End> {
+    let Some(deadline) = deadline else {
+        return Ok(None);
+    };
+    match deadline.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(Some(timespec(left))),
+        _ => Err(End::Deadline),
+    }
+}
+
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -348,23 +394,33 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Sends all of `data`; tells how many system calls it took. Blocks while the client does not read:
-/// that holds up this client only.
-pub(super) fn send_all(socket: &OwnedFd, mut data: &[u8]) -> Result<u64, End> {
-    let mut calls = 0;
-    while !data.is_empty() {
-        match send(socket, data, SendFlags::NOSIGNAL) {
-            Ok(sent) => {
-                calls += 1;
-                data = data.get(sent..).unwrap_or_default();
+/// How something is sent to a client that takes nothing now.
+#[derive(Clone, Copy)]
+enum Sending<'q> {
+    AtOnce,
+    /// Until the deadline, if there is one. That holds up this client only.
+    Waiting(Option<Instant>, Settled<'q>),
+}
+
+/// Sends the start of `data`, which is not empty; tells how many bytes, `None` when the socket takes none now and that
+/// is not waited for.
+fn send_some(socket: &OwnedFd, data: &[u8], how: Sending<'_>) -> Result<Option<usize>, End> {
+    let flags = match how {
+        Sending::Waiting(None, _) => SendFlags::NOSIGNAL,
+        _ => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    };
+    loop {
+        match (send(socket, data, flags), how) {
+            (Ok(sent), _) => return Ok(Some(sent)),
+            (Err(Errno::INTR), _) => {}
+            (Err(Errno::AGAIN), Sending::AtOnce) => return Ok(None),
+            (Err(Errno::AGAIN), Sending::Waiting(deadline, _)) => {
+                let timeout = time_left(deadline)?;
+                let _ = poll(&mut [PollFd::new(socket, PollFlags::OUT)], timeout.as_ref());
             }
-            Err(Errno::INTR) => {}
-            // Only during the handshake, when the socket has a send timeout.
-            Err(Errno::AGAIN) => return Err(End::Deadline),
-            Err(_) => return Err(End::Gone),
+            (Err(_), _) => return Err(End::Gone),
         }
     }
-    Ok(calls)
 }
 
 /// Received bytes that nobody has taken yet.

@@ -7,7 +7,8 @@
 //! `NBD_OPT_STARTTLS`, before it can know the answer, end the connection. They may be somebody else's.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use scrim_volume::queue::Settled;
 
 use super::export::Export;
 use super::limits;
@@ -21,19 +22,19 @@ use scrim_nbd::wire::{
     OPTION_REPLY_MAGIC, client, handshake, info, opt, rep,
 };
 
+/// In the handshake there is no queue yet.
+const SETTLED: Settled<'static> = Settled::WITHOUT_QUEUE;
+
 /// Brings a client to the transmission phase: on which export, and on what terms.
 pub(super) fn negotiate(
     link: &mut Link,
     exports: &[Arc<Export>],
     tls: Option<&ServerTls>,
-    deadline: Instant,
 ) -> Result<(Arc<Export>, Terms), End> {
     let mut handshake = Handshake {
         link,
         exports,
         tls,
-        deadline,
-        wait: Wait::Handshake(deadline),
         fixed: false,
         no_zeroes: false,
         structured: false,
@@ -53,8 +54,6 @@ struct Handshake<'a> {
     exports: &'a [Arc<Export>],
     /// What TLS needs, where it is required.
     tls: Option<&'a ServerTls>,
-    deadline: Instant,
-    wait: Wait,
     /// Whether the client knows that options can be refused.
     fixed: bool,
     no_zeroes: bool,
@@ -84,7 +83,7 @@ impl Handshake<'_> {
         let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?)?;
         let code = header.code;
         if self.is_too_early(code) {
-            self.link.skip(header.len, self.wait)?;
+            self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
                 return Err(ProtocolError::Plaintext.into());
             }
@@ -92,7 +91,7 @@ impl Handshake<'_> {
             return Ok(None);
         }
         if header.len > limits::OPTION_DATA {
-            self.link.skip(header.len, self.wait)?;
+            self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
                 return Err(ProtocolError::UnknownExport.into());
             }
@@ -100,7 +99,7 @@ impl Handshake<'_> {
             return Ok(None);
         }
         let len = header.len as usize;
-        self.link.require(len, self.wait)?;
+        self.link.require(len, Wait::Idle, SETTLED)?;
         let data = self.link.inbox.take(len).to_vec();
         match Opt::parse(code, &data) {
             Ok(Opt::ExportName(name)) => return self.export_name(name).map(Some),
@@ -158,7 +157,7 @@ impl Handshake<'_> {
         self.structured = false;
         self.allocation = None;
         self.reply(code, rep::ACK, &[])?;
-        self.link.start_tls(tls, self.deadline)
+        self.link.start_tls(tls, SETTLED)
     }
 
     fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), End> {
@@ -169,7 +168,7 @@ impl Handshake<'_> {
         if !self.no_zeroes {
             outbox.put(&[0; EXPORT_NAME_PADDING]);
         }
-        self.link.send()?;
+        self.link.send(SETTLED)?;
         Ok(self.agree(export))
     }
 
@@ -207,7 +206,7 @@ impl Handshake<'_> {
             self.information(code, info::BLOCK_SIZE, &[&minimum, &preferred, &maximum])?;
         }
         self.reply(code, rep::ACK, &[])?;
-        self.link.send()?;
+        self.link.send(SETTLED)?;
         Ok(Some(export))
     }
 
@@ -277,7 +276,7 @@ impl Handshake<'_> {
     /// descriptions are limited ([`limits::NAME`]), so any reply fits the outbox.
     fn reply(&mut self, code: u32, kind: u32, payload: &[&[u8]]) -> Result<(), End> {
         let len: usize = payload.iter().map(|part| part.len()).sum();
-        self.link.make_room(OPTION_HEADER + 4 + len)?;
+        self.link.make_room(OPTION_HEADER + 4 + len, SETTLED)?;
         let outbox = &mut self.link.outbox;
         outbox.put(&OPTION_REPLY_MAGIC.to_be_bytes());
         outbox.put(&code.to_be_bytes());
@@ -290,7 +289,7 @@ impl Handshake<'_> {
     }
 
     fn receive<const N: usize>(&mut self) -> Result<[u8; N], End> {
-        self.link.require(N, self.wait)?;
+        self.link.require(N, Wait::Idle, SETTLED)?;
         let received = self.link.inbox.first().copied().ok_or(End::Gone)?;
         self.link.inbox.take(N);
         Ok(received)

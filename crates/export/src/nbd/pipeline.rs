@@ -5,17 +5,21 @@
 //! [`Transmission`], in between. A long read is one content chunk for each piece, or, where the client
 //! has not agreed to that, is put together in memory of its own first. Back-pressure comes from the
 //! slots: nothing more is received while all of them are under way.
+//!
+//! What is under way keeps locks and a table for which other clients may wait. So this waits for its client only with
+//! the proof that the queue has settled, and otherwise tries.
 
 use std::io;
 use std::time::Instant;
 
 use scrim_sys::memory::DataBuffer;
-use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Slot};
+use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Settled, Slot};
 
 use super::budget::Taken;
 use super::limits;
 use super::link::{End, Wait};
 use super::meter::Kind;
+use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Request};
 use super::serve::{Failure, MIN_PIECE, Transmission, aligned_part, parts};
@@ -87,10 +91,14 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             }
         };
         // What was received is done and answered, if anyone still listens.
-        if self.queue.settle().is_ok() {
+        self.base.link.begin_farewell();
+        if self.settle().is_ok() {
             let _ = self.answer();
         }
-        self.base.link.close();
+        // A queue that the system fails keeps what it has, so nobody is waited for.
+        if let Ok(settled) = settle(&mut self.queue, self.base.entry) {
+            self.base.link.close(settled);
+        }
         end
     }
 
@@ -107,7 +115,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         }
         if self.start_received()? {
             let submitted = self.queue.submit();
-            return self.check(submitted);
+            return check(self.base.entry, submitted);
         }
         self.send()?;
         if self.queue.has_free_slot() && self.base.link.try_receive()? {
@@ -139,8 +147,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Ok(Command::Write { range, fua }) => self.write(request.cookie, range, fua),
             _ => {
                 // It may wait for writes under way, which must not be ours, or for the client.
-                self.settle()?;
-                self.base.execute(request)
+                let settled = settle(&mut self.queue, self.base.entry)?;
+                self.base.execute(request, settled)
             }
         }
     }
@@ -157,7 +165,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 }),
                 Err(failure) => {
                     self.make_room(REPLY_MAX)?;
-                    return self.base.fail(request.cookie, Kind::Read, failure, None);
+                    self.base.fail(request.cookie, Kind::Read, failure, None);
+                    return Ok(());
                 }
             }
         };
@@ -172,7 +181,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
         if range.len == 0 {
             self.make_room(REPLY_MAX)?;
-            return self.base.finish(cookie, Kind::Write, 0, Ok(()));
+            self.base.finish(cookie, Kind::Write, 0, Ok(()));
+            return Ok(());
         }
         let index = self.enter(cookie, range, Work::Write { fua });
         let mut left = range;
@@ -218,7 +228,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 break slot;
             }
             let waited = self.queue.wait_for_completion();
-            self.check(waited)?;
+            check(self.base.entry, waited)?;
             self.answer()?;
         };
         if let Some(Some(request)) = self.requests.get_mut(index) {
@@ -302,9 +312,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 };
                 self.make_room(REPLY_MAX + len)?;
                 if self.base.terms.structured {
-                    self.base.put(&reply::data(last, request.cookie, piece))?;
+                    self.base.put(&reply::data(last, request.cookie, piece));
                 } else {
-                    self.base.put(&reply::simple(request.cookie, None))?;
+                    self.base.put(&reply::simple(request.cookie, None));
                 }
                 let outbox = &mut self.base.link.outbox;
                 self.queue.collect(slot, &mut outbox.spare()[..len]);
@@ -331,29 +341,27 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                     None if fua => self.queue.flush().map_err(Failure::from),
                     None => Ok(()),
                 };
-                self.base.finish(cookie, Kind::Write, range.len, result)
+                self.base.finish(cookie, Kind::Write, range.len, result);
             }
             (Work::Read, Some((failure, offset))) => {
-                self.base.fail(cookie, Kind::Read, failure, Some(offset))
+                self.base.fail(cookie, Kind::Read, failure, Some(offset));
             }
             (Work::ReadApart(_), Some((failure, _))) => {
-                self.base.fail(cookie, Kind::Read, failure, None)
+                self.base.fail(cookie, Kind::Read, failure, None);
             }
-            (Work::Read, None) => {
-                self.base.count_read(range);
-                Ok(())
-            }
+            (Work::Read, None) => self.base.count_read(range),
             (Work::ReadApart(apart), None) => {
                 self.base.count_read(range);
                 if self.base.terms.structured {
-                    self.base.put(&reply::data(Last::Yes, cookie, range))?;
+                    self.base.put(&reply::data(Last::Yes, cookie, range));
                 } else {
-                    self.base.put(&reply::simple(cookie, None))?;
+                    self.base.put(&reply::simple(cookie, None));
                 }
-                self.settle()?;
-                self.base.link.send_with(&apart.data)
+                let settled = settle(&mut self.queue, self.base.entry)?;
+                self.base.link.send_with(&apart.data, settled)?;
             }
         }
+        Ok(())
     }
 
     /// The beginning of what is left of a write, once it is in the inbox: all of it where a slot holds
@@ -376,20 +384,21 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 // As long as the client likes.
                 self.settle()?;
                 self.answer()?;
-                self.base.link.require(len, Wait::Within)?;
+                // To answer a durable write took the table again.
+                let settled = settle(&mut self.queue, self.base.entry)?;
+                self.base.link.require(len, Wait::Within, settled)?;
             }
         }
         Ok(())
     }
 
-    /// Sends what is due. A write under way keeps a lock for which other clients' writes may wait: so
-    /// nobody waits for this client while there is one.
+    /// Sends what is due.
     fn send(&mut self) -> Result<(), End> {
-        if self.base.link.send_at_once()? {
+        if self.base.link.try_send()? {
             return Ok(());
         }
-        self.settle()?;
-        self.base.link.send()
+        let settled = settle(&mut self.queue, self.base.entry)?;
+        self.base.link.send(settled)
     }
 
     /// Makes room in the outbox, which has it once all is sent.
@@ -402,8 +411,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
 
     /// Waits until nothing is under way; what has ended is not answered yet.
     fn settle(&mut self) -> Result<(), End> {
-        let settled = self.queue.settle();
-        self.check(settled)
+        settle(&mut self.queue, self.base.entry).map(drop)
     }
 
     /// Waits for whatever comes first.
@@ -419,6 +427,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             self.base.link.learn(start);
             return Ok(());
         }
+        if self.base.link.has_to_send() {
+            return Ok(());
+        }
         self.base.link.count_sleep();
         // A socket from which nothing is received now, or a server that stops, would end every wait.
         let waited = if stopping || !self.queue.has_free_slot() {
@@ -429,18 +440,23 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if idle {
             self.base.link.learn(start);
         }
-        self.check(waited)
+        check(self.base.entry, waited)
     }
+}
 
-    /// A queue that fails takes its connection with it.
-    fn check(&self, result: io::Result<()>) -> Result<(), End> {
-        result.map_err(|error| {
-            self.base.entry.note(Incident::RequestFailed {
-                reason: format!("the system failed the queue of a connection: {error}"),
-            });
-            End::Gone
-        })
-    }
+/// Waits until nothing is under way on a queue; what has ended is not answered yet.
+fn settle<'q>(queue: &'q mut Queue<'_>, entry: &Entry) -> Result<Settled<'q>, End> {
+    check(entry, queue.settle())
+}
+
+/// A queue that fails takes its connection with it.
+fn check<T>(entry: &Entry, result: io::Result<T>) -> Result<T, End> {
+    result.map_err(|error| {
+        entry.note(Incident::RequestFailed {
+            reason: format!("the system failed the queue of a connection: {error}"),
+        });
+        End::Gone
+    })
 }
 
 impl UnderWay<'_> {

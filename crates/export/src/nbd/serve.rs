@@ -16,6 +16,7 @@
 //!   into memory of its own for as long as it takes.
 
 use scrim_sys::memory::DataBuffer;
+use scrim_volume::queue::Settled;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
 use super::budget::{Budget, Taken};
@@ -23,7 +24,7 @@ use super::limits;
 use super::link::{End, Link, Wait};
 use super::meter::Kind;
 use super::registry::Entry;
-use super::reply::{self, Last};
+use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Refusal, Request, Terms};
 use super::status::Incident;
 use scrim_nbd::wire::{REQUEST_HEADER, WireError};
@@ -50,14 +51,15 @@ pub(super) struct Failure {
 }
 
 impl<'a> Transmission<'a> {
-    /// Serves until the connection ends, or the volume has another table; tells why it did.
+    /// Serves by plain calls until the connection ends, or the volume has another table; tells why it did.
     pub(super) fn run(&mut self) -> End {
+        let settled = Settled::WITHOUT_QUEUE;
         loop {
-            match self.next() {
+            match self.next(settled) {
                 Ok(()) => {}
                 Err(End::OtherTable) => return End::OtherTable,
                 Err(end) => {
-                    self.link.close();
+                    self.link.close(settled);
                     return end;
                 }
             }
@@ -70,91 +72,107 @@ impl<'a> Transmission<'a> {
         self.generation != self.volume.generation()
     }
 
-    fn next(&mut self) -> Result<(), End> {
-        self.link.require(1, Wait::Idle)?;
+    fn next(&mut self, settled: Settled<'_>) -> Result<(), End> {
+        self.link.require(1, Wait::Idle, settled)?;
         if self.is_stale() {
             return Err(End::OtherTable);
         }
         if self.volume.is_suspended() {
             // What has ended is answered before anything else may have to wait.
-            self.link.send()?;
+            self.link.send(settled)?;
         }
-        self.link.require(REQUEST_HEADER, Wait::Within)?;
+        self.link.require(REQUEST_HEADER, Wait::Within, settled)?;
         let header = self.link.inbox.first().ok_or(End::Gone)?;
         let request = Request::parse(header, &self.terms)?;
         self.link.inbox.take(REQUEST_HEADER);
-        self.execute(&request)?;
+        self.execute(&request, settled)?;
         if self.link.outbox.len() >= limits::SEND_AT {
-            self.link.send()?;
+            self.link.send(settled)?;
         }
         Ok(())
     }
 
-    pub(super) fn execute(&mut self, request: &Request) -> Result<(), End> {
+    /// Carries a request out by plain calls, and answers it.
+    pub(super) fn execute(&mut self, request: &Request, settled: Settled<'_>) -> Result<(), End> {
+        // For the replies that have no data.
+        self.link.make_room(REPLY_MAX, settled)?;
         let command = match request.command {
             Ok(command) => command,
-            Err(refusal) => return self.refuse(request, refusal),
+            Err(refusal) => return self.refuse(request, refusal, settled),
         };
         let cookie = request.cookie;
         match command {
-            Command::Read(range) => self.read(cookie, range),
-            Command::Write { range, fua } => self.write(cookie, range, fua),
+            Command::Read(range) => self.read(cookie, range, settled),
+            Command::Write { range, fua } => self.write(cookie, range, fua, settled),
             Command::Disconnect => Err(End::Gone),
             Command::Flush => {
                 let result = self.volume.flush().map_err(Failure::from);
-                self.finish(cookie, Kind::Flush, 0, result)
+                self.finish(cookie, Kind::Flush, 0, result);
+                Ok(())
             }
             Command::Trim { range, fua } => {
                 let result = self.trim(range, fua);
-                self.finish(cookie, Kind::Trim, range.len, result)
+                self.finish(cookie, Kind::Trim, range.len, result);
+                Ok(())
             }
             Command::Cache(range) => {
-                let result = self.cache(range)?;
-                self.finish(cookie, Kind::Cache, range.len, result)
+                let result = self.cache(range, settled)?;
+                self.finish(cookie, Kind::Cache, range.len, result);
+                Ok(())
             }
             Command::WriteZeroes { range, fua } => {
                 let result = self.write_zeroes(range, fua);
-                self.finish(cookie, Kind::WriteZeroes, range.len, result)
+                self.finish(cookie, Kind::WriteZeroes, range.len, result);
+                Ok(())
             }
             Command::BlockStatus(range) => {
                 self.entry
                     .meter()
                     .executed(Kind::BlockStatus, range.len.into());
-                self.put(&reply::allocated(cookie, range.len))
+                self.put(&reply::allocated(cookie, range.len));
+                Ok(())
             }
         }
     }
 
-    fn read(&mut self, cookie: u64, range: Range) -> Result<(), End> {
+    fn read(&mut self, cookie: u64, range: Range, settled: Settled<'_>) -> Result<(), End> {
         let len = range.len as usize;
         if self.terms.structured {
             if len == 0 {
-                return self.finish(cookie, Kind::Read, 0, Ok(()));
+                self.finish(cookie, Kind::Read, 0, Ok(()));
+                return Ok(());
             }
             let header = reply::data(Last::Yes, cookie, range);
-            if self.link.can_hold(header.len() + len)? {
-                return self.read_whole(cookie, range, &header);
+            if self.link.can_hold(header.len() + len, settled)? {
+                return self.read_whole(cookie, range, &header, settled);
             }
-            return self.read_chunk_in_pieces(cookie, range);
+            return self.read_chunk_in_pieces(cookie, range, settled);
         }
         let header = reply::simple(cookie, None);
-        if self.link.can_hold(header.len() + len)? {
-            return self.read_whole(cookie, range, &header);
+        if self.link.can_hold(header.len() + len, settled)? {
+            return self.read_whole(cookie, range, &header, settled);
         }
-        self.read_apart(cookie, range, &header)
+        self.read_apart(cookie, range, &header, settled)
     }
 
     /// A read that fits the send buffer: the data is read behind the header, which is then the
     /// right one, or is overwritten by an error.
-    fn read_whole(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
+    fn read_whole(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        header: &[u8],
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
         let end = header.len() + range.len as usize;
-        self.link.make_room(end)?;
+        self.link.make_room(end.max(REPLY_MAX), settled)?;
         let outbox = &mut self.link.outbox;
         let mut data = &mut outbox.spare()[header.len()..end];
         for piece in parts(range, limits::PIECE) {
             let (now, later) = data.split_at_mut(piece.len as usize);
             if let Err(error) = self.volume.read(piece.offset, now) {
-                return self.fail(cookie, Kind::Read, error.into(), None);
+                self.fail(cookie, Kind::Read, error.into(), None);
+                return Ok(());
             }
             data = later;
         }
@@ -167,12 +185,17 @@ impl<'a> Transmission<'a> {
     /// A long read as one content chunk, which is not the last chunk of its reply: an error in the
     /// middle is padded with zeros to the announced length, as the specification asks, and told
     /// afterwards.
-    fn read_chunk_in_pieces(&mut self, cookie: u64, range: Range) -> Result<(), End> {
-        self.put(&reply::data(Last::No, cookie, range))?;
+    fn read_chunk_in_pieces(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
+        self.put(&reply::data(Last::No, cookie, range));
         let mut failure: Option<(Failure, u64)> = None;
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len)?;
+            self.link.make_room(len, settled)?;
             let data = &mut self.link.outbox.spare()[..len];
             if failure.is_none()
                 && let Err(error) = self.volume.read(piece.offset, data)
@@ -184,10 +207,12 @@ impl<'a> Transmission<'a> {
             }
             self.link.outbox.advance(len);
         }
+        self.link.make_room(REPLY_MAX, settled)?;
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
             None => self.finish(cookie, Kind::Read, range.len, Ok(())),
         }
+        Ok(())
     }
 
     /// Memory for a read that is put together before any of it is sent.
@@ -208,49 +233,71 @@ impl<'a> Transmission<'a> {
     }
 
     /// A long read for a client without structured replies.
-    fn read_apart(&mut self, cookie: u64, range: Range, header: &[u8]) -> Result<(), End> {
+    fn read_apart(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        header: &[u8],
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
         let (mut data, _allowance) = match self.memory_apart(range.len as usize) {
             Ok(memory) => memory,
-            Err(failure) => return self.fail(cookie, Kind::Read, failure, None),
+            Err(failure) => {
+                self.fail(cookie, Kind::Read, failure, None);
+                return Ok(());
+            }
         };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
-            return self.fail(cookie, Kind::Read, error.into(), None);
+            self.fail(cookie, Kind::Read, error.into(), None);
+            return Ok(());
         }
         self.count_read(range);
-        self.put(header)?;
-        self.link.send_with(&data)
+        self.put(header);
+        self.link.send_with(&data, settled)
     }
 
-    fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
+    fn write(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        fua: bool,
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
         let len = range.len as usize;
         let result = if len <= limits::PIECE {
-            self.link.require(len, Wait::Within)?;
+            self.link.require(len, Wait::Within, settled)?;
             let data = self.link.inbox.take(len);
             let written = self.volume.write(range.offset, data, durability(fua));
             written.map_err(Failure::from)
         } else {
-            self.write_in_pieces(range, fua)?
+            self.write_in_pieces(range, fua, settled)?
         };
-        self.finish(cookie, Kind::Write, range.len, result)
+        self.finish(cookie, Kind::Write, range.len, result);
+        Ok(())
     }
 
     /// Writes a long payload as it comes. After an error the rest is received and forgotten.
-    fn write_in_pieces(&mut self, range: Range, fua: bool) -> Result<Result<(), Failure>, End> {
+    fn write_in_pieces(
+        &mut self,
+        range: Range,
+        fua: bool,
+        settled: Settled<'_>,
+    ) -> Result<Result<(), Failure>, End> {
         let mut offset = range.offset;
         let mut left = range.len;
         while left > 0 {
             let wanted = left.min(MIN_PIECE) as usize;
-            self.link.require(wanted, Wait::Within)?;
+            self.link.require(wanted, Wait::Within, settled)?;
             let here = aligned_part(offset, left, self.link.inbox.len());
             let data = self.link.inbox.take(here as usize);
             if let Err(error) = self.volume.write(offset, data, Durability::Cached) {
-                self.link.skip(left - here, Wait::Within)?;
+                self.link.skip(left - here, Wait::Within, settled)?;
                 return Ok(Err(error.into()));
             }
             offset += u64::from(here);
             left -= here;
         }
-        Ok(self.settle(fua))
+        Ok(self.make_durable(fua))
     }
 
     fn trim(&self, range: Range, fua: bool) -> Result<(), Failure> {
@@ -258,7 +305,7 @@ impl<'a> Transmission<'a> {
             self.check_stop()?;
             self.volume.discard(step.offset, step.len.into())?;
         }
-        self.settle(fua)
+        self.make_durable(fua)
     }
 
     fn write_zeroes(&self, range: Range, fua: bool) -> Result<(), Failure> {
@@ -268,14 +315,14 @@ impl<'a> Transmission<'a> {
             self.volume
                 .write_zeroes(step.offset, len, Durability::Cached)?;
         }
-        self.settle(fua)
+        self.make_durable(fua)
     }
 
     /// Reads and forgets: what the backend's cache holds afterwards is ciphertext.
-    fn cache(&mut self, range: Range) -> Result<Result<(), Failure>, End> {
+    fn cache(&mut self, range: Range, settled: Settled<'_>) -> Result<Result<(), Failure>, End> {
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len)?;
+            self.link.make_room(len, settled)?;
             let room = &mut self.link.outbox.spare()[..len];
             let read = self.volume.read(piece.offset, room).map_err(Failure::from);
             if let Err(failure) = read.and_then(|()| self.check_stop()) {
@@ -297,40 +344,35 @@ impl<'a> Transmission<'a> {
     }
 
     /// One flush for everything a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
-    pub(super) fn settle(&self, fua: bool) -> Result<(), Failure> {
+    fn make_durable(&self, fua: bool) -> Result<(), Failure> {
         if fua {
             self.volume.flush()?;
         }
         Ok(())
     }
 
-    /// Replies to a command without data in its reply.
+    /// Replies to a command without data in its reply; there is room for [`REPLY_MAX`] bytes.
     pub(super) fn finish(
         &mut self,
         cookie: u64,
         kind: Kind,
         len: u32,
         result: Result<(), Failure>,
-    ) -> Result<(), End> {
+    ) {
         if let Err(failure) = result {
             return self.fail(cookie, kind, failure, None);
         }
         self.entry.meter().executed(kind, len.into());
         if self.terms.structured {
-            self.put(&reply::done(cookie))
+            self.put(&reply::done(cookie));
         } else {
-            self.put(&reply::simple(cookie, None))
+            self.put(&reply::simple(cookie, None));
         }
     }
 
-    /// Replies that the volume failed; `offset` is where, after a part has been sent.
-    pub(super) fn fail(
-        &mut self,
-        cookie: u64,
-        kind: Kind,
-        failure: Failure,
-        offset: Option<u64>,
-    ) -> Result<(), End> {
+    /// Replies that the volume failed; `offset` is where, after a part has been sent. There is room for
+    /// [`REPLY_MAX`] bytes.
+    pub(super) fn fail(&mut self, cookie: u64, kind: Kind, failure: Failure, offset: Option<u64>) {
         self.entry.meter().executed(kind, 0);
         self.entry.meter().failed();
         self.put_error(
@@ -338,37 +380,35 @@ impl<'a> Transmission<'a> {
             failure.error,
             "the volume failed the request",
             offset,
-        )?;
+        );
         self.entry.note(Incident::RequestFailed {
             reason: failure.reason,
         });
+    }
+
+    fn refuse(
+        &mut self,
+        request: &Request,
+        refusal: Refusal,
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
+        self.entry.meter().refused();
+        self.link.skip(request.payload, Wait::Within, settled)?;
+        self.put_error(request.cookie, refusal.error, refusal.reason, None);
         Ok(())
     }
 
-    fn refuse(&mut self, request: &Request, refusal: Refusal) -> Result<(), End> {
-        self.entry.meter().refused();
-        self.link.skip(request.payload, Wait::Within)?;
-        self.put_error(request.cookie, refusal.error, refusal.reason, None)
-    }
-
-    fn put_error(
-        &mut self,
-        cookie: u64,
-        error: WireError,
-        reason: &str,
-        offset: Option<u64>,
-    ) -> Result<(), End> {
+    fn put_error(&mut self, cookie: u64, error: WireError, reason: &str, offset: Option<u64>) {
         if self.terms.structured {
-            self.put(&reply::error(cookie, error, reason, offset))
+            self.put(&reply::error(cookie, error, reason, offset));
         } else {
-            self.put(&reply::simple(cookie, Some(error)))
+            self.put(&reply::simple(cookie, Some(error)));
         }
     }
 
-    pub(super) fn put(&mut self, reply: &[u8]) -> Result<(), End> {
-        self.link.make_room(reply.len())?;
+    /// Puts a reply of at most [`REPLY_MAX`] bytes into the outbox, where room was made for it.
+    pub(super) fn put(&mut self, reply: &[u8]) {
         self.link.outbox.put(reply);
-        Ok(())
     }
 }
 

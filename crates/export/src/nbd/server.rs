@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use scrim_volume::queue::Queue;
+use scrim_volume::queue::{Queue, Settled};
 
 use super::budget::Budget;
 use super::export::Export;
@@ -271,26 +270,21 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, tls: Option<&ServerTls>, ent
     let Some(deadline) = Instant::now().checked_add(time) else {
         return End::Deadline;
     };
-    // Without these a client that reads nothing could stay in the handshake for ever.
-    if set_socket_timeout(socket, Timeout::Send, Some(time)).is_err() {
-        return End::Gone;
-    }
     let mut link = Link::new(
         Arc::clone(socket),
         Arc::clone(&shared.stop),
         Arc::clone(&shared.seats),
         Arc::clone(entry.meter()),
+        deadline,
     );
-    let (export, terms) = match negotiate(&mut link, &shared.exports, tls, deadline) {
+    let (export, terms) = match negotiate(&mut link, &shared.exports, tls) {
         Ok(agreed) => agreed,
         Err(end) => {
-            link.close();
+            link.close(Settled::WITHOUT_QUEUE);
             return end;
         }
     };
-    if set_socket_timeout(socket, Timeout::Send, None).is_err() {
-        return End::Gone;
-    }
+    link.end_handshake();
     entry.chose(&export.name, link.protection());
     let mut transmission = Transmission {
         link,

@@ -8,10 +8,11 @@ use std::os::fd::OwnedFd;
 
 use scrim_nbd::tls::{Protection, ServerTls, Session, TlsError, Wire};
 
-use super::link::{End, Inbox, send_all, try_receive};
+use super::link::{End, Inbox, try_receive};
 use super::meter::Meter;
 
-/// The TLS of one connection.
+/// The TLS of one connection. It never sends: what is to be sent waits until [`Link`](super::link::Link) takes it, also
+/// an alert, since other clients may wait for what the thread holds when a broken record comes.
 pub(super) struct Secured {
     session: Session,
     incoming: Wire,
@@ -31,55 +32,36 @@ impl Secured {
         self.session.protection()
     }
 
-    /// Does what the handshake can do with what has come; whether it is over.
-    pub(super) fn shake_hands(
-        &mut self,
-        socket: &OwnedFd,
-        inbox: &mut Inbox,
-        meter: &Meter,
-    ) -> Result<bool, End> {
-        self.open(socket, inbox, meter)?;
-        Ok(!self.session.is_handshaking())
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
     }
 
-    /// Receives records without waiting; whether there were any.
-    pub(super) fn receive(&mut self, socket: &OwnedFd, meter: &Meter) -> Result<bool, End> {
-        match try_receive(socket, self.incoming.room())? {
-            None => Ok(false),
-            Some(len) => {
-                self.incoming.advance(len);
-                meter.received();
-                Ok(true)
-            }
-        }
-    }
-
-    /// Receives and decrypts without waiting; whether there was any data. It receives at most once: a
-    /// client that sends records without data must not keep the thread from looking at the time.
+    /// Receives and decrypts without waiting, or goes on with the handshake; whether there was any data. It receives at
+    /// most once: a client that sends records without data must not keep the thread from looking at the time.
     pub(super) fn try_receive(
         &mut self,
         socket: &OwnedFd,
         inbox: &mut Inbox,
         meter: &Meter,
     ) -> Result<bool, End> {
-        if self.open(socket, inbox, meter)? {
+        if self.open(inbox, meter)? {
             return Ok(true);
         }
-        Ok(self.receive(socket, meter)? && self.open(socket, inbox, meter)?)
+        let Some(len) = try_receive(socket, self.incoming.room())? else {
+            return Ok(false);
+        };
+        self.incoming.advance(len);
+        meter.received();
+        self.open(inbox, meter)
     }
 
-    /// Decrypts what is here into the inbox; whether it was any data. Alerts and the like are sent at
-    /// once.
-    fn open(&mut self, socket: &OwnedFd, inbox: &mut Inbox, meter: &Meter) -> Result<bool, End> {
+    /// Decrypts what is here into the inbox; whether it was any data.
+    fn open(&mut self, inbox: &mut Inbox, meter: &Meter) -> Result<bool, End> {
         if self.incoming.is_empty() && !self.session.is_handshaking() {
             return self.more_may_come();
         }
         meter.copied(inbox.make_room());
-        let opened = self.session.open(&mut self.incoming, inbox.room());
-        if self.session.has_pending() {
-            self.send_pending(socket, meter)?;
-        }
-        let len = opened?;
+        let len = self.session.open(&mut self.incoming, inbox.room())?;
         inbox.received(len);
         meter.copied(len);
         if len > 0 {
@@ -95,38 +77,32 @@ impl Secured {
         Ok(false)
     }
 
-    /// Encrypts and sends `data`. Blocks while the client does not read, as without TLS.
-    pub(super) fn send(
-        &mut self,
-        socket: &OwnedFd,
-        mut data: &[u8],
-        meter: &Meter,
-    ) -> Result<(), End> {
-        while !data.is_empty() {
-            let sealed = self.session.seal(data, &mut self.outgoing)?;
-            data = data.get(sealed..).unwrap_or_default();
-            self.flush(socket, meter)?;
-        }
-        Ok(())
-    }
-
-    /// Says that nothing more comes.
-    pub(super) fn close(&mut self, socket: &OwnedFd, meter: &Meter) -> Result<(), End> {
-        self.session.close();
-        self.send_pending(socket, meter)
-    }
-
-    fn send_pending(&mut self, socket: &OwnedFd, meter: &Meter) -> Result<(), End> {
-        while self.session.has_pending() {
+    /// Encrypts the start of `data` behind what waits to be sent, as much as there is room for; tells how many bytes.
+    pub(super) fn seal(&mut self, data: &[u8]) -> Result<usize, End> {
+        if data.is_empty() {
             self.session.take_pending(&mut self.outgoing);
-            self.flush(socket, meter)?;
+            return Ok(0);
         }
-        Ok(())
+        Ok(self.session.seal(data, &mut self.outgoing)?)
     }
 
-    fn flush(&mut self, socket: &OwnedFd, meter: &Meter) -> Result<(), End> {
-        meter.sent(send_all(socket, self.outgoing.filled())?);
-        self.outgoing.consume(self.outgoing.filled().len());
-        Ok(())
+    /// Records that are to be sent next.
+    pub(super) fn sealed(&self) -> &[u8] {
+        self.outgoing.filled()
+    }
+
+    /// Forgets the first `len` bytes of [`Secured::sealed`].
+    pub(super) fn sent(&mut self, len: usize) {
+        self.outgoing.consume(len);
+    }
+
+    /// Whether records wait to be sent.
+    pub(super) fn has_to_send(&self) -> bool {
+        !self.outgoing.is_empty() || self.session.has_pending()
+    }
+
+    /// Says that nothing more comes; it waits to be sent.
+    pub(super) fn close(&mut self) {
+        self.session.close();
     }
 }

@@ -19,6 +19,7 @@ mod lifecycle;
 mod tls;
 mod tls_hostile;
 mod transmission;
+mod unread;
 
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;

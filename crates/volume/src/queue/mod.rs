@@ -27,6 +27,7 @@ mod slots;
 
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -138,6 +139,17 @@ pub struct Completion {
     pub slot: Slot,
     /// What became of it.
     pub result: Result<(), VolumeError>,
+}
+
+/// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that keeps
+/// a table at work. With it the thread may wait for whatever it likes, a client above all. It borrows the queue that
+/// gave it, so nothing can be started while it exists.
+#[derive(Debug, Clone, Copy)]
+pub struct Settled<'q>(PhantomData<&'q ()>);
+
+impl Settled<'static> {
+    /// For a thread without a queue: a call of [`Volume`] gives back what it takes before it returns.
+    pub const WITHOUT_QUEUE: Self = Self(PhantomData);
 }
 
 /// One thread's requests to a volume. See the [module's documentation](self).
@@ -330,11 +342,12 @@ impl<'v> Queue<'v> {
         }
     }
 
-    /// Waits until every request has ended.
+    /// Waits until every request has ended. Whatever is done with the queue afterwards, such as a flush, may take
+    /// something again, and the proof ends there.
     ///
     /// # Errors
-    /// When the system fails the queue itself.
-    pub fn settle(&mut self) -> io::Result<()> {
+    /// When the system fails the queue itself: what is under way then stays so.
+    pub fn settle(&mut self) -> io::Result<Settled<'_>> {
         self.kind.settle()?;
         self.leave_if_idle();
         match &mut self.kind {
@@ -342,7 +355,7 @@ impl<'v> Queue<'v> {
             Kind::Crew(crew) => crew.slots.pass_on_panic(),
             Kind::Kcryptd(queues) => queues.slots.pass_on_panic(),
         }
-        Ok(())
+        Ok(Settled(PhantomData))
     }
 
     /// Whether [`take`](Self::take) has a slot to give.

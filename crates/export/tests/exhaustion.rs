@@ -51,7 +51,7 @@ fn clients_wait_while_descriptors_are_short() {
     while !refused(&server) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(server.clients(), 0);
+    assert_eq!(server.connections(), 0);
 
     setrlimit(Resource::Nofile, before).unwrap();
     let mut greeting = [0; 8];

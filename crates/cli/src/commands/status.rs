@@ -111,7 +111,7 @@ fn rows(status: &Status) -> Vec<(&'static str, String)> {
                 served.flushes
             ),
         ),
-        ("clients", status.clients.to_string()),
+        ("clients", describe_clients(status)),
         ("address", status.address.clone()),
         ("process", status.pid.to_string()),
     ]
@@ -135,6 +135,21 @@ fn describe_server(server: &Server) -> String {
         "{now}{tls}{lost}, {} bytes written again, {} bytes kept until a flush",
         server.replayed_bytes, server.unflushed_bytes
     )
+}
+
+/// How many there are, and what became of others.
+fn describe_clients(status: &Status) -> String {
+    let mut text = status.clients.to_string();
+    for (count, what) in [
+        (status.handshaking as u64, "in their handshake"),
+        (status.turned_away, "turned away"),
+        (status.displaced, "gave way in their handshake"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    text
 }
 
 fn describe_tls(tls: Tls) -> &'static str {

@@ -76,8 +76,17 @@ pub(crate) struct Status {
     pub(crate) metrics: Option<String>,
     /// Process that serves it.
     pub(crate) pid: u32,
-    /// Connected clients.
+    /// Clients that are served.
     pub(crate) clients: usize,
+    /// Connections that have not finished their handshake.
+    #[serde(default)]
+    pub(crate) handshaking: usize,
+    /// Clients that were refused because there were too many.
+    #[serde(default)]
+    pub(crate) turned_away: u64,
+    /// Connections that gave way to others in their handshake.
+    #[serde(default)]
+    pub(crate) displaced: u64,
     /// Each of them.
     #[serde(default)]
     pub(crate) connections: Vec<Connection>,

@@ -43,6 +43,10 @@ impl OpenVolume {
         let device = device.map(|name| path_of(name).display().to_string());
         let server = self.server.status();
         let traffic = &server.traffic;
+        let is_served = |client: &&ClientStatus| client.export.is_some();
+        let connections: Vec<_> = (server.clients.iter().filter(is_served))
+            .map(connection)
+            .collect();
         Status {
             name: self.name.as_str().to_owned(),
             r#type: r#type.to_owned(),
@@ -73,9 +77,12 @@ impl OpenVolume {
             address: self.addresses.first().cloned().unwrap_or_default(),
             tls: self.tls,
             metrics: self.metrics.as_ref().map(Metrics::uri),
-            connections: server.clients.iter().map(connection).collect(),
             pid: std::process::id(),
-            clients: server.clients.len(),
+            clients: connections.len(),
+            handshaking: server.clients.len() - connections.len(),
+            turned_away: server.turned_away,
+            displaced: server.displaced,
+            connections,
             served: Served {
                 reads: traffic.read.requests,
                 read_bytes: traffic.read.bytes,

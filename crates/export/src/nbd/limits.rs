@@ -5,8 +5,17 @@ use std::time::Duration;
 
 use scrim_nbd::tls;
 
-/// Clients served at the same time by one server; a further one is disconnected at once.
+/// Clients served at the same time by one server. Only a client that has got through its handshake counts, and no
+/// other can take its place; a further one is refused the export.
 pub const CLIENTS: usize = 128;
+
+/// As many of these may come from one address: one of IPv4, a network of 64 bits of IPv6, a user of this machine on a
+/// unix socket.
+pub const CLIENTS_OF_PEER: usize = 64;
+
+/// Connections in their handshake at the same time. For a further one another is disconnected: of the address with
+/// the most of them, one that has said nothing, the oldest.
+pub const NEWCOMERS: usize = 128;
 
 /// Exports one server can hold.
 pub const EXPORTS: usize = 64;
@@ -39,6 +48,10 @@ pub const PAYLOAD: u32 = 32 << 20;
 /// Receive buffer of a connection, bytes: as many requests as fit are taken by one system call. It
 /// stays within the processor's second-level cache, so that data is turned where it arrived.
 pub const RECEIVE_BUFFER: usize = 256 << 10;
+
+/// Either buffer of a connection in its handshake, bytes: the longest option that is looked at, beside a record of TLS.
+/// A connection that has said nothing yet has neither buffer nor thread.
+pub const HANDSHAKE_BUFFER: usize = 64 << 10;
 
 /// Send buffer of a connection, bytes: holds the replies that wait for one send.
 pub const SEND_BUFFER: usize = 256 << 10;

@@ -101,9 +101,12 @@ impl Link {
         }
     }
 
-    /// From here on the client may take as long as it likes.
-    pub(super) fn end_handshake(&mut self) {
+    /// From here on the client may take as long as it likes, and there are buffers for its requests; `None` where
+    /// there is no memory for them.
+    pub(super) fn end_handshake(&mut self) -> Option<()> {
         self.deadline = None;
+        self.inbox.widen()?;
+        self.outbox.widen(limits::SEND_BUFFER)
     }
 
     /// From here on nothing more is asked of the client than to take what is due, and within
@@ -208,7 +211,8 @@ impl Link {
     pub(super) fn can_hold(&mut self, len: usize, settled: Settled<'_>) -> Result<bool, End> {
         if len > self.outbox.capacity() && self.outbox.capacity() < limits::LONG_SEND_BUFFER {
             self.send(settled)?;
-            self.outbox.widen();
+            // Without that memory it goes out in pieces.
+            let _ = self.outbox.widen(limits::LONG_SEND_BUFFER);
         }
         Ok(len <= self.outbox.capacity())
     }
@@ -377,7 +381,7 @@ pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<us
 }
 
 /// How long may be waited until the `deadline`: `None` as long as it takes.
-fn time_left(deadline: Option<Instant>) -> Result<Option<Timespec>, End> {
+pub(super) fn time_left(deadline: Option<Instant>) -> Result<Option<Timespec>, End> {
     let Some(deadline) = deadline else {
         return Ok(None);
     };
@@ -433,10 +437,20 @@ pub(super) struct Inbox {
 impl Inbox {
     fn new() -> Self {
         Self {
-            buffer: DataBuffer::zeroed(limits::RECEIVE_BUFFER),
+            buffer: DataBuffer::zeroed(limits::HANDSHAKE_BUFFER),
             start: 0,
             end: 0,
         }
+    }
+
+    /// Takes the buffer for requests; `None` where there is no memory for it.
+    fn widen(&mut self) -> Option<()> {
+        let mut wide = DataBuffer::try_zeroed(limits::RECEIVE_BUFFER)?;
+        let left = self.start..self.end;
+        wide[..left.len()].copy_from_slice(&self.buffer[left.clone()]);
+        (self.start, self.end) = (0, left.len());
+        self.buffer = wide;
+        Some(())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -490,7 +504,7 @@ pub(super) struct Outbox {
 impl Outbox {
     fn new() -> Self {
         Self {
-            buffer: DataBuffer::zeroed(limits::SEND_BUFFER),
+            buffer: DataBuffer::zeroed(limits::HANDSHAKE_BUFFER),
             sent: 0,
             len: 0,
         }
@@ -504,12 +518,11 @@ impl Outbox {
         self.buffer.len()
     }
 
-    /// Takes a buffer for long replies, where there is one to be had; nothing is in the present one.
-    fn widen(&mut self) {
-        if let Some(buffer) = DataBuffer::try_zeroed(limits::LONG_SEND_BUFFER) {
-            self.buffer = buffer;
-            self.clear();
-        }
+    /// Takes a buffer of `len` bytes; nothing is in the present one. `None` where there is no memory for it.
+    fn widen(&mut self, len: usize) -> Option<()> {
+        self.buffer = DataBuffer::try_zeroed(len)?;
+        self.clear();
+        Some(())
     }
 
     /// The part that is still free.

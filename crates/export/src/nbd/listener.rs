@@ -98,7 +98,7 @@ impl Listener {
             Address::Unix(_) => {
                 // May give less; any size works.
                 let _ = sockopt::set_socket_send_buffer_size(&socket, limits::SOCKET_BUFFER);
-                Peer::Unix
+                Peer::Unix(sockopt::socket_peercred(&socket)?.uid.as_raw())
             }
             Address::Tcp(_) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;

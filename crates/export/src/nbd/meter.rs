@@ -48,6 +48,11 @@ impl Meter {
         add(&self.receives, 1);
     }
 
+    /// Whether anything has been received.
+    pub(super) fn has_received(&self) -> bool {
+        self.receives.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) fn sent(&self, calls: u64) {
         add(&self.sends, calls);
     }

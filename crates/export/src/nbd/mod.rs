@@ -12,6 +12,7 @@
 //! an export has another [engine](scrim_volume::queue::Engine), with its own. What
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
+mod acceptor;
 mod budget;
 mod export;
 pub mod limits;

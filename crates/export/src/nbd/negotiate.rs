@@ -14,8 +14,9 @@ use super::export::Export;
 use super::limits;
 use super::link::{End, Link, Wait};
 use super::option::{InfoQuery, MetaQuery, Opt, OptionHeader, OptionRefusal};
+use super::registry::Entry;
 use super::request::Terms;
-use super::status::ProtocolError;
+use super::status::{Incident, ProtocolError};
 use scrim_nbd::tls::ServerTls;
 use scrim_nbd::wire::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, IHAVEOPT, NBDMAGIC, OPTION_HEADER,
@@ -25,16 +26,30 @@ use scrim_nbd::wire::{
 /// In the handshake there is no queue yet.
 const SETTLED: Settled<'static> = Settled::WITHOUT_QUEUE;
 
-/// Brings a client to the transmission phase: on which export, and on what terms.
+/// What a server says first.
+pub(super) fn greeting() -> [u8; GREETING] {
+    let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
+    let mut greeting = [0; GREETING];
+    greeting[..8].copy_from_slice(&NBDMAGIC.to_be_bytes());
+    greeting[8..16].copy_from_slice(&IHAVEOPT.to_be_bytes());
+    greeting[16..].copy_from_slice(&flags.to_be_bytes());
+    greeting
+}
+
+const GREETING: usize = 18;
+
+/// Brings a client that has been greeted to the transmission phase: on which export, and on what terms.
 pub(super) fn negotiate(
     link: &mut Link,
     exports: &[Arc<Export>],
     tls: Option<&ServerTls>,
+    entry: &Entry,
 ) -> Result<(Arc<Export>, Terms), End> {
     let mut handshake = Handshake {
         link,
         exports,
         tls,
+        entry,
         fixed: false,
         no_zeroes: false,
         structured: false,
@@ -54,6 +69,8 @@ struct Handshake<'a> {
     exports: &'a [Arc<Export>],
     /// What TLS needs, where it is required.
     tls: Option<&'a ServerTls>,
+    /// Where the client takes its place among those that are served.
+    entry: &'a Entry,
     /// Whether the client knows that options can be refused.
     fixed: bool,
     no_zeroes: bool,
@@ -63,12 +80,8 @@ struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
+    /// Takes the answer to the [`greeting`].
     fn greet(&mut self) -> Result<(), End> {
-        let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
-        let outbox = &mut self.link.outbox;
-        outbox.put(&NBDMAGIC.to_be_bytes());
-        outbox.put(&IHAVEOPT.to_be_bytes());
-        outbox.put(&flags.to_be_bytes());
         let flags = u32::from_be_bytes(self.receive()?);
         if flags & !(client::FIXED_NEWSTYLE | client::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags).into());
@@ -162,6 +175,10 @@ impl Handshake<'_> {
 
     fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), End> {
         let export = self.find(name).ok_or(ProtocolError::UnknownExport)?;
+        if self.take_place(&export).is_err() {
+            // This option has no error reply.
+            return Err(End::Gone);
+        }
         let outbox = &mut self.link.outbox;
         outbox.put(&export.size().to_be_bytes());
         outbox.put(&export.flags(self.structured).to_be_bytes());
@@ -192,6 +209,13 @@ impl Handshake<'_> {
             )?;
             return Ok(None);
         };
+        if code == opt::GO
+            && let Err(refusal) = self.take_place(&export)
+        {
+            let reason = refusal.to_string();
+            self.reply(code, rep::ERR_POLICY, &[reason.as_bytes()])?;
+            return Ok(None);
+        }
         let size = export.size().to_be_bytes();
         let flags = export.flags(self.structured).to_be_bytes();
         self.information(code, info::EXPORT, &[&size, &flags])?;
@@ -208,6 +232,10 @@ impl Handshake<'_> {
         self.reply(code, rep::ACK, &[])?;
         self.link.send(SETTLED)?;
         Ok(Some(export))
+    }
+
+    fn take_place(&self, export: &Export) -> Result<(), Incident> {
+        self.entry.take_place(&export.name, self.link.protection())
     }
 
     fn list_meta_context(&mut self, code: u32, query: &MetaQuery<'_>) -> Result<(), End> {

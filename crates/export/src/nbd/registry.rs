@@ -1,6 +1,10 @@
 //! Who is connected, what they did, and what went wrong: shared by all threads of a server.
+//!
+//! A connection is a newcomer until its handshake is over. Newcomers have places of their own, where one makes room for
+//! another; those of clients that are served nobody else can take.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,12 +13,13 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::limits;
 use super::meter::Meter;
-use super::status::{ClientStatus, Event, Incident, Peer, Status, Traffic};
+use super::server::Limits;
+use super::status::{ClientStatus, Event, Incident, Origin, Peer, Status, Traffic};
 use scrim_nbd::tls::Protection;
 
 /// The table of clients.
-#[derive(Default)]
 pub(super) struct Registry {
+    limits: Limits,
     table: Mutex<Table>,
     /// Told whenever a client has left.
     left: Condvar,
@@ -25,33 +30,50 @@ struct Table {
     clients: BTreeMap<u64, Client>,
     accepted: u64,
     turned_away: u64,
+    displaced: u64,
     protocol_errors: u64,
     /// Traffic of clients that have left.
     past: Traffic,
-    events: VecDeque<Event>,
+    events: Events,
 }
 
 struct Client {
     socket: Arc<OwnedFd>,
     peer: Peer,
-    export: Option<String>,
-    tls: Option<Protection>,
+    stage: Stage,
     since: SystemTime,
     meter: Arc<Meter>,
 }
 
+/// How far a connection is.
+enum Stage {
+    Newcomer,
+    /// It gave way to another newcomer, and ends as soon as its thread sees that.
+    Displaced,
+    Served {
+        export: String,
+        tls: Option<Protection>,
+    },
+}
+
 impl Registry {
-    /// Enters a client; `None` when `most` are here already.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        socket: Arc<OwnedFd>,
-        peer: Peer,
-        most: usize,
-    ) -> Option<Entry> {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            table: Mutex::default(),
+            left: Condvar::new(),
+        }
+    }
+
+    /// Enters a newcomer, for which another one may have to go; `None` when so many come that those are not gone yet.
+    pub(super) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Option<Entry> {
         let mut table = self.lock();
-        if table.clients.len() >= most {
-            table.turned_away += 1;
-            table.note(None, Incident::TooManyClients);
+        if table.count(|client| matches!(client.stage, Stage::Newcomer)) >= self.limits.newcomers {
+            table.displace(Some(peer.origin()));
+        }
+        if table.count(|client| !client.is_served()) >= 2 * self.limits.newcomers {
+            table.displaced += 1;
+            table.note(None, Incident::Displaced);
             return None;
         }
         table.accepted += 1;
@@ -60,8 +82,7 @@ impl Registry {
         let client = Client {
             socket,
             peer,
-            export: None,
-            tls: None,
+            stage: Stage::Newcomer,
             since: SystemTime::now(),
             meter: Arc::clone(&meter),
         };
@@ -73,12 +94,23 @@ impl Registry {
         })
     }
 
+    /// Disconnects the newcomer that has to go first, if there is any.
+    pub(super) fn displace(&self) {
+        self.lock().displace(None);
+    }
+
     /// Notes something that no client is to blame for.
     pub(super) fn note(&self, incident: Incident) {
         self.lock().note(None, incident);
     }
 
+    /// Clients that are served.
     pub(super) fn clients(&self) -> usize {
+        self.lock().count(Client::is_served)
+    }
+
+    /// All connections.
+    pub(super) fn connections(&self) -> usize {
         self.lock().clients.len()
     }
 
@@ -116,8 +148,8 @@ impl Registry {
             .map(|(&id, client)| ClientStatus {
                 id,
                 peer: client.peer,
-                export: client.export.clone(),
-                tls: client.tls,
+                export: client.export().map(str::to_owned),
+                tls: client.protection(),
                 since: client.since,
                 traffic: client.meter.snapshot(),
             })
@@ -129,9 +161,10 @@ impl Registry {
             clients,
             accepted: table.accepted,
             turned_away: table.turned_away,
+            displaced: table.displaced,
             protocol_errors: table.protocol_errors,
             traffic,
-            events: table.events.iter().cloned().collect(),
+            events: table.events.all(),
         }
     }
 
@@ -142,19 +175,107 @@ impl Registry {
     }
 }
 
+impl Client {
+    fn is_served(&self) -> bool {
+        matches!(self.stage, Stage::Served { .. })
+    }
+
+    fn export(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Served { export, .. } => Some(export),
+            Stage::Newcomer | Stage::Displaced => None,
+        }
+    }
+
+    fn protection(&self) -> Option<Protection> {
+        match &self.stage {
+            Stage::Served { tls, .. } => *tls,
+            Stage::Newcomer | Stage::Displaced => None,
+        }
+    }
+}
+
 impl Table {
+    fn count(&self, of: impl Fn(&Client) -> bool) -> usize {
+        self.clients.values().filter(|client| of(client)).count()
+    }
+
+    /// Disconnects a newcomer: of the origin that has the most of them, the one that comes included, the oldest that
+    /// has said nothing, or the oldest.
+    fn displace(&mut self, coming: Option<Origin>) {
+        let newcomer = |client: &Client| matches!(client.stage, Stage::Newcomer);
+        let mut held: HashMap<Origin, usize> = HashMap::new();
+        let here = self.clients.values().filter(|client| newcomer(client));
+        for origin in here.map(|client| client.peer.origin()).chain(coming) {
+            *held.entry(origin).or_default() += 1;
+        }
+        let first = self
+            .clients
+            .iter_mut()
+            .filter(|(_, client)| newcomer(client))
+            .min_by_key(|(id, client)| {
+                let held = held.get(&client.peer.origin()).copied();
+                (Reverse(held), client.meter.has_received(), **id)
+            });
+        let Some((&id, client)) = first else {
+            return;
+        };
+        client.stage = Stage::Displaced;
+        // One that has gone already needs no disconnecting.
+        let _ = shutdown(&*client.socket, Shutdown::Both);
+        self.displaced += 1;
+        self.note(Some(id), Incident::Displaced);
+    }
+
     fn note(&mut self, client: Option<u64>, incident: Incident) {
         if matches!(incident, Incident::Protocol(_)) {
             self.protocol_errors += 1;
         }
-        if self.events.len() >= limits::EVENTS {
-            self.events.pop_front();
+        let served = client.and_then(|id| self.clients.get(&id));
+        let cause = match served.is_some_and(Client::is_served) {
+            true => Cause::Client,
+            false => Cause::Newcomer,
+        };
+        self.events.add(
+            cause,
+            Event {
+                time: SystemTime::now(),
+                client,
+                incident,
+            },
+        );
+    }
+}
+
+/// The last events. Anybody who connects can cause some, so these never push out more than half of those on connections
+/// that are served.
+#[derive(Default)]
+struct Events(VecDeque<(Cause, Event)>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Newcomer,
+    Client,
+}
+
+impl Events {
+    fn add(&mut self, cause: Cause, event: Event) {
+        if self.0.len() >= limits::EVENTS {
+            let held = |cause| self.0.iter().filter(|(of, _)| *of == cause).count();
+            let goes = match held(Cause::Newcomer).cmp(&held(Cause::Client)) {
+                std::cmp::Ordering::Greater => Cause::Newcomer,
+                std::cmp::Ordering::Less => Cause::Client,
+                std::cmp::Ordering::Equal => cause,
+            };
+            if let Some(oldest) = self.0.iter().position(|(of, _)| *of == goes) {
+                self.0.remove(oldest);
+            }
         }
-        self.events.push_back(Event {
-            time: SystemTime::now(),
-            client,
-            incident,
-        });
+        self.0.push_back((cause, event));
+    }
+
+    fn all(&self) -> Vec<Event> {
+        self.0.iter().map(|(_, event)| event.clone()).collect()
     }
 }
 
@@ -175,12 +296,32 @@ impl Entry {
         &self.meter
     }
 
-    /// The client has chosen an export, on a connection that is protected like this.
-    pub(super) fn chose(&self, export: &str, tls: Option<Protection>) {
-        if let Some(client) = self.registry.lock().clients.get_mut(&self.id) {
-            client.export = Some(export.to_owned());
-            client.tls = tls;
+    /// The client has chosen an export, on a connection that is protected like this, and is served from here on.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub(super) fn take_place(&self, export: &str, tls: Option<Protection>) -> Result<(), Incident> {
+        let limits = &self.registry.limits;
+        let mut table = self.registry.lock();
+        let origin = (table.clients.get(&self.id)).map(|client| client.peer.origin());
+        let of_peer = |client: &Client| client.is_served() && Some(client.peer.origin()) == origin;
+        let refusal = if table.count(Client::is_served) >= limits.clients {
+            Some(Incident::TooManyClients)
+        } else if table.count(of_peer) >= limits.clients_of_peer {
+            Some(Incident::TooManyOfPeer)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            table.turned_away += 1;
+            table.note(Some(self.id), refusal.clone());
+            return Err(refusal);
         }
+        if let Some(client) = table.clients.get_mut(&self.id) {
+            let export = export.to_owned();
+            client.stage = Stage::Served { export, tls };
+        }
+        Ok(())
     }
 
     /// Notes something that happened on this connection.
@@ -204,6 +345,8 @@ impl Drop for Entry {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
 
@@ -211,12 +354,35 @@ mod tests {
         Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap())
     }
 
+    fn registry(limits: Limits) -> Arc<Registry> {
+        Arc::new(Registry::new(limits))
+    }
+
+    fn at(address: &str) -> Peer {
+        Peer::Tcp(SocketAddr::new(address.parse().unwrap(), 1))
+    }
+
+    /// The connections that have not given way.
+    fn staying(registry: &Registry) -> Vec<u64> {
+        let table = registry.lock();
+        let staying = |client: &Client| !matches!(client.stage, Stage::Displaced);
+        let staying = table.clients.iter().filter(|(_, client)| staying(client));
+        staying.map(|(id, _)| *id).collect()
+    }
+
     #[test]
-    fn clients_enter_up_to_the_limit_and_leave_their_traffic_behind() {
-        let registry = Arc::new(Registry::default());
-        let first = registry.enter(socket(), Peer::Unix, 1).unwrap();
-        assert!(registry.enter(socket(), Peer::Unix, 1).is_none());
-        first.chose("secret", None);
+    fn clients_are_served_up_to_the_limit_and_leave_their_traffic_behind() {
+        let registry = registry(Limits {
+            clients: 1,
+            ..Limits::default()
+        });
+        let enter = || registry.enter(socket(), Peer::Unix(1)).unwrap();
+        let (first, second) = (enter(), enter());
+        assert_eq!((registry.clients(), registry.connections()), (0, 2));
+        first.take_place("secret", None).unwrap();
+        let refused = second.take_place("secret", None);
+        assert!(matches!(refused, Err(Incident::TooManyClients)));
+        drop(second);
         first.meter().received();
         assert_eq!(
             registry.status().clients[0].export.as_deref(),
@@ -226,14 +392,73 @@ mod tests {
         drop(first);
         assert_eq!(registry.wait_until_empty(Duration::MAX), 0);
         let status = registry.status();
-        assert_eq!((status.accepted, status.turned_away), (1, 1));
+        assert_eq!((status.accepted, status.turned_away), (2, 1));
         assert_eq!(status.traffic.receives, 1);
-        assert!(registry.enter(socket(), Peer::Unix, 1).is_some());
+        assert!(enter().take_place("secret", None).is_ok());
+    }
+
+    #[test]
+    fn one_address_is_served_up_to_its_own_limit() {
+        let registry = registry(Limits {
+            clients: 4,
+            clients_of_peer: 2,
+            ..Limits::default()
+        });
+        let served = |peer| {
+            let entry = registry.enter(socket(), peer).unwrap();
+            entry.take_place("", None).map(|()| entry)
+        };
+        let network = ["2001:db8::1", "2001:db8::2", "2001:db8::3"];
+        let [one, two, three] = network.map(|address| served(at(address)));
+        assert!(one.is_ok() && two.is_ok());
+        assert!(matches!(three, Err(Incident::TooManyOfPeer)));
+        let others = [at("2001:db8:0:1::1"), Peer::Unix(1)].map(served);
+        assert!(others.iter().all(Result::is_ok));
+        assert!(matches!(
+            served(at("192.0.2.1")),
+            Err(Incident::TooManyClients)
+        ));
+    }
+
+    #[test]
+    fn a_newcomer_displaces_one_of_the_address_with_the_most() {
+        let registry = registry(Limits {
+            newcomers: 4,
+            ..Limits::default()
+        });
+        let enter = |address| registry.enter(socket(), at(address)).unwrap();
+        let alone = enter("192.0.2.1");
+        let served = enter("192.0.2.2");
+        served.take_place("", None).unwrap();
+        let talks = enter("192.0.2.2");
+        talks.meter().received();
+        let _silent = [(); 2].map(|()| enter("::ffff:192.0.2.2"));
+        assert_eq!(staying(&registry), [1, 2, 3, 4, 5]);
+        let _next = [(); 2].map(|()| enter("192.0.2.2"));
+        assert_eq!(staying(&registry), [1, 2, 3, 6, 7], "the silent ones first");
+        let _other = enter("192.0.2.3");
+        assert_eq!(staying(&registry), [1, 2, 3, 7, 8]);
+        drop((alone, talks));
+        assert_eq!(registry.status().displaced, 3);
+        assert_eq!(registry.clients(), 1);
+    }
+
+    #[test]
+    fn those_that_are_not_gone_yet_are_bounded() {
+        let registry = registry(Limits {
+            newcomers: 2,
+            ..Limits::default()
+        });
+        let enter = || registry.enter(socket(), Peer::Unix(1));
+        let mut entries: Vec<Entry> = (0..4).map(|_| enter().unwrap()).collect();
+        assert!(enter().is_none());
+        entries.clear();
+        assert!(enter().is_some());
     }
 
     #[test]
     fn only_the_last_events_are_remembered() {
-        let registry = Registry::default();
+        let registry = registry(Limits::default());
         for _ in 0..limits::EVENTS {
             registry.note(Incident::TooManyClients);
         }
@@ -245,9 +470,28 @@ mod tests {
     }
 
     #[test]
+    fn newcomers_do_not_push_out_what_happened_to_clients_that_are_served() {
+        let registry = registry(Limits::default());
+        let served = registry.enter(socket(), Peer::Unix(1)).unwrap();
+        served.take_place("", None).unwrap();
+        for _ in 0..limits::EVENTS {
+            served.note(Incident::Panicked);
+        }
+        for _ in 0..10 * limits::EVENTS {
+            registry.note(Incident::HandshakeTimeout);
+        }
+        let events = registry.status().events;
+        let kept = events.iter().filter(|event| event.client.is_some());
+        assert_eq!(
+            (kept.count(), events.len()),
+            (limits::EVENTS / 2, limits::EVENTS)
+        );
+    }
+
+    #[test]
     fn a_panicking_thread_leaves_the_registry_in_order() {
-        let registry = Arc::new(Registry::default());
-        let entry = registry.enter(socket(), Peer::Unix, 1).unwrap();
+        let registry = registry(Limits::default());
+        let entry = registry.enter(socket(), Peer::Unix(1)).unwrap();
         let thread = std::thread::spawn(move || {
             let _entry = entry;
             panic!("expected by this test");

@@ -1,4 +1,4 @@
-//! The server: accepts clients and gives each a thread.
+//! The server: what its threads share, and what the thread of a client does.
 
 use std::fmt;
 use std::io;
@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use scrim_volume::queue::{Queue, Settled};
 
+use super::acceptor::Acceptor;
 use super::budget::Budget;
 use super::export::Export;
 use super::limits;
@@ -20,7 +19,7 @@ use super::negotiate::negotiate;
 use super::pipeline::Pipeline;
 use super::registry::{Entry, Registry};
 use super::serve::Transmission;
-use super::status::{Incident, Peer, Status};
+use super::status::{Incident, Status};
 use super::stop::Stop;
 use super::wait::seats;
 use scrim_nbd::Address;
@@ -31,6 +30,10 @@ use scrim_nbd::tls::ServerTls;
 pub struct Limits {
     /// Clients served at the same time.
     pub clients: usize,
+    /// As many of these from one address.
+    pub clients_of_peer: usize,
+    /// Connections in their handshake at the same time.
+    pub newcomers: usize,
     /// Time for a handshake.
     pub handshake: Duration,
 }
@@ -39,6 +42,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: limits::CLIENTS,
+            clients_of_peer: limits::CLIENTS_OF_PEER,
+            newcomers: limits::NEWCOMERS,
             handshake: limits::HANDSHAKE,
         }
     }
@@ -53,11 +58,11 @@ pub struct Server {
 }
 
 /// What the threads of a server share.
-struct Shared {
+pub(super) struct Shared {
     exports: Vec<Arc<Export>>,
-    limits: Limits,
-    registry: Arc<Registry>,
-    stop: Arc<Stop>,
+    pub(super) limits: Limits,
+    pub(super) registry: Arc<Registry>,
+    pub(super) stop: Arc<Stop>,
     seats: Arc<Budget>,
     reads_apart: Budget,
 }
@@ -86,7 +91,7 @@ impl Server {
         let shared = Arc::new(Shared {
             exports: exports.into_iter().map(Arc::new).collect(),
             limits,
-            registry: Arc::new(Registry::default()),
+            registry: Arc::new(Registry::new(limits)),
             stop: Arc::new(Stop::new().map_err(StartError::System)?),
             seats: Arc::new(seats()),
             reads_apart: Budget::new(limits::READS_APART),
@@ -97,7 +102,7 @@ impl Server {
             thread::Builder::new()
                 .name("nbd-accept".to_owned())
                 .stack_size(limits::STACK)
-                .spawn(move || accept_clients(&shared, &listeners))
+                .spawn(move || Acceptor::new(&shared, &listeners).run())
                 .map_err(StartError::System)?
         };
         Ok(Self {
@@ -113,10 +118,16 @@ impl Server {
         &self.addresses
     }
 
-    /// The number of clients connected now.
+    /// The number of clients served now: those that have got through their handshake.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.shared.registry.clients()
+    }
+
+    /// The number of all connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.registry.connections()
     }
 
     /// Clients, traffic and the last events.
@@ -183,93 +194,34 @@ fn check(exports: &[Export], listeners: &[Listener]) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Accepts clients until the server stops; returns their threads.
-fn accept_clients(shared: &Arc<Shared>, listeners: &[Listener]) -> Vec<JoinHandle<()>> {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    while wait_for_client(shared, listeners) {
-        threads.retain(|thread| !thread.is_finished());
-        for listener in listeners {
-            let served = match listener.accept() {
-                Ok(None) => continue,
-                Ok(Some((socket, peer))) => serve_client(shared, socket, peer, listener.tls()),
-                Err(error) => Err(error),
-            };
-            match served {
-                Ok(thread) => threads.extend(thread),
-                Err(error) => {
-                    shared.registry.note(Incident::Accept {
-                        reason: error.to_string(),
-                    });
-                    // Without descriptors or memory the listener stays ready: do not spin on it.
-                    pause(shared);
-                }
-            }
-        }
-    }
-    threads
-}
-
-/// Waits until a client may be waiting; `false` when the server stops.
-fn wait_for_client(shared: &Shared, listeners: &[Listener]) -> bool {
-    let mut sources: Vec<PollFd<'_>> = listeners
-        .iter()
-        .map(|listener| PollFd::new(listener, PollFlags::IN))
-        .collect();
-    sources.push(PollFd::new(&*shared.stop, PollFlags::IN));
-    match poll(&mut sources, None) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(_) => pause(shared),
-    }
-    !shared.stop.is_raised()
-}
-
-fn pause(shared: &Shared) {
-    let timeout = Timespec {
-        tv_sec: 0,
-        tv_nsec: limits::ACCEPT_PAUSE.subsec_nanos().into(),
-    };
-    let mut sources = [PollFd::new(&*shared.stop, PollFlags::IN)];
-    let _ = poll(&mut sources, Some(&timeout));
-}
-
-/// Gives a client a thread; `None` when too many are served.
-fn serve_client(
-    shared: &Arc<Shared>,
-    socket: OwnedFd,
-    peer: Peer,
+/// Serves a client that has been greeted, to the end.
+pub(super) fn serve_client(
+    shared: Arc<Shared>,
+    socket: &Arc<OwnedFd>,
     tls: Option<&ServerTls>,
-) -> io::Result<Option<JoinHandle<()>>> {
-    let socket = Arc::new(socket);
-    let most = shared.limits.clients;
-    let Some(entry) = shared.registry.enter(Arc::clone(&socket), peer, most) else {
-        return Ok(None);
-    };
-    let shared = Arc::clone(shared);
-    let tls = tls.cloned();
-    let thread = thread::Builder::new()
-        .name(format!("nbd-{}", entry.id()))
-        .stack_size(limits::STACK)
-        .spawn(move || {
-            let end = converse(&shared, &socket, tls.as_ref(), &entry);
-            match end {
-                End::Gone | End::Stopping | End::OtherTable => {}
-                End::Deadline => entry.note(Incident::HandshakeTimeout),
-                End::Protocol(error) => entry.note(Incident::Protocol(error)),
-                End::Tls(error) => entry.note(Incident::Tls(error)),
-            }
-            // First what holds the volume, then the entry that `stop` waits for.
-            drop(shared);
-            drop(entry);
-        })?;
-    Ok(Some(thread))
+    entry: Entry,
+    deadline: Instant,
+) {
+    let end = converse(&shared, socket, tls, &entry, deadline);
+    match end {
+        End::Gone | End::Stopping | End::OtherTable => {}
+        End::Deadline => entry.note(Incident::HandshakeTimeout),
+        End::Protocol(error) => entry.note(Incident::Protocol(error)),
+        End::Tls(error) => entry.note(Incident::Tls(error)),
+    }
+    // First what holds the volume, then the entry that `stop` waits for.
+    drop(shared);
+    drop(entry);
 }
 
 /// Handshake and transmission.
-fn converse(shared: &Shared, socket: &Arc<OwnedFd>, tls: Option<&ServerTls>, entry: &Entry) -> End {
-    let time = shared.limits.handshake;
-    let Some(deadline) = Instant::now().checked_add(time) else {
-        return End::Deadline;
-    };
+fn converse(
+    shared: &Shared,
+    socket: &Arc<OwnedFd>,
+    tls: Option<&ServerTls>,
+    entry: &Entry,
+    deadline: Instant,
+) -> End {
     let mut link = Link::new(
         Arc::clone(socket),
         Arc::clone(&shared.stop),
@@ -277,15 +229,19 @@ fn converse(shared: &Shared, socket: &Arc<OwnedFd>, tls: Option<&ServerTls>, ent
         Arc::clone(entry.meter()),
         deadline,
     );
-    let (export, terms) = match negotiate(&mut link, &shared.exports, tls) {
+    let (export, terms) = match negotiate(&mut link, &shared.exports, tls, entry) {
         Ok(agreed) => agreed,
         Err(end) => {
             link.close(Settled::WITHOUT_QUEUE);
             return end;
         }
     };
-    link.end_handshake();
-    entry.chose(&export.name, link.protection());
+    if link.end_handshake().is_none() {
+        entry.note(Incident::Accept {
+            reason: "there is no memory for its buffers".to_owned(),
+        });
+        return End::Gone;
+    }
     let mut transmission = Transmission {
         link,
         volume: &export.volume,

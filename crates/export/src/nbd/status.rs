@@ -1,7 +1,7 @@
 //! What a server can say about itself: clients, traffic, and the last things that went wrong.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::SystemTime;
 
 use super::limits;
@@ -14,8 +14,10 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// Connections accepted so far.
     pub accepted: u64,
-    /// Connections turned away because [`limits::CLIENTS`] were being served.
+    /// Clients refused because [`limits::CLIENTS`] were being served, or [`limits::CLIENTS_OF_PEER`] of their address.
     pub turned_away: u64,
+    /// Connections that gave way to others in their handshake, because there were [`limits::NEWCOMERS`].
+    pub displaced: u64,
     /// Connections closed because the client broke the protocol.
     pub protocol_errors: u64,
     /// Traffic of all clients so far.
@@ -44,16 +46,36 @@ pub struct ClientStatus {
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// A process of this machine, on the unix socket.
-    Unix,
+    /// A process of this machine, on the unix socket, of this user.
+    Unix(u32),
     /// TCP: without TLS a process of this machine.
     Tcp(SocketAddr),
+}
+
+/// Whom connections count for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    User(u32),
+    Network(IpAddr),
+}
+
+impl Peer {
+    pub(super) fn origin(self) -> Origin {
+        match self {
+            Self::Unix(user) => Origin::User(user),
+            Self::Tcp(address) => Origin::Network(match address.ip().to_canonical() {
+                // Whoever has one address of IPv6 has 2^64 of them.
+                IpAddr::V6(address) => IpAddr::V6((u128::from(address) & (u128::MAX << 64)).into()),
+                address @ IpAddr::V4(_) => address,
+            }),
+        }
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix => write!(f, "unix socket"),
+            Self::Unix(_) => write!(f, "unix socket"),
             Self::Tcp(address) => write!(f, "tcp {address}"),
         }
     }
@@ -139,8 +161,12 @@ pub enum Incident {
     Tls(TlsError),
     /// A client did not finish its handshake within [`limits::HANDSHAKE`] and was disconnected.
     HandshakeTimeout,
-    /// A client was turned away because [`limits::CLIENTS`] were being served.
+    /// A client was refused because [`limits::CLIENTS`] were being served.
     TooManyClients,
+    /// A client was refused because [`limits::CLIENTS_OF_PEER`] of its address were being served.
+    TooManyOfPeer,
+    /// A connection gave way to another one in its handshake, because there were [`limits::NEWCOMERS`].
+    Displaced,
     /// The volume failed a request; the client was told.
     RequestFailed {
         /// The volume's own words.
@@ -174,6 +200,16 @@ impl fmt::Display for Incident {
                 f,
                 "turned away: {} clients are served already; disconnect one",
                 limits::CLIENTS
+            ),
+            Self::TooManyOfPeer => write!(
+                f,
+                "turned away: {} clients of this address are served already; disconnect one",
+                limits::CLIENTS_OF_PEER
+            ),
+            Self::Displaced => write!(
+                f,
+                "disconnected: it gave way to another connection, since {} had not finished their handshake",
+                limits::NEWCOMERS
             ),
             Self::RequestFailed { reason } => write!(f, "request failed: {reason}"),
             Self::NoQueue { reason } => write!(f, "served by plain calls: {reason}"),

@@ -174,7 +174,7 @@ impl Served {
     /// Waits until the server has so many clients.
     pub(crate) fn wait_until_clients(&self, expected: usize) {
         for _ in 0..1000 {
-            if self.server.clients() == expected {
+            if self.server.connections() == expected {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -194,6 +194,7 @@ pub(crate) fn export(name: &str, volume: Arc<Volume>) -> Export {
 
 pub(crate) const ACK: u32 = 1;
 pub(crate) const ERR: u32 = 1 << 31;
+pub(crate) const ERR_POLICY: u32 = ERR | 2;
 pub(crate) const READ: u16 = 0;
 pub(crate) const WRITE: u16 = 1;
 pub(crate) const DISC: u16 = 2;

@@ -142,15 +142,25 @@ fn clients_beyond_the_limit_are_turned_away() {
     let served = Served::with(vec![export("disk", crypt_volume(MIB).0)], limits);
     let mut first = served.simple();
     let second = served.simple();
-    assert!(served.connect().is_closed());
+    // Told where the protocol has an answer, and disconnected where it has none.
+    let mut third = served.connect();
+    third.greet(3);
+    let replies = third.option(7, &info_data("disk", &[]));
+    assert_eq!(replies[0].0, ERR_POLICY);
+    let mut fourth = served.connect();
+    fourth.greet(3);
+    fourth.send_option(1, b"disk");
+    assert!(fourth.is_closed());
     assert!(first.read(0, 512).is_ok());
+    assert_eq!(served.server.clients(), 2);
     drop(second);
     while served.server.clients() > 1 {
         std::thread::yield_now();
     }
-    assert!(served.simple().read(0, 512).is_ok());
+    third.go("disk");
+    assert!(third.read(0, 512).is_ok());
     let status = served.server.status();
-    assert_eq!((status.accepted, status.turned_away), (3, 1));
+    assert_eq!((status.accepted, status.turned_away), (4, 2));
     assert!(matches!(
         status.events[0].incident,
         Incident::TooManyClients

@@ -11,6 +11,7 @@
 #[path = "../../../../tests/support/certificates.rs"]
 mod certificates;
 mod common;
+mod crowds;
 mod fuzz;
 mod handshake;
 mod hostile;

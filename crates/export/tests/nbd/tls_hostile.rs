@@ -76,7 +76,7 @@ fn a_handshake_that_stalls_or_trickles_is_cut_off_and_holds_up_nobody() {
         .stream
         .write_all(&[22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc]);
     for _ in 0..2000 {
-        if served.server.clients() == 1 {
+        if served.server.connections() == 1 {
             break;
         }
         let _ = trickling.stream.write_all(&[0]);
@@ -84,7 +84,7 @@ fn a_handshake_that_stalls_or_trickles_is_cut_off_and_holds_up_nobody() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(silent.is_closed());
-    assert_eq!(served.server.clients(), 1);
+    assert_eq!(served.server.connections(), 1);
     let events = served.server.status().events;
     assert_eq!(events.len(), 2);
     for event in events {
@@ -166,7 +166,7 @@ fn a_client_that_does_not_read_holds_up_only_itself() {
         assert_eq!(good.write(MIB, &data), 0);
         assert!(good.read(MIB, 3 << 20).unwrap() == data);
     }
-    assert_eq!(served.server.clients(), 2);
+    assert_eq!(served.server.connections(), 2);
     assert_eq!(served.server.stop(Duration::from_millis(100)).stuck, 0);
 }
 

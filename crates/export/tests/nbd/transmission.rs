@@ -328,7 +328,7 @@ fn connections_see_each_others_writes() {
             assert_eq!(client.read(512, 4096).unwrap(), data);
         }
     }
-    assert_eq!(served.server.clients(), 8);
+    assert_eq!(served.server.connections(), 8);
 }
 
 #[test]

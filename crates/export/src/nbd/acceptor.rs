@@ -1,0 +1,197 @@
+//! The thread that accepts clients.
+//!
+//! A connection that has said nothing yet costs a descriptor and an entry in the registry. Once it does, it gets a
+//! thread and buffers. So a crowd that connects and is silent takes neither memory nor time from clients that are
+//! served.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use scrim_nbd::tls::ServerTls;
+
+use super::limits;
+use super::link::time_left;
+use super::listener::Listener;
+use super::negotiate::greeting;
+use super::registry::Entry;
+use super::server::{Shared, serve_client};
+use super::status::{Incident, Peer};
+
+pub(super) struct Acceptor<'a> {
+    shared: &'a Arc<Shared>,
+    listeners: &'a [Listener],
+    /// The oldest first.
+    silent: Vec<Silent>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A connection that has been greeted and has not answered.
+struct Silent {
+    socket: Arc<OwnedFd>,
+    tls: Option<ServerTls>,
+    entry: Entry,
+    deadline: Instant,
+}
+
+/// What a connection has to be dealt with for.
+enum News {
+    None,
+    Speaks,
+    Gone,
+}
+
+impl<'a> Acceptor<'a> {
+    pub(super) fn new(shared: &'a Arc<Shared>, listeners: &'a [Listener]) -> Self {
+        Self {
+            shared,
+            listeners,
+            silent: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// Accepts clients until the server stops; returns their threads.
+    pub(super) fn run(mut self) -> Vec<JoinHandle<()>> {
+        while let Some(ready) = self.wait() {
+            self.threads.retain(|thread| !thread.is_finished());
+            let done = self
+                .serve_those_that_speak(&ready)
+                .and_then(|()| self.accept());
+            if let Err(error) = done {
+                self.shared.registry.note(Incident::Accept {
+                    reason: error.to_string(),
+                });
+                // Its descriptor comes back.
+                self.shared.registry.displace();
+                // Without descriptors or memory the listener stays ready: do not spin on it.
+                self.pause();
+            }
+        }
+        self.threads
+    }
+
+    /// Waits for a client, or until one that was silent has something to say, or for too long; `None` when the server
+    /// stops, else which of the silent ones to look at.
+    fn wait(&self) -> Option<Vec<bool>> {
+        let listeners = self
+            .listeners
+            .iter()
+            .map(|listener| PollFd::new(listener, PollFlags::IN));
+        let silent = self
+            .silent
+            .iter()
+            .map(|silent| PollFd::new(&silent.socket, PollFlags::IN));
+        let mut sources: Vec<PollFd<'_>> = silent.chain(listeners).collect();
+        sources.push(PollFd::new(&*self.shared.stop, PollFlags::IN));
+        // The first of them has the first deadline.
+        let nothing = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let deadline = self.silent.first().map(|oldest| oldest.deadline);
+        let timeout = time_left(deadline).unwrap_or(Some(nothing));
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => self.pause(),
+        }
+        let ready = sources.iter().take(self.silent.len());
+        let ready = ready.map(|source| !source.revents().is_empty()).collect();
+        (!self.shared.stop.is_raised()).then_some(ready)
+    }
+
+    /// Gives a thread to each connection that has said something, and lets go of those that have ended or were silent
+    /// for too long.
+    fn serve_those_that_speak(&mut self, ready: &[bool]) -> io::Result<()> {
+        let now = Instant::now();
+        let mut result = Ok(());
+        for (silent, ready) in std::mem::take(&mut self.silent).into_iter().zip(ready) {
+            match silent.news(*ready) {
+                News::Speaks => match self.serve(silent) {
+                    Ok(thread) => self.threads.push(thread),
+                    Err(error) => result = Err(error),
+                },
+                News::None if now < silent.deadline => self.silent.push(silent),
+                News::None => silent.entry.note(Incident::HandshakeTimeout),
+                News::Gone => {}
+            }
+        }
+        result
+    }
+
+    fn serve(&self, silent: Silent) -> io::Result<JoinHandle<()>> {
+        let shared = Arc::clone(self.shared);
+        thread::Builder::new()
+            .name(format!("nbd-{}", silent.entry.id()))
+            .stack_size(limits::STACK)
+            .spawn(move || {
+                let Silent {
+                    socket,
+                    tls,
+                    entry,
+                    deadline,
+                } = silent;
+                serve_client(shared, &socket, tls.as_ref(), entry, deadline);
+            })
+    }
+
+    /// Accepts those that have connected: so many at a time that silent ones are looked at in between.
+    fn accept(&mut self) -> io::Result<()> {
+        for listener in self.listeners {
+            for _ in 0..limits::BACKLOG {
+                let Some((socket, peer)) = listener.accept()? else {
+                    break;
+                };
+                let greeted = self.greet(socket, peer, listener.tls());
+                self.silent.extend(greeted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters a client and says the first word; `None` where the client has gone, or too many come.
+    fn greet(&self, socket: OwnedFd, peer: Peer, tls: Option<&ServerTls>) -> Option<Silent> {
+        let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
+        let socket = Arc::new(socket);
+        let entry = self.shared.registry.enter(Arc::clone(&socket), peer)?;
+        let greeting = greeting();
+        // Nothing has been sent before, so there is room for it.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let sent = send(&socket, &greeting, flags).ok()?;
+        entry.meter().sent(1);
+        (sent == greeting.len()).then_some(Silent {
+            socket,
+            tls: tls.cloned(),
+            entry,
+            deadline,
+        })
+    }
+
+    fn pause(&self) {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: limits::ACCEPT_PAUSE.subsec_nanos().into(),
+        };
+        let mut sources = [PollFd::new(&*self.shared.stop, PollFlags::IN)];
+        let _ = poll(&mut sources, Some(&timeout));
+    }
+}
+
+impl Silent {
+    fn news(&self, is_ready: bool) -> News {
+        if !is_ready {
+            return News::None;
+        }
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(&self.socket, &mut [0; 1], flags) {
+            Ok((_, 1..)) => News::Speaks,
+            Err(Errno::AGAIN | Errno::INTR) => News::None,
+            Ok(_) | Err(_) => News::Gone,
+        }
+    }
+}

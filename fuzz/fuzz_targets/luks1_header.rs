@@ -41,7 +41,7 @@ fn assert_fields(area: &[u8], header: &Header) {
     assert_eq!(luks1.hash_spec(), text(72, 32));
     assert_eq!(luks1.payload_offset(), number(104));
     assert_eq!(luks1.key_bytes(), number(108));
-    assert_eq!(luks1.uuid(), text(168, 40));
+    assert_eq!(luks1.uuid().raw(), text(168, 40));
     let active = (0..8u8).filter(|slot| number(208 + 48 * usize::from(*slot)) == 0x00ac_71f3);
     let slots = header.keyslots();
     assert!(active.eq(slots.iter().map(|slot| slot.id)));

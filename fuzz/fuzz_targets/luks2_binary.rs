@@ -71,7 +71,7 @@ fn assert_label(whole: &[u8], header: &Header) {
             .expect("a NUL ends it");
         std::str::from_utf8(&field[..end]).expect("it is text")
     };
-    assert_eq!(header.label().unwrap_or_default(), text(24, 48));
-    assert_eq!(header.uuid(), text(168, 40));
-    assert_eq!(header.subsystem().unwrap_or_default(), text(208, 48));
+    assert_eq!(header.label().unwrap_or_default().raw(), text(24, 48));
+    assert_eq!(header.uuid().raw(), text(168, 40));
+    assert_eq!(header.subsystem().unwrap_or_default().raw(), text(208, 48));
 }

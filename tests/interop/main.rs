@@ -23,6 +23,7 @@ mod engines;
 mod exchange;
 mod filesystem;
 mod headers;
+mod hostile_header;
 mod in_place;
 mod keys;
 mod killed;

@@ -6,14 +6,14 @@ use crate::volume::{Image, LUKS1, OTHER, PASSPHRASE, USUAL};
 const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
 
 /// What the terminal showed, the exit code, and whether it echoes again.
-struct Session {
-    shown: String,
-    code: i32,
+pub(crate) struct Session {
+    pub(crate) shown: String,
+    pub(crate) code: i32,
     echo: bool,
 }
 
 /// Runs `scrim` at a terminal, by the steps that `terminal.py` describes.
-fn at_a_terminal(place: &Place, line: &str, steps: &str) -> Session {
+pub(crate) fn at_a_terminal(place: &Place, line: &str, steps: &str) -> Session {
     let words = ["scrim"].into_iter().chain(line.split_whitespace());
     let output = place.script("terminal.py", words, steps.as_bytes());
     let output = String::from_utf8(output).unwrap();
@@ -26,7 +26,7 @@ fn at_a_terminal(place: &Place, line: &str, steps: &str) -> Session {
     }
 }
 
-fn steps(steps: &[(&str, &str)]) -> String {
+pub(crate) fn steps(steps: &[(&str, &str)]) -> String {
     let lines = steps.iter().map(|(verb, text)| format!("{verb} {text}\n"));
     lines.collect()
 }

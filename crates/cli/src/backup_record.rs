@@ -95,7 +95,7 @@ fn fingerprint(header: &Header) -> String {
 /// The record of a volume; `None` where there is no place for it, or where the header's UUID, which
 /// may be any text, is none.
 fn path(header: &Header) -> Option<PathBuf> {
-    let uuid = header.uuid();
+    let uuid = header.uuid().raw();
     let is_uuid = uuid.len() == 36 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     if is_uuid {
         Some(folder()?.join(uuid.to_ascii_lowercase()))

@@ -1,8 +1,9 @@
 //! Asking before something is done that cannot be undone.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use crate::error::{CliError, Exit};
+use crate::terminal::{Cursor, show};
 
 /// Something that wants a confirmation.
 pub(crate) struct Question<'a> {
@@ -45,12 +46,8 @@ impl Question<'_> {
 }
 
 fn confirmed_in_capitals(question: &str) -> io::Result<bool> {
-    let mut error = io::stderr().lock();
-    write!(
-        error,
-        "{question}\nAre you sure? (Type 'yes' in capital letters): "
-    )?;
-    error.flush()?;
+    let question = format!("{question}\nAre you sure? (Type 'yes' in capital letters): ");
+    show(Cursor::Stay, &question)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(answer.trim_end() == "YES")

@@ -12,6 +12,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use scrim_sys::process::{Inherited, Side, fork};
 
 use crate::error::{CliError, Exit};
+use crate::terminal;
 
 /// The process that will serve, and its way to say that it does.
 pub(crate) struct Daemon {
@@ -44,7 +45,7 @@ impl Daemon {
     pub(crate) fn detach(self) -> Result<(), CliError> {
         let detach = || -> io::Result<()> {
             let null = File::options().read(true).write(true).open("/dev/null")?;
-            io::stdout().flush()?;
+            terminal::flush()?;
             rustix::process::setsid()?;
             std::env::set_current_dir("/")?;
             dup2_stdin(&null)?;

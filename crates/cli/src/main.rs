@@ -31,11 +31,11 @@ mod signals;
 mod signature;
 mod storage;
 mod table_input;
+mod terminal;
 mod transfer;
 mod unlock;
 mod web;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "scrim: {error}");
+            terminal::note(format_args!("scrim: {error}"));
             error.exit.into()
         }
     }

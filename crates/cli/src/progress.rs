@@ -1,11 +1,14 @@
 //! How far a measurement is, on standard error: one line that is written over and over at a terminal,
 //! a line for each round elsewhere.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use scrim_bench::Progress;
+use scrim_foreign::Foreign;
+
+use crate::terminal::{Cursor, note, show};
 
 /// Time between two looks of the line.
 const TICK: Duration = Duration::from_millis(100);
@@ -13,8 +16,6 @@ const TICK: Duration = Duration::from_millis(100);
 const ENOUGH: f64 = 0.05;
 /// Columns where nobody tells.
 const COLUMNS: usize = 80;
-/// To the start of the line, and all of it erased.
-const ERASE: &str = "\r\x1b[K";
 
 /// Shows progress until it is dropped, and then takes it away from the terminal.
 pub(crate) struct Display {
@@ -39,21 +40,19 @@ impl Display {
     }
 
     pub(crate) fn show(&mut self, progress: &Progress) {
-        let mut stderr = io::stderr();
         // Where it cannot be shown, it goes on all the same.
         if self.terminal {
             if self.shown.is_none_or(|shown| shown.elapsed() >= TICK) {
                 self.shown = Some(Instant::now());
-                let line = line(progress, self.start.elapsed());
+                let line = Foreign::new(line(progress, self.start.elapsed())).to_string();
                 // A line that is broken in two would not be erased.
-                let short: String = line.chars().take(columns(&stderr) - 1).collect();
-                let _ = write!(stderr, "{ERASE}{short}");
-                let _ = stderr.flush();
+                let short: String = line.chars().take(columns(io::stderr()) - 1).collect();
+                let _ = show(Cursor::EraseLine, &short);
             }
         } else if progress.rounds > 1 && progress.round > self.round {
             self.round = progress.round;
             let (stage, round, rounds) = (self.stage, progress.round, progress.rounds);
-            let _ = writeln!(stderr, "{stage}: round {round} of {rounds}");
+            note(format_args!("{stage}: round {round} of {rounds}"));
         }
     }
 }
@@ -61,9 +60,7 @@ impl Display {
 impl Drop for Display {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            let mut stderr = io::stderr();
-            let _ = write!(stderr, "{ERASE}");
-            let _ = stderr.flush();
+            let _ = show(Cursor::EraseLine, "");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use scrim_foreign::Visible;
 use scrim_sys::memory::SecretBytes;
 
 use crate::error::{CliError, Exit};
@@ -271,7 +272,7 @@ fn prompt(question: &str) -> Result<SecretBytes, CliError> {
         .map_err(fail)?;
     // Silence first: whoever sees the question may type at once.
     let silence = Silence::start(&terminal).map_err(fail)?;
-    (&terminal).write_all(question.as_bytes()).map_err(fail)?;
+    write!(&terminal, "{}", Visible::new(question)).map_err(fail)?;
     let line = read_typed(&mut &terminal);
     drop(silence);
     terminal.write_all(b"\n").map_err(fail)?;

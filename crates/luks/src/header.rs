@@ -1,5 +1,7 @@
 //! A LUKS header of either version, in common terms.
 
+use scrim_foreign::Foreign;
+
 use crate::digest::Digest;
 use crate::error::{HeaderError, Unsupported};
 use crate::finding::{Finding, Repair};
@@ -108,7 +110,7 @@ impl Header {
 
     /// The UUID as stored.
     #[must_use]
-    pub fn uuid(&self) -> &str {
+    pub fn uuid(&self) -> Foreign<&str> {
         match self {
             Self::Luks1(header) => header.uuid(),
             Self::Luks2(header) => header.uuid(),
@@ -117,7 +119,7 @@ impl Header {
 
     /// The label, if it has one; LUKS1 has none.
     #[must_use]
-    pub fn label(&self) -> Option<&str> {
+    pub fn label(&self) -> Option<Foreign<&str>> {
         match self {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.label(),
@@ -126,7 +128,7 @@ impl Header {
 
     /// The subsystem label, if it has one; LUKS1 has none.
     #[must_use]
-    pub fn subsystem(&self) -> Option<&str> {
+    pub fn subsystem(&self) -> Option<Foreign<&str>> {
         match self {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.subsystem(),

@@ -136,6 +136,7 @@ pub use keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority}
 pub use layout::Layout;
 pub use plan::{ApplyError, Plan, Step, Target};
 pub use random::RandomError;
+pub use scrim_foreign::Foreign;
 pub use segment::{
     CryptSegment, DataError, DataSegment, Placement, Segment, SegmentKind, SegmentLength,
 };

@@ -1,5 +1,6 @@
 //! Tokens: ways to get a passphrase, for other programs.
 
+use scrim_foreign::Foreign;
 use serde_json::{Value, json};
 
 use crate::luks2::{self, JsonFault};
@@ -10,16 +11,16 @@ pub struct Token {
     /// Its number, 0 to 31.
     pub id: u8,
     /// Its type, such as `luks2-keyring` or `systemd-tpm2`.
-    pub kind: String,
+    pub kind: Foreign<String>,
     /// The key slots that its passphrase opens.
     pub keyslots: Vec<u8>,
     /// The token as stored.
-    pub json: Value,
+    pub json: Foreign<Value>,
 }
 
 impl Token {
     /// Reads a token from the JSON text of an untrusted file: one object with a `type` and a list
-    /// of `keyslots`, as [`Token::json`] is; whatever else it has is kept.
+    /// of `keyslots`, as that of a [`Token`] is; whatever else it has is kept.
     ///
     /// # Errors
     /// [`JsonFault`]: it is no such object.

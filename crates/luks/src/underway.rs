@@ -96,7 +96,7 @@ impl Header {
         }
         let mut tokens = self.tokens().iter();
         let token = tokens.find(|token| token.kind == TOKEN)?;
-        Underway::of_token(&token.json)
+        Underway::of_token(token.json.by_ref().raw())
     }
 
     /// Notes how far an encryption in place is; `None` that it is finished. A cut leaves the old note

@@ -309,8 +309,8 @@ fn names_flags_and_priorities() {
     subject.ours(&subject.edit(&[fewer, Edit::Uuid(None)]), &["p0"]);
     subject.ours(&subject.edit(&[Edit::Flags(vec![])]), &["p0"]);
     let header = subject.header();
-    assert_eq!(header.label(), Some("theirs"));
-    assert_eq!(header.subsystem(), Some("own"));
+    assert_eq!(header.label().unwrap(), "theirs");
+    assert_eq!(header.subsystem().unwrap(), "own");
 
     let subject = Subject::new("luks1");
     subject.ours(&subject.edit(&edits[2..3]), &["p0"]);

@@ -45,7 +45,7 @@ fn check(bench: &Bench, name: &str, formatted: &Formatted, key: &VolumeKey) {
         .cryptsetup(&format!("isLuks --type {kind} {name}"))
         .unwrap();
     let uuid = bench.cryptsetup(&format!("luksUUID {name}")).unwrap();
-    assert_eq!(uuid.trim(), header.uuid());
+    assert_eq!(header.uuid(), uuid.trim());
     let theirs = bench.cryptsetup(&format!("luksDump {name}")).unwrap();
     assert_eq!(dump::text(&header, name), theirs);
     assert_eq!(bench.volume_key(name), key.expose());

@@ -3,7 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scrim_backend::Backend;
-use scrim_luks::{Consent, HeaderError, Keyslot, KeyslotKind, Parsed, PassphraseSlot, Priority};
+use scrim_luks::{
+    Consent, Foreign, HeaderError, Keyslot, KeyslotKind, Parsed, PassphraseSlot, Priority,
+};
 use scrim_volume::{LuksDevice, LuksError};
 
 use crate::luks::{self, PASSPHRASES, Refused, refused};
@@ -94,10 +96,10 @@ pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
         }
         slots.push(slot);
     }
-    let text = |text: Option<&str>| text.map(str::to_owned);
+    let text = |text: Option<Foreign<&str>>| text.map(|text| text.raw().to_owned());
     let summary = Summary {
         version: header.version(),
-        uuid: header.uuid().to_owned(),
+        uuid: header.uuid().raw().to_owned(),
         label: text(header.label()),
         subsystem: text(header.subsystem()),
         flags: header.flags().iter().map(|flag| flag.name()).collect(),
@@ -105,7 +107,7 @@ pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
         tokens: header
             .tokens()
             .iter()
-            .map(|token| token.json.to_string())
+            .map(|token| token.json.by_ref().raw().to_string())
             .collect(),
         data: format!("{:?}", header.data_segment().map_err(refused)?),
         slots,

@@ -2,6 +2,7 @@
 //! `path:line: what is wrong, and what to do`.
 
 mod dependencies;
+mod foreign;
 mod layers;
 mod length;
 mod links;
@@ -29,8 +30,9 @@ pub(crate) struct Args {
 
 type Rule = fn(&Repository) -> Vec<Violation>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     dependencies::check,
+    foreign::check,
     layers::check,
     length::check,
     links::check,

@@ -18,6 +18,7 @@ use crate::error::{CliError, Exit};
 use crate::interruption::Interruption;
 use crate::progress::{Display, columns};
 use crate::self_tests;
+use crate::terminal::print_json_text;
 
 /// Bits of a derived key where nobody asks for another size, as in cryptsetup.
 const KEY_BITS: u32 = 256;
@@ -97,7 +98,7 @@ pub(super) fn watched<T>(
 
 pub(super) fn finish(report: &Report, json: bool) -> Result<(), CliError> {
     if json {
-        return print(format!("{}\n", report.to_json()).as_bytes());
+        return print_json_text(&report.to_json().to_string());
     }
     for warning in &report.warnings {
         note(format_args!("scrim: warning: {warning}"));

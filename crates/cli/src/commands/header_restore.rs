@@ -151,7 +151,7 @@ fn keep_replaced(
         Some(there) => (
             "the header that is replaced",
             there.bytes(),
-            there.header().uuid(),
+            there.header().uuid().raw(),
         ),
         None if area.iter().all(|&byte| byte == 0) => return Ok(()),
         None => ("what is overwritten", &area[..], "unreadable"),

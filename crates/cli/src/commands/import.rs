@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_crypt::SectorSize;
-use scrim_luks::{Formatted, Layout, Placement};
+use scrim_luks::{Foreign, Formatted, Layout, Placement};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
         record,
         version,
     } = begun;
-    let uuid = record.uuid.clone();
+    let uuid = Foreign::new(record.uuid.clone());
     let transfer = Transfer {
         from: Side::Raw(raw),
         source: &args.raw,
@@ -184,7 +184,7 @@ fn tell_of_filling(raw: &Path, size: u64, data_size: u64) {
 
 /// Makes the file, and the volume in it. What fails here leaves nothing.
 fn begin(partial: &Partial, new: &LaidOut, slot: u8, stamp: Stamp) -> Result<Begun, CliError> {
-    let record = Record::new(Kind::Import, stamp, new.formatted.header.uuid());
+    let record = Record::new(Kind::Import, stamp, new.formatted.header.uuid().raw());
     let backend = partial.create(new.image_size, true, &record)?;
     let make = || {
         LuksDevice::write(&new.formatted.plan, &backend)?;
@@ -207,7 +207,7 @@ fn go_on(args: &ImportArgs, backend: FileBackend, record: Record) -> Result<Begu
         let step = "begin without --resume if nothing was done yet";
         CliError::new(Exit::WrongDevice, format!("{error}; {step}"))
     })?;
-    if luks.header().uuid() != record.uuid {
+    if luks.header().uuid().raw() != record.uuid {
         return Err(CliError::new(
             Exit::WrongDevice,
             format!(

@@ -1,5 +1,7 @@
 //! `scrim list`.
 
+use scrim_foreign::Foreign;
+
 use super::{print, print_json, status};
 use crate::args::ListArgs;
 use crate::control::{Status, find};
@@ -30,7 +32,10 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
             address,
             ..
         } = status;
-        text.push_str(&format!("{name}\t{type}\t{device}\t{address}\n"));
+        text.push_str(&format!(
+            "{name}\t{type}\t{}\t{address}\n",
+            Foreign::new(device)
+        ));
     }
     print(text.as_bytes())
 }

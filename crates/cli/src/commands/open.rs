@@ -199,7 +199,7 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     })?;
     let origin = Origin {
         r#type: format!("LUKS{}", luks.header().version()),
-        uuid: luks.header().uuid().to_owned(),
+        uuid: luks.header().uuid().raw().to_owned(),
         header: detached.map(|header| header.path().display().to_string()),
         devices,
     };

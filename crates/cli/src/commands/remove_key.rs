@@ -143,7 +143,7 @@ fn confirm_last(
 /// What would be lost.
 fn described(header: &Header) -> String {
     let (version, uuid) = (header.version(), header.uuid());
-    let label = header.label().map(|label| format!(" {label:?}"));
+    let label = header.label().map(|label| format!(" \"{label}\""));
     format!("LUKS{version} volume{} {uuid}", label.unwrap_or_default())
 }
 

@@ -5,12 +5,13 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{print, print_json, print_to_reader};
+use super::{print, print_json};
 use crate::args::StatsArgs;
 use crate::control::{Client, Figures, Request, Times, Traffic};
 use crate::error::{CliError, Exit};
 use crate::prometheus;
 use crate::runtime::{RuntimeDir, VolumeName};
+use crate::terminal::{Cursor, print_over};
 
 pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
     if let Some(seconds) = args.watch {
@@ -47,24 +48,22 @@ fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
         let now = Instant::now();
         let since = before.as_ref();
         let since = since.map(|(then, figures)| (now.duration_since(*then), figures));
+        let mut cursor = Cursor::Stay;
         let text = if args.json {
             let line = serde_json::to_string(&figures)
                 .map_err(|error| CliError::io("write JSON", &error.into()))?;
             format!("{line}\n")
         } else if redraws {
             let text = describe(&figures, since);
-            let up = match drawn {
-                0 => String::new(),
-                lines => format!("\x1b[{lines}A\x1b[J"),
-            };
+            cursor = Cursor::EraseLines(drawn);
             drawn = text.lines().count();
-            up + &text
+            text
         } else {
             since
                 .map(|since| rates(&figures, since))
                 .unwrap_or_default()
         };
-        if !print_to_reader(text.as_bytes())? {
+        if !print_over(cursor, text.as_bytes())? {
             return Ok(());
         }
         before = Some((now, figures));

@@ -80,7 +80,8 @@ fn export(args: &TokenExportArgs) -> Result<(), CliError> {
         let error = CliError::from(EditError::NoSuchToken { id });
         return Err(error.within(backend.path().display()));
     };
-    let text = token.json.to_string();
+    let json = token.json.by_ref().raw();
+    let text = scrim_foreign::json(&json.to_string()).into_owned();
     match &args.json_file {
         Some(path) => write_new(path, text.as_bytes()),
         None => print(format!("{text}\n").as_bytes()),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use scrim_foreign::Foreign;
+
 use super::{Backup, RestoreError, slice};
 use crate::header::{HEADER_AREA_MAX, Header};
 use crate::keyslot::{self, Keyslot};
@@ -35,9 +37,9 @@ pub enum RestoreNote {
     /// The header on the device is of another volume, or its UUID was changed.
     Uuid {
         /// On the device.
-        device: String,
+        device: Foreign<String>,
         /// In the backup.
-        backup: String,
+        backup: Foreign<String>,
     },
     /// The backup has another volume key, or the same one with another digest. If another, what was
     /// written by the header on the device can no longer be read.

@@ -1,5 +1,6 @@
 //! A header as JSON.
 
+use scrim_foreign::Foreign;
 use serde_json::{Map, Value, json};
 
 use crate::header::Header;
@@ -11,13 +12,15 @@ use crate::{luks1, luks2};
 /// versions. LUKS2 adds the other fields of the binary header, and under `metadata` what
 /// `cryptsetup luksDump --dump-json-metadata` prints, unknown members included. LUKS1 adds its
 /// fields under the names of its specification, bytes in hexadecimal, free key slots left out.
+///
+/// Text is as stored: show the JSON by [`scrim_foreign::json`].
 #[must_use]
 pub fn json(header: &Header) -> Value {
     let mut object = json!({
         "version": header.version(),
-        "uuid": header.uuid(),
-        "label": header.label(),
-        "subsystem": header.subsystem(),
+        "uuid": header.uuid().raw(),
+        "label": header.label().map(Foreign::raw),
+        "subsystem": header.subsystem().map(Foreign::raw),
     });
     let fields = match header {
         Header::Luks1(header) => luks1_fields(header),

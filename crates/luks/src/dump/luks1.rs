@@ -2,11 +2,13 @@
 
 use std::fmt::{self, Write};
 
-use super::{Hex, Printable};
+use scrim_foreign::Foreign;
+
+use super::Hex;
 use crate::luks1::Header;
 
 pub(super) fn write(f: &mut impl Write, header: &Header, device: &str) -> fmt::Result {
-    writeln!(f, "LUKS header information for {}\n", Printable(device))?;
+    writeln!(f, "LUKS header information for {}\n", Foreign::new(device))?;
     writeln!(f, "Version:       \t1")?;
     writeln!(f, "Cipher name:   \t{}", header.cipher_name())?;
     writeln!(f, "Cipher mode:   \t{}", header.cipher_mode())?;

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Write};
 
+use scrim_foreign::Foreign;
 use serde_json::Value;
 
-use super::{Hex, Printable};
+use super::Hex;
 use crate::digest::Digest;
 use crate::kdf::Argon2Cost;
 use crate::keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
@@ -58,8 +59,9 @@ pub(super) fn write(f: &mut impl Write, header: &Header) -> fmt::Result {
     Ok(())
 }
 
-fn or<'a>(text: Option<&'a str>, otherwise: &'a str) -> Printable<'a> {
-    Printable(text.filter(|text| !text.is_empty()).unwrap_or(otherwise))
+fn or<'a>(text: Option<Foreign<&'a str>>, otherwise: &'a str) -> Foreign<&'a str> {
+    text.filter(|text| *text != "")
+        .unwrap_or(Foreign::new(otherwise))
 }
 
 /// Each word with a space behind it, then the end of the line.
@@ -170,7 +172,7 @@ fn write_reencrypt_slot(f: &mut impl Write, header: &Header, id: u8) -> fmt::Res
     ];
     for (label, value, unit) in members {
         match value {
-            Value::String(text) => writeln!(f, "\t{label}{}{unit}", Printable(text))?,
+            Value::String(text) => writeln!(f, "\t{label}{}{unit}", Foreign::new(text))?,
             Value::Number(number) => writeln!(f, "\t{label}{number}{unit}")?,
             _ => {}
         }
@@ -179,11 +181,11 @@ fn write_reencrypt_slot(f: &mut impl Write, header: &Header, id: u8) -> fmt::Res
 }
 
 fn write_token(f: &mut impl Write, token: &Token) -> fmt::Result {
-    writeln!(f, "  {}: {}", token.id, Printable(&token.kind))?;
+    writeln!(f, "  {}: {}", token.id, token.kind)?;
     if token.kind == "luks2-keyring"
-        && let Some(description) = token.json["key_description"].as_str()
+        && let Some(description) = token.json.by_ref().raw()["key_description"].as_str()
     {
-        writeln!(f, "\tKey description: {}", Printable(description))?;
+        writeln!(f, "\tKey description: {}", Foreign::new(description))?;
     }
     for slot in &token.keyslots {
         writeln!(f, "\tKeyslot:    {slot}")?;

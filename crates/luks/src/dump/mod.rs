@@ -7,13 +7,13 @@ mod luks2;
 
 pub use json::json;
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use crate::header::Header;
 
 /// What `cryptsetup luksDump` prints, in its words and layout. `device` is the name to show.
 ///
-/// Text from the header stands as it is, but for control characters, which are escaped.
+/// Text from the header is shown as by [`Foreign`](scrim_foreign::Foreign).
 #[must_use]
 pub fn text(header: &Header, device: &str) -> String {
     Text { header, device }.to_string()
@@ -55,22 +55,6 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Text from a header, which may hold what would move a terminal's cursor.
-struct Printable<'a>(&'a str);
-
-impl fmt::Display for Printable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                f.write_char(character)?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,10 +69,5 @@ mod tests {
         };
         let expected = "00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f \n\t10 11 ";
         assert_eq!(hex.to_string(), expected);
-    }
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(Printable("é \u{1b}[2J\n").to_string(), "é \\u{1b}[2J\\n");
     }
 }

@@ -36,7 +36,7 @@ impl Header {
                 steps.extend(moved.move_away(slot.id, device, end)?);
             }
         }
-        let header = luks2::Header::from_luks1(&moved.metadata, self.uuid(), end)?;
+        let header = luks2::Header::from_luks1(&moved.metadata, self.uuid().raw(), end)?;
         steps.extend(header.replace_luks1()?);
         Ok((header, steps))
     }

@@ -13,6 +13,8 @@ mod restore;
 
 use std::ops::Range;
 
+use scrim_foreign::Foreign;
+
 pub use fault::Fault;
 pub use format::{FormatSpec, format};
 use phdr::{Phdr, Slot};
@@ -53,23 +55,23 @@ impl Header {
 
     /// The UUID as stored.
     #[must_use]
-    pub fn uuid(&self) -> &str {
-        &self.phdr.uuid
+    pub fn uuid(&self) -> Foreign<&str> {
+        Foreign::new(&self.phdr.uuid)
     }
 
-    /// The cipher's name as stored, such as `aes`.
+    /// The cipher's name as stored, such as `aes`: a printable word.
     #[must_use]
     pub fn cipher_name(&self) -> &str {
         &self.phdr.cipher_name
     }
 
-    /// The cipher's mode as stored, such as `xts-plain64`.
+    /// The cipher's mode as stored, such as `xts-plain64`: a printable word.
     #[must_use]
     pub fn cipher_mode(&self) -> &str {
         &self.phdr.cipher_mode
     }
 
-    /// The hash of everything in the header, as stored.
+    /// The hash of everything in the header, as stored: a printable word.
     #[must_use]
     pub fn hash_spec(&self) -> &str {
         &self.phdr.hash_spec

@@ -87,7 +87,7 @@ impl Header {
             None | Some(0) => self.header_end(),
             Some(payload) => payload,
         };
-        let header = luks1::Header::from_luks2(&self.metadata, self.uuid(), end)?;
+        let header = luks1::Header::from_luks2(&self.metadata, self.uuid().raw(), end)?;
         let mut steps = Vec::new();
         if self.worse == HeaderCopy::Secondary {
             steps.extend([self.copy_step(HeaderCopy::Secondary)?, Step::Sync]);

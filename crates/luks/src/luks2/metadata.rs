@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use scrim_foreign::Foreign;
 use serde_json::{Map, Value};
 
 use super::fault::{JsonFault, Problem};
@@ -274,9 +275,9 @@ fn multiple_of_512(node: &Node<'_>, value: u64) -> Result<u64, JsonFault> {
 fn parse_token(id: u8, node: &Node<'_>) -> Result<Token, JsonFault> {
     Ok(Token {
         id,
-        kind: node.get("type")?.string()?.to_owned(),
+        kind: Foreign::new(node.get("type")?.string()?.to_owned()),
         keyslots: node.get("keyslots")?.ids(MAX_KEYSLOTS)?,
-        json: node.value().clone(),
+        json: Foreign::new(node.value().clone()),
     })
 }
 

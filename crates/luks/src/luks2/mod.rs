@@ -16,6 +16,7 @@ mod restore;
 mod text;
 mod write;
 
+use scrim_foreign::Foreign;
 use serde_json::{Map, Value};
 
 use binary::{BINARY_SIZE, Binary, SIZES};
@@ -101,20 +102,20 @@ impl Header {
 
     /// The UUID as stored.
     #[must_use]
-    pub fn uuid(&self) -> &str {
-        &self.binary.uuid
+    pub fn uuid(&self) -> Foreign<&str> {
+        Foreign::new(&self.binary.uuid)
     }
 
     /// The label, if it has one.
     #[must_use]
-    pub fn label(&self) -> Option<&str> {
-        Some(self.binary.label.as_str()).filter(|label| !label.is_empty())
+    pub fn label(&self) -> Option<Foreign<&str>> {
+        not_empty(&self.binary.label)
     }
 
     /// The subsystem label, if it has one.
     #[must_use]
-    pub fn subsystem(&self) -> Option<&str> {
-        Some(self.binary.subsystem.as_str()).filter(|label| !label.is_empty())
+    pub fn subsystem(&self) -> Option<Foreign<&str>> {
+        not_empty(&self.binary.subsystem)
     }
 
     /// The checksum algorithm of both copies.
@@ -158,4 +159,8 @@ impl Header {
         self.areas = areas;
         Ok(())
     }
+}
+
+fn not_empty(text: &str) -> Option<Foreign<&str>> {
+    (!text.is_empty()).then_some(Foreign::new(text))
 }

@@ -5,6 +5,8 @@
 
 use std::io::{Read, Write};
 
+use scrim_foreign::Foreign;
+
 use super::HandshakeError;
 use crate::wire::{
     EXPORT_NAME_PADDING, IHAVEOPT, NBDMAGIC, OLDSTYLE_MAGIC, OPTION_HEADER, OPTION_REPLY_MAGIC,
@@ -284,15 +286,7 @@ fn block_sizes(minimum: u32, maximum: u32) -> Result<BlockSizes, HandshakeError>
 
 /// A server's message as one harmless line.
 fn shown(message: &[u8]) -> String {
-    let message = String::from_utf8_lossy(message);
-    let plain = message
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c });
-    plain
-        .take(MESSAGE_MAX)
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    Foreign::new(message.trim_ascii()).shortened(MESSAGE_MAX)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use instant_acme::{Error, Problem};
+use scrim_foreign::Foreign;
 
 /// Longest text of an authority that is passed on, characters.
 const TEXT_MAX: usize = 400;
@@ -185,13 +186,7 @@ fn said(problem: &Problem) -> String {
 
 /// What an authority says goes to a terminal or a log: one line, of bearable length.
 fn clean(text: impl fmt::Display) -> String {
-    let text = text.to_string();
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
-    let mut short: String = text.chars().take(TEXT_MAX).map(visible).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    Foreign::new(text.to_string()).shortened(TEXT_MAX)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl InPlace {
             original: room.original,
             saved: underway.saved,
             digest: saved,
-            uuid: made.header.uuid().to_owned(),
+            uuid: made.header.uuid().raw().to_owned(),
         }
         .write(&*backend)?;
         LuksDevice::write(&made.plan, &*backend)?;

@@ -158,7 +158,7 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
         return Ok(None);
     };
     let begun = match LuksDevice::read(backend) {
-        Ok(luks) => luks.header().uuid() == record.uuid,
+        Ok(luks) => luks.header().uuid().raw() == record.uuid,
         // Damaged, or not there: it was being written.
         Err(LuksError::Header(_)) => false,
         Err(error) => return Err(error.into()),

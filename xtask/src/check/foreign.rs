@@ -63,7 +63,7 @@ fn raw_text_formatted(tokens: &[Token<'_>]) -> Vec<usize> {
                 "(" => depth += 1,
                 ")" => depth -= 1,
                 "." if window[1].text == "raw" && window[2].text == "(" => {
-                    lines.push(window[1].line)
+                    lines.push(window[1].line);
                 }
                 _ => {}
             }

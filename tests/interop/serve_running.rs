@@ -134,6 +134,100 @@ fn an_end_waits_for_downloads_and_for_nothing_else() {
     server.must_end();
 }
 
+/// Clients of HTTP/2 go on talking while they take what is on its way to them: that they have taken something.
+#[test]
+fn an_end_lets_slow_clients_take_all_that_was_sent() {
+    let Some(site) = site() else { return };
+    let bytes = noise(22 << 20, 3);
+    site.write("long.bin", &bytes);
+    let mut server = site.serve(&["--plain-http", "127.0.0.1:0"]);
+    let ways = [("--http1.1", 0), ("--http2", 0), ("--http1.1", 1)];
+    let name = |way: &str, address, number| format!("got{way}{address}{number}");
+    let mut clients = ways.map(|(way, address)| {
+        let url = format!("{}long.bin", server.urls[address]);
+        let names = [0, 1, 2].map(|number| name(way, address, number));
+        let mut curl = server.curl_command(&[way, "--parallel", "--limit-rate", "5M"]);
+        for name in &names {
+            curl.args(["--output", name, &url]);
+        }
+        let client = Background::start(curl.stdout(Stdio::null()).stderr(Stdio::null()));
+        for name in &names {
+            let got = site.place.path(name);
+            wait_until("a part of it has come", || {
+                fs::metadata(&got).is_ok_and(|file| file.len() > 8 << 20)
+            });
+        }
+        client
+    });
+    server.signal(Signal::TERM);
+    for (client, (way, address)) in clients.iter_mut().zip(ways) {
+        assert!(client.0.wait().unwrap().success(), "{way} {address}");
+        for number in 0..3 {
+            let name = name(way, address, number);
+            assert_same(&fs::read(site.place.path(&name)).unwrap(), &bytes, &name);
+        }
+    }
+    server.must_end();
+}
+
+#[test]
+fn an_end_lets_a_client_talk_while_it_takes_what_was_sent() {
+    const PAUSE: Duration = Duration::from_millis(100);
+    let Some(site) = site() else { return };
+    let bytes = noise(2 << 20, 4);
+    site.write("index.html", &bytes);
+    let mut server = site.serve(&[]);
+    let mut tls = connect(&server, &config(&site, "h2"));
+    let window = 0x7fff_0000_u32.to_be_bytes();
+    let ask = [
+        crate::tls_client::PREFACE.to_vec(),
+        crate::tls_client::frame(8, 0, 0, &window),
+        crate::tls_client::frame(1, 5, 1, &crate::tls_client::get_fields()),
+        crate::tls_client::frame(8, 0, 1, &window),
+    ];
+    tls.write_all(&ask.concat()).unwrap();
+    let (mut got, mut some) = (Vec::new(), vec![0; 64 << 10]);
+    let first = tls.read(&mut some).unwrap();
+    got.extend(&some[..first]);
+    server.signal(Signal::TERM);
+    wait_until("nobody is accepted", || {
+        TcpStream::connect(("127.0.0.1", server.port())).is_err()
+    });
+    // It takes longer for that than the server waits for a client that has everything.
+    let mut said = Ok(());
+    loop {
+        std::thread::sleep(PAUSE);
+        let mut taken = 0;
+        while taken < some.len() {
+            match tls.read(&mut some[taken..]) {
+                Ok(0) => break,
+                Ok(length) => taken += length,
+                Err(error) => panic!("after {} bytes: {error}", got.len() + taken),
+            }
+        }
+        got.extend(&some[..taken]);
+        if taken < some.len() {
+            break;
+        }
+        // That it has taken something.
+        let update = crate::tls_client::frame(8, 0, 0, &1_u32.to_be_bytes());
+        said = said.and(tls.write_all(&update));
+    }
+    said.unwrap();
+    let (mut content, mut rest) = (Vec::new(), got.as_slice());
+    while let [a, b, c, kind, _, _, _, _, _, behind @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let (payload, next) = behind.split_at(length);
+        if *kind == 0 {
+            content.extend_from_slice(payload);
+        }
+        rest = next;
+    }
+    assert_same(&content, &bytes, "what came");
+    drop(tls);
+    server.must_end();
+}
+
 #[test]
 fn an_end_waits_no_longer_than_it_is_told() {
     let Some(site) = site() else { return };

@@ -1,11 +1,12 @@
 //! HTTP/2, by way of hyper.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
@@ -13,13 +14,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt;
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Client;
+use super::farewell::{FAREWELL, abort, depart, unacknowledged};
 use super::head::has_length;
 use super::share::Share;
-use super::stall::Stall;
+use super::stall::{Lent, Stall};
 use super::stream_body::{StreamBody, Witness};
 use crate::http::{Answer, Body, HeadLimits, Method, Refusal, Request};
 use crate::limits::Limits;
@@ -33,8 +36,6 @@ const STREAMS: u32 = 64;
 const WAITING: usize = 32 << 10;
 /// Most bytes of all answers of a connection that do.
 const SHARE: usize = 256 << 10;
-/// How long a client without requests has to say that it knows of the end.
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Requests that a client may take back before anybody has looked at them; then its connection ends.
 const TAKEN_BACK: usize = 20;
 
@@ -69,38 +70,80 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
             }
         }
     });
-    let stream = TokioIo::new(Stall::new(stream, limits.stall));
-    let mut connection = pin!(
-        Builder::new(Here)
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(head_max)
-            .max_send_buf_size(WAITING)
-            .max_pending_accept_reset_streams(TAKEN_BACK)
-            .serve_connection(stream, service)
-    );
-    loop {
-        tokio::select! {
-            biased;
-            _ = connection.as_mut() => return,
-            () = worker.draining() => break,
-            () = sleep(limits.idle.min(limits.stall)) => match activity.judge(&limits) {
-                Verdict::GoesOn => {}
-                Verdict::Idle => break,
-                // Nobody takes what is there to be sent: the end without a farewell.
-                Verdict::Stalled => return,
-            },
+    let stream = Rc::new(RefCell::new(stream));
+    let lent = Stall::new(Lent(Rc::clone(&stream)), limits.stall);
+    let has_all = || {
+        let is_answered = activity.under_way.get() == 0 && share.is_empty();
+        is_answered && unacknowledged(stream.borrow().socket()) == 0
+    };
+    let ended = 'ended: {
+        let mut connection = pin!(
+            Builder::new(Here)
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS)
+                .max_header_list_size(head_max)
+                .max_send_buf_size(WAITING)
+                .max_pending_accept_reset_streams(TAKEN_BACK)
+                .serve_connection(TokioIo::new(lent), service)
+        );
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => break 'ended Ended::of(ended),
+                () = worker.draining() => break,
+                () = sleep(limits.idle.min(limits.stall)) => match activity.judge(&limits) {
+                    Verdict::GoesOn => {}
+                    Verdict::Idle => break,
+                    Verdict::Stalled => break 'ended Ended::Stalled,
+                },
+            }
+        }
+        connection.as_mut().graceful_shutdown();
+        let end = Instant::now() + limits.drain;
+        while Instant::now() < end {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => break 'ended Ended::of(ended),
+                // hyper waits for the client to say that it has heard. One that has everything may not.
+                () = sleep(FAREWELL) => if has_all() { break 'ended Ended::Said },
+            }
+        }
+        Ended::Stalled
+    };
+    // hyper has gone, and with it the other hand on the stream.
+    if let Some(stream) = Rc::into_inner(stream) {
+        end(stream.into_inner(), ended, &limits).await;
+    }
+}
+
+/// How a connection has ended, for hyper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// All that was to be said is said, if only what the client did wrong.
+    Said,
+    /// The client does not take what is there to be sent.
+    Stalled,
+}
+
+impl Ended {
+    fn of(ended: hyper::Result<()>) -> Self {
+        let error = ended.err();
+        let source = error.as_ref().and_then(std::error::Error::source);
+        let io = source.and_then(|source| source.downcast_ref::<io::Error>());
+        match io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            true => Self::Stalled,
+            false => Self::Said,
         }
     }
-    connection.as_mut().graceful_shutdown();
-    let end = Instant::now() + limits.drain;
-    while Instant::now() < end {
-        tokio::select! {
-            biased;
-            _ = connection.as_mut() => return,
-            // hyper waits for the client to say that it has heard. One that has nothing to get may not.
-            () = sleep(FAREWELL) => if activity.under_way.get() == 0 { return },
-        }
+}
+
+/// Closes a connection, so that what was sent arrives unless nobody takes it.
+async fn end(mut stream: TlsStream, ended: Ended, limits: &Limits) {
+    // Of no effect where hyper has done it.
+    let said = async { ended == Ended::Said && stream.shutdown().await.is_ok() };
+    match timeout(limits.stall, said).await {
+        Ok(true) => depart(stream.socket(), limits).await,
+        Ok(false) | Err(_) => abort(stream.socket()),
     }
 }
 

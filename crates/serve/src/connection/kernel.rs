@@ -2,12 +2,10 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
 
 use super::batch::RECORDS;
 use super::broken::Broken;
@@ -24,15 +22,6 @@ use crate::tls::record::PAYLOAD_MAX;
 
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
-
-/// How long it takes the kernel, at most, to queue what it has sealed once there is room.
-const QUEUES: Duration = Duration::from_millis(5);
-
-/// Bytes a second that a client takes at least of the rest.
-const SLOWEST: u64 = 8 << 10;
-
-/// How often to look whether a client has taken the rest.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection whose records the kernel makes.
 pub(super) struct Kernel {
@@ -278,33 +267,5 @@ impl Kernel {
     pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
         self.session.close();
         self.send_control(limits).await
-    }
-
-    /// Waits until the client has taken everything, or is gone: what the kernel has sealed and not queued yet is
-    /// lost when the socket is closed.
-    pub(super) async fn drain(&self, limits: &Limits) {
-        let begun = Instant::now();
-        let (mut last, mut since) = (usize::MAX, begun);
-        let mut empty = false;
-        let mut longest = None;
-        loop {
-            let Ok(left) = scrim_sys::tcp::unacknowledged(self.socket.as_fd()) else {
-                return;
-            };
-            // A socket that was reset has no peer, and what it had sent counts as unacknowledged for ever.
-            let is_gone = self.socket.peer_addr().is_err();
-            if is_gone || std::mem::replace(&mut empty, left == 0) && empty {
-                return;
-            }
-            if left != last {
-                (last, since) = (left, Instant::now());
-            }
-            let whole = Duration::from_secs(left as u64 / SLOWEST);
-            let longest = *longest.get_or_insert(limits.stall + whole);
-            if since.elapsed() > limits.stall || begun.elapsed() > longest {
-                return;
-            }
-            sleep(if empty { QUEUES } else { LOOK }).await;
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod batch;
 mod broken;
 mod date;
+mod farewell;
 mod fill;
 mod h1;
 mod h2;

@@ -74,6 +74,11 @@ impl Share {
         has
     }
 
+    /// Whether everything that was made ready has been taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.connection.held.load(Ordering::Relaxed) == 0
+    }
+
     /// Counts bytes that are ready, until they have been taken.
     pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
         self.budget.held.fetch_add(bytes.len(), Ordering::Relaxed);

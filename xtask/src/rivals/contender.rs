@@ -73,6 +73,8 @@ pub(super) struct Stage<'a> {
 /// What fio is run on.
 pub(super) enum Target {
     Server(Server),
+    /// A server elsewhere than on a unix socket.
+    Uri(String),
     File(PathBuf),
 }
 

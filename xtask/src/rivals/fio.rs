@@ -78,11 +78,13 @@ impl Load {
         processor: Option<usize>,
     ) -> Result<Moved, Error> {
         let mut command = room.command(FIO.program);
+        let served = |uri: &str| ["--ioengine=nbd".to_owned(), format!("--uri={uri}")];
         match target {
-            Target::Server(server) => command.args([
-                "--ioengine=nbd".to_owned(),
-                format!("--uri=nbd+unix:///?socket={}", server.socket().display()),
-            ]),
+            Target::Server(server) => {
+                let uri = format!("nbd+unix:///?socket={}", server.socket().display());
+                command.args(served(&uri))
+            }
+            Target::Uri(uri) => command.args(served(uri)),
             Target::File(file) => command.args([
                 "--ioengine=io_uring".to_owned(),
                 "--direct=1".to_owned(),

@@ -224,7 +224,7 @@ impl Measured {
         room.check()?;
         let used = || match &self.target {
             Target::Server(server) => server.cpu_time(),
-            Target::File(_) => Ok(Duration::ZERO),
+            Target::Uri(_) | Target::File(_) => Ok(Duration::ZERO),
         };
         let before = used()?;
         let size = self.place.size - HEADER;

@@ -6,6 +6,7 @@
 mod ciphers;
 mod contender;
 mod dm_crypt;
+mod fairness;
 mod fio;
 mod growth;
 mod image;
@@ -70,6 +71,8 @@ enum Rival {
     Serve(serve::Args),
     /// What a byte costs as the volume grows and as more requests are under way, beside the smallest
     Growth(growth::Args),
+    /// What is left of a client's rate while others take what they can
+    Fairness(fairness::Args),
     /// What an open volume keeps in memory, idle and with idle clients
     Memory(memory::Args),
     /// Sector ciphers, beside eight libraries in one process
@@ -110,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
+        Some(Rival::Fairness(args)) => fairness::run(args)?,
         Some(Rival::Memory(args)) => (memory::run(args)?, args.common.json),
         Some(Rival::Ciphers(args)) => (ciphers::run(args)?, args.sampling.json),
         Some(Rival::Illumos(args)) => (ciphers::illumos::run(args)?, args.sampling.json),
@@ -135,6 +139,7 @@ fn list() {
     list_promises("nbd", nbd::promises());
     list_promises("serve", serve::promises());
     list_promises("growth", growth::promises());
+    list_promises("fairness", fairness::promises());
     list_promises("memory", memory::promises());
     list_promises("ciphers", ciphers::promises());
     list_promises("illumos", ciphers::illumos::promises());

@@ -184,7 +184,7 @@ fn prefix(args: &Args) -> String {
 fn pinned(target: Target, processor: Option<usize>) -> Result<Target, Error> {
     match target {
         Target::Server(server) => server.pinned(processor).map(Target::Server),
-        file @ Target::File(_) => Ok(file),
+        other @ (Target::Uri(_) | Target::File(_)) => Ok(other),
     }
 }
 
@@ -314,7 +314,7 @@ impl Running {
         };
         let cpu_time = || match target {
             Target::Server(server) => server.cpu_time(),
-            Target::File(_) => Ok(Duration::ZERO),
+            Target::Uri(_) | Target::File(_) => Ok(Duration::ZERO),
         };
         let attempt = || {
             let before = cpu_time()?;

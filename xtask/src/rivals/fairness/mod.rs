@@ -1,0 +1,33 @@
+//! `rivals fairness`: what is left of a client's rate while others take what they can. The rival is Scrim itself, with
+//! nobody else there.
+
+mod nbd;
+
+use scrim_bench::Report;
+
+use crate::error::Error;
+
+/// Options of `cargo xtask rivals fairness`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    server: Server,
+}
+
+#[derive(clap::Subcommand)]
+enum Server {
+    /// A volume served over NBD, while others connect and say nothing, or come and go
+    Nbd(nbd::Args),
+}
+
+/// Each ratio with its target.
+pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
+    nbd::promises()
+}
+
+/// The report, and whether it is to be printed as JSON.
+pub(super) fn run(args: &Args) -> Result<(Report, bool), Error> {
+    match &args.server {
+        Server::Nbd(args) => Ok((nbd::run(args)?, args.common.json)),
+    }
+}

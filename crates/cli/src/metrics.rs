@@ -1,7 +1,8 @@
 //! A volume's figures over HTTP, for Prometheus: `GET /metrics` on a loopback address and nothing else.
 //!
-//! One connection at a time carries one request, which has to come whole within seconds; what is answered
-//! is as long as a page. So nobody who connects can have more than a moment of one thread.
+//! A connection carries one request, which has to come whole within seconds; what is answered is as long as a page. One
+//! thread hears some connections at a time and waits for none of them: a further one takes the place of the oldest. So
+//! nobody who connects can have more than a moment of it, or keep others from it by saying nothing.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::CliError;
 
@@ -17,6 +18,8 @@ use crate::error::CliError;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request, in bytes.
 const REQUEST_MAX: usize = 4096;
+/// Connections that are heard at a time.
+const AT_A_TIME: usize = 16;
 /// How long to wait after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -83,59 +86,134 @@ impl Drop for Metrics {
 }
 
 fn serve(listener: &TcpListener, stopped: &UnixStream, page: &impl Fn() -> String) {
+    // The oldest first.
+    let mut connections: Vec<Connection> = Vec::new();
     loop {
-        let mut waiting = [
-            PollFd::new(listener, PollFlags::IN),
+        let mut waiting = vec![
             PollFd::new(stopped, PollFlags::IN),
+            PollFd::new(listener, PollFlags::IN),
         ];
-        if poll(&mut waiting, None).is_err() {
+        waiting.extend(connections.iter().map(Connection::waits_for));
+        let timeout = connections.iter().map(|each| each.deadline).min().map(left);
+        if poll(&mut waiting, timeout.as_ref()).is_err() {
             continue;
         }
-        if !waiting[1].revents().is_empty() {
+        if !waiting[0].revents().is_empty() {
             return;
         }
-        match listener.accept() {
+        let comes = !waiting[1].revents().is_empty();
+        let ready = waiting[2..].iter();
+        let mut ready: Vec<bool> = ready.map(|each| !each.revents().is_empty()).collect();
+        let now = Instant::now();
+        ready.reverse();
+        connections.retain_mut(|each| {
             // One that breaks off harms only itself.
-            Ok((stream, _)) => drop(converse(&stream, page)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => thread::sleep(PAUSE),
+            let goes_on = match ready.pop() {
+                Some(true) => each.go_on(page).unwrap_or(false),
+                _ => true,
+            };
+            goes_on && now < each.deadline
+        });
+        if comes {
+            match listener
+                .accept()
+                .and_then(|(stream, _)| Connection::new(stream))
+            {
+                Ok(connection) => {
+                    if connections.len() == AT_A_TIME {
+                        connections.remove(0);
+                    }
+                    connections.push(connection);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => thread::sleep(PAUSE),
+            }
         }
     }
 }
 
-fn converse(mut stream: &TcpStream, page: &impl Fn() -> String) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut room = [0; REQUEST_MAX];
-    let Some(len) = read_head(stream, &mut room)? else {
-        return stream.write_all(&answer(Err(Refusal::BadRequest)));
-    };
-    let answer = answer(judge(&room[..len]).map(|()| page()));
-    stream.write_all(&answer)
+/// A request that comes, or an answer that goes.
+struct Connection {
+    stream: TcpStream,
+    deadline: Instant,
+    request: Vec<u8>,
+    /// What is still to be sent of the answer.
+    answer: Option<Vec<u8>>,
 }
 
-/// Reads up to the empty line that ends a request's head; `None` if there is none where it has to be.
-fn read_head(mut stream: &TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut used = 0;
-    while used < room.len() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+impl Connection {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            deadline: Instant::now() + PATIENCE,
+            request: Vec::new(),
+            answer: None,
+        })
+    }
+
+    fn waits_for(&self) -> PollFd<'_> {
+        let event = match self.answer {
+            None => PollFlags::IN,
+            Some(_) => PollFlags::OUT,
+        };
+        PollFd::new(&self.stream, event)
+    }
+
+    /// Receives or sends without waiting; whether there is more to be done.
+    fn go_on(&mut self, page: &impl Fn() -> String) -> io::Result<bool> {
+        if self.answer.is_none()
+            && let Some(answer) = self.receive(page)?
+        {
+            self.answer = Some(answer);
+            self.deadline = Instant::now() + PATIENCE;
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut room[used..]) {
-            Ok(0) => return Ok(None),
-            Ok(more) => used += more,
-            // A process that was stopped and goes on.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        let Some(answer) = &mut self.answer else {
+            return Ok(true);
+        };
+        match self.stream.write(answer) {
+            Ok(sent) => drop(answer.drain(..sent)),
+            Err(error) if is_for_later(&error) => {}
             Err(error) => return Err(error),
         }
-        if room[..used].windows(4).any(|four| four == b"\r\n\r\n") {
-            return Ok(Some(used));
-        }
+        Ok(!answer.is_empty())
     }
-    Ok(None)
+
+    /// Receives up to the empty line that ends a request's head; the answer once it is there, or cannot come any more.
+    fn receive(&mut self, page: &impl Fn() -> String) -> io::Result<Option<Vec<u8>>> {
+        let mut room = [0; REQUEST_MAX];
+        let room = &mut room[self.request.len()..];
+        let received = match self.stream.read(room) {
+            Ok(received) => received,
+            Err(error) if is_for_later(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.request.extend_from_slice(&room[..received]);
+        let head = &self.request;
+        if head.windows(4).any(|four| four == b"\r\n\r\n") {
+            return Ok(Some(answer(judge(head).map(|()| page()))));
+        }
+        let is_over = received == 0 || head.len() == REQUEST_MAX;
+        Ok(is_over.then(|| answer(Err(Refusal::BadRequest))))
+    }
+}
+
+/// Whether a call of the socket is to be made again when that can be done.
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// The time up to `deadline`, for the system.
+fn left(deadline: Instant) -> Timespec {
+    let left = deadline.saturating_duration_since(Instant::now());
+    Timespec {
+        // A few seconds at most.
+        tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +301,34 @@ mod tests {
             );
         }
         assert!(ask(metrics.address, get).contains("200 OK"));
+    }
+
+    /// Those who connect and say nothing, or do not read, keep nobody from the page.
+    #[test]
+    fn silent_connections_hold_up_nobody() {
+        let listener = MetricsListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let page = "a 1\n".repeat(1 << 20);
+        let metrics = listener.serve(move || page.clone()).unwrap();
+        let get = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut silent = Vec::new();
+        // Each would have kept the thread for seconds.
+        for _ in 0..3 {
+            for turn in 0..40 {
+                let mut stream = TcpStream::connect(metrics.address).unwrap();
+                if turn % 2 == 0 {
+                    stream.write_all(get).unwrap();
+                }
+                silent.push(stream);
+            }
+            let mut stream = TcpStream::connect(metrics.address).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(30)))
+                .unwrap();
+            stream.write_all(get).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("\na 1\n"), "{} bytes", answer.len());
+        }
     }
 
     #[test]

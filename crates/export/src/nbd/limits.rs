@@ -74,7 +74,7 @@ pub const SEND_AT: usize = 64 << 10;
 pub const PIECE: usize = 128 << 10;
 
 /// Memory, in bytes, for all long reads together of clients without structured replies, which need
-/// memory of their own. A read for which none is left is answered with `NBD_ENOMEM`.
+/// memory of their own. A read for which none is left is read twice instead, in pieces.
 pub const READS_APART: usize = 256 << 20;
 
 /// Socket send buffer asked of the kernel, bytes (it may give less): lets the client read one piece

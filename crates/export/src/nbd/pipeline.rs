@@ -158,17 +158,14 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         let work = if range.len as usize <= SLOT || in_chunks {
             Work::Read
         } else {
-            match self.base.memory_apart(range.len as usize) {
-                Ok((data, allowance)) => Work::ReadApart(Apart {
-                    data,
-                    _allowance: allowance,
-                }),
-                Err(failure) => {
-                    self.make_room(REPLY_MAX)?;
-                    self.base.fail(request.cookie, Kind::Read, failure, None);
-                    return Ok(());
-                }
-            }
+            let Some((data, allowance)) = self.base.memory_apart(range.len as usize) else {
+                let settled = settle(&mut self.queue, self.base.entry)?;
+                return self.base.execute(request, settled);
+            };
+            Work::ReadApart(Apart {
+                data,
+                _allowance: allowance,
+            })
         };
         let index = self.enter(request.cookie, range, work);
         for piece in parts(range, SLOT) {

@@ -13,7 +13,8 @@
 //! - A longer one is one content chunk that is sent as often as the buffer is full, and is followed by a
 //!   last chunk that says whether all of it is valid. A client without structured replies can be told of
 //!   an error only before the data, so for it a read beyond the send buffer is read as a whole first,
-//!   into memory of its own for as long as it takes.
+//!   into memory of its own for as long as it takes. Where all of that memory waits for clients that take
+//!   nothing, it is read twice: to learn whether it can be, and to be sent.
 
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::Settled;
@@ -215,16 +216,10 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Memory for a read that is put together before any of it is sent.
-    pub(super) fn memory_apart(&self, len: usize) -> Result<(DataBuffer, Taken<'a>), Failure> {
-        let memory = self.reads_apart.take(len).and_then(|allowance| {
-            let data = DataBuffer::try_zeroed(len)?;
-            Some((data, allowance))
-        });
-        memory.ok_or_else(|| Failure {
-            error: WireError::NoMem,
-            reason: format!("no memory is left for a read of {len} bytes"),
-        })
+    /// Memory for a read that is put together before any of it is sent; `None` where there is none left.
+    pub(super) fn memory_apart(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
+        let allowance = self.reads_apart.take(len)?;
+        Some((DataBuffer::try_zeroed(len)?, allowance))
     }
 
     /// Counts a read that has been answered.
@@ -240,12 +235,8 @@ impl<'a> Transmission<'a> {
         header: &[u8],
         settled: Settled<'_>,
     ) -> Result<(), End> {
-        let (mut data, _allowance) = match self.memory_apart(range.len as usize) {
-            Ok(memory) => memory,
-            Err(failure) => {
-                self.fail(cookie, Kind::Read, failure, None);
-                return Ok(());
-            }
+        let Some((mut data, _allowance)) = self.memory_apart(range.len as usize) else {
+            return self.read_twice(cookie, range, header, settled);
         };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
             self.fail(cookie, Kind::Read, error.into(), None);
@@ -254,6 +245,37 @@ impl<'a> Transmission<'a> {
         self.count_read(range);
         self.put(header);
         self.link.send_with(&data, settled)
+    }
+
+    /// The same without memory of its own. What fails only the second time ends the connection: nothing else tells the
+    /// client.
+    fn read_twice(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        header: &[u8],
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
+        if let Err(failure) = self.cache(range, settled)? {
+            self.fail(cookie, Kind::Read, failure, None);
+            return Ok(());
+        }
+        self.put(header);
+        for piece in pieces(range, limits::PIECE) {
+            let len = piece.len as usize;
+            self.link.make_room(len, settled)?;
+            let data = &mut self.link.outbox.spare()[..len];
+            if let Err(error) = self.volume.read(piece.offset, data) {
+                self.entry.meter().failed();
+                self.entry.note(Incident::RequestFailed {
+                    reason: error.to_string(),
+                });
+                return Err(End::Gone);
+            }
+            self.link.outbox.advance(len);
+        }
+        self.count_read(range);
+        Ok(())
     }
 
     fn write(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_export::nbd::{Export, Limits};
+use scrim_export::nbd::{Export, Limits, limits};
 use scrim_nbd::tls::{TlsReader, TlsWriter};
 use scrim_volume::{Change, CryptTable, Resumed, Volume};
 
@@ -315,4 +315,30 @@ fn an_error_behind_a_full_socket_holds_up_nobody() {
 #[test]
 fn an_alert_behind_a_full_socket_holds_up_nobody() {
     a_full_socket_holds_up_nobody(true);
+}
+
+/// A long read for a client without structured replies is put together before any of it is sent. What clients that take
+/// nothing keep of the memory for that is not missed by others.
+#[test]
+fn memory_that_is_kept_for_clients_that_read_nothing_is_not_missed() {
+    const LONGEST: u32 = limits::PAYLOAD;
+    let (volume, _) = crypt_volume(u64::from(LONGEST));
+    let served = Served::new(volume);
+    let data = pattern(1, 8 << 20);
+    let mut good = served.simple();
+    assert_eq!(good.write(0, &data), 0);
+    let deaf: Vec<Raw> = (0..limits::READS_APART / LONGEST as usize)
+        .map(|_| {
+            let mut raw = served.simple();
+            raw.request(0, READ, 1, 0, LONGEST);
+            raw
+        })
+        .collect();
+    let reads = |served: &Served| served.server.status().traffic.read.requests;
+    while reads(&served) < deaf.len() as u64 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(good.read(0, 8 << 20).unwrap() == data);
+    assert!(good.read(1, 3 << 20).unwrap() == data[1..=3 << 20]);
+    assert!(served.server.status().events.is_empty());
 }

@@ -168,6 +168,84 @@ fn answers_that_nobody_takes_wait_in_little_memory() {
     server.stop();
 }
 
+/// Asks for `/` by either version, with windows as large as they get, and reads nothing.
+fn ask_and_take_nothing(server: &Server, site: &Site, count: usize) -> Vec<Tls> {
+    let (http1, http2) = (config(site, "http/1.1"), config(site, "h2"));
+    let ask = |turn| {
+        let mut tls = connect(server, if turn % 2 == 0 { &http1 } else { &http2 });
+        if turn % 2 == 0 {
+            tls.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .unwrap();
+        } else {
+            let window = 0x7fff_0000_u32.to_be_bytes();
+            let update = [
+                frame(8, 0, 0, &window),
+                frame(1, 5, 1, &get_fields()),
+                frame(8, 0, 1, &window),
+            ];
+            tls.write_all(&[PREFACE, &update.concat()].concat())
+                .unwrap();
+        }
+        tls.flush().unwrap();
+        tls
+    };
+    (0..count).map(ask).collect()
+}
+
+/// Bytes that wait in the kernel to be sent or acknowledged, on each connection of a server's ports.
+fn queued(ports: &[u16]) -> Vec<u64> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let queued = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, _, state, queues) = (words.next()?, words.next()?, words.next()?, words.next());
+        let port = u16::from_str_radix(local.split_once(':')?.1, 16).ok()?;
+        let is_ours = state == "01" && ports.contains(&port);
+        let (sent, _) = queues?.split_once(':')?;
+        is_ours.then(|| u64::from_str_radix(sent, 16).unwrap())
+    };
+    table.lines().filter_map(queued).collect()
+}
+
+#[test]
+fn an_address_that_reads_nothing_leaves_others_their_downloads() {
+    const COUNT: usize = 200;
+    let Some(site) = site() else { return };
+    site.place.sparse("www/index.html", 1 << 30);
+    site.write("other.bin", vec![7; 32 << 20]);
+    let limits = "[limits]\nstall-seconds = 300\n[[site]]\nroot = 'www'\n";
+    let server = site.serve_by("plain-http = ['127.0.0.1:0']", limits);
+    let before = server.memory();
+    let mut plain: Vec<_> = (0..COUNT)
+        .map(|_| TcpStream::connect(("127.0.0.1", crate::server::port(&server.urls[1]))).unwrap())
+        .collect();
+    for socket in &mut plain {
+        socket
+            .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+    }
+    let greedy = ask_and_take_nothing(&server, &site, COUNT);
+    for (way, address) in [("--http1.1", 0), ("--http2", 0), ("--http1.1", 1)] {
+        let url = format!("{}other.bin", server.urls[address]);
+        let from = ["--interface", "127.0.0.2", "--output", "got"];
+        server.curl(&[&[way, &url], &from[..]].concat());
+        let got = std::fs::read(site.place.path("got")).unwrap();
+        assert!(
+            got.len() == 32 << 20 && got.iter().all(|&byte| byte == 7),
+            "{way}"
+        );
+    }
+    let ports = [server.port(), crate::server::port(&server.urls[1])];
+    let queued = queued(&ports);
+    assert!(queued.len() >= 2 * COUNT, "{} connections", queued.len());
+    // What may wait unsent, what the client's own buffer has taken, and some.
+    let most = queued.iter().max().unwrap();
+    assert!(*most < 1 << 20, "{most} bytes wait in the kernel for one");
+    let more = server.memory().saturating_sub(before);
+    assert!(more < 2 * (64 << 20), "{} MiB more", more >> 20);
+    drop((greedy, plain));
+    server.stop();
+}
+
 #[test]
 fn ten_thousand_idle_connections_take_less_than_200_mib() {
     let Some(site) = site() else { return };

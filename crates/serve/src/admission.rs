@@ -73,8 +73,8 @@ impl Drop for Admitted {
     }
 }
 
-/// Whom an address belongs to: whoever has one of IPv6 has 2⁶⁴ of them.
-fn client(address: IpAddr) -> IpAddr {
+/// Makes one of all addresses that belong to somebody: whoever has one of IPv6 has 2⁶⁴ of them.
+pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) & (u128::MAX << 64);

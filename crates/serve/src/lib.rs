@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acme;
+mod address;
 mod admission;
 pub mod config;
 mod connection;

@@ -23,8 +23,8 @@ pub struct Limits {
     pub stall: Duration,
     /// How long requests that are under way have to end, once the server is told to.
     pub drain: Duration,
-    /// Bytes of buffers for answers that are under way, all together; clients that come when they are used
-    /// up get their answers in smaller pieces.
+    /// Bytes of buffers for answers that are under way, all together; an address has no more of them than is left,
+    /// and clients that get none have their answers in smaller pieces.
     pub memory: usize,
     /// Files that each worker keeps open to use again.
     pub files: usize,

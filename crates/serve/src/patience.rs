@@ -1,30 +1,52 @@
 //! What may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
-//! threads. What waits for its turn is forgotten as soon as nobody wants it any more, so that a client who asks
-//! and takes back what he asked leaves nothing behind.
+//! threads. Each address waits in a queue of its own, so that nobody waits for all that one client has asked for. What
+//! waits for its turn is forgotten as soon as nobody wants it any more, so that a client who asks and takes back what
+//! he asked leaves nothing behind.
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// Threads that wait for disks, at most, for each worker.
-pub(crate) const THREADS: usize = 8;
+use crate::address::Address;
+
+/// Threads that wait for disks, at most, for each worker: an address that is alone has half of them.
+pub(crate) const THREADS: usize = 16;
 
 thread_local! {
     /// Turns of the worker whose thread this is.
-    static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(THREADS));
+    static TURNS: Arc<Mutex<Turns>> = Arc::new(Mutex::new(Turns {
+        left: THREADS,
+        queues: VecDeque::new(),
+    }));
 }
 
-/// Has it done, when it is its turn.
+/// Turns that are left, and those who wait for one.
+struct Turns {
+    left: usize,
+    /// By address; the one whose turn is next comes first.
+    queues: VecDeque<(Arc<Address>, VecDeque<oneshot::Sender<Turn>>)>,
+}
+
+/// The right to one of the threads.
+struct Turn {
+    address: Arc<Address>,
+    /// Where it is given back.
+    turns: Option<Arc<Mutex<Turns>>>,
+}
+
+/// Has it done for a client, when it is its turn.
 ///
 /// # Errors
 /// When it panicked.
 pub(crate) async fn wait<T: Send + 'static>(
+    address: Arc<Address>,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let turn = TURNS.with(Arc::clone).acquire_owned().await;
-    let turn = turn.map_err(io::Error::other)?;
+    let turn = TURNS.with(|turns| queue(turns, address));
+    let turn = turn.await.map_err(io::Error::other)?;
     let done = spawn_blocking(move || {
         let done = act();
         drop(turn);
@@ -33,9 +55,75 @@ pub(crate) async fn wait<T: Send + 'static>(
     done.await.map_err(io::Error::other)
 }
 
+/// Puts an address in its queue.
+fn queue(turns: &Arc<Mutex<Turns>>, address: Arc<Address>) -> oneshot::Receiver<Turn> {
+    let (sender, receiver) = oneshot::channel();
+    let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queues = all.queues.iter_mut();
+    match queues.find(|(other, _)| Arc::ptr_eq(other, &address)) {
+        Some((_, queue)) => {
+            if queue.len() == queue.capacity() {
+                // Those that were taken back would else stay until it is their turn.
+                queue.retain(|waiting| !waiting.is_closed());
+                queue.reserve(queue.len().max(1));
+            }
+            queue.push_back(sender);
+        }
+        None => all.queues.push_back((address, VecDeque::from([sender]))),
+    }
+    all.hand_out(turns);
+    receiver
+}
+
+impl Turns {
+    /// Hands out what is left, to each address in its turn.
+    fn hand_out(&mut self, turns: &Arc<Mutex<Self>>) {
+        while let Some(next) = self
+            .queues
+            .iter()
+            .position(|(address, _)| address.turns.may_grow(self.left))
+        {
+            let Some((address, mut queue)) = self.queues.remove(next) else {
+                return;
+            };
+            while let Some(waiting) = queue.pop_front() {
+                let turn = Turn {
+                    address: Arc::clone(&address),
+                    turns: Some(Arc::clone(turns)),
+                };
+                match waiting.send(turn) {
+                    Ok(()) => {
+                        self.left -= 1;
+                        address.turns.add(1);
+                        break;
+                    }
+                    // Nobody wants it any more, and it was not counted.
+                    Err(mut turn) => turn.turns = None,
+                }
+            }
+            if !queue.is_empty() {
+                self.queues.push_back((address, queue));
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(turns) = self.turns.take() else {
+            return;
+        };
+        let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        all.left += 1;
+        self.address.turns.subtract(1);
+        all.hand_out(&turns);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
     use std::time::Duration;
 
     use super::*;
@@ -43,8 +131,9 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_wants_any_more_does_not_begin() {
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        let address = Arc::default();
         for _ in 0..100 {
-            let slow = wait(|| {
+            let slow = wait(Arc::clone(&address), || {
                 BEGUN.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(200));
             });
@@ -52,6 +141,32 @@ mod tests {
             let _ = tokio::time::timeout(Duration::from_millis(1), slow).await;
         }
         assert!(BEGUN.load(Ordering::Relaxed) <= 2 * THREADS);
-        assert_eq!(wait(|| 7).await.unwrap(), 7);
+        assert_eq!(wait(address, || 7).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_much_holds_up_nobody_else() {
+        let greedy: Arc<Address> = Arc::default();
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let asked: Vec<_> = (0..10 * THREADS)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                tokio::spawn(wait(Arc::clone(&greedy), move || {
+                    // Until the sender has gone.
+                    let _ = held.lock().unwrap().recv();
+                }))
+            })
+            .collect();
+        while greedy.turns.get() < THREADS / 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(wait(Arc::default(), || 7).await.unwrap(), 7);
+        assert_eq!(greedy.turns.get(), THREADS / 2);
+        drop(release);
+        for one in asked {
+            one.await.unwrap().unwrap();
+        }
+        assert_eq!(greedy.turns.get(), 0);
     }
 }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::address::{Address, Addresses};
 use crate::admission::Admitted;
 use crate::connection::{self, Broken, Budget, Date, Pool};
 use crate::counters::Counters;
@@ -63,6 +64,7 @@ pub(crate) struct Worker {
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
+    pub(crate) addresses: Addresses,
     /// For content that waits in memory of other kinds.
     pub(crate) budget: Budget,
     live: RefCell<Arc<Live>>,
@@ -110,6 +112,7 @@ impl Worker {
             limits,
             counters,
             pool: Pool::new(memory),
+            addresses: Addresses::default(),
             budget: Budget::new(memory),
             cache: RefCell::new(new_cache(&limits)),
             tls: tls.0,
@@ -136,15 +139,20 @@ impl Worker {
     }
 
     /// What a request is answered.
-    pub(crate) async fn answer(&self, service: Service, request: &Request<'_>) -> Answer {
+    pub(crate) async fn answer(
+        &self,
+        service: Service,
+        address: &Arc<Address>,
+        request: &Request<'_>,
+    ) -> Answer {
         match service {
-            Service::Https | Service::Http => self.file(request).await,
+            Service::Https | Service::Http => self.file(address, request).await,
             Service::Redirect { port } => redirect::answer(request, port, &self.live.borrow()),
             Service::Status => self.status.answer(request).await,
         }
     }
 
-    async fn file(&self, request: &Request<'_>) -> Answer {
+    async fn file(&self, address: &Arc<Address>, request: &Request<'_>) -> Answer {
         let Some(site) = self.live.borrow().site(request.host).cloned() else {
             return error_page(StatusCode::MISDIRECTED_REQUEST);
         };
@@ -156,7 +164,8 @@ impl Worker {
             false => site.find(request.target, form),
             true => {
                 let (site, target) = (Arc::clone(&site), request.target.to_owned());
-                let found = patience::wait(move || site.find(&target, form)).await;
+                let found =
+                    patience::wait(Arc::clone(address), move || site.find(&target, form)).await;
                 let Ok(found) = found else {
                     return error_page(StatusCode::INTERNAL_SERVER_ERROR);
                 };
@@ -164,15 +173,15 @@ impl Worker {
             }
         };
         let answer = site.answer_found(request, found, &mut self.cache.borrow_mut());
-        self.counted(answer)
+        self.counted(address, answer)
     }
 
     /// Counts a long page that was made for this answer alone, or has it wait for better times.
-    fn counted(&self, mut answer: Answer) -> Answer {
+    fn counted(&self, address: &Arc<Address>, mut answer: Answer) -> Answer {
         if let Some(Piece::Bytes(bytes)) = answer.body.front()
             && bytes.len() > LONG_PAGE
         {
-            let Some(held) = self.budget.hold(bytes) else {
+            let Some(held) = self.budget.hold(address, bytes) else {
                 return error_page(StatusCode::SERVICE_UNAVAILABLE);
             };
             answer.body = Body::bytes(held);
@@ -320,6 +329,7 @@ async fn tidy(worker: Rc<Worker>) {
     loop {
         ticks.tick().await;
         worker.cache.borrow_mut().sweep();
+        worker.addresses.sweep();
         if let Some(lines) = &worker.lines {
             lines.flush();
         }

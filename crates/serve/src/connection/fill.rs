@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
-use super::pool::{Loan, Pool};
+use super::pool::{Loan, Purse};
 use super::send_file::is_intact;
 use crate::http::{Body, Piece};
 use crate::patience;
@@ -23,14 +23,14 @@ const BARE: Layout = Layout {
 pub(super) async fn fill_bare<'a>(
     head: &mut &[u8],
     body: &mut Body,
-    pool: &'a Pool,
+    purse: Purse<'a>,
     records: usize,
 ) -> Result<(Batch, Loan<'a>), Broken> {
-    let mut loan = pool.lend(records);
+    let mut loan = purse.lend(records);
     let mut batch = Batch::new(loan.take(), BARE, loan.records());
     let copied = batch.put(head);
     *head = &head[copied..];
-    Ok((fill(batch, body).await?, loan))
+    Ok((fill(batch, body, purse).await?, loan))
 }
 
 /// How many records' worth to read the next time: less for a client who is slow to take it, since what he has not
@@ -43,7 +43,11 @@ pub(super) fn next_records(records: usize, went_at_once: bool) -> usize {
 }
 
 /// Puts as much of a body into a batch as there is room for.
-pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Broken> {
+pub(super) async fn fill(
+    mut batch: Batch,
+    body: &mut Body,
+    purse: Purse<'_>,
+) -> Result<Batch, Broken> {
     while !batch.is_full() {
         let Some(piece) = body.front() else {
             break;
@@ -56,7 +60,8 @@ pub(super) async fn fill(mut batch: Batch, body: &mut Body) -> Result<Batch, Bro
                     break;
                 }
                 let read;
-                (batch, read) = read_file(batch, file, range.clone(), body.has_begun()).await?;
+                let has_begun = body.has_begun();
+                (batch, read) = read_file(batch, file, range.clone(), has_begun, purse).await?;
                 read
             }
         };
@@ -73,13 +78,14 @@ async fn read_file(
     file: &Arc<OpenFile>,
     range: Range<u64>,
     mut time_has_passed: bool,
+    purse: Purse<'_>,
 ) -> Result<(Batch, u64), Broken> {
     let wanted = range.end - range.start;
     let mut read = batch.read(file, range.start, wanted, Patience::Now);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
         time_has_passed = true;
         let file = Arc::clone(file);
-        let waited = patience::wait(move || {
+        let waited = patience::wait(Arc::clone(purse.address), move || {
             let read = batch.read(&file, range.start, wanted, Patience::Wait);
             (batch, read)
         });

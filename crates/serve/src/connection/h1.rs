@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::StatusCode;
@@ -10,7 +11,9 @@ use tokio::time::{Instant, Sleep, sleep, timeout_at};
 use super::Client;
 use super::broken::Broken;
 use super::head::{self, Ending};
+use super::pool::Purse;
 use super::transport::Transport;
+use crate::address::Address;
 use crate::http::{Answer, Body, Framing, Head, Method, Skipper};
 use crate::log::Entry;
 use crate::site::error_page;
@@ -72,7 +75,8 @@ impl Conversation<'_> {
             match Head::parse(&self.inbox, &self.worker.limits.head) {
                 Ok(Some(head)) => {
                     let (used, framing) = (head.length, head.framing);
-                    let then = answer(self.worker, self.client, &mut self.transport, &head).await?;
+                    let then =
+                        answer(self.worker, &self.client, &mut self.transport, &head).await?;
                     self.inbox.drain(..used);
                     if !self.inbox.is_empty() {
                         // Whoever sends requests ahead has a turn for each, as others have.
@@ -158,7 +162,16 @@ impl Conversation<'_> {
         let (worker, transport) = (self.worker, &mut self.transport);
         let mut answer = error_page(status);
         let length = answer.body.length();
-        let sent = send(worker, transport, &mut answer, true, Ending::Close, at).await;
+        let sent = send(
+            worker,
+            transport,
+            &self.client.has,
+            &mut answer,
+            true,
+            Ending::Close,
+            at,
+        )
+        .await;
         worker.note(&Entry {
             service: self.client.service,
             client: self.client.address.ip(),
@@ -182,13 +195,13 @@ impl Conversation<'_> {
 /// Answers a request.
 async fn answer(
     worker: &Worker,
-    client: Client,
+    client: &Client,
     transport: &mut Transport,
     head: &Head<'_>,
 ) -> Result<Then, Broken> {
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
-    let mut answer = worker.answer(client.service, request).await;
+    let mut answer = worker.answer(client.service, &client.has, request).await;
     let goes_on = head.keep_alive
         && !worker.is_draining()
         && !is_unsure(head)
@@ -200,7 +213,16 @@ async fn answer(
     };
     let with_body = request.method != Method::Head && head::has_length(answer.status);
     let length = answer.body.length();
-    let sent = send(worker, transport, &mut answer, with_body, ending, at).await;
+    let sent = send(
+        worker,
+        transport,
+        &client.has,
+        &mut answer,
+        with_body,
+        ending,
+        at,
+    )
+    .await;
     if let Err(broken) = &sent {
         worker.tell_of(broken, request.target);
     }
@@ -231,6 +253,7 @@ async fn answer(
 async fn send(
     worker: &Worker,
     transport: &mut Transport,
+    address: &Arc<Address>,
     answer: &mut Answer,
     with_body: bool,
     ending: Ending,
@@ -244,9 +267,11 @@ async fn send(
     } else {
         &mut nothing
     };
-    let sent = transport
-        .send(&head, body, &worker.pool, &worker.limits)
-        .await;
+    let purse = Purse {
+        pool: &worker.pool,
+        address,
+    };
+    let sent = transport.send(&head, body, purse, &worker.limits).await;
     worker.give_back(head);
     sent
 }

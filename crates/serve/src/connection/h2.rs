@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::request::Parts;
@@ -56,13 +57,17 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
     let limits = worker.limits;
     let head_max = u32::try_from(limits.head.head).unwrap_or(u32::MAX);
     let activity = Rc::new(Activity::new());
-    let share = Rc::new(Share::of(worker.budget.clone(), SHARE));
+    let share = Rc::new(Share::of(
+        worker.budget.clone(),
+        Arc::clone(&client.has),
+        SHARE,
+    ));
     let service = service_fn({
         let (worker, activity) = (Rc::clone(&worker), Rc::clone(&activity));
         let share = Rc::clone(&share);
         move |request: http::Request<Incoming>| {
             let (parts, _) = request.into_parts();
-            let (worker, share) = (Rc::clone(&worker), Rc::clone(&share));
+            let (worker, share, client) = (Rc::clone(&worker), Rc::clone(&share), client.clone());
             let under_way = activity.begin();
             async move {
                 let answer = answer(&worker, client, parts, under_way, share).await;
@@ -227,7 +232,10 @@ async fn answer(
     let (answer, with_body) = match request(&parts, &worker.limits.head) {
         Ok(request) => {
             let with_body = request.method != Method::Head;
-            (worker.answer(client.service, &request).await, with_body)
+            (
+                worker.answer(client.service, &client.has, &request).await,
+                with_body,
+            )
         }
         Err(refusal) => (error_page(refusal.status()), true),
     };

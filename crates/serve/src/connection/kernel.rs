@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::batch::RECORDS;
 use super::broken::Broken;
 use super::fill::{fill_bare, next_records};
-use super::pool::Pool;
+use super::pool::Purse;
 use super::send_file::{AT_ONCE, send_file};
 use super::socket::when_writable;
 use crate::http::{Body, Piece};
@@ -156,13 +156,13 @@ impl Kernel {
         &mut self,
         mut head: &[u8],
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
         while !head.is_empty() || body.length() > 0 {
             match body.front() {
                 Some(Piece::File(file, _)) if file.descriptor().is_none() => {
-                    self.send_read(&mut head, body, pool, limits).await?;
+                    self.send_read(&mut head, body, purse, limits).await?;
                 }
                 Some(Piece::File(file, range)) if head.is_empty() => {
                     let count = range.end - range.start;
@@ -220,10 +220,10 @@ impl Kernel {
         &mut self,
         head: &mut &[u8],
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(head, body, pool, self.records).await?;
+        let (mut batch, loan) = fill_bare(head, body, purse, self.records).await?;
         let more = !head.is_empty() || body.length() > 0;
         let sent = self.send_bytes(batch.bare()?, more, limits).await;
         loan.give_back(batch.into_room());

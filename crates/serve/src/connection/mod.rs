@@ -34,6 +34,8 @@ pub(crate) use date::Date;
 pub(crate) use pool::Pool;
 pub(crate) use share::Budget;
 
+use crate::address::Address;
+use crate::admission;
 use crate::listener::Service;
 use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
 use crate::tls::{self, Accepted, Facts, Protocol, TlsStream};
@@ -49,9 +51,11 @@ use transport::Transport;
 const UNSENT_MAX: u32 = 160 << 10;
 
 /// Whose connection it is, and what it is for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Client {
     address: SocketAddr,
+    /// What its address has of what the worker's connections share.
+    has: Arc<Address>,
     service: Service,
     /// Where there is TLS.
     tls: Option<Secured>,
@@ -79,6 +83,7 @@ pub(crate) async fn serve(
     let _ = scrim_sys::tcp::limit_unsent(socket.as_fd(), UNSENT_MAX);
     let mut client = Client {
         address,
+        has: worker.addresses.of(admission::client(address.ip())),
         service,
         tls: None,
     };

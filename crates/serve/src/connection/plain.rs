@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 use super::batch::RECORDS;
 use super::broken::Broken;
 use super::fill::{fill_bare, next_records};
-use super::pool::Pool;
+use super::pool::Purse;
 use super::send_file::{AT_ONCE, send_file};
 use super::socket::{receive, send_all, send_now};
 use crate::http::{Body, Piece};
@@ -42,7 +42,7 @@ impl Plain {
         &mut self,
         head: &[u8],
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
         send_all(&self.socket, head, body.length() > 0, limits).await?;
@@ -58,7 +58,7 @@ impl Plain {
                     send_file(&self.socket, file, range.start, count, limits).await?
                 }
                 Piece::File(..) => {
-                    self.send_read(body, pool, limits).await?;
+                    self.send_read(body, purse, limits).await?;
                     0
                 }
             };
@@ -74,10 +74,10 @@ impl Plain {
     async fn send_read(
         &mut self,
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(&mut &[][..], body, pool, self.records).await?;
+        let (mut batch, loan) = fill_bare(&mut &[][..], body, purse, self.records).await?;
         let more = body.length() > 0;
         let bytes = batch.bare()?;
         let sent = send_now(&self.socket, bytes)?;

@@ -1,11 +1,13 @@
 //! Memory for batches, of one worker.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use super::batch::RECORDS;
+use crate::address::Address;
 
-/// Whole batches' memory, lent to connections while they have something to send. There are only so many;
-/// who finds none left makes do with memory for one record.
+/// Whole batches' memory, lent to connections while they have something to send. There are only so many, and an
+/// address gets no more than is left; who gets none makes do with memory for one record.
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     left: Cell<usize>,
@@ -16,11 +18,18 @@ const BATCH: usize = RECORDS * (16 << 10);
 /// How many are kept while nobody needs them.
 const KEPT: usize = 16;
 
+/// A pool, and the address for which something is taken out of it.
+#[derive(Clone, Copy)]
+pub(super) struct Purse<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) address: &'a Arc<Address>,
+}
+
 /// Memory on loan, or the right to it while it is elsewhere.
 pub(super) struct Loan<'a> {
     bytes: Vec<u8>,
     records: usize,
-    pool: Option<&'a Pool>,
+    from: Option<Purse<'a>>,
 }
 
 impl Pool {
@@ -31,22 +40,25 @@ impl Pool {
             left: Cell::new((memory / BATCH).max(1)),
         }
     }
+}
 
+impl<'a> Purse<'a> {
     /// Memory for at most `wanted` records.
-    pub(super) fn lend(&self, wanted: usize) -> Loan<'_> {
-        let left = self.left.get();
-        if wanted <= 1 || left == 0 {
+    pub(super) fn lend(self, wanted: usize) -> Loan<'a> {
+        let left = self.pool.left.get();
+        if wanted <= 1 || !self.address.batches.may_grow(left) {
             return Loan {
                 bytes: Vec::new(),
                 records: 1,
-                pool: None,
+                from: None,
             };
         }
-        self.left.set(left - 1);
+        self.pool.left.set(left - 1);
+        self.address.batches.add(1);
         Loan {
-            bytes: self.free.borrow_mut().pop().unwrap_or_default(),
+            bytes: self.pool.free.borrow_mut().pop().unwrap_or_default(),
             records: wanted.min(RECORDS),
-            pool: Some(self),
+            from: Some(self),
         }
     }
 }
@@ -70,9 +82,10 @@ impl Loan<'_> {
 
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
-        let Some(pool) = self.pool else {
+        let Some(Purse { pool, address }) = self.from else {
             return;
         };
+        address.batches.subtract(1);
         pool.left.set(pool.left.get() + 1);
         let mut free = pool.free.borrow_mut();
         if free.len() < KEPT && !self.bytes.is_empty() {
@@ -87,11 +100,36 @@ mod tests {
 
     #[test]
     fn memory_that_comes_back_is_lent_again() {
-        let pool = Pool::new(2 * BATCH);
-        let (one, two) = (pool.lend(RECORDS), pool.lend(3));
+        let pool = Pool::new(4 * BATCH);
+        let address = Arc::default();
+        let purse = Purse {
+            pool: &pool,
+            address: &address,
+        };
+        let (one, two) = (purse.lend(RECORDS), purse.lend(3));
         assert_eq!((one.records, two.records), (RECORDS, 3));
-        assert_eq!(pool.lend(RECORDS).records, 1, "it is used up");
+        assert_eq!(purse.lend(RECORDS).records, 1, "its half is used up");
         drop(one);
-        assert_eq!(pool.lend(RECORDS).records, RECORDS);
+        assert_eq!(purse.lend(RECORDS).records, RECORDS);
+    }
+
+    #[test]
+    fn one_address_leaves_something_for_another() {
+        let pool = Pool::new(100 * BATCH);
+        let greedy = Arc::default();
+        let purse = Purse {
+            pool: &pool,
+            address: &greedy,
+        };
+        let held: Vec<_> = (0..1000).map(|_| purse.lend(RECORDS)).collect();
+        assert_eq!(greedy.batches.get(), 50);
+        let other = Arc::default();
+        let other = Purse {
+            pool: &pool,
+            address: &other,
+        };
+        assert_eq!(other.lend(RECORDS).records, RECORDS);
+        drop(held);
+        assert_eq!((greedy.batches.get(), pool.left.get()), (0, 100));
     }
 }

@@ -5,8 +5,8 @@ use tokio::net::TcpStream;
 use super::batch::{Batch, RECORDS};
 use super::broken::Broken;
 use super::fill::fill;
-use super::pool::{Loan, Pool};
-use super::socket::{receive, send_all, send_from, send_now};
+use super::pool::{Loan, Purse};
+use super::socket::{receive, send_all, send_from, send_now, send_some};
 use crate::http::Body;
 use crate::limits::Limits;
 use crate::tls::{Accepted, Opened, Session, TlsError};
@@ -117,17 +117,17 @@ impl Secure {
         &mut self,
         mut head: &[u8],
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
         while !head.is_empty() || body.length() > 0 {
             self.send_control(None, limits).await?;
             let before_control = usize::try_from(self.session.records_left()).unwrap_or(RECORDS);
-            let mut loan = pool.lend(self.records.min(before_control));
+            let mut loan = purse.lend(self.records.min(before_control));
             let mut batch = Batch::new(loan.take(), self.session.layout(), loan.records());
             let copied = batch.put(head);
             head = &head[copied..];
-            let batch = fill(batch, body).await?;
+            let batch = fill(batch, body, purse).await?;
             self.send_batch(batch, loan, limits).await?;
             if body.length() > 0 {
                 tokio::task::yield_now().await;
@@ -144,21 +144,20 @@ impl Secure {
     ) -> Result<(), Broken> {
         let records = batch.seal(&mut self.session)?;
         let sent = send_now(&self.socket, records)?;
-        let left = &records[sent..];
+        let mut left = &records[sent..];
         if left.is_empty() {
             self.records = (self.records * 2).min(RECORDS);
             loan.give_back(batch.into_room());
             return Ok(());
         }
         self.records = 1;
-        if left.len() <= WAITS_SMALL {
-            let left = left.to_vec();
-            loan.give_back(batch.into_room());
-            return send_all(&self.socket, &left, false, limits).await;
+        while left.len() > WAITS_SMALL {
+            let sent = send_some(&self.socket, left, false, limits).await?;
+            left = &left[sent..];
         }
-        send_all(&self.socket, left, false, limits).await?;
+        let left = left.to_vec();
         loan.give_back(batch.into_room());
-        Ok(())
+        send_all(&self.socket, &left, false, limits).await
     }
 
     /// Says that nothing follows; without it a client cannot tell the end from a cut.

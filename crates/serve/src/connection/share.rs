@@ -6,6 +6,8 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 
+use crate::address::Address;
+
 /// Bytes that wait in all of a worker's connections, and how many may.
 #[derive(Clone)]
 pub(crate) struct Budget {
@@ -22,21 +24,35 @@ impl Budget {
         }
     }
 
-    /// Counts content that was made for one answer, until nobody has it any more; none if there is no room.
-    pub(crate) fn hold(&self, bytes: &Bytes) -> Option<Bytes> {
-        let held = self.held.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        let counted = Held {
-            bytes: bytes.clone(),
+    /// Counts content that was made for one answer to an address, until nobody has it any more; none if there is no
+    /// room, or the address has more already than would be left.
+    pub(crate) fn hold(&self, address: &Arc<Address>, bytes: &Bytes) -> Option<Bytes> {
+        let left = self.left().checked_sub(bytes.len())?;
+        let has = address.bytes.get();
+        (has == 0 || has <= left).then(|| self.count(address, bytes.clone(), None))
+    }
+
+    /// Bytes that may still be held.
+    fn left(&self) -> usize {
+        self.most.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, address: &Arc<Address>, bytes: Bytes, share: Option<Arc<Connection>>) -> Bytes {
+        self.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        address.bytes.add(bytes.len());
+        Bytes::from_owner(Held {
+            bytes,
             budget: Arc::clone(&self.held),
-            share: None,
-        };
-        (held <= self.most).then(|| Bytes::from_owner(counted))
+            address: Arc::clone(address),
+            share,
+        })
     }
 }
 
 /// One connection's part of a budget.
 pub(super) struct Share {
     budget: Budget,
+    address: Arc<Address>,
     most: usize,
     connection: Arc<Connection>,
 }
@@ -49,10 +65,11 @@ struct Connection {
 }
 
 impl Share {
-    /// Of a budget, at most so many bytes.
-    pub(super) fn of(budget: Budget, most: usize) -> Self {
+    /// Of a budget, at most so many bytes, for a connection from this address.
+    pub(super) fn of(budget: Budget, address: Arc<Address>, most: usize) -> Self {
         Self {
             budget,
+            address,
             most,
             connection: Arc::default(),
         }
@@ -62,8 +79,7 @@ impl Share {
     /// always, so that nobody waits for what other clients do.
     pub(super) fn has_room(&self, context: &Context<'_>) -> bool {
         let held = self.connection.held.load(Ordering::Relaxed);
-        let has = held == 0
-            || held < self.most && self.budget.held.load(Ordering::Relaxed) < self.budget.most;
+        let has = held == 0 || held < self.most && self.address.bytes.may_grow(self.budget.left());
         if !has {
             let waiting = &self.connection.waiting;
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,15 +97,11 @@ impl Share {
 
     /// Counts bytes that are ready, until they have been taken.
     pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
-        self.budget.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.connection
             .held
             .fetch_add(bytes.len(), Ordering::Relaxed);
-        Bytes::from_owner(Held {
-            bytes,
-            budget: Arc::clone(&self.budget.held),
-            share: Some(Arc::clone(&self.connection)),
-        })
+        let share = Some(Arc::clone(&self.connection));
+        self.budget.count(&self.address, bytes, share)
     }
 }
 
@@ -97,6 +109,7 @@ impl Share {
 struct Held {
     bytes: Bytes,
     budget: Arc<AtomicUsize>,
+    address: Arc<Address>,
     share: Option<Arc<Connection>>,
 }
 
@@ -109,6 +122,7 @@ impl AsRef<[u8]> for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.budget.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        self.address.bytes.subtract(self.bytes.len());
         if let Some(share) = &self.share {
             share.held.fetch_sub(self.bytes.len(), Ordering::Relaxed);
             let waiting = &share.waiting;
@@ -129,8 +143,8 @@ mod tests {
     #[test]
     fn who_has_nothing_may_always_go_on() {
         let budget = Budget::new(10);
-        let one = Share::of(budget.clone(), 100);
-        let other = Share::of(budget.clone(), 100);
+        let one = Share::of(budget.clone(), Arc::default(), 100);
+        let other = Share::of(budget.clone(), Arc::default(), 100);
         let piece = one.hold(Bytes::from_static(b"0123456789"));
         assert!(!has_room(&one), "the budget is used up");
         assert!(has_room(&other));
@@ -148,19 +162,42 @@ mod tests {
 
     #[test]
     fn a_connection_has_its_own_limit() {
-        let share = Share::of(Budget::new(1000), 4);
+        let share = Share::of(Budget::new(1000), Arc::default(), 4);
         let _piece = share.hold(Bytes::from_static(b"01234"));
         assert!(!has_room(&share));
     }
 
     #[test]
+    fn one_address_leaves_something_for_another() {
+        let budget = Budget::new(100);
+        let greedy: Arc<Address> = Arc::default();
+        let of_greedy = || Share::of(budget.clone(), Arc::clone(&greedy), 10);
+        let mut pieces = Vec::new();
+        for share in std::iter::repeat_with(of_greedy).take(20) {
+            pieces.push(share.hold(Bytes::from_static(b"01")));
+            while has_room(&share) {
+                pieces.push(share.hold(Bytes::from_static(b"01")));
+            }
+        }
+        let other = Share::of(budget.clone(), Arc::default(), 10);
+        let first = other.hold(Bytes::from_static(b"01"));
+        assert!(has_room(&other), "{} are left", budget.left());
+        drop((pieces, first));
+        assert_eq!((greedy.bytes.get(), budget.left()), (0, 100));
+    }
+
+    #[test]
     fn what_is_too_much_is_not_held() {
-        let budget = Budget::new(4);
-        assert!(budget.hold(&Bytes::from_static(b"01234")).is_none());
-        let held = budget.hold(&Bytes::from_static(b"0123"));
+        let budget = Budget::new(10);
+        let (one, other) = (Arc::default(), Arc::default());
+        let hold = |address, bytes| budget.hold(address, &Bytes::from_static(bytes));
+        assert!(hold(&one, b"01234567890").is_none());
+        let held = hold(&one, b"0123");
         assert_eq!(held.as_deref(), Some(&b"0123"[..]));
-        assert!(budget.hold(&Bytes::from_static(b"0")).is_none());
-        drop(held);
+        assert!(hold(&one, b"012").is_none(), "another would find less");
+        let last = hold(&other, b"012345");
+        assert!(last.is_some() && hold(&other, b"0").is_none());
+        drop((held, last));
         assert_eq!(budget.held.load(Ordering::Relaxed), 0);
     }
 }

@@ -108,7 +108,8 @@ pub(super) async fn send_from(
     Ok(())
 }
 
-async fn send_some(
+/// Sends some of it, once there is room; tells how much.
+pub(super) async fn send_some(
     socket: &TcpStream,
     bytes: &[u8],
     more: bool,

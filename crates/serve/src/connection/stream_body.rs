@@ -76,8 +76,9 @@ impl StreamBody {
                     None => match read(file, range, Patience::Now) {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                             let (file, range) = (Arc::clone(file), range.clone());
+                            let address = Arc::clone(&self.witness.client.has);
                             let patient = move || read(&file, &range, Patience::Wait);
-                            self.waiting = Some(Box::pin(patience::wait(patient)));
+                            self.waiting = Some(Box::pin(patience::wait(address, patient)));
                             return self.next(context);
                         }
                         read => read,

@@ -6,7 +6,7 @@ use super::broken::Broken;
 use super::farewell::{abort, depart, taken};
 use super::kernel::Kernel;
 use super::plain::Plain;
-use super::pool::Pool;
+use super::pool::Purse;
 use super::secure::Secure;
 use crate::http::Body;
 use crate::limits::Limits;
@@ -37,13 +37,13 @@ impl Transport {
         &mut self,
         head: &[u8],
         body: &mut Body,
-        pool: &Pool,
+        purse: Purse<'_>,
         limits: &Limits,
     ) -> Result<(), Broken> {
         match self {
-            Self::Plain(plain) => plain.send(head, body, pool, limits).await,
-            Self::Secure(secure) => secure.send(head, body, pool, limits).await,
-            Self::Kernel(kernel) => kernel.send(head, body, pool, limits).await,
+            Self::Plain(plain) => plain.send(head, body, purse, limits).await,
+            Self::Secure(secure) => secure.send(head, body, purse, limits).await,
+            Self::Kernel(kernel) => kernel.send(head, body, purse, limits).await,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `rivals fairness`: what is left of a client's rate while others take what they can. The rival is Scrim itself, with
 //! nobody else there.
 
+mod https;
 mod nbd;
 
 use scrim_bench::Report;
@@ -18,16 +19,22 @@ pub(super) struct Args {
 enum Server {
     /// A volume served over NBD, while others connect and say nothing, or come and go
     Nbd(nbd::Args),
+    /// Files over HTTPS, while one address asks for a long file on many connections and reads nothing
+    Https(https::Args),
 }
+
+/// Part of its rate that a client keeps at least.
+const KEPT: f64 = 0.8;
 
 /// Each ratio with its target.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
-    nbd::promises()
+    nbd::promises().chain(https::promises())
 }
 
 /// The report, and whether it is to be printed as JSON.
 pub(super) fn run(args: &Args) -> Result<(Report, bool), Error> {
     match &args.server {
         Server::Nbd(args) => Ok((nbd::run(args)?, args.common.json)),
+        Server::Https(args) => Ok((https::run(args)?, args.common.json)),
     }
 }

@@ -19,6 +19,7 @@ use super::super::image::{self, LUKS1, PASSPHRASE};
 use super::super::room::Room;
 use super::super::server::Process;
 use super::super::{CRYPTSETUP, Common, FIO, Ours, announce, machine, scrim, seconds};
+use super::KEPT;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals fairness nbd`.
@@ -65,8 +66,6 @@ impl Crowd {
     }
 }
 
-/// What a client keeps of its rate.
-const KEPT: f64 = 0.8;
 /// Bytes of the payload.
 const PAYLOAD: u64 = 256 << 20;
 /// Room for the header.

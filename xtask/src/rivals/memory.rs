@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[command(flatten)]
     ours: Ours,
     /// How many clients connect
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
 }
 

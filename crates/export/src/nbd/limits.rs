@@ -23,7 +23,7 @@ pub const EXPORTS: usize = 64;
 /// Time a client has from connecting to entering the transmission phase.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Time a client has at the end, to take the replies that are due and the reason of an error.
+/// Time a client has at the end to take some of the replies that are due, or the reason of an error.
 pub const FAREWELL: Duration = Duration::from_secs(60);
 
 /// Options a client may send in one handshake.

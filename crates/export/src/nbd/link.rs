@@ -75,6 +75,8 @@ pub(super) struct Link {
     tls: Option<Box<Secured>>,
     /// When the client has been waited for long enough: in the handshake, and at the end.
     deadline: Option<Instant>,
+    /// Whether nothing more is asked of the client than to take what is due.
+    is_farewell: bool,
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
 }
@@ -96,6 +98,7 @@ impl Link {
             window: Window::new(Instant::now()),
             tls: None,
             deadline: Some(deadline),
+            is_farewell: false,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
         }
@@ -109,10 +112,17 @@ impl Link {
         self.outbox.widen(limits::SEND_BUFFER)
     }
 
-    /// From here on nothing more is asked of the client than to take what is due, and within
-    /// [`limits::FAREWELL`].
+    /// From here on nothing more is asked of the client than to take what is due, some of it in each
+    /// [`limits::FAREWELL`]. What is left of the handshake's time is not prolonged.
     pub(super) fn begin_farewell(&mut self) {
         if self.deadline.is_none() {
+            self.is_farewell = true;
+            self.prolong_farewell();
+        }
+    }
+
+    fn prolong_farewell(&mut self) {
+        if self.is_farewell {
             self.deadline = Instant::now().checked_add(limits::FAREWELL);
         }
     }
@@ -225,24 +235,27 @@ impl Link {
 
     /// Sends what is in the outbox, and what TLS has to say.
     pub(super) fn send(&mut self, settled: Settled<'_>) -> Result<(), End> {
-        let how = Sending::Waiting(self.deadline, settled);
-        self.transmit(None, how).map(drop)
+        self.transmit(None, Some(settled)).map(drop)
     }
 
     /// Sends as much of it as the socket takes without waiting; whether that was all.
     pub(super) fn try_send(&mut self) -> Result<bool, End> {
-        self.transmit(None, Sending::AtOnce)
+        self.transmit(None, None)
     }
 
     /// Sends what is in the outbox and then `data`.
     pub(super) fn send_with(&mut self, data: &[u8], settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
-        let how = Sending::Waiting(self.deadline, settled);
-        self.transmit(Some(data), how).map(drop)
+        self.transmit(Some(data), Some(settled)).map(drop)
     }
 
-    /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Whether that was all.
-    fn transmit(&mut self, mut data: Option<&[u8]>, how: Sending<'_>) -> Result<bool, End> {
+    /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Whether that was all,
+    /// which it is where the thread is settled and waits.
+    fn transmit(
+        &mut self,
+        mut data: Option<&[u8]>,
+        settled: Option<Settled<'_>>,
+    ) -> Result<bool, End> {
         loop {
             let from = data.unwrap_or_else(|| self.outbox.filled());
             let mut sealed = 0;
@@ -259,6 +272,10 @@ impl Link {
                 self.outbox.clear();
                 return Ok(true);
             }
+            let how = match settled {
+                None => Sending::AtOnce,
+                Some(settled) => Sending::Waiting(self.deadline, settled),
+            };
             let sent = send_some(&self.socket, due, how)?;
             let taken = match &mut self.tls {
                 None => sent.unwrap_or(0),
@@ -275,6 +292,7 @@ impl Link {
                 return Ok(false);
             }
             self.meter.sent(1);
+            self.prolong_farewell();
         }
     }
 

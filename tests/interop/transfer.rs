@@ -267,3 +267,103 @@ fn what_is_not_on_the_disk_as_it_was_written_is_found() {
     assert!(said.contains("from byte 4096"), "{said}");
     assert!(!place.path("disk.img").exists());
 }
+
+/// Where others may write they can put a link, or a file of two names, where a transfer keeps what is
+/// not whole, and how far it is.
+#[test]
+fn planted_files_are_neither_written_nor_believed() {
+    let (place, _) = with_raw(PAYLOAD, 8);
+    place.scrim(format!("import disk.raw volume.img -d key {COST}").split_whitespace());
+    let import = format!("import disk.raw new -d key {COST}");
+    let commands = [import.as_str(), "export volume.img new -d key"];
+    for command in commands {
+        for name in ["new.partial", "new.partial.state", "new.partial.state.new"] {
+            for hard in [false, true] {
+                let victim = place.write("victim", "precious");
+                let planted = place.path(name);
+                match hard {
+                    false => std::os::unix::fs::symlink(&victim, &planted).unwrap(),
+                    true => fs::hard_link(&victim, &planted).unwrap(),
+                }
+                let resume = command.replace(COST, "") + " --resume";
+                for line in [command.to_owned(), resume] {
+                    let output = scrim_in(&place, &line);
+                    let said = String::from_utf8_lossy(&output.stderr);
+                    assert_eq!(fs::read(&victim).unwrap(), b"precious", "{line}, {name}");
+                    // A new record takes the place of a link, and of one of two names.
+                    if output.status.success() {
+                        assert_eq!((name, &line[..]), ("new.partial.state", command), "{said}");
+                        fs::remove_file(place.path("new")).unwrap();
+                        break;
+                    }
+                    let named = said.contains("remove") || said.contains("begin without --resume");
+                    assert!(named, "{line}, {name}: {said}");
+                    assert!(!place.path("new").exists(), "{line}, {name}");
+                }
+                let _ = fs::remove_file(planted);
+                for left in ["new.partial", "new.partial.state"] {
+                    let _ = fs::remove_file(place.path(left));
+                }
+                fs::remove_file(victim).unwrap();
+            }
+        }
+    }
+}
+
+/// A pipe would be waited for until somebody opens its other end.
+#[test]
+fn a_pipe_in_the_place_of_a_record_is_refused_at_once() {
+    if !have(&["mkfifo", "timeout"]) {
+        return;
+    }
+    let (place, _) = with_raw(PAYLOAD, 9);
+    place.run("mkfifo", ["new.partial", "new.partial.state"]);
+    for line in [
+        "import disk.raw new --resume -d key".to_owned(),
+        format!("import disk.raw new -q -d key {COST}"),
+    ] {
+        let mut words = vec!["60", scrim()];
+        words.extend(line.split_whitespace());
+        let output = place.run_with_input("timeout", words, b"");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{line}: {said}");
+        assert!(said.contains("not a regular file"), "{line}: {said}");
+    }
+}
+
+/// No command writes through a link that is there already.
+#[test]
+fn no_command_writes_through_a_link() {
+    let (place, _) = with_raw(PAYLOAD, 10);
+    place.scrim(format!("import disk.raw volume.img -d key {COST}").split_whitespace());
+    let token = "token add volume.img --key-description x --token-id 0";
+    place.scrim(token.split(' '));
+    place.scrim("header-backup volume.img --header-backup-file backup".split(' '));
+    place.scrim("config volume.img --label new".split(' '));
+    place.write("victim", "precious");
+    let none = place.path("none");
+    for target in [place.path("victim"), none.clone()] {
+        let link = place.path("link");
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        for line in [
+            "header-backup volume.img --header-backup-file link".to_owned(),
+            "header-restore -q volume.img --header-backup-file backup --replaced-file link"
+                .to_owned(),
+            "token export volume.img --token-id 0 --json-file link".to_owned(),
+            "bench paths --html link".to_owned(),
+            format!("import disk.raw link -d key {COST}"),
+            "export volume.img link -d key".to_owned(),
+        ] {
+            let output = scrim_in(&place, &line);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{line}: {said}");
+            assert_eq!(
+                fs::read(place.path("victim")).unwrap(),
+                b"precious",
+                "{line}"
+            );
+            assert!(!none.exists(), "{line}");
+        }
+        fs::remove_file(link).unwrap();
+    }
+}

@@ -13,6 +13,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use scrim_sys::memory::DataBuffer;
 
+use crate::own_file;
 use crate::{
     Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, PageCache,
     guard,
@@ -150,11 +151,27 @@ impl FileBackend {
     /// # Errors
     /// When it cannot be opened, is neither file nor block device, or is in use.
     pub fn open(path: &Path, access: Access) -> Result<Self, BackendError> {
-        let backend = Self::open_as(path, access, Sharing::Exclusive)?;
-        if backend.kind == Kind::Regular {
-            guard::take(backend.file.as_fd(), access).map_err(|error| {
+        Self::open_as(path, access, Sharing::Exclusive)?.guarded(access)
+    }
+
+    /// Opens like [`FileBackend::open`] a regular file that this program keeps beside another one: see
+    /// [`own_file`].
+    ///
+    /// # Errors
+    /// When it cannot be opened, is in use, or is not a file of this user's.
+    pub fn open_own(path: &Path, access: Access) -> Result<Self, BackendError> {
+        let opened = own_file::open(path, access)
+            .and_then(|file| Self::from_file(file, path, Kind::Regular, access));
+        let fail = |error| BackendError::new(Operation::Open, &path.to_string_lossy(), error);
+        opened.map_err(fail)?.guarded(access)
+    }
+
+    /// Keeps others from using a regular file in a way that conflicts with `access`.
+    fn guarded(self, access: Access) -> Result<Self, BackendError> {
+        if self.kind == Kind::Regular {
+            guard::take(self.file.as_fd(), access).map_err(|error| {
                 let in_use = error.kind() == io::ErrorKind::WouldBlock;
-                let error = backend.error(Operation::Lock, error);
+                let error = self.error(Operation::Lock, error);
                 if in_use {
                     error.with_hint(IN_USE)
                 } else {
@@ -162,7 +179,7 @@ impl FileBackend {
                 }
             })?;
         }
-        Ok(backend)
+        Ok(self)
     }
 
     /// Opens like [`FileBackend::open`] without keeping anybody out: for reading and writing
@@ -332,11 +349,7 @@ fn alignment(file: &File, kind: Kind) -> u64 {
 
 /// Makes the name of a new file durable.
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(parent)?.sync_all()
+    File::open(own_file::folder_of(path))?.sync_all()
 }
 
 fn kind_of(path: &Path) -> io::Result<Kind> {

@@ -12,6 +12,7 @@ mod guard;
 mod header_lock;
 mod medium;
 mod memory;
+pub mod own_file;
 mod page_cache;
 pub mod remote;
 pub mod sim;

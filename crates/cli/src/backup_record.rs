@@ -10,14 +10,17 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use scrim_backend::own_file;
 use scrim_luks::{Header, KeyslotKind};
 use sha2::{Digest, Sha256};
 
 /// What stands in a record while there is no backup.
 const NONE: &str = "none";
+/// More than any record has, in bytes.
+const RECORD_MAX: usize = 128;
 
 /// Notes that the header has been backed up.
 pub(crate) fn note_backup(header: &Header) {
@@ -49,7 +52,8 @@ pub(crate) fn forget(header: &Header) {
 
 /// What the user should hear before he needs it.
 pub(crate) fn warning(header: &Header) -> Option<&'static str> {
-    let known = fs::read_to_string(path(header)?).ok()?;
+    let known = own_file::read(&path(header)?, RECORD_MAX).ok()??;
+    let known = String::from_utf8(known).ok()?;
     warning_of(&known, &fingerprint(header))
 }
 
@@ -124,9 +128,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
         .mode(0o700)
         .create(folder)?;
     let new = path.with_extension(std::process::id().to_string());
-    let mut options = fs::File::options();
-    let file = options.write(true).create_new(true).mode(0o600).open(&new);
-    let written = file
+    let written = own_file::create(&new)
         .and_then(|mut file| io::Write::write_all(&mut file, format!("{text}\n").as_bytes()))
         .and_then(|()| fs::rename(&new, path));
     if written.is_err() {

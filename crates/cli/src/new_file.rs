@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use scrim_backend::{Backend, Durability, FileBackend};
+use scrim_backend::{Backend, Durability, FileBackend, own_file};
 
 use crate::error::CliError;
 
@@ -55,10 +55,7 @@ fn rename(new: &Path, path: &Path) -> io::Result<()> {
         }
         renamed => renamed?,
     }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(own_file::folder_of(path))?.sync_all()
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ mod partial;
 mod record;
 mod side;
 
-use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
+use scrim_backend::{Access, own_file};
 use scrim_bench::Progress;
 use scrim_sys::memory::DataBuffer;
 
@@ -236,7 +236,7 @@ impl Pass {
 /// Has the kernel forget what it holds of a file that is on the disk, so that the disk is read.
 /// Where it cannot, its copy is.
 fn drop_cache(path: &Path) {
-    if let Ok(file) = File::open(path) {
+    if let Ok(file) = own_file::open(path, Access::ReadOnly) {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
 }

@@ -6,19 +6,19 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use scrim_backend::{Access, FileBackend};
+use scrim_backend::{Access, FileBackend, own_file};
 
 use super::{Kind, Record, Stamp};
 use crate::error::{CliError, Exit};
 
 /// Longest record that is read, in bytes.
-const RECORD_MAX: u64 = 4096;
+const RECORD_MAX: usize = 4096;
 
 /// A target that is not whole yet.
 pub(crate) struct Partial {
@@ -44,9 +44,11 @@ impl Partial {
         let shown = target.display();
         // Of a link it is the file that gives way, not the link.
         let target = &match fs::symlink_metadata(target) {
-            Ok(found) if found.is_symlink() => fs::canonicalize(target).map_err(|error| {
-                CliError::io(format_args!("find what {shown} links to"), &error)
-            })?,
+            Ok(found) if found.is_symlink() => own_file::check_link(target)
+                .and_then(|()| fs::canonicalize(target))
+                .map_err(|error| {
+                    CliError::io(format_args!("find what {shown} links to"), &error)
+                })?,
             _ => target.to_owned(),
         };
         let partial = Self {
@@ -112,7 +114,7 @@ impl Partial {
             return Ok(());
         }
         // In use by a transfer that runs: that one is not disturbed.
-        drop(FileBackend::open(&self.path, Access::ReadWrite)?);
+        drop(FileBackend::open_own(&self.path, Access::ReadWrite)?);
         let nothing_done = || {
             let record = self.load().ok().flatten();
             record.is_some_and(|record| record.position == 0)
@@ -140,7 +142,7 @@ impl Partial {
     ) -> Result<FileBackend, CliError> {
         drop(FileBackend::create(&self.path, size)?);
         let make = || {
-            let backend = FileBackend::open(&self.path, Access::ReadWrite)?;
+            let backend = FileBackend::open_own(&self.path, Access::ReadWrite)?;
             if full {
                 backend.reserve(size)?;
             }
@@ -175,17 +177,18 @@ impl Partial {
                  --resume"
             ));
         }
-        let backend = FileBackend::open(&self.path, Access::ReadWrite)?;
+        let backend = FileBackend::open_own(&self.path, Access::ReadWrite)?;
         Ok(Resumed::Unfinished(backend, record))
     }
 
     /// Records a position, durably.
     pub(crate) fn save(&self, record: &Record) -> Result<(), CliError> {
         let new = with_suffix(&self.state, ".new");
-        let write = || -> io::Result<()> {
-            let mut options = File::options();
-            options.write(true).create(true).truncate(true).mode(0o600);
-            let mut file = options.open(&new)?;
+        let fail = |doing: &str, path: &Path, error: &io::Error| {
+            CliError::io(format_args!("{doing} {}", path.display()), error)
+        };
+        let mut file = own_file::create(&new).map_err(|error| fail("make", &new, &error))?;
+        let mut write = || -> io::Result<()> {
             file.write_all(&serde_json::to_vec(record)?)?;
             file.sync_all()?;
             fs::rename(&new, &self.state)?;
@@ -193,18 +196,15 @@ impl Partial {
         };
         write().map_err(|error| {
             let _ = fs::remove_file(&new);
-            CliError::io(format_args!("write {}", self.state.display()), &error)
+            fail("write", &self.state, &error)
         })
     }
 
     fn load(&self) -> Result<Option<Record>, CliError> {
         let shown = self.state.display();
-        let mut text = Vec::new();
-        match File::open(&self.state) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.and_then(|file| file.take(RECORD_MAX).read_to_end(&mut text)),
-        }
-        .map_err(|error| CliError::io(format_args!("read {shown}"), &error))?;
+        let text = own_file::read(&self.state, RECORD_MAX)
+            .map_err(|error| CliError::io(format_args!("read {shown}"), &error))?;
+        let Some(text) = text else { return Ok(None) };
         let record = serde_json::from_slice(&text).ok();
         match record.filter(Record::is_current) {
             Some(record) => Ok(Some(record)),
@@ -297,11 +297,7 @@ fn remove(path: &Path) -> Result<(), CliError> {
 
 /// Makes a new name in a folder durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder)?.sync_all()
+    File::open(own_file::folder_of(path))?.sync_all()
 }
 
 #[cfg(test)]

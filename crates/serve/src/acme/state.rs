@@ -2,10 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
+use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 use super::fault::StateError;
@@ -44,7 +45,12 @@ impl State {
             let reason = io::Error::other("everybody can write to the folder that it is in");
             return Err(failed("use")(reason));
         }
-        if mode(&folder).map_err(failed("look at"))? & 0o077 != 0 {
+        let found = fs::symlink_metadata(&folder).map_err(failed("look at"))?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() {
+            let reason = io::Error::other("it is not a folder of this user's: remove it");
+            return Err(failed("use")(reason));
+        }
+        if found.permissions().mode() & 0o077 != 0 {
             let closed = fs::set_permissions(&folder, Permissions::from_mode(0o700));
             closed.map_err(failed("close to others"))?;
         }

@@ -1,9 +1,13 @@
 //! Headers that somebody else has made to harm whoever looks at them.
 
-use serde_json::Value;
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{PYTHON, Place, have};
+use crate::remote::{said, scrim, serve};
+use crate::support::{Background, PYTHON, Place, have, wait_until};
 use crate::terminal::{at_a_terminal, steps};
 
 /// Cheap key slots.
@@ -58,12 +62,12 @@ fn hostile() -> Place {
         put(header, LABEL_FIELD, LABEL);
         put(header, UUID_FIELD, UUID);
         put(header, SUBSYSTEM_FIELD, SUBSYSTEM);
-        document["tokens"]["3"] = serde_json::json!({
+        document["tokens"]["3"] = json!({
             "type": "luks2-keyring",
             "keyslots": ["0"],
             "key_description": LABEL,
         });
-        document["tokens"]["4"] = serde_json::json!({
+        document["tokens"]["4"] = json!({
             "type": UUID,
             "keyslots": [],
             LABEL: LABEL,
@@ -175,5 +179,145 @@ fn names_of_files_reach_no_terminal_as_escapes() {
         let output = place.run_with_input(crate::support::scrim(), &words, b"");
         assert!(!output.status.success());
         assert_harmless(words[0], &output.stderr, "\n\t");
+    }
+}
+
+/// What the server of `disk.img` serves.
+const URI: &str = "nbd+unix:///?socket=server";
+
+/// A volume `disk.img` of which each key slot has this key derivation, with its server.
+fn served(kdf: &Value, slots: usize) -> (Place, Background) {
+    let place = Place::new();
+    place.write("key", "open sesame");
+    let format = format!("format -q disk.img --size 18M {COST} --key-file key");
+    place.scrim(format.split_whitespace());
+    for slot in 1..slots {
+        let add = format!(
+            "add-key disk.img --key-file key --new-keyfile key --new-key-slot {slot} {COST}"
+        );
+        place.scrim(add.split_whitespace());
+    }
+    rewrite(&place, "disk.img", |_, document| {
+        for (_, keyslot) in document["keyslots"].as_object_mut().unwrap() {
+            for (name, value) in kdf.as_object().unwrap() {
+                keyslot["kdf"][name] = value.clone();
+            }
+        }
+    });
+    let server = serve(&place, "nbdkit -f -U server file disk.img", URI);
+    (place, server)
+}
+
+/// Argon2id that would take half an hour, and little memory.
+fn half_an_hour() -> Value {
+    json!({"type": "argon2id", "time": 1 << 25, "memory": 64, "cpus": 1})
+}
+
+#[test]
+fn a_servers_header_gets_no_more_memory_than_is_allowed() {
+    if !have(&["nbdkit", "nbdinfo"]) {
+        return;
+    }
+    let kdf = json!({"type": "argon2id", "time": 1, "memory": (1 << 20) + 4, "cpus": 4});
+    let (place, _server) = served(&kdf, 3);
+    for words in [
+        format!("open {URI} v --key-file key"),
+        format!("test-passphrase {URI} --key-file key"),
+        format!("test-passphrase {URI} --key-file key --pbkdf-memory-limit 1024"),
+        format!("change-key {URI} --key-file key --new-keyfile key --key-slot 1"),
+        format!("remove-key -q {URI} --key-file key"),
+        "test-passphrase disk.img --key-file key --pbkdf-memory-limit 1024".to_owned(),
+    ] {
+        let output = scrim(&place, &words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{words}: {said}");
+        assert!(
+            said.contains("--pbkdf-memory-limit 1048580"),
+            "{words}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_servers_header_gets_no_more_time_than_is_allowed_for_all_of_its_slots() {
+    if !have(&["nbdkit", "nbdinfo"]) {
+        return;
+    }
+    let (place, _server) = served(&half_an_hour(), 4);
+    for words in [
+        format!("open {URI} v --key-file key --nbd-timeout 1"),
+        format!("test-passphrase {URI} --key-file key --pbkdf-time-limit 1"),
+        format!("kill-slot {URI} 1 --key-file key --pbkdf-time-limit 1"),
+        "test-passphrase disk.img --key-file key --pbkdf-time-limit 1".to_owned(),
+    ] {
+        let output = scrim(&place, &words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(4), "{words}: {said}");
+        assert!(said.contains("--pbkdf-time-limit"), "{words}: {said}");
+        let announced = said.matches("asks for 33554432 passes over 64 KiB").count();
+        assert_eq!(announced, 1, "{words}: the first used up the time: {said}");
+    }
+}
+
+/// The digest of the key is a derivation as well, by a number of the header's.
+#[test]
+fn a_digest_has_the_same_limit() {
+    let place = Place::new();
+    place.write("key", "open sesame");
+    let format = format!("format -q disk.img --size 18M {COST} --key-file key");
+    place.scrim(format.split_whitespace());
+    place.write("volume-key", [7; 64]);
+    rewrite(&place, "disk.img", |_, document| {
+        document["digests"]["0"]["iterations"] = json!(1 << 30);
+    });
+    for words in [
+        "test-passphrase disk.img --key-file key --pbkdf-time-limit 1",
+        "add-key disk.img --volume-key-file volume-key --new-keyfile key --pbkdf-time-limit 1",
+    ] {
+        let output = scrim(&place, words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(4), "{words}: {said}");
+        assert!(
+            said.contains("the digest of the key asks for 1073741824"),
+            "{words}: {said}"
+        );
+        assert!(said.contains("--pbkdf-time-limit"), "{words}: {said}");
+    }
+}
+
+/// Whoever ends the command ends the process too that derives a key in the background.
+#[test]
+fn a_signal_ends_a_derivation() {
+    if !have(&["nbdkit", "nbdinfo", "kill"]) {
+        return;
+    }
+    let (place, _server) = served(&half_an_hour(), 1);
+    for signal in ["TERM", "INT", "HUP"] {
+        let mut command = place.command(crate::support::scrim());
+        command
+            .args([
+                "open",
+                URI,
+                "v",
+                "--key-file",
+                "key",
+                "--pbkdf-time-limit",
+                "1800",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut open = Background::start(&mut command);
+        let mut error = open.0.stderr.take().unwrap();
+        let mut shown = [0; 20];
+        error.read_exact(&mut shown).unwrap();
+        assert!(
+            shown.starts_with(b"nbd+unix"),
+            "it has announced the key slot"
+        );
+        place.run("kill", [&format!("-{signal}"), &open.0.id().to_string()]);
+        // It ends when every process that has it open has ended.
+        let rest = std::thread::spawn(move || error.read_to_end(&mut Vec::new()));
+        wait_until("the derivation ends", || rest.is_finished());
+        assert!(!open.0.wait().unwrap().success());
     }
 }

@@ -6,13 +6,23 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::process::exit;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use scrim_sys::process::{Inherited, Side, fork};
 
 use crate::error::{CliError, Exit};
 use crate::terminal;
+
+/// The process that waits for this one to serve; 0 where there is none.
+static STARTER: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the command that waits for this process has been ended: nobody wants its result.
+pub(crate) fn is_abandoned() -> bool {
+    let starter = STARTER.load(Ordering::Relaxed);
+    starter != 0 && getppid().map(Pid::as_raw_pid) != Some(starter)
+}
 
 /// The process that will serve, and its way to say that it does.
 pub(crate) struct Daemon {
@@ -29,8 +39,12 @@ impl Daemon {
         let inherited = Inherited::look();
         let (wait, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|e| fail(e.into()))?;
+        let starter = getpid().as_raw_pid();
         match fork().map_err(fail)? {
-            Side::Child => Ok(Self { ready, inherited }),
+            Side::Child => {
+                STARTER.store(starter, Ordering::Relaxed);
+                Ok(Self { ready, inherited })
+            }
             Side::Parent(child) => {
                 drop(ready);
                 match child.wait_until_ready(wait).map_err(fail)? {
@@ -43,6 +57,7 @@ impl Daemon {
 
     /// Leaves the terminal and lets the command end.
     pub(crate) fn detach(self) -> Result<(), CliError> {
+        STARTER.store(0, Ordering::Relaxed);
         let detach = || -> io::Result<()> {
             let null = File::options().read(true).write(true).open("/dev/null")?;
             terminal::flush()?;

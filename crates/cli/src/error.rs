@@ -141,8 +141,31 @@ impl From<LuksError> for CliError {
                 source: KdfError::Memory { .. } | KdfError::MemoryRefused { .. },
                 ..
             }) => Self::new(Exit::OutOfMemory, error.to_string()),
+            LuksError::Unlock(error @ (UnlockError::Kdf { .. } | UnlockError::Digest(_))) => {
+                of_derivation(&error)
+            }
             error => Self::new(Exit::WrongDevice, error.to_string()),
         }
+    }
+}
+
+/// A key derivation that was refused or ended, and the option that allows it.
+fn of_derivation(error: &UnlockError) -> CliError {
+    let (UnlockError::Kdf { source, .. } | UnlockError::Digest(source)) = error else {
+        return CliError::new(Exit::WrongDevice, error.to_string());
+    };
+    match source {
+        KdfError::OverLimit { need_kib, .. } => CliError::new(
+            Exit::OutOfMemory,
+            format!(
+                "{error}: allow it with --pbkdf-memory-limit {need_kib} of scrim open and its like"
+            ),
+        ),
+        KdfError::TimeLimit { .. } => CliError::new(
+            Exit::WrongDevice,
+            format!("{error}: allow more with --pbkdf-time-limit of scrim open and its like"),
+        ),
+        _ => CliError::new(Exit::WrongDevice, error.to_string()),
     }
 }
 

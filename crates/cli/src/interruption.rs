@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use crate::daemon::ENDING;
 use crate::error::CliError;
+use crate::signals::note_end;
 
 /// A second signal this soon is the first one, which a terminal and a wrapper have both passed on.
 const ECHO: Duration = Duration::from_millis(300);
@@ -31,6 +32,7 @@ impl Interruption {
             let mut first = None;
             for number in signals.forever() {
                 noticed.store(number, Ordering::Relaxed);
+                note_end();
                 let first: &Instant = first.get_or_insert_with(Instant::now);
                 if first.elapsed() > ECHO {
                     exit(i32::from(code(number)));

@@ -10,6 +10,7 @@ mod confirm;
 mod control;
 mod cost;
 mod daemon;
+mod derivation;
 mod device;
 mod devices;
 mod doctor;

@@ -10,6 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use scrim_foreign::Visible;
 use scrim_sys::memory::SecretBytes;
 
+use crate::derivation::CostLimits;
 use crate::error::{CliError, Exit};
 
 /// Longest passphrase that is typed or read as a line, in bytes: cryptsetup's limit.
@@ -67,6 +68,8 @@ pub(crate) struct KeySource<'a> {
     pub(crate) size: Option<usize>,
     /// How the options begin that say so, for messages.
     pub(crate) options: &'static str,
+    /// What the header may cost that the key is for.
+    pub(crate) cost: CostLimits,
 }
 
 impl KeySource<'_> {
@@ -354,6 +357,7 @@ mod tests {
             offset,
             size,
             options: "keyfile",
+            cost: CostLimits::default(),
         }
     }
 

@@ -4,13 +4,26 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 
 use crate::error::CliError;
+
+/// Whether this process was asked to end, by whatever noticed it.
+static ASKED_TO_END: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether this process was asked to end: for work that takes long and waits for no signal.
+pub(crate) fn asked_to_end() -> bool {
+    ASKED_TO_END.load(Ordering::SeqCst)
+}
+
+/// Notes that this process was asked to end.
+pub(crate) fn note_end() {
+    ASKED_TO_END.store(true, Ordering::SeqCst);
+}
 
 /// What SIGHUP asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +69,7 @@ impl Signals {
         awake.set_nonblocking(true)?;
         let signals = Self {
             awake,
-            ending: Arc::default(),
+            ending: Arc::clone(&ASKED_TO_END),
             reloading: Arc::default(),
         };
         for signal in [SIGTERM, SIGINT, SIGHUP] {

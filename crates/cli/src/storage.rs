@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use scrim_backend::{
@@ -27,6 +28,8 @@ pub(crate) enum Storage {
 pub(crate) struct Manner {
     pub(crate) direct_io: DirectIo,
     pub(crate) remote: RemoteOptions,
+    /// How long a request may take, where the user has said so.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Whether the page cache is passed by.

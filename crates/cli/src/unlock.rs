@@ -10,6 +10,7 @@ use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
 use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::commands::note;
+use crate::derivation::Guard;
 use crate::error::{CliError, Exit};
 use crate::secret_input::{KeySource, Source, existing_passphrase};
 use crate::storage::Storage;
@@ -78,7 +79,9 @@ pub(crate) fn unlock(
     header
         .data_segment()
         .map_err(|error| within(error.into()))?;
-    asking.until_it_fits(image, |passphrase| luks.unlock(backend, slot, passphrase))
+    asking.until_it_fits(backend, image, |passphrase, guard| {
+        luks.unlock_guarded(backend, slot, passphrase, guard)
+    })
 }
 
 impl Asking<'_> {
@@ -91,17 +94,20 @@ impl Asking<'_> {
         Ok((!passphrase.is_empty()).then_some(passphrase))
     }
 
-    /// Asks for the passphrase as often as is allowed, until `attempt` takes it.
+    /// Asks for the passphrase as often as is allowed, until `attempt` takes it, for the
+    /// header on `backend`.
     pub(crate) fn until_it_fits<T>(
         &self,
+        backend: &dyn Backend,
         image: &str,
-        mut attempt: impl FnMut(&SecretBytes) -> Result<T, LuksError>,
+        mut attempt: impl FnMut(&SecretBytes, &Guard<'_>) -> Result<T, LuksError>,
     ) -> Result<(T, SecretBytes), CliError> {
         let mut left = self.tries.max(1);
         loop {
             let passphrase = existing_passphrase(&self.key, self.question)?;
             left -= 1;
-            match attempt(&passphrase.secret) {
+            let guard = Guard::new(image, backend, self.key.cost);
+            match attempt(&passphrase.secret, &guard) {
                 Ok(unlocked) => return Ok((unlocked, passphrase.secret)),
                 Err(error @ LuksError::NoKey { .. }) => {
                     let message = format!("{image}: {error}; {}", passphrase.hint());

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use scrim_sys::memory::SecretBytes;
 
-use crate::kdf::{Hash, Kdf, KdfError};
+use crate::kdf::{Hash, Kdf, KdfError, KdfGuard};
 use crate::key::VolumeKey;
 
 /// A digest of a key by PBKDF2 (LUKS1 specification, section 2.1; LUKS2 specification, section
@@ -29,8 +29,20 @@ pub struct Digest {
 
 impl Digest {
     /// Whether `key` has this digest. The comparison takes the same time wherever they differ.
-    pub(crate) fn matches(&self, key: &VolumeKey, hash: Hash) -> Result<bool, KdfError> {
-        let value = compute(key, hash, self.iterations, &self.salt, self.value.len())?;
+    ///
+    /// # Errors
+    /// What the guard says, above all: the iterations are the header's.
+    pub(crate) fn matches(
+        &self,
+        key: &VolumeKey,
+        hash: Hash,
+        guard: &dyn KdfGuard,
+    ) -> Result<bool, KdfError> {
+        let iterations = self.iterations;
+        let kdf = Kdf::Pbkdf2 { hash, iterations };
+        guard.begin(None, &kdf)?;
+        let mut value = SecretBytes::zeroed(self.value.len());
+        kdf.derive_guarded(guard, key.expose(), &self.salt, value.expose_mut())?;
         Ok(equal(value.expose(), &self.value))
     }
 }

@@ -7,7 +7,7 @@ use scrim_sys::memory::SecretBytes;
 
 use crate::af;
 use crate::error::Unsupported;
-use crate::kdf::{Argon2Cost, Hash, Kdf};
+use crate::kdf::{Argon2Cost, Hash, Kdf, KdfGuard};
 use crate::key::VolumeKey;
 use crate::keys::SealError;
 use crate::random;
@@ -138,6 +138,7 @@ impl Keyslot {
         &self,
         material: &[u8],
         passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
     ) -> Result<SecretBytes, UnlockError> {
         let slot = self.id;
         let sealed = match &self.kind {
@@ -155,7 +156,7 @@ impl Keyslot {
             return Err(short);
         };
         let af_hash = parse_hash(&sealed.af_hash)?;
-        let stripes = sealed.decrypt(slot, material, passphrase)?;
+        let stripes = sealed.decrypt(slot, material, passphrase, guard)?;
         af::merge(stripes.expose(), key_size, af_hash).ok_or(short)
     }
 }
@@ -166,6 +167,7 @@ impl PassphraseSlot {
         slot: u8,
         material: &[u8],
         passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
     ) -> Result<SecretBytes, UnlockError> {
         let mut stripes = SecretBytes::copied_from(material);
         if is_null_cipher(&self.cipher) {
@@ -181,7 +183,12 @@ impl PassphraseSlot {
         let key_size = self.cipher_key_size as usize;
         check_key_size(&cipher, key_size)?;
         let mut key = SecretBytes::zeroed(key_size);
-        kdf.derive(passphrase.expose(), &self.salt, key.expose_mut())
+        guard
+            .begin(Some(slot), &kdf)
+            .and_then(|()| {
+                let out = key.expose_mut();
+                kdf.derive_guarded(guard, passphrase.expose(), &self.salt, out)
+            })
             .map_err(|source| UnlockError::Kdf { slot, source })?;
         area_cipher(&cipher, &key)?.decrypt_in_place(IvSector(0), stripes.expose_mut());
         Ok(stripes)

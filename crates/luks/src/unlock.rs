@@ -8,7 +8,7 @@ use scrim_sys::memory::SecretBytes;
 use crate::digest::Digest;
 use crate::error::Unsupported;
 use crate::header::Header;
-use crate::kdf::KdfError;
+use crate::kdf::{KdfError, KdfGuard, Unguarded};
 use crate::key::VolumeKey;
 use crate::keyslot::{self, Keyslot, KeyslotKind, Priority};
 
@@ -52,10 +52,25 @@ impl Header {
         material: &[u8],
         passphrase: &SecretBytes,
     ) -> Result<VolumeKey, UnlockError> {
+        self.unlock_guarded(slot, material, passphrase, &Unguarded)
+    }
+
+    /// As [`Header::unlock`], as far as `guard` lets it.
+    ///
+    /// # Errors
+    /// As for [`Header::unlock`]; what the guard says is in [`UnlockError::Kdf`] or
+    /// [`UnlockError::Digest`].
+    pub fn unlock_guarded(
+        &self,
+        slot: u8,
+        material: &[u8],
+        passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
+    ) -> Result<VolumeKey, UnlockError> {
         // What no key would open is refused before any time is spent on the passphrase.
         let (_, digest) = self.data_segment_and_digest()?;
         let keyslot = self.bound_keyslot(slot, digest)?;
-        open(keyslot, digest, material, passphrase)
+        open(keyslot, digest, material, passphrase, guard)
     }
 
     /// Opens one key slot, whatever key it holds: an unbound one too, whose key is not the
@@ -69,10 +84,24 @@ impl Header {
         material: &[u8],
         passphrase: &SecretBytes,
     ) -> Result<VolumeKey, UnlockError> {
+        self.unlock_keyslot_guarded(slot, material, passphrase, &Unguarded)
+    }
+
+    /// As [`Header::unlock_keyslot`], as far as `guard` lets it.
+    ///
+    /// # Errors
+    /// As for [`Header::unlock_guarded`].
+    pub fn unlock_keyslot_guarded(
+        &self,
+        slot: u8,
+        material: &[u8],
+        passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
+    ) -> Result<VolumeKey, UnlockError> {
         let keyslot = self.keyslot(slot)?;
         let digest = self.metadata().digest_of(slot);
         let digest = digest.ok_or(UnlockError::UnboundKeyslot { slot })?;
-        open(keyslot, digest, material, passphrase)
+        open(keyslot, digest, material, passphrase, guard)
     }
 
     /// Checks that `key` is the volume key: first its length, which a digest by PBKDF2 does not
@@ -81,13 +110,25 @@ impl Header {
     /// # Errors
     /// [`UnlockError`], above all [`UnlockError::WrongVolumeKey`].
     pub fn verify_volume_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
+        self.verify_volume_key_guarded(key, &Unguarded)
+    }
+
+    /// As [`Header::verify_volume_key`], as far as `guard` lets it.
+    ///
+    /// # Errors
+    /// As for [`Header::verify_volume_key`], and what the guard says.
+    pub fn verify_volume_key_guarded(
+        &self,
+        key: &VolumeKey,
+        guard: &dyn KdfGuard,
+    ) -> Result<(), UnlockError> {
         let (segment, digest) = self.data_segment_and_digest()?;
         if segment.key_size.is_some_and(|size| size != key.len()) {
             return Err(UnlockError::WrongVolumeKey);
         }
         keyslot::check_key_size(&segment.cipher, key.len())?;
         let hash = keyslot::parse_hash(&digest.hash)?;
-        match digest.matches(key, hash) {
+        match digest.matches(key, hash, guard) {
             Ok(true) => Ok(()),
             Ok(false) => Err(UnlockError::WrongVolumeKey),
             Err(source) => Err(UnlockError::Digest(source)),
@@ -110,10 +151,11 @@ fn open(
     digest: &Digest,
     material: &[u8],
     passphrase: &SecretBytes,
+    guard: &dyn KdfGuard,
 ) -> Result<VolumeKey, UnlockError> {
     let hash = keyslot::parse_hash(&digest.hash)?;
-    let key = VolumeKey::new(keyslot.open(material, passphrase)?);
-    match digest.matches(&key, hash) {
+    let key = VolumeKey::new(keyslot.open(material, passphrase, guard)?);
+    match digest.matches(&key, hash, guard) {
         Ok(true) => Ok(key),
         Ok(false) => Err(UnlockError::WrongPassphrase { slot: keyslot.id }),
         Err(source) => Err(UnlockError::Digest(source)),
@@ -167,6 +209,17 @@ pub enum UnlockError {
     Digest(KdfError),
     /// The header asks for something that Scrim does not have.
     Unsupported(Unsupported),
+}
+
+impl UnlockError {
+    /// Whether a guard has ended the search for a key: other key slots need not be tried.
+    #[must_use]
+    pub fn is_the_end(&self) -> bool {
+        let (Self::Kdf { source, .. } | Self::Digest(source)) = self else {
+            return false;
+        };
+        matches!(source, KdfError::TimeLimit { .. } | KdfError::Interrupted)
+    }
 }
 
 impl From<Unsupported> for UnlockError {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use scrim_backend::{Backend, BackendError, LockKind};
+use scrim_luks::kdf::{KdfGuard, Unguarded};
 use scrim_luks::{
     Backup, BackupError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderError,
     Keyslot, Parsed, Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError, dump,
@@ -190,15 +191,31 @@ impl LuksDevice {
         slot: Option<u8>,
         passphrase: &SecretBytes,
     ) -> Result<Unlocked, LuksError> {
+        self.unlock_guarded(backend, slot, passphrase, &Unguarded)
+    }
+
+    /// As [`LuksDevice::unlock`], as far as `guard` lets it: of several key slots each is begun only if
+    /// the guard lets it go on.
+    ///
+    /// # Errors
+    /// As for [`LuksDevice::unlock`], and what the guard says.
+    pub fn unlock_guarded(
+        &self,
+        backend: &dyn Backend,
+        slot: Option<u8>,
+        passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
+    ) -> Result<Unlocked, LuksError> {
         let header = self.header();
         let mut untried = None;
         for id in header.keyslots_to_try(slot)? {
-            let tried = self.try_keyslot(backend, id, |material| {
-                header.unlock(id, material, passphrase)
+            let tried = self.try_keyslot(backend, id, guard, |material| {
+                header.unlock_guarded(id, material, passphrase, guard)
             });
             match tried {
                 Ok(key) => return Ok(Unlocked { slot: id, key }),
                 Err(LuksError::Unlock(UnlockError::WrongPassphrase { .. })) => {}
+                Err(LuksError::Unlock(error)) if error.is_the_end() => return Err(error.into()),
                 Err(other) => untried = Some(other),
             }
         }
@@ -215,8 +232,25 @@ impl LuksDevice {
         slot: u8,
         passphrase: &SecretBytes,
     ) -> Result<Unlocked, LuksError> {
-        let unlock = |material: &[u8]| self.header().unlock_keyslot(slot, material, passphrase);
-        match self.try_keyslot(backend, slot, unlock) {
+        self.unlock_keyslot_guarded(backend, slot, passphrase, &Unguarded)
+    }
+
+    /// As [`LuksDevice::unlock_keyslot`], as far as `guard` lets it.
+    ///
+    /// # Errors
+    /// As for [`LuksDevice::unlock_guarded`].
+    pub fn unlock_keyslot_guarded(
+        &self,
+        backend: &dyn Backend,
+        slot: u8,
+        passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
+    ) -> Result<Unlocked, LuksError> {
+        let unlock = |material: &[u8]| {
+            let header = self.header();
+            header.unlock_keyslot_guarded(slot, material, passphrase, guard)
+        };
+        match self.try_keyslot(backend, slot, guard, unlock) {
             Ok(key) => Ok(Unlocked { slot, key }),
             Err(LuksError::Unlock(UnlockError::WrongPassphrase { slot })) => {
                 Err(LuksError::NoKey { slot: Some(slot) })
@@ -229,6 +263,7 @@ impl LuksDevice {
         &self,
         backend: &dyn Backend,
         slot: u8,
+        guard: &dyn KdfGuard,
         unlock: impl FnOnce(&[u8]) -> Result<VolumeKey, UnlockError>,
     ) -> Result<VolumeKey, LuksError> {
         let mut keyslots = self.header().keyslots().iter();
@@ -239,6 +274,10 @@ impl LuksDevice {
         // A parsed header's ranges are in order and of bounded length.
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
         let mut material = vec![0; len];
+        // A slow server has a time for each read.
+        guard
+            .go_on()
+            .map_err(|source| UnlockError::Kdf { slot, source })?;
         backend.read_at(range.start, &mut material)?;
         Ok(unlock(&material)?)
     }

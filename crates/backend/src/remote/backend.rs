@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use scrim_nbd::client::{Command, HandshakeError, Request};
@@ -203,12 +204,14 @@ impl RemoteBackend {
         self.check(operation, offset, len)
     }
 
+    /// Reads a range, which has one deadline, however many pieces it is cut into: a server that drips
+    /// them must not gain time by each.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let deadline = self.link.deadline_for(buffer.len() as u64);
         let mut rest = buffer;
         for piece in pieces(offset, rest.len() as u64, self.align, self.piece) {
             let (now, later) = rest.split_at_mut(piece.len);
             rest = later;
-            let deadline = self.link.deadline();
             if piece.is_aligned() {
                 self.read_blocks(piece.offset, now, deadline)?;
             } else {
@@ -220,7 +223,13 @@ impl RemoteBackend {
         Ok(())
     }
 
-    fn write(&self, offset: u64, data: &[u8], durability: Durability) -> io::Result<()> {
+    fn write(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durability: Durability,
+        deadline: Instant,
+    ) -> io::Result<()> {
         let cut = || pieces(offset, data.len() as u64, self.align, self.piece);
         // One piece is made durable by its request; several by one flush, if there is such a thing.
         let one_by_one = self.offers(flag::SEND_FUA)
@@ -234,35 +243,38 @@ impl RemoteBackend {
         for piece in cut() {
             let (now, later) = rest.split_at(piece.len);
             rest = later;
-            self.write_piece(&piece, now, each)?;
+            self.write_piece(&piece, now, each, deadline)?;
         }
         if durability == Durability::Durable && !one_by_one {
-            self.sync(self.link.deadline())?;
+            self.sync(deadline)?;
         }
         Ok(())
     }
 
     fn zero(&self, range: Range<u64>, durability: Durability) -> io::Result<()> {
+        let deadline = self
+            .link
+            .deadline_for(range.end.saturating_sub(range.start));
         let inner = inner(&range, self.align);
         let by_request = self.offers(flag::SEND_WRITE_ZEROES) && !inner.is_empty();
         let left = if by_request {
-            self.zero_by_hand(range.start..inner.start)?;
-            let refused_from = self.zero_by_request(inner)?;
+            self.zero_by_hand(range.start..inner.start, deadline)?;
+            let refused_from = self.zero_by_request(inner, deadline)?;
             refused_from..range.end
         } else {
             range
         };
-        self.zero_by_hand(left)?;
+        self.zero_by_hand(left, deadline)?;
         match durability {
-            Durability::Durable => self.sync(self.link.deadline()),
+            Durability::Durable => self.sync(deadline),
             Durability::Cached => Ok(()),
         }
     }
 
     /// Zeroes whole blocks; tells where the server would no longer do it.
-    fn zero_by_request(&self, blocks: Range<u64>) -> io::Result<u64> {
+    fn zero_by_request(&self, blocks: Range<u64>, deadline: Instant) -> io::Result<u64> {
         for piece in self.range_pieces(&blocks) {
-            match self.zero_piece(&piece)? {
+            match self.zero_piece(&piece, deadline)? {
                 Ok(()) => {}
                 Err(WireError::NotSup | WireError::Inval) => return Ok(piece.start),
                 Err(error) => return Err(error_of(error)),
@@ -271,11 +283,11 @@ impl RemoteBackend {
         Ok(blocks.end)
     }
 
-    fn zero_by_hand(&self, range: Range<u64>) -> io::Result<()> {
+    fn zero_by_hand(&self, range: Range<u64>, deadline: Instant) -> io::Result<()> {
         let mut offset = range.start;
         while offset < range.end {
             let len = usize::try_from(range.end - offset).map_or(ZERO_PIECE, |l| l.min(ZERO_PIECE));
-            self.write(offset, &ZEROS[..len], Durability::Cached)?;
+            self.write(offset, &ZEROS[..len], Durability::Cached, deadline)?;
             offset += len as u64;
         }
         Ok(())
@@ -286,8 +298,11 @@ impl RemoteBackend {
         if !self.offers(flag::SEND_TRIM) {
             return Ok(());
         }
+        let deadline = self
+            .link
+            .deadline_for(range.end.saturating_sub(range.start));
         for piece in self.range_pieces(&inner(range, self.align)) {
-            match self.trim_piece(&piece)? {
+            match self.trim_piece(&piece, deadline)? {
                 // Advice that the server cannot take is not an error.
                 Ok(()) | Err(WireError::NotSup) => {}
                 Err(error) => return Err(error_of(error)),
@@ -350,7 +365,8 @@ impl Backend for RemoteBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_change(operation, offset, len)?;
-        self.write(offset, data, durability)
+        let deadline = self.link.deadline_for(len);
+        self.write(offset, data, durability, deadline)
             .map_err(|error| self.error(operation, error))
     }
 

@@ -43,8 +43,8 @@ impl RemoteBackend {
         piece: &Piece,
         data: &[u8],
         durability: Durability,
+        deadline: Instant,
     ) -> io::Result<()> {
-        let deadline = self.link.deadline();
         self.limit_journal(deadline)?;
         let claim = Claim::take(&self.link, piece.whole.clone(), deadline)?;
         let durable = durability == Durability::Durable && self.offers(flag::SEND_FUA);
@@ -88,8 +88,11 @@ impl RemoteBackend {
     }
 
     /// Zeroes whole blocks; the inner error is the server's.
-    pub(super) fn zero_piece(&self, blocks: &Range<u64>) -> io::Result<Result<(), WireError>> {
-        let deadline = self.link.deadline();
+    pub(super) fn zero_piece(
+        &self,
+        blocks: &Range<u64>,
+        deadline: Instant,
+    ) -> io::Result<Result<(), WireError>> {
         self.limit_journal(deadline)?;
         let _claim = Claim::take(&self.link, blocks.clone(), deadline)?;
         let len = blocks.end - blocks.start;
@@ -99,8 +102,11 @@ impl RemoteBackend {
 
     /// Discards whole blocks; the inner error is the server's. The journal does not have it: what such
     /// blocks hold is undefined anyway.
-    pub(super) fn trim_piece(&self, blocks: &Range<u64>) -> io::Result<Result<(), WireError>> {
-        let deadline = self.link.deadline();
+    pub(super) fn trim_piece(
+        &self,
+        blocks: &Range<u64>,
+        deadline: Instant,
+    ) -> io::Result<Result<(), WireError>> {
         let _claim = Claim::take(&self.link, blocks.clone(), deadline)?;
         let trim = request(Command::Trim, blocks.start, blocks.end - blocks.start);
         self.change(trim, &[], None, deadline)

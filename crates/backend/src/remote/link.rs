@@ -25,6 +25,9 @@ use super::stream::remaining;
 /// that lives would otherwise carry them out later than what comes after them.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What is transferred within the limit of a request at least, in bytes.
+const PER_LIMIT: u64 = 2 << 20;
+
 /// The way to an export.
 pub(super) struct Link {
     dial: Dial,
@@ -95,6 +98,13 @@ impl Link {
     /// When a request that is made now has ended.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.dial.limit
+    }
+
+    /// When a transfer of `len` bytes that begins now has ended. What is longer than usual has more time,
+    /// so that a slow network can carry it, but a time that does not depend on the server.
+    pub(super) fn deadline_for(&self, len: u64) -> Instant {
+        let parts = u32::try_from(len.div_ceil(PER_LIMIT)).unwrap_or(u32::MAX);
+        Instant::now() + self.dial.limit.saturating_mul(parts.max(1))
     }
 
     /// How many connections there are, 0 while there is none; and by what they are encrypted.

@@ -105,6 +105,22 @@ fn a_server_that_trickles_does_not_hold_anybody() {
     trickle.join().unwrap();
 }
 
+/// Each of eight pieces of a long request comes in time, and the request as a whole does not.
+#[test]
+fn a_long_request_has_one_deadline() {
+    let size = 2 << 20;
+    let server = Server::start(size, USUAL, |_| {
+        std::thread::sleep(SOON / 4);
+        Fate::Served
+    });
+    let backend = server.open(SOON);
+    let mut bytes = vec![0; size];
+    assert!(backend.read_at(0, &mut bytes[..512]).is_ok(), "a short one");
+    assert!(backend.read_at(0, &mut bytes).is_err(), "a read");
+    let written = backend.write_at(0, &bytes, Durability::Cached);
+    assert!(written.is_err(), "a write");
+}
+
 /// It takes every connection and drops it with the first request: that is tried again with pauses, not
 /// as fast as it goes.
 #[test]

@@ -1,10 +1,12 @@
 //! Options of the commands that add, change and remove key slots, and what they share with `format`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::{ChangeArgs, HeaderOnlyArgs};
+use crate::derivation::CostLimits;
 use crate::secret_input::KeySource;
 
 /// Where a key comes from.
@@ -19,6 +21,14 @@ pub(crate) struct KeyArgs {
     /// Use only this many bytes of the key file
     #[arg(long, short = 'l', value_name = "BYTES")]
     pub(crate) keyfile_size: Option<usize>,
+    /// Most memory that the header may ask for to derive a key [default: 1048576 for a header on an
+    /// NBD server or in a file of another user, else what the machine has]
+    #[arg(long, value_name = "KIB")]
+    pub(crate) pbkdf_memory_limit: Option<u32>,
+    /// How long the header may have keys derived for one passphrase [default: 120 for such a header, or
+    /// --nbd-timeout; else no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) pbkdf_time_limit: Option<u16>,
 }
 
 impl KeyArgs {
@@ -33,6 +43,13 @@ impl KeyArgs {
             offset: self.keyfile_offset,
             size: self.keyfile_size,
             options: "keyfile",
+            cost: CostLimits {
+                memory_kib: self.pbkdf_memory_limit,
+                time: self
+                    .pbkdf_time_limit
+                    .map(u64::from)
+                    .map(Duration::from_secs),
+            },
         }
     }
 }
@@ -70,6 +87,7 @@ impl NewKeyArgs {
             offset: self.new_keyfile_offset,
             size: self.new_keyfile_size,
             options: "new-keyfile",
+            cost: CostLimits::default(),
         }
     }
 }

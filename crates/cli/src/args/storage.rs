@@ -60,16 +60,20 @@ impl StorageArgs {
         Ok(Manner {
             direct_io,
             remote: self.remote(),
+            timeout: self.timeout(),
         })
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.nbd_timeout.map(u64::from).map(Duration::from_secs)
     }
 
     fn remote(&self) -> RemoteOptions {
         let usual = RemoteOptions::default();
         let connections = self.nbd_connections.map(usize::from);
-        let limit = self.nbd_timeout.map(u64::from).map(Duration::from_secs);
         RemoteOptions {
             connections: connections.unwrap_or(usual.connections),
-            limit: limit.unwrap_or(usual.limit),
+            limit: self.timeout().unwrap_or(usual.limit),
         }
     }
 }

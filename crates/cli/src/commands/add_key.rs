@@ -7,6 +7,7 @@ use super::{note, warn_of_failed_self_tests};
 use crate::args::{AddKeyArgs, SealArgs};
 use crate::cipher::{fitting_key_bytes, for_header, key_bits};
 use crate::cost;
+use crate::derivation::Guard;
 use crate::error::{CliError, Exit};
 use crate::header_change::HeaderChange;
 use crate::secret_input::{check_apart, exact_key, new_passphrase};
@@ -82,7 +83,9 @@ fn key(
         let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
         if !args.unbound {
             // A wrong one is refused before a new passphrase is asked for.
-            let verified = change.header().verify_volume_key(&key);
+            let cost = args.key.source().cost;
+            let guard = Guard::new(&change.place, &*change.backend, cost);
+            let verified = change.header().verify_volume_key_guarded(&key, &guard);
             verified
                 .map_err(|error| CliError::from(KeyslotError::from(error)).within(&change.place))?;
         }

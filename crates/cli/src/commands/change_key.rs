@@ -81,8 +81,8 @@ fn open(
         return unlock(luks, &**backend, place, None, &asking);
     };
     change.check_in_use(slot)?;
-    asking.until_it_fits(place, |passphrase| {
-        luks.unlock_keyslot(&**backend, slot, passphrase)
+    asking.until_it_fits(&**backend, place, |passphrase, guard| {
+        luks.unlock_keyslot_guarded(&**backend, slot, passphrase, guard)
     })
 }
 

@@ -16,12 +16,14 @@ use crate::args::{HeaderOnlyArgs, IoEngine, KeyArgs, LuksType, OpenArgs, TestArg
 use crate::backup_record;
 use crate::control::find;
 use crate::daemon::{self, Daemon};
+use crate::derivation::CostLimits;
 use crate::device;
 use crate::devices::Devices;
 use crate::error::{CliError, Exit};
 use crate::header_change::HeaderChange;
 use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
+use crate::secret_input::KeySource;
 use crate::service::{Origin, Service};
 use crate::serving::Serving;
 use crate::signals::Hangup;
@@ -138,6 +140,16 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Of a header on a server, what it has keys derived for is a part of what is waited for.
+fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
+    let asked = wanted.key.source().cost;
+    let timeout = wanted.manner.timeout.filter(|_| is_remote(header));
+    CostLimits {
+        time: asked.time.or(timeout),
+        ..asked
+    }
+}
+
 /// Opens a LUKS volume, asking for its passphrase.
 pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let image = absolute(wanted.image)?;
@@ -175,7 +187,10 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     }
     let asking = Asking {
         question: &format!("Enter passphrase for {shown}: "),
-        key: wanted.key.source(),
+        key: KeySource {
+            cost: cost_limits(wanted, header.path()),
+            ..wanted.key.source()
+        },
         tries: wanted.tries,
     };
     let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.key_slot, &asking)?;

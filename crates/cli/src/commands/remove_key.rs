@@ -8,6 +8,7 @@ use super::{note, warn_of_failed_self_tests};
 use crate::args::{EraseArgs, KillSlotArgs, RemoveKeyArgs};
 use crate::backup_record;
 use crate::confirm::Question;
+use crate::derivation::Guard;
 use crate::error::{CliError, Exit};
 use crate::header_change::HeaderChange;
 use crate::unlock::{Asking, unlock};
@@ -48,12 +49,13 @@ pub(crate) fn kill_slot(args: &KillSlotArgs) -> Result<(), CliError> {
     if batch_mode && source.file.is_none() {
         // Nobody is asked; a passphrase that standard input has all the same must fit.
         if let Some(passphrase) = asking.unasked()? {
-            try_any(&change, args.slot, &removal, &passphrase)
+            let guard = Guard::new(&change.place, &*change.backend, source.cost);
+            try_any(&change, args.slot, &removal, &passphrase, &guard)
                 .map_err(|error| CliError::from(error).within(&change.place))?;
         }
     } else {
-        asking.until_it_fits(&change.place, |passphrase| {
-            try_any(&change, args.slot, &removal, passphrase)
+        asking.until_it_fits(&*change.backend, &change.place, |passphrase, guard| {
+            try_any(&change, args.slot, &removal, passphrase, guard)
         })?;
     }
     destroy(&change, args.slot)
@@ -87,6 +89,7 @@ fn try_any(
     slot: u8,
     removal: &Removal,
     passphrase: &SecretBytes,
+    guard: &Guard<'_>,
 ) -> Result<(), LuksError> {
     let only = [slot];
     let remaining = match &removal.left[..] {
@@ -97,10 +100,11 @@ fn try_any(
     for &slot in remaining {
         match change
             .luks
-            .unlock_keyslot(&*change.backend, slot, passphrase)
+            .unlock_keyslot_guarded(&*change.backend, slot, passphrase, guard)
         {
             Ok(_) => return Ok(()),
             Err(LuksError::NoKey { .. }) => {}
+            Err(LuksError::Unlock(error)) if error.is_the_end() => return Err(error.into()),
             Err(other) => failure = other,
         }
     }

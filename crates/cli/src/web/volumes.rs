@@ -111,6 +111,8 @@ impl Volumes {
             key_file: key_file.map(Path::to_owned),
             keyfile_offset: how.keyfile_offset,
             keyfile_size: how.keyfile_size,
+            pbkdf_memory_limit: None,
+            pbkdf_time_limit: None,
         };
         let wanted = Wanted {
             image,

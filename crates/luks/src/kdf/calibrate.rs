@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::argon2::{self, Argon2Cost, Argon2Kind, MAX_WORK_KIB};
+use super::guard::Watch;
 use super::pbkdf2::MAX_ITERATIONS;
-use super::{Hash, KdfError, MachineLimits};
+use super::{Hash, Input, KdfError, MachineLimits, Unguarded};
 
 /// How long a key slot takes to open, by cryptsetup's default.
 pub const KEYSLOT_TIME: Duration = Duration::from_secs(2);
@@ -24,6 +25,10 @@ const MIN_ITERATIONS: u32 = 1000;
 
 /// A passphrase and a salt to measure with.
 const SAMPLE: &[u8; 32] = b"a passphrase or salt to measure ";
+const INPUT: Input<'_> = Input {
+    passphrase: SAMPLE,
+    salt: SAMPLE,
+};
 
 /// A measurement that takes this part of the target is taken to tell the rest.
 const ENOUGH: u32 = 4;
@@ -56,7 +61,8 @@ pub fn calibrate_argon2(
         ..most
     };
     search_argon2(least, max_memory_kib, target, |cost| {
-        fastest_of_two(|| argon2::derive(kind, cost, limits, SAMPLE, SAMPLE, &mut [0; 64]))
+        let watch = Watch::new(&Unguarded);
+        fastest_of_two(|| argon2::derive(kind, cost, limits, &watch, INPUT, &mut [0; 64]))
     })
 }
 
@@ -71,7 +77,8 @@ pub fn calibrate_argon2(
 pub fn calibrate_pbkdf2(hash: Hash, key_len: usize, target: Duration) -> Result<u32, KdfError> {
     let mut key = vec![0; key_len];
     search_pbkdf2(target, |iterations| {
-        fastest_of_two(|| hash.pbkdf2(SAMPLE, SAMPLE, iterations, &mut key, 1))
+        let watch = Watch::new(&Unguarded);
+        fastest_of_two(|| hash.pbkdf2(INPUT, iterations, &mut key, 1, &watch))
     })
 }
 

@@ -26,6 +26,20 @@ pub enum KdfError {
         /// What there is, in KiB.
         have_kib: u64,
     },
+    /// More memory than whoever asked for the key allows a header to ask for.
+    OverLimit {
+        /// What is needed, in KiB.
+        need_kib: u64,
+        /// What is allowed, in KiB.
+        limit_kib: u64,
+    },
+    /// It took longer than whoever asked for the key wants to wait.
+    TimeLimit {
+        /// The limit, in seconds.
+        seconds: u64,
+    },
+    /// The process was asked to end.
+    Interrupted,
     /// The kernel refused the memory although there seemed to be enough.
     MemoryRefused {
         /// What is needed, in KiB.
@@ -53,6 +67,22 @@ impl fmt::Display for KdfError {
                 need_kib.div_ceil(1024),
                 have_kib / 1024,
             ),
+            Self::OverLimit {
+                need_kib,
+                limit_kib,
+            } => write!(
+                f,
+                "the header asks for {} MiB of memory to derive a key, more than the {} MiB that are \
+                 allowed to a header of others",
+                need_kib.div_ceil(1024),
+                limit_kib / 1024,
+            ),
+            Self::TimeLimit { seconds } => write!(
+                f,
+                "deriving keys as the header asks took longer than the {seconds} s that are allowed to \
+                 a header of others"
+            ),
+            Self::Interrupted => f.write_str("interrupted; nothing was changed"),
             Self::MemoryRefused { need_kib } => write!(
                 f,
                 "key derivation was refused {} MiB of memory: raise the limits of this process \

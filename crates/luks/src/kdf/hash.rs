@@ -9,8 +9,9 @@ use hmac::digest::Digest;
 use hmac::{Hmac, SimpleHmac};
 use zeroize::Zeroize;
 
-use super::KdfError;
+use super::guard::Watch;
 use super::pbkdf2;
+use super::{Input, KdfError};
 
 /// One table for all hashes: the variant, its names (the first is the canonical one), what computes
 /// it, and which form of HMAC goes with that.
@@ -64,16 +65,16 @@ macro_rules! hashes {
 
             pub(super) fn pbkdf2(
                 self,
-                passphrase: &[u8],
-                salt: &[u8],
+                input: Input<'_>,
                 iterations: u32,
                 out: &mut [u8],
                 threads: usize,
+                watch: &Watch<'_>,
             ) -> Result<(), KdfError> {
                 let derive = match self {
                     $(Self::$variant => pbkdf2::derive::<$hmac<$digest>>,)*
                 };
-                derive(passphrase, salt, iterations, out, threads)
+                derive(input, iterations, out, threads, watch)
             }
         }
     };

@@ -9,6 +9,7 @@
 mod argon2;
 mod calibrate;
 mod error;
+mod guard;
 mod hash;
 mod machine;
 mod parallel;
@@ -17,8 +18,18 @@ mod pbkdf2;
 pub use argon2::{Argon2Cost, Argon2Kind};
 pub use calibrate::{DIGEST_TIME, KEYSLOT_TIME, calibrate_argon2, calibrate_pbkdf2};
 pub use error::KdfError;
+pub use guard::{KdfGuard, Unguarded};
 pub use hash::{Hash, UnknownHash};
 pub use machine::MachineLimits;
+
+use guard::Watch;
+
+/// What a key is derived from.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    passphrase: &'a [u8],
+    salt: &'a [u8],
+}
 
 /// A key derivation function with its cost. The salt is stored beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,18 +77,42 @@ impl Kdf {
         salt: &[u8],
         out: &mut [u8],
     ) -> Result<(), KdfError> {
-        match self {
+        self.run(limits, &Watch::new(&Unguarded), passphrase, salt, out)
+    }
+
+    /// As [`derive`](Self::derive), as far as `guard` lets it.
+    ///
+    /// # Errors
+    /// As for [`derive`](Self::derive), and what the guard says.
+    pub(crate) fn derive_guarded(
+        &self,
+        guard: &dyn KdfGuard,
+        passphrase: &[u8],
+        salt: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), KdfError> {
+        let watch = Watch::new(guard);
+        self.run(&MachineLimits::read(), &watch, passphrase, salt, out)
+    }
+
+    fn run(
+        &self,
+        limits: &MachineLimits,
+        watch: &Watch<'_>,
+        passphrase: &[u8],
+        salt: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), KdfError> {
+        let (kind, cost) = match self {
             Self::Pbkdf2 { hash, iterations } => {
                 pbkdf2::check(*iterations)?;
-                hash.pbkdf2(passphrase, salt, *iterations, out, limits.cpus)
+                let input = Input { passphrase, salt };
+                return hash.pbkdf2(input, *iterations, out, limits.cpus, watch);
             }
-            Self::Argon2i { cost } => {
-                argon2::derive(Argon2Kind::Argon2i, *cost, limits, passphrase, salt, out)
-            }
-            Self::Argon2id { cost } => {
-                argon2::derive(Argon2Kind::Argon2id, *cost, limits, passphrase, salt, out)
-            }
-        }
+            Self::Argon2i { cost } => (Argon2Kind::Argon2i, *cost),
+            Self::Argon2id { cost } => (Argon2Kind::Argon2id, *cost),
+        };
+        argon2::derive(kind, cost, limits, watch, Input { passphrase, salt }, out)
     }
 }
 

@@ -5,10 +5,14 @@ use hmac::digest::{FixedOutput, Update};
 use zeroize::Zeroize;
 
 use super::error::{KdfError, check as check_range};
-use super::parallel;
+use super::guard::Watch;
+use super::{Input, parallel};
 
 /// Most iterations: a hundred times what a fast CPU does in the usual two seconds.
 pub(super) const MAX_ITERATIONS: u32 = 1 << 30;
+
+/// Iterations between two looks whether to go on: some milliseconds with the slowest hash.
+const BETWEEN_LOOKS: u32 = 4096;
 
 /// Refuses counts of iterations that PBKDF2 does not have or that would not end.
 pub(super) fn check(iterations: u32) -> Result<(), KdfError> {
@@ -18,33 +22,40 @@ pub(super) fn check(iterations: u32) -> Result<(), KdfError> {
 /// Fills `out` by PBKDF2 with `M` as its pseudorandom function. Each piece of `out` as long as that
 /// function's result stands alone, so several are made at once, on up to `threads` threads.
 pub(super) fn derive<M>(
-    passphrase: &[u8],
-    salt: &[u8],
+    input: Input<'_>,
     iterations: u32,
     out: &mut [u8],
     threads: usize,
+    watch: &Watch<'_>,
 ) -> Result<(), KdfError>
 where
     M: KeyInit + Update + FixedOutput + Clone + Sync,
 {
     // HMAC takes keys of every length: the error does not happen.
-    let keyed = <M as KeyInit>::new_from_slice(passphrase).map_err(|_| KdfError::OutOfRange {
-        parameter: "bytes of passphrase",
-        value: passphrase.len() as u64,
-        least: 0,
-        most: u32::MAX.into(),
-    })?;
+    let keyed =
+        <M as KeyInit>::new_from_slice(input.passphrase).map_err(|_| KdfError::OutOfRange {
+            parameter: "bytes of passphrase",
+            value: input.passphrase.len() as u64,
+            least: 0,
+            most: u32::MAX.into(),
+        })?;
     let threads = threads.min(out.len().div_ceil(M::output_size()));
     let pieces = (1u32..).zip(out.chunks_mut(M::output_size()));
     parallel::for_each(pieces, threads, |(number, piece)| {
-        derive_piece(&keyed, salt, iterations, number, piece);
+        derive_piece(&keyed, input.salt, iterations, number, piece, watch);
     });
-    Ok(())
+    watch.result()
 }
 
-/// F (RFC 8018, section 5.2): the exclusive or of U₁ to U_c.
-fn derive_piece<M>(keyed: &M, salt: &[u8], iterations: u32, number: u32, piece: &mut [u8])
-where
+/// F (RFC 8018, section 5.2): the exclusive or of U₁ to U_c. Leaves `piece` as it is when it is stopped.
+fn derive_piece<M>(
+    keyed: &M,
+    salt: &[u8],
+    iterations: u32,
+    number: u32,
+    piece: &mut [u8],
+    watch: &Watch<'_>,
+) where
     M: Update + FixedOutput + Clone,
 {
     let mut u = keyed
@@ -53,13 +64,20 @@ where
         .chain(number.to_be_bytes())
         .finalize_fixed();
     let mut sum = u.clone();
-    for _ in 1..iterations {
+    let mut stopped = false;
+    for iteration in 1..iterations {
+        if iteration.is_multiple_of(BETWEEN_LOOKS) && watch.stops() {
+            stopped = true;
+            break;
+        }
         u = keyed.clone().chain(&u).finalize_fixed();
         for (sum, u) in sum.iter_mut().zip(&u) {
             *sum ^= u;
         }
     }
-    piece.copy_from_slice(&sum[..piece.len()]);
+    if !stopped {
+        piece.copy_from_slice(&sum[..piece.len()]);
+    }
     u.zeroize();
     sum.zeroize();
 }

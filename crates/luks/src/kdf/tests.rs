@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 
 fn hex(bytes: &[u8]) -> String {
@@ -228,4 +230,48 @@ fn a_header_that_wants_4_tib_is_refused() {
          of the container, or use a key slot or machine that it fits"
     );
     assert_eq!(out, [0; 64]);
+}
+
+/// Says no when it has been asked a few times.
+struct Impatient(AtomicU32);
+
+impl KdfGuard for Impatient {
+    fn begin(&self, _: Option<u8>, _: &Kdf) -> Result<(), KdfError> {
+        Ok(())
+    }
+
+    fn go_on(&self) -> Result<(), KdfError> {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0..5 => Ok(()),
+            _ => Err(KdfError::TimeLimit { seconds: 7 }),
+        }
+    }
+}
+
+/// Each of these would take half an hour.
+#[test]
+fn a_guard_ends_what_would_take_for_ever() {
+    let argon2 = |memory_kib, lanes| Kdf::Argon2id {
+        cost: Argon2Cost {
+            time: (1 << 31) / memory_kib,
+            memory_kib,
+            lanes,
+        },
+    };
+    let hash = Hash::Sha512;
+    let iterations = 1 << 30;
+    for kdf in [
+        argon2(1 << 16, 4),
+        argon2(1 << 16, 1),
+        argon2(64, 1),
+        Kdf::Pbkdf2 { hash, iterations },
+    ] {
+        let guard = Impatient(AtomicU32::new(0));
+        let mut out = [0; 200];
+        let ended = kdf.derive_guarded(&guard, b"x", &[7; 32], &mut out);
+        assert_eq!(ended, Err(KdfError::TimeLimit { seconds: 7 }), "{kdf:?}");
+        assert_eq!(out, [0; 200], "half a key is none");
+        // Each thread asks once more at most.
+        assert!(guard.0.into_inner() < 500);
+    }
 }

@@ -5,13 +5,17 @@ use std::mem;
 use scrim_crypt::argon2::{Block, Compressor, Write, prefetch, wipe_stack};
 
 use super::{Argon2Cost, Argon2Kind};
-use crate::kdf::parallel;
+use crate::kdf::guard::Watch;
+use crate::kdf::{KdfError, parallel};
 
 /// Slices of the matrix. Lanes wait for one another at their ends.
 pub(super) const SLICES: usize = 4;
 
 /// Words in a block, and so addresses in a block of addresses.
 const WORDS: usize = 128;
+
+/// Blocks of a segment between two looks whether to go on: some milliseconds for a few lanes.
+const BETWEEN_LOOKS: usize = 2048;
 
 /// Blocks in a segment below which a thread costs more than it saves.
 const TOO_SMALL_FOR_THREADS: usize = 128;
@@ -67,7 +71,15 @@ impl Matrix {
 
     /// All passes (section 3.2, steps 5 and 6) over a `memory` in which the first two blocks of
     /// every lane are set, on as many threads as there are lanes and `cpus` for them.
-    pub(super) fn fill(&self, memory: &mut [Block], cpus: usize) {
+    ///
+    /// # Errors
+    /// When `watch` ends it; the memory is of no use then.
+    pub(super) fn fill(
+        &self,
+        memory: &mut [Block],
+        cpus: usize,
+        watch: &Watch<'_>,
+    ) -> Result<(), KdfError> {
         let threads = if self.segment < TOO_SMALL_FOR_THREADS {
             1
         } else {
@@ -85,9 +97,11 @@ impl Matrix {
                     slice,
                     others: slices.map(|slice| &*slice),
                 };
-                step.fill(current, threads);
+                step.fill(current, threads, watch);
+                watch.result()?;
             }
         }
+        Ok(())
     }
 }
 
@@ -118,7 +132,7 @@ struct Lane<'m> {
 }
 
 impl Step<'_> {
-    fn fill(&self, current: &mut [Block], threads: usize) {
+    fn fill(&self, current: &mut [Block], threads: usize, watch: &Watch<'_>) {
         let mut lanes: Vec<Lane<'_>> = current
             .chunks_exact_mut(self.matrix.segment)
             .enumerate()
@@ -128,6 +142,9 @@ impl Step<'_> {
         parallel::for_each(groups, threads, |group| {
             // Lanes in turn: while one computes, the block that the next one reads is on its way.
             for index in self.first_index()..self.matrix.segment {
+                if index.is_multiple_of(BETWEEN_LOOKS) && watch.stops() {
+                    break;
+                }
                 for lane in &mut *group {
                     self.fill_block(lane, index);
                 }

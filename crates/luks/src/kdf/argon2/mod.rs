@@ -13,8 +13,9 @@ use zeroize::Zeroizing;
 
 use self::blake2b::{blake2b, long_hash};
 use self::fill::{Matrix, SLICES};
-use super::MachineLimits;
 use super::error::{KdfError, check};
+use super::guard::Watch;
+use super::{Input, MachineLimits};
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = size_of::<Block>();
@@ -71,10 +72,11 @@ pub(super) fn derive(
     kind: Argon2Kind,
     cost: Argon2Cost,
     limits: &MachineLimits,
-    passphrase: &[u8],
-    salt: &[u8],
+    watch: &Watch<'_>,
+    input: Input<'_>,
     out: &mut [u8],
 ) -> Result<(), KdfError> {
+    let Input { passphrase, salt } = input;
     cost.check(limits)?;
     check(
         "bytes of passphrase",
@@ -86,16 +88,23 @@ pub(super) fn derive(
     check("bytes of key", out.len() as u64, 4, MAX_LENGTH)?;
 
     let seed = seed(kind, cost, passphrase, salt, out)?;
-    tag(&Matrix::new(kind, cost), &seed, limits.cpus, out)
+    let matrix = Matrix::new(kind, cost);
+    tag(&matrix, &seed, limits.cpus, watch, out)
 }
 
 /// What remains when the `seed` is known: the tag does not depend on anything else.
-fn tag(matrix: &Matrix, seed: &[u8; 64], cpus: usize, out: &mut [u8]) -> Result<(), KdfError> {
+fn tag(
+    matrix: &Matrix,
+    seed: &[u8; 64],
+    cpus: usize,
+    watch: &Watch<'_>,
+    out: &mut [u8],
+) -> Result<(), KdfError> {
     let need_kib = matrix.blocks() as u64;
     let mut memory =
         HugeSlice::zeroed(matrix.blocks()).ok_or(KdfError::MemoryRefused { need_kib })?;
     start_lanes(matrix, &mut memory, seed)?;
-    matrix.fill(&mut memory, cpus);
+    matrix.fill(&mut memory, cpus, watch)?;
     finish(matrix, &memory, out)
 }
 

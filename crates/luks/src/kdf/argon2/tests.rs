@@ -1,4 +1,5 @@
 use super::*;
+use crate::kdf::Unguarded;
 
 const LIMITS: MachineLimits = MachineLimits {
     memory_kib: 1 << 20,
@@ -18,9 +19,21 @@ fn cost(time: u32, memory_kib: u32, lanes: u32) -> Argon2Cost {
     }
 }
 
+fn run(
+    kind: Argon2Kind,
+    cost: Argon2Cost,
+    limits: &MachineLimits,
+    passphrase: &[u8],
+    salt: &[u8],
+    out: &mut [u8],
+) -> Result<(), KdfError> {
+    let input = Input { passphrase, salt };
+    derive(kind, cost, limits, &Watch::new(&Unguarded), input, out)
+}
+
 fn derived(kind: Argon2Kind, cost: Argon2Cost, salt: &[u8], len: usize) -> Vec<u8> {
     let mut out = vec![0; len];
-    derive(kind, cost, &LIMITS, b"correct horse", salt, &mut out).unwrap();
+    run(kind, cost, &LIMITS, b"correct horse", salt, &mut out).unwrap();
     out
 }
 
@@ -49,7 +62,14 @@ fn the_vectors_of_the_rfc() {
         let mut seed = [0; 64];
         blake2b(&[&input], &mut seed).unwrap();
         let mut out = [0; 32];
-        tag(&Matrix::new(kind, cost(3, 32, 4)), &seed, 2, &mut out).unwrap();
+        tag(
+            &Matrix::new(kind, cost(3, 32, 4)),
+            &seed,
+            2,
+            &Watch::new(&Unguarded),
+            &mut out,
+        )
+        .unwrap();
         assert_eq!(hex(&out), expected);
     }
 }
@@ -138,7 +158,7 @@ fn threads_do_not_change_the_result() {
     let derived = [0, 1, 2, 3, 4, 9].map(|cpus| {
         let limits = MachineLimits { cpus, ..LIMITS };
         let mut out = [0; 32];
-        derive(
+        run(
             Argon2Kind::Argon2id,
             cost,
             &limits,
@@ -168,7 +188,7 @@ fn what_is_impossible_is_refused_by_name() {
 
     let refused = |salt: &[u8], len: usize| {
         let mut out = vec![0; len];
-        match derive(
+        match run(
             Argon2Kind::Argon2id,
             cost(1, 8, 1),
             &LIMITS,

@@ -20,6 +20,10 @@ use crate::tls::TlsError;
 use crate::tls::kernel::{Got, KernelSession, Unsent};
 use crate::tls::record::PAYLOAD_MAX;
 
+/// What tells that there may be something to receive. A record that the kernel refuses by its header is an error
+/// of the socket's, and nothing that could be read.
+const HEARD: Interest = Interest::READABLE.add(Interest::ERROR);
+
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
 
@@ -76,25 +80,23 @@ impl Kernel {
 
     async fn receive_record(&mut self, inbox: &mut Vec<u8>) -> io::Result<Result<Got, TlsError>> {
         loop {
-            let unheard = std::mem::replace(&mut self.unheard, false);
-            if !unheard {
-                self.socket.readable().await?;
-            }
-            inbox.reserve(RECEIVE);
-            let socket = &self.socket;
-            let session = &mut self.session;
-            let mut receive = || session.receive(socket.as_fd(), inbox);
-            let received = match unheard {
-                true => receive(),
-                false => socket.try_io(Interest::READABLE, receive),
+            let unheard = std::mem::replace(&mut self.unheard, false) || self.session.has_failed();
+            let (socket, session) = (&self.socket, &mut self.session);
+            let mut receive = || {
+                inbox.reserve(RECEIVE);
+                let received = session.receive(socket.as_fd(), inbox);
+                if is_would_block(&received) && inbox.is_empty() {
+                    // An idle connection has no buffer.
+                    *inbox = Vec::new();
+                }
+                received
+            };
+            let at_once = unheard.then(&mut receive);
+            let received = match at_once.filter(|received| !is_would_block(received)) {
+                Some(received) => received,
+                None => socket.async_io(HEARD, receive).await,
             };
             match received {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if inbox.is_empty() {
-                        // An idle connection has no buffer.
-                        *inbox = Vec::new();
-                    }
-                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => self.unheard = true,
                 Err(error) => return Err(error),
                 Ok(received) => {
@@ -139,7 +141,10 @@ impl Kernel {
 
     /// Whether what came in between was only a fault of the client's, of which it is told in its turn.
     fn puts_off(&mut self, broken: &Broken) -> bool {
-        matches!(broken, Broken::Client(_)) && self.session.puts_off(self.socket.as_fd())
+        let Broken::Client(error) = broken else {
+            return false;
+        };
+        self.session.puts_off(self.socket.as_fd(), Some(error))
     }
 
     /// Tells the client why the connection ends.
@@ -268,4 +273,9 @@ impl Kernel {
         self.session.close();
         self.send_control(limits).await
     }
+}
+
+fn is_would_block<T>(done: &io::Result<T>) -> bool {
+    done.as_ref()
+        .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

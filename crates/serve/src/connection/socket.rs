@@ -9,13 +9,17 @@ use std::time::Duration;
 use rustix::net::SendFlags;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::broken::Broken;
 use crate::limits::Limits;
 
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
+
+/// How long to wait for room in a socket that is said to be closed for writing and is not: so it is for ever once the
+/// kernel's TLS has found a fault in what came, though the error was taken from the socket.
+const CLOSED: Duration = Duration::from_millis(10);
 
 /// How long to wait for word of room, before it is tried again without.
 const UNTOLD: Duration = Duration::from_millis(500);
@@ -64,8 +68,13 @@ pub(super) async fn when_writable<T>(
         if now >= deadline {
             return Err(Broken::Stalled);
         }
-        told = match timeout_at(deadline.min(now + UNTOLD), socket.writable()).await {
-            Ok(Ok(())) => true,
+        let ready = socket.ready(Interest::WRITABLE);
+        told = match timeout_at(deadline.min(now + UNTOLD), ready).await {
+            Ok(Ok(ready)) if ready.is_write_closed() => {
+                sleep_until(deadline.min(now + CLOSED)).await;
+                true
+            }
+            Ok(Ok(_)) => true,
             Ok(Err(error)) => return Err(Broken::Client(error)),
             Err(_) => false,
         };

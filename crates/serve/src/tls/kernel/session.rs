@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
@@ -12,6 +13,7 @@ use scrim_sys::kernel_tls::{self, Cipher, RECORD};
 
 use super::early::Early;
 use super::keys;
+use super::statistics::Statistics;
 use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
 use crate::tls::{Facts, TlsError};
@@ -131,6 +133,13 @@ impl KernelSession {
         matches!(self.receiving, Receiving::Early(_))
     }
 
+    /// Whether a fault in the client's records was found, of which [`receive`](Self::receive) tells: the socket
+    /// need not, any more.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(self.receiving, Receiving::Failed(_))
+    }
+
     /// Adds what a record carries to `inbox`, or several of data; of which kind, or nothing once no more comes.
     fn next_record(
         &mut self,
@@ -146,7 +155,7 @@ impl KernelSession {
                 Ok(None) => Ok(None),
                 Err(fault) => Err(fault.into()),
             }),
-            Receiving::Open => next_of_kernel(socket, inbox),
+            Receiving::Open => next_of_kernel(socket, inbox, self.facts.tls13()),
             Receiving::Closed | Receiving::Deaf => Ok(Ok(None)),
             Receiving::Failed(error) => Ok(Err(error.clone())),
         }
@@ -167,16 +176,20 @@ impl KernelSession {
 
     /// Whether the kernel has found a fault in the client's records that was not heard of. It keeps that as the
     /// socket's own error, by which nothing can be sent, and which is taken from there: what the client asked for
-    /// before it gets, and [`receive`](Self::receive) tells of the fault.
-    pub fn puts_off(&mut self, socket: BorrowedFd<'_>) -> bool {
-        let kept = match rustix::net::sockopt::socket_error(socket) {
-            Ok(Err(kept)) => fault(&kept.into()),
-            _ => None,
+    /// before it gets, and [`receive`](Self::receive) tells of the fault. A call that sends may have taken it
+    /// already: then `unsent` is what that failed by.
+    pub fn puts_off(&mut self, socket: BorrowedFd<'_>, unsent: Option<&io::Error>) -> bool {
+        let is_open = matches!(self.receiving, Receiving::Open);
+        let kept = take_error(socket).and_then(|error| fault(&error));
+        let taken = unsent.filter(|_| is_open).and_then(fault);
+        let Some(found) = kept.or(taken) else {
+            return false;
         };
-        if let (Some(fault), Receiving::Open) = (kept, &self.receiving) {
-            self.receiving = Receiving::Failed(fault.into());
+        if is_open {
+            let found = told_apart(socket, found, self.facts.tls13());
+            self.receiving = Receiving::Failed(found.into());
         }
-        kept.is_some()
+        true
     }
 
     fn failed(&mut self, error: TlsError) -> Result<Got, TlsError> {
@@ -295,7 +308,7 @@ impl KernelSession {
     /// [`SealFault::Spent`] when the key has to be changed and cannot be: by TLS 1.2, or by this kernel.
     pub fn control(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
         // A record of data that waits for more would be lost by it.
-        self.puts_off(socket);
+        self.puts_off(socket, None);
         if self.owes_refusal && self.sending {
             let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
             send(socket, Kind::Alert, &alert)?;
@@ -364,6 +377,7 @@ impl KernelSession {
 fn next_of_kernel(
     socket: BorrowedFd<'_>,
     inbox: &mut Vec<u8>,
+    tls13: bool,
 ) -> io::Result<Result<Option<Kind>, TlsError>> {
     let received = match kernel_tls::receive(socket, inbox) {
         Ok(received) => received,
@@ -371,8 +385,8 @@ fn next_of_kernel(
             let fault = fault(&error).ok_or(error)?;
             // The kernel keeps it as the socket's own error, by which nothing could be sent any more: it
             // is taken from there, so that the client can be told.
-            let _ = rustix::net::sockopt::socket_error(socket);
-            return Ok(Err(TlsError::Record(fault)));
+            take_error(socket);
+            return Ok(Err(told_apart(socket, fault, tls13).into()));
         }
     };
     Ok(match received.kind.map(Kind::from_wire) {
@@ -380,6 +394,39 @@ fn next_of_kernel(
         Some(None) => Err(TlsError::Record(OpenFault::Kind)),
         Some(kind) => Ok(kind),
     })
+}
+
+/// The socket's own error, which it no longer has then.
+fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
+    match rustix::net::sockopt::socket_error(socket) {
+        Ok(Err(kept)) => Some(kept.into()),
+        _ => None,
+    }
+}
+
+/// What is wrong with a record that the kernel could not open. It gives one reason for three faults, which RFC 8446
+/// answers by two alerts; TLS 1.2 has one for them. The record is still there, and is opened once more in vain, with
+/// nothing taken from the socket.
+fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFault {
+    if fault != OpenFault::Mac || !tls13 {
+        return fault;
+    }
+    // Wrong tags are counted, of all connections together: another one's at this moment hides the difference.
+    let wrong_tags = || Statistics::read().map(|kernel| kernel.decrypt_errors);
+    let before = wrong_tags();
+    let again = rustix::net::recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    match again {
+        Err(Errno::BADMSG) => {
+            take_error(socket);
+            match before.is_some() && before == wrong_tags() {
+                true => OpenFault::Empty,
+                false => OpenFault::Mac,
+            }
+        }
+        // It was refused by its header, since it has no room for a tag: nobody has sealed it.
+        Err(Errno::AGAIN) | Ok((_, 0)) => OpenFault::Kind,
+        _ => OpenFault::Mac,
+    }
 }
 
 /// Sends a short record whole. A record of data that waits for more is closed first, by a message without
@@ -497,6 +544,21 @@ mod tests {
             session.receive(ours.as_fd(), &mut inbox).unwrap(),
             Ok(Got::Closed)
         );
+    }
+
+    #[test]
+    fn a_fault_that_a_call_to_send_was_told_of_is_put_off_once() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut session = session(100);
+        let of = |errno: Errno| Some(io::Error::from(errno));
+        assert!(!session.puts_off(ours.as_fd(), of(Errno::CONNRESET).as_ref()));
+        assert!(!session.has_failed());
+        assert!(session.puts_off(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
+        assert!(session.has_failed());
+        // The second time it is the call's own.
+        assert!(!session.puts_off(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
+        let told = session.receive(ours.as_fd(), &mut Vec::new()).unwrap();
+        assert_eq!(told, Err(TlsError::Record(OpenFault::TooLong)));
     }
 
     #[test]

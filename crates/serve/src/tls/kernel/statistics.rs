@@ -1,6 +1,6 @@
 //! What the kernel counts of its TLS connections.
 
-/// Connections that are open now, of all programs in this network namespace.
+/// Connections that are open now, and faults so far, of all programs in this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// What is sent is sealed by a processor.
@@ -11,6 +11,8 @@ pub struct Statistics {
     pub send_device: u64,
     /// What is received is opened by a network card.
     pub receive_device: u64,
+    /// Records whose tag was wrong, since the namespace was made.
+    pub decrypt_errors: u64,
 }
 
 impl Statistics {
@@ -31,6 +33,7 @@ impl Statistics {
                 Some("TlsCurrRxSw") => &mut found.receive_software,
                 Some("TlsCurrTxDevice") => &mut found.send_device,
                 Some("TlsCurrRxDevice") => &mut found.receive_device,
+                Some("TlsDecryptError") => &mut found.decrypt_errors,
                 _ => continue,
             };
             *place = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -46,12 +49,13 @@ mod tests {
     #[test]
     fn connections_are_told_apart_by_who_makes_their_records() {
         let text = "TlsCurrTxSw                     \t3\nTlsCurrRxSw\t2\nTlsCurrTxDevice\t1\n\
-                    TlsCurrRxDevice\tx\nTlsTxSw\t99\nTlsNew\n";
+                    TlsCurrRxDevice\tx\nTlsTxSw\t99\nTlsDecryptError\t4\nTlsNew\n";
         let wanted = Statistics {
             send_software: 3,
             receive_software: 2,
             send_device: 1,
             receive_device: 0,
+            decrypt_errors: 4,
         };
         assert_eq!(Statistics::parse(text), wanted);
         assert_eq!(Statistics::parse(""), Statistics::default());

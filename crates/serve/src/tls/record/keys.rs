@@ -44,8 +44,9 @@ impl Form {
     /// Least and most bytes behind a header that can be a record of this form.
     pub(super) fn fragment(self) -> (usize, usize) {
         match self {
-            // Padding, which the kind belongs to here, may take up to 256 bytes with the tag.
-            Self::Tls13 => (1 + TAG, super::FRAGMENT_MAX),
+            // Padding, which the kind belongs to here, may take up to 256 bytes with the tag. One without a kind is
+            // refused for that, and not for its length.
+            Self::Tls13 => (TAG, super::FRAGMENT_MAX),
             Self::Tls12Gcm => (EXPLICIT_NONCE + TAG, EXPLICIT_NONCE + PAYLOAD_MAX + TAG),
             Self::Tls12ChaCha => (TAG, PAYLOAD_MAX + TAG),
         }

@@ -237,7 +237,7 @@ fn padding_is_taken_off_and_content_without_a_kind_refused() {
     let mut record = raw(0, &[0, 0, 0, 23, 0]);
     assert_eq!(client().open(&mut record).unwrap().payload, 5..8);
 
-    for len in [1, 2, 16_385] {
+    for len in [0, 1, 2, 16_385] {
         assert_eq!(
             refused(&mut client(), &raw(0, &vec![0; len])),
             UnexpectedMessage

@@ -12,6 +12,7 @@ pub fn get<'a>(target: &'a str, fields: Fields<'a>) -> Request<'a> {
         method: Method::Get,
         method_name: "GET",
         target,
+        scheme: None,
         host: Some("example.org"),
         fields,
     }

@@ -1,7 +1,8 @@
 //! `scrim serve` with curl: hosts and their certificates, addresses, and what a site adds to its answers.
 
-use crate::server::{Site, field, port};
+use crate::server::{Server, Site, field, port};
 use crate::support::{have, succeeded};
+use crate::tls_client::{PREFACE, config, connect, exchange, frame};
 
 fn site() -> Option<Site> {
     have(&["curl"]).then(Site::new)
@@ -37,6 +38,203 @@ fn each_host_has_its_own_files_and_its_own_certificate() {
     let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
     let unknown = server.curl(&[&status[..], &[&server.url("name.txt")]].concat());
     assert_eq!(unknown, "421");
+    server.stop();
+}
+
+/// The status of an answer to curl with these words.
+fn status(server: &Server, args: &[&str]) -> String {
+    let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
+    server.curl(&[&status[..], args].concat())
+}
+
+#[test]
+fn a_host_of_another_connection_is_misdirected_unless_the_certificate_is_for_it() {
+    let Some(site) = site() else { return };
+    let mut tables = String::new();
+    for (certificate, hosts) in [
+        ("one.test", "'one.test', 'also-one.test'"),
+        ("*.wild.test", "'a.wild.test'"),
+    ] {
+        tables += &site.certificate(certificate);
+        tables += &format!("[[site]]\nnames = [{hosts}]\nroot = 'www'\n");
+    }
+    tables += "[[site]]\nnames = ['b.wild.test']\nroot = 'www'\n";
+    site.write("name.txt", "text");
+    let server = site.serve_by("", &tables);
+    for (name, host, wanted) in [
+        ("one.test", "ONE.test.", "200"),
+        ("one.test", "also-one.test", "200"),
+        ("one.test", "a.wild.test", "421"),
+        ("a.wild.test", "b.wild.test", "200"),
+        ("b.wild.test", "one.test", "421"),
+        ("one.test", "unknown.test", "421"),
+    ] {
+        let to = format!("{name}:{}:127.0.0.1", server.port());
+        let url = format!("https://{name}:{}/name.txt", server.port());
+        let host = format!("Host: {host}");
+        for http in ["--http1.1", "--http2"] {
+            let args = [http, "--resolve", &to, "--header", &host, &url];
+            assert_eq!(status(&server, &args), wanted, "{name} {host} {http}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn without_tls_on_loopback_no_name_is_answered_that_may_have_been_made_to_lead_here() {
+    let Some(site) = site() else { return };
+    site.write("file.txt", "text");
+    let named = "[[site]]\nroot = 'www'\n[[site]]\nnames = ['named.test']\nroot = 'www'\n";
+    let server = site.serve_by("plain-http = ['127.0.0.1:0']", named);
+    let plain = format!("{}file.txt", server.urls[1]);
+    for (host, wanted) in [
+        ("localhost", "200"),
+        ("127.0.0.1:1", "200"),
+        ("[::1]", "200"),
+        ("named.test:8080", "200"),
+        ("elsewhere.test", "421"),
+        ("192.0.2.1", "421"),
+    ] {
+        let field = format!("Host: {host}");
+        assert_eq!(
+            status(&server, &["--header", &field, &plain]),
+            wanted,
+            "{host}"
+        );
+        // With TLS no other name can be made to lead here: its certificate would be another.
+        let secure = server.url("file.txt");
+        let is_other = if host.contains("named") { "421" } else { "200" };
+        assert_eq!(
+            status(&server, &["--header", &field, &secure]),
+            is_other,
+            "{host}"
+        );
+    }
+    let page = server.curl(&["--header", "Host: elsewhere.test", &plain]);
+    assert!(page.contains("<code>names</code>"), "{page}");
+    server.stop();
+}
+
+#[test]
+fn http_at_the_port_of_https_is_shown_the_way() {
+    let Some(site) = site() else { return };
+    site.write("file.txt", "text");
+    let server = site.serve(&[]);
+    let plain = format!("http://localhost:{}/file.txt?a", server.port());
+    let heads = server.curl(&["--head", &plain]);
+    assert!(heads.starts_with("HTTP/1.1 308"), "{heads}");
+    let location = field(&heads, "location").unwrap();
+    assert_eq!(location, server.url("file.txt?a"));
+    assert_eq!(server.curl(&["--location", &plain]), "text");
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let said = exchange(
+        &mut client,
+        b"GET nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
+    assert!(said.starts_with(b"HTTP/1.1 400 "), "{said:?}");
+    // What is neither is told so by TLS.
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    assert_eq!(
+        exchange(&mut client, b"\x80\x2e\x01"),
+        [21, 3, 3, 0, 2, 2, 70]
+    );
+    server.stop();
+}
+
+#[test]
+fn schemes_versions_and_methods_are_answered_as_they_are_meant() {
+    let Some(site) = site() else { return };
+    site.write("file.txt", "text");
+    let server = site.serve(&["--plain-http", "127.0.0.1:0"]);
+    for (line, wanted) in [
+        ("GET /file.txt HTTP/1.2", "200"),
+        ("GET /file.txt HTTP/1.9", "200"),
+        ("GET /file.txt HTTP/2.0", "505"),
+        ("GET http://localhost/file.txt HTTP/1.1", "200"),
+        ("GET https://localhost/file.txt HTTP/1.1", "421"),
+        ("GET ftp://localhost/file.txt HTTP/1.1", "400"),
+        ("DELETE /file.txt HTTP/1.1", "405"),
+        ("BREW /file.txt HTTP/1.1", "501"),
+    ] {
+        let mut client =
+            std::net::TcpStream::connect(("127.0.0.1", port(&server.urls[1]))).unwrap();
+        let request = format!("{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let said = exchange(&mut client, request.as_bytes());
+        let said = String::from_utf8_lossy(&said);
+        assert!(
+            said.starts_with(&format!("HTTP/1.1 {wanted} ")),
+            "{line}: {said}"
+        );
+        let is_allowed = said
+            .to_ascii_lowercase()
+            .contains("\r\nallow: get, head, options\r\n");
+        assert_eq!(
+            is_allowed,
+            ["405", "501"].contains(&wanted),
+            "{line}: {said}"
+        );
+    }
+    let secure =
+        "GET https://localhost/file.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let said = exchange(
+        &mut connect(&server, &config(&site, "http/1.1")),
+        secure.as_bytes(),
+    );
+    assert!(
+        said.starts_with(b"HTTP/1.1 200 "),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    server.stop();
+}
+
+/// A field of HPACK that is not to be remembered: its name and its value as they are.
+fn literal(name: &str, value: &str) -> Vec<u8> {
+    let mut field = vec![0];
+    for text in [name, value] {
+        field.push(u8::try_from(text.len()).unwrap());
+        field.extend(text.bytes());
+    }
+    field
+}
+
+#[test]
+fn fields_of_http2_that_are_malformed_are_refused() {
+    let Some(site) = site() else { return };
+    site.write("index.html", "a page");
+    let server = site.serve(&[]);
+    let config = config(&site, "h2");
+    for (scheme, value, wanted) in [
+        // The static table's 200 and 400, and no status where the stream is reset.
+        ("https", "x y", 0x88),
+        ("http", "x", 0x88),
+        ("ftp", "x", 0x8c),
+        ("https", " x", 0x8c),
+        ("https", "x ", 0x8c),
+        ("https", "\tx", 0x8c),
+    ] {
+        let mut fields = literal(":method", "GET");
+        fields.extend(literal(":scheme", scheme));
+        fields.extend(literal(":path", "/"));
+        fields.extend(literal(":authority", "localhost"));
+        fields.extend(literal("x-some", value));
+        let mut tls = connect(&server, &config);
+        std::io::Write::write_all(&mut tls, PREFACE).unwrap();
+        std::io::Write::write_all(&mut tls, &frame(1, 5, 1, &fields)).unwrap();
+        let mut heads = Vec::new();
+        // Frames: 9 bytes of a head, of which the first 3 are a length; HEADERS is 1.
+        while heads.first() != Some(&wanted) {
+            let mut head = [0; 9];
+            std::io::Read::read_exact(&mut tls, &mut head).unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; usize::try_from(length).unwrap()];
+            std::io::Read::read_exact(&mut tls, &mut payload).unwrap();
+            if head[3] == 1 {
+                heads = payload;
+                assert_eq!(heads.first(), Some(&wanted), "{scheme} {value:?}");
+            }
+        }
+    }
     server.stop();
 }
 

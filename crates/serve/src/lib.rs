@@ -18,6 +18,7 @@ mod limits;
 mod listener;
 mod live;
 mod log;
+mod origin;
 mod patience;
 mod redirect;
 mod server;

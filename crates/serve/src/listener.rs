@@ -15,11 +15,14 @@ pub enum Service {
     /// Files over TLS.
     Https,
     /// Files over plain HTTP.
-    Http,
-    /// Nothing but the way to HTTPS, at this port.
+    Http {
+        /// Whether only this machine reaches it: then no names are answered that may have been made to lead here.
+        local: bool,
+    },
+    /// Nothing but the way to HTTPS.
     Redirect {
-        /// Where HTTPS is.
-        port: u16,
+        /// Where HTTPS is; at the port that was asked for, where there is none.
+        port: Option<u16>,
     },
     /// Figures and the page that shows them.
     Status,

@@ -58,6 +58,11 @@ impl Live {
         Ok(live)
     }
 
+    /// Whether a site is for this host by name.
+    pub(crate) fn names(&self, host: &str) -> bool {
+        self.named(host).is_some()
+    }
+
     /// Whether a host is served here.
     pub(crate) fn serves(&self, host: &str) -> bool {
         self.site(Some(host)).is_some()
@@ -65,19 +70,21 @@ impl Live {
 
     /// The site for a host, or for those who name none.
     pub(crate) fn site(&self, host: Option<&str>) -> Option<&Arc<Site>> {
-        let named = match host {
-            // Nobody needs to be looked for where there is only one for all.
-            Some(host) if !self.by_name.is_empty() => {
-                let name = Authority::parse(host).ok()?.name;
-                let name = name.strip_suffix('.').unwrap_or(name);
-                match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                    true => self.by_name.get(name.to_ascii_lowercase().as_str()),
-                    false => self.by_name.get(name),
-                }
-            }
-            _ => None,
-        };
+        let named = host.and_then(|host| self.named(host));
         self.sites.get(*named.or(self.other.as_ref())?)
+    }
+
+    fn named(&self, host: &str) -> Option<&usize> {
+        // Nobody needs to be looked for where there is only one for all.
+        if self.by_name.is_empty() {
+            return None;
+        }
+        let name = Authority::parse(host).ok()?.name;
+        let name = name.strip_suffix('.').unwrap_or(name);
+        match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => self.by_name.get(name.to_ascii_lowercase().as_str()),
+            false => self.by_name.get(name),
+        }
     }
 }
 

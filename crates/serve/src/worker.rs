@@ -24,9 +24,10 @@ use crate::limits::Limits;
 use crate::listener::Service;
 use crate::live::Live;
 use crate::log::{Entry, Lines};
+use crate::origin::Origin;
 use crate::patience;
 use crate::redirect;
-use crate::site::{Cache, CacheLimits, FilePath, Form, error_page};
+use crate::site::{Cache, CacheLimits, FilePath, Form, Misdirection, error_page, misdirected};
 use crate::status::Status;
 use crate::tls::kernel::Offload;
 
@@ -142,11 +143,15 @@ impl Worker {
     pub(crate) async fn answer(
         &self,
         service: Service,
+        origin: &Origin,
         address: &Arc<Address>,
         request: &Request<'_>,
     ) -> Answer {
+        if let Err(why) = origin.check(request, &self.live.borrow()) {
+            return misdirected(why);
+        }
         match service {
-            Service::Https | Service::Http => self.file(address, request).await,
+            Service::Https | Service::Http { .. } => self.file(address, request).await,
             Service::Redirect { port } => redirect::answer(request, port, &self.live.borrow()),
             Service::Status => self.status.answer(request).await,
         }
@@ -154,7 +159,7 @@ impl Worker {
 
     async fn file(&self, address: &Arc<Address>, request: &Request<'_>) -> Answer {
         let Some(site) = self.live.borrow().site(request.host).cloned() else {
-            return error_page(StatusCode::MISDIRECTED_REQUEST);
+            return misdirected(Misdirection::Unknown);
         };
         if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
             return answer;

@@ -40,7 +40,8 @@ pub(crate) struct ServeArgs {
     /// Who makes the records of TLS: the kernel where it can, the kernel or nobody, or Scrim (default: auto)
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) tls_offload: Option<TlsOffload>,
-    /// Serve without TLS too, on a loopback address; can be given several times
+    /// Serve without TLS too, on a loopback address, to those who ask for localhost, for a loopback address, or for a
+    /// host that the configuration names; can be given several times
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) plain_http: Vec<SocketAddr>,
     /// Let --plain-http be any address, where others can read and change what is served

@@ -29,8 +29,11 @@ pub(crate) fn listeners(
         Some(Ok(address)) => address.port(),
         _ => USUAL_PORT,
     };
-    let redirect = Service::Redirect { port };
-    let plain = config.plain_http.iter().map(|&at| (at, Service::Http));
+    let redirect = Service::Redirect { port: Some(port) };
+    let plain = config.plain_http.iter().map(|&at| {
+        let local = at.ip().is_loopback();
+        (at, Service::Http { local })
+    });
     let places = plain
         .chain(config.redirect_http.iter().map(|&at| (at, redirect)))
         .chain(config.status.iter().map(|&at| (at, Service::Status)));
@@ -76,7 +79,7 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Result<Vec<String>, CliError>
             .map_err(|error| CliError::io("find out where it listens", &error))?;
         let scheme = match listener.service() {
             Service::Https => "https",
-            Service::Http | Service::Status | Service::Redirect { .. } => "http",
+            Service::Http { .. } | Service::Status | Service::Redirect { .. } => "http",
         };
         let host = match at.ip() {
             IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => "localhost".into(),

@@ -14,7 +14,7 @@ use super::head::{self, Ending};
 use super::pool::Purse;
 use super::transport::Transport;
 use crate::address::Address;
-use crate::http::{Answer, Body, Framing, Head, Method, Skipper};
+use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
 use crate::log::Entry;
 use crate::site::error_page;
 use crate::worker::Worker;
@@ -43,13 +43,13 @@ struct Conversation<'a> {
     draining: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
-/// Serves requests until either side ends it.
-pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client) {
+/// Serves requests until either side ends it; `inbox` has what has come already.
+pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client, inbox: Vec<u8>) {
     let mut conversation = Conversation {
         worker,
         client,
         transport,
-        inbox: Vec::new(),
+        inbox,
         idle: Box::pin(sleep(worker.limits.idle)),
         draining: Box::pin(worker.draining()),
     };
@@ -89,7 +89,12 @@ impl Conversation<'_> {
                     };
                 }
                 Ok(None) => {}
-                Err(refusal) => return self.refuse(refusal.status()).await,
+                Err(refusal) => {
+                    if refusal == Refusal::Version && as_newest_known(&mut self.inbox) {
+                        continue;
+                    }
+                    return self.refuse(refusal.status()).await;
+                }
             }
             let until =
                 *deadline.get_or_insert_with(|| Instant::now() + self.worker.limits.request);
@@ -201,7 +206,9 @@ async fn answer(
 ) -> Result<Then, Broken> {
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
-    let mut answer = worker.answer(client.service, &client.has, request).await;
+    let mut answer = worker
+        .answer(client.service, &client.origin, &client.has, request)
+        .await;
     let goes_on = head.keep_alive
         && !worker.is_draining()
         && !is_unsure(head)

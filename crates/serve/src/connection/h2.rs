@@ -232,10 +232,10 @@ async fn answer(
     let (answer, with_body) = match request(&parts, &worker.limits.head) {
         Ok(request) => {
             let with_body = request.method != Method::Head;
-            (
-                worker.answer(client.service, &client.has, &request).await,
-                with_body,
-            )
+            let answer = worker
+                .answer(client.service, &client.origin, &client.has, &request)
+                .await;
+            (answer, with_body)
         }
         Err(refusal) => (error_page(refusal.status()), true),
     };

@@ -37,8 +37,9 @@ pub(crate) use share::Budget;
 use crate::address::Address;
 use crate::admission;
 use crate::listener::Service;
+use crate::origin::Origin;
 use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
-use crate::tls::{self, Accepted, Facts, Protocol, TlsStream};
+use crate::tls::{self, Accepted, Facts, Protocol, Shake, TlsStream};
 use crate::worker::Worker;
 use kernel::Kernel;
 use plain::Plain;
@@ -57,6 +58,8 @@ struct Client {
     /// What its address has of what the worker's connections share.
     has: Arc<Address>,
     service: Service,
+    /// Which hosts it may ask for.
+    origin: Origin,
     /// Where there is TLS.
     tls: Option<Secured>,
 }
@@ -85,15 +88,32 @@ pub(crate) async fn serve(
         address,
         has: worker.addresses.of(admission::client(address.ip())),
         service,
+        origin: match service {
+            Service::Http { local: true } => Origin::Loopback,
+            _ => Origin::Plain,
+        },
         tls: None,
     };
     let (Service::Https, Some(config)) = (service, worker.tls()) else {
-        return h1::serve(&worker, Transport::Plain(Plain::new(socket)), client).await;
+        let transport = Transport::Plain(Plain::new(socket));
+        return h1::serve(&worker, transport, client, Vec::new()).await;
     };
     let handshake = secure(&worker, &socket, config);
-    let Ok(Ok((facts, carrier))) = timeout(worker.limits.handshake, handshake).await else {
-        worker.counters.tls.failed.add(1);
-        return;
+    let begun = timeout(worker.limits.handshake, handshake).await;
+    let (facts, carrier) = match begun {
+        Ok(Ok(Begun::Secured(facts, origin, carrier))) => {
+            client.origin = origin;
+            (facts, carrier)
+        }
+        other => {
+            worker.counters.tls.failed.add(1);
+            if let Ok(Ok(Begun::Http(incoming))) = other {
+                client.service = Service::Redirect { port: None };
+                let transport = Transport::Plain(Plain::new(socket));
+                h1::serve(&worker, transport, client, incoming).await;
+            }
+            return;
+        }
     };
     let path = carrier.path();
     worker.counters.tls.note(&facts, path);
@@ -108,11 +128,13 @@ pub(crate) async fn serve(
         }
         (Protocol::Http11, Carrier::User(accepted, _)) => {
             let secure = Box::new(Secure::new(socket, accepted));
-            h1::serve(&worker, Transport::Secure(secure), client).await;
+            let transport = Transport::Secure(secure);
+            h1::serve(&worker, transport, client, Vec::new()).await;
         }
         (Protocol::Http11, Carrier::Kernel(session)) => {
             let kernel = Box::new(Kernel::new(socket, *session));
-            h1::serve(&worker, Transport::Kernel(kernel), client).await;
+            let transport = Transport::Kernel(kernel);
+            h1::serve(&worker, transport, client, Vec::new()).await;
         }
         // The handshake was all that was asked for. HTTP/2 is not given to the kernel.
         (Protocol::AcmeTls, _) | (Protocol::Http2, Carrier::Kernel(_)) => {}
@@ -134,22 +156,40 @@ impl Carrier {
     }
 }
 
+/// What came of a new connection.
+enum Begun {
+    /// Its handshake is over.
+    Secured(Box<Facts>, Origin, Carrier),
+    /// What came first is HTTP without TLS.
+    Http(Vec<u8>),
+}
+
 /// The handshake of a connection, and who has its keys then.
 async fn secure(
     worker: &Worker,
     socket: &TcpStream,
     config: Arc<ServerConfig>,
-) -> io::Result<(Box<Facts>, Carrier)> {
-    let shaken = tls::shake(socket, config).await?;
+) -> io::Result<Begun> {
+    let mut shaken = match tls::shake(socket, config).await? {
+        Shake::Done(shaken) => *shaken,
+        Shake::Http(incoming) => return Ok(Begun::Http(incoming)),
+    };
+    let origin = match shaken.established.server_name.take() {
+        Some(asked) => Origin::Named(Rc::new(asked)),
+        None => Origin::Secure,
+    };
     let facts = Box::new(shaken.established.facts.clone());
     let records = worker.limits.records;
     let offload = worker.offload();
     let (shaken, why) = match offload.choose(&shaken.established) {
         Err(why) => (shaken, why),
         Ok(offer) => match tls::kernel::take(socket, shaken, offer, records)? {
-            Outcome::Kernel(session) => return Ok((facts, Carrier::Kernel(session))),
+            Outcome::Kernel(session) => {
+                return Ok(Begun::Secured(facts, origin, Carrier::Kernel(session)));
+            }
             Outcome::User(shaken, why) => (*shaken, why),
         },
     };
-    Ok((facts, Carrier::User(shaken.accept(records)?, why)))
+    let carrier = Carrier::User(shaken.accept(records)?, why);
+    Ok(Begun::Secured(facts, origin, carrier))
 }

@@ -71,7 +71,7 @@ impl Validators<'_> {
         match method {
             _ if !has_it => Verdict::Send,
             Method::Get | Method::Head => Verdict::NotModified,
-            Method::Options | Method::Other => Verdict::Failed,
+            Method::Options | Method::Other | Method::Unknown => Verdict::Failed,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::request::check_target;
-use super::{Authority, Fields, Method, Refusal, Request};
+use super::{Authority, Fields, Method, Refusal, Request, Scheme};
 
 /// The most fields that any limit allows.
 const MOST_FIELDS: usize = 128;
@@ -98,13 +98,14 @@ impl<'a> Head<'a> {
         }
         let is_old = version == 0;
         let method = Method::named(name);
-        let (authority, target) = split_target(target)?;
+        let (origin, target) = split_target(target)?;
         let host = collected.host(is_old)?;
         let request = Request {
             method,
             method_name: name,
             target: check_target(method, target)?,
-            host: authority.or(host),
+            scheme: origin.map(|(scheme, _)| scheme),
+            host: origin.map(|(_, authority)| authority).or(host),
             fields: collected.fields.clone(),
         };
         Ok(Some(Self {
@@ -165,18 +166,47 @@ fn check_lines(head: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Has a request of a later version of HTTP/1, with which `bytes` begin, read as one of HTTP/1.1 (RFC 9110, 2.5);
+/// whether it was one. [`Head::parse`] refuses it as it is.
+pub fn as_newest_known(bytes: &mut [u8]) -> bool {
+    // Empty lines before a request are passed over.
+    let start = bytes.iter().position(|byte| !b"\r\n".contains(byte));
+    let line = bytes.get_mut(start.unwrap_or(0)..).unwrap_or_default();
+    let version = line.splitn_mut(3, |&byte| byte == b' ').nth(2);
+    match version {
+        Some(
+            [
+                b'H',
+                b'T',
+                b'T',
+                b'P',
+                b'/',
+                b'1',
+                b'.',
+                minor @ b'2'..=b'9',
+                ..,
+            ],
+        ) => {
+            *minor = b'1';
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What stands before the path of an absolute target.
+type TargetOrigin<'a> = (Scheme, &'a str);
+
 /// Takes scheme and authority off an absolute target.
-fn split_target(target: &str) -> Result<(Option<&str>, &str), Refusal> {
+fn split_target(target: &str) -> Result<(Option<TargetOrigin<'_>>, &str), Refusal> {
     if target.starts_with(['/', '*']) {
         return Ok((None, target));
     }
     let (scheme, rest) = target.split_once("://").ok_or(Refusal::Target)?;
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Err(Refusal::Target);
-    }
+    let scheme = Scheme::named(scheme)?;
     let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     Authority::parse(authority)?;
-    Ok((Some(authority), target))
+    Ok((Some((scheme, authority)), target))
 }
 
 /// What the fields of a head say.

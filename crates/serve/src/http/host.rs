@@ -1,5 +1,7 @@
 //! The host that a request is for.
 
+use std::net::IpAddr;
+
 use super::Refusal;
 
 /// What `Host`, `:authority` or an absolute target says, checked.
@@ -37,6 +39,17 @@ impl<'a> Authority<'a> {
             _ => return Err(Refusal::Host),
         };
         Ok(Self { name, port })
+    }
+
+    /// Whether it is this machine by a name that leads nowhere else. A page of somebody else's, whose own name is
+    /// made to lead here, has another.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let bare = self.name.trim_start_matches('[').trim_end_matches(']');
+        bare.strip_suffix('.')
+            .unwrap_or(bare)
+            .eq_ignore_ascii_case("localhost")
+            || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
 }
 
@@ -76,6 +89,28 @@ mod tests {
                 Ok(Authority { name, port }),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn only_names_that_lead_nowhere_else_are_this_machines() {
+        for (host, is_here) in [
+            ("localhost", true),
+            ("LOCALHOST:9180", true),
+            ("localhost.", true),
+            ("127.0.0.1:9180", true),
+            ("127.1.2.3", true),
+            ("[::1]", true),
+            ("[::1]:80", true),
+            ("example.org", false),
+            ("localhost.example.org", false),
+            ("192.0.2.1", false),
+            ("0.0.0.0", false),
+            ("127.0.0.1.example.org", false),
+            ("[2001:db8::1]", false),
+        ] {
+            let authority = Authority::parse(host).unwrap();
+            assert_eq!(authority.is_loopback(), is_here, "{host}");
         }
     }
 

@@ -13,10 +13,12 @@ pub enum Refusal {
     Malformed,
     /// A line ends in a bare LF, or a CR stands alone.
     LineEnding,
-    /// The request's version is not 1.0 or 1.1.
+    /// The request's version is not one of HTTP/1.
     Version,
     /// The target is not one that its method may have.
     Target,
+    /// The target's scheme is neither `http` nor `https`.
+    Scheme,
     /// The target is longer than the limit.
     TargetTooLong,
     /// The head is longer than the limit, or has more fields.
@@ -49,6 +51,7 @@ impl Refusal {
             Self::Malformed
             | Self::LineEnding
             | Self::Target
+            | Self::Scheme
             | Self::Host
             | Self::Doubled
             | Self::ContentLength
@@ -70,8 +73,9 @@ impl fmt::Display for Refusal {
         out.write_str(match self {
             Self::Malformed => "the request is malformed",
             Self::LineEnding => "a line of the request does not end in CR LF",
-            Self::Version => "the request has a version other than HTTP/1.0 and HTTP/1.1",
+            Self::Version => "the request has a version other than HTTP/1.x",
             Self::Target => "the request's target is malformed",
+            Self::Scheme => "the request is for a scheme other than http and https",
             Self::TargetTooLong => "the request's target is too long",
             Self::HeadTooLarge => "the request's head is too large",
             Self::Host => "the request does not name one host",

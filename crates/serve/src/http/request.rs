@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::{Authority, Refusal};
 
-/// What is asked for. Methods that a server of files has no answer to are one.
+/// What is asked for. Methods that a server of files has the same answer to are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// The content.
@@ -15,8 +15,19 @@ pub enum Method {
     Head,
     /// What may be asked.
     Options,
-    /// Anything else.
+    /// One that changes or tells something which files have not.
     Other,
+    /// None of those that HTTP itself has.
+    Unknown,
+}
+
+/// What an absolute target begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http`.
+    Http,
+    /// `https`.
+    Https,
 }
 
 /// A request, borrowed from the connection's buffer. Every byte is the client's.
@@ -30,6 +41,8 @@ pub struct Request<'a> {
     /// `*` where `Options` asks about the server. The scheme and the authority of an absolute target have
     /// been taken off.
     pub target: &'a str,
+    /// What was taken off an absolute target, or stood in `:scheme`.
+    pub scheme: Option<Scheme>,
     /// The host that is asked for, with or without a port: one that [`Authority::parse`] takes.
     pub host: Option<&'a str>,
     /// The fields that matter here.
@@ -71,7 +84,22 @@ impl Method {
             "GET" => Self::Get,
             "HEAD" => Self::Head,
             "OPTIONS" => Self::Options,
-            _ => Self::Other,
+            "POST" | "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Self::Other,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Scheme {
+    /// The scheme of this name.
+    ///
+    /// # Errors
+    /// [`Refusal::Scheme`] where it is none that files are served by.
+    pub fn named(name: &str) -> Result<Self, Refusal> {
+        match name {
+            _ if name.eq_ignore_ascii_case("http") => Ok(Self::Http),
+            _ if name.eq_ignore_ascii_case("https") => Ok(Self::Https),
+            _ => Err(Refusal::Scheme),
         }
     }
 }
@@ -90,8 +118,14 @@ impl<'a> Request<'a> {
         let target = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let target = check_target(method, target)?;
 
+        let scheme = parts.uri.scheme_str().map(Scheme::named).transpose()?;
+
         let mut fields = Fields::default();
         for (name, value) in &parts.headers {
+            // RFC 9113, 8.2.1; in HTTP/1 such a space is none of the value's.
+            if value.as_bytes().trim_ascii().len() != value.len() {
+                return Err(Refusal::Malformed);
+            }
             fields.take(name.as_str().as_bytes(), value.as_bytes())?;
         }
         let mut hosts = parts.headers.get_all(http::header::HOST).iter();
@@ -123,6 +157,7 @@ impl<'a> Request<'a> {
             method,
             method_name,
             target,
+            scheme,
             host,
             fields,
         })
@@ -235,6 +270,15 @@ mod tests {
             (get("https://user@a/"), Refusal::Host),
             (get("*").header("Host", "a"), Refusal::Target),
             (http::Request::connect("a:443"), Refusal::Connect),
+            (get("ftp://a/"), Refusal::Scheme),
+            (
+                get("/").header("Host", "a").header("X", " a"),
+                Refusal::Malformed,
+            ),
+            (
+                get("/").header("Host", "a").header("X", "a\t"),
+                Refusal::Malformed,
+            ),
             (
                 get("/")
                     .header("Host", "a")

@@ -102,6 +102,7 @@ impl Site {
             Method::Get | Method::Head => {}
             Method::Options => return Some(self.with_allow(StatusCode::NO_CONTENT)),
             Method::Other => return Some(self.with_allow(StatusCode::METHOD_NOT_ALLOWED)),
+            Method::Unknown => return Some(self.with_allow(StatusCode::NOT_IMPLEMENTED)),
         }
         let target = without_query(request.target);
         let resource = cache.get(self.id, target, Instant::now())?;

@@ -26,6 +26,7 @@ pub use error::SiteError;
 pub use listing::Form;
 pub use open_file::OpenFile;
 pub use page::error_page;
+pub(crate) use page::{Misdirection, misdirected};
 pub use path::{BadPath, FilePath};
 pub use resource::Resource;
 pub use scrim_ext4::{Error as Ext4Error, Patience};

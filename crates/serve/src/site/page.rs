@@ -75,9 +75,41 @@ pub(super) fn allow() -> Field {
     )
 }
 
+/// Why a request is not for the connection that it came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misdirection {
+    /// No site is for its host.
+    Unknown,
+    /// Its host is one of another connection's.
+    OtherConnection,
+    /// It is for TLS, and came without.
+    NotSecure,
+}
+
+/// The answer to a request that is not for the connection that it came by.
+pub(crate) fn misdirected(why: Misdirection) -> Answer {
+    page(
+        StatusCode::MISDIRECTED_REQUEST,
+        match why {
+            Misdirection::Unknown => {
+                "This host is not served here. Whoever runs the server can name it: in the configuration, under \
+                 <code>names</code> of a <code>[[site]]</code>."
+            }
+            Misdirection::OtherConnection => {
+                "This connection was made for another host: make one for this host."
+            }
+            Misdirection::NotSecure => "An https address is not answered without TLS.",
+        },
+    )
+}
+
 /// The answer to what belongs to no site: a request that is refused before anybody knows whose it is.
 #[must_use]
 pub fn error_page(status: StatusCode) -> Answer {
+    page(status, sentence(status))
+}
+
+fn page(status: StatusCode, sentence: &str) -> Answer {
     static FIELDS: LazyLock<Arc<[Field]>> = LazyLock::new(|| {
         let mut fields = vec![html(), no_sniffing()];
         fields.extend(page_fields());
@@ -91,15 +123,19 @@ pub fn error_page(status: StatusCode) -> Answer {
         status,
         shared: Some(Arc::clone(&FIELDS)),
         fields,
-        body: Body::bytes(error_html(status)),
+        body: Body::bytes(html_saying(status, sentence)),
     }
 }
 
 /// A page that names the status and says in a sentence what it means.
 pub(super) fn error_html(status: StatusCode) -> Bytes {
+    html_saying(status, sentence(status))
+}
+
+fn html_saying(status: StatusCode, sentence: &str) -> Bytes {
     let reason = status.canonical_reason().unwrap_or("Error");
     let title = format!("{} {reason}", status.as_u16());
-    let content = format!("<h1>{title}</h1>\n<p>{}</p>\n", sentence(status));
+    let content = format!("<h1>{title}</h1>\n<p>{sentence}</p>\n");
     Bytes::from(frame(&title, "error", &content))
 }
 

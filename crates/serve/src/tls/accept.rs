@@ -30,6 +30,14 @@ pub struct Shaken {
     pub incoming: Vec<u8>,
 }
 
+/// What a client has begun with.
+pub enum Shake {
+    /// A handshake, which is over.
+    Done(Box<Shaken>),
+    /// A request of HTTP without TLS: the bytes that have come.
+    Http(Vec<u8>),
+}
+
 impl Shaken {
     /// Has its records made here, in user space; at most so many of data by each key.
     ///
@@ -48,7 +56,10 @@ impl Shaken {
 /// # Errors
 /// As there.
 pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
-    Ok(shake(socket, config).await?.accept(u64::MAX)?)
+    match shake(socket, config).await? {
+        Shake::Done(shaken) => Ok(shaken.accept(u64::MAX)?),
+        Shake::Http(_) => Err(TlsError::NotTls { http: true }.into()),
+    }
 }
 
 /// Makes the handshake of a new connection. It takes as long as the client likes: the caller limits that,
@@ -57,7 +68,7 @@ pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result
 /// # Errors
 /// Those of the socket, `UnexpectedEof` when the client goes, or a [`TlsError`] as the source of one of kind
 /// `InvalidData`. The client has been told why, as far as its socket took it at once.
-pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Shaken> {
+pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Shake> {
     let mut handshake = Handshake::new(config)?;
     let mut incoming = Vec::new();
     let mut outgoing = Vec::new();
@@ -65,6 +76,7 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
         receive(socket, &mut incoming).await?;
         let progress = match handshake.advance(&mut incoming, &mut outgoing) {
             Ok(progress) => progress,
+            Err(TlsError::NotTls { http: true }) => return Ok(Shake::Http(incoming)),
             Err(error) => {
                 // Nobody waits for a client that broke the protocol. What cannot be sent, it will not miss.
                 let _ = socket.try_write(&outgoing);
@@ -78,10 +90,10 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
             if incoming.is_empty() {
                 incoming = Vec::new();
             }
-            return Ok(Shaken {
+            return Ok(Shake::Done(Box::new(Shaken {
                 established,
                 incoming,
-            });
+            })));
         }
         // A part of a record, or of a message; the handshake limits how much there can be.
         if incoming.len() > super::HANDSHAKE_MAX + RECORD_MAX {

@@ -45,8 +45,6 @@ pub struct Facts {
     pub suite: &'static str,
     /// What is spoken under TLS.
     pub protocol: Protocol,
-    /// The name of the server that the client asked for.
-    pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed, without a certificate.
     pub resumed: bool,
     /// How the key was agreed, such as `X25519MLKEM768`; nothing where the resumed session's was used again.
@@ -57,10 +55,7 @@ pub(super) const TLS13: &str = "TLSv1.3";
 pub(super) const TLS12: &str = "TLSv1.2";
 
 impl Facts {
-    pub(super) fn of(
-        connection: &UnbufferedServerConnection,
-        server_name: Option<Box<str>>,
-    ) -> Option<Self> {
+    pub(super) fn of(connection: &UnbufferedServerConnection) -> Option<Self> {
         let version = match connection.protocol_version()? {
             ProtocolVersion::TLSv1_3 => TLS13,
             ProtocolVersion::TLSv1_2 => TLS12,
@@ -77,7 +72,6 @@ impl Facts {
             version,
             suite,
             protocol: Protocol::of(connection.alpn_protocol())?,
-            server_name,
             resumed: connection.handshake_kind()? == HandshakeKind::Resumed,
             group: connection
                 .negotiated_key_exchange_group()

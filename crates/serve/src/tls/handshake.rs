@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use rustls::{AlertDescription, ServerConfig};
 
+use super::conduct::FATAL;
 use super::error::TlsError;
 use super::facts::Facts;
-use super::record::{Direction, FRAGMENT_MAX, Header};
-use super::server_name;
+use super::record::{Direction, FRAGMENT_MAX, HEADER, Header, Kind};
+use super::server_name::{self, ServerName};
 
 /// Most bytes that a client's side of a handshake may have. A ClientHello with a hybrid key exchange has
 /// some 1.8 KB; there are no client certificates.
@@ -27,7 +28,9 @@ pub struct Handshake {
     seen: usize,
     /// Bytes that it has got in all.
     total: usize,
-    name: Option<Box<str>>,
+    name: Option<ServerName>,
+    /// Whether the client has been sent anything: from then on alerts are encrypted, perhaps.
+    answered: bool,
     standing: Standing,
 }
 
@@ -58,6 +61,8 @@ pub struct Established {
     pub receiving: Direction,
     /// Makes the next keys. TLS 1.2 has none.
     pub kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
+    /// What the client has asked for by name, and been shown.
+    pub server_name: Option<ServerName>,
 }
 
 enum Turn {
@@ -78,6 +83,7 @@ impl Handshake {
             seen: 0,
             total: 0,
             name: None,
+            answered: false,
             standing: Standing::GoingOn,
         })
     }
@@ -103,6 +109,7 @@ impl Handshake {
             }
             Standing::Failed => return Err(TlsError::Ended),
         }
+        let had = outgoing.len();
         let advanced = self.take_records(incoming, outgoing);
         if advanced.as_ref().is_ok_and(|progress| progress.done) {
             self.standing = Standing::Done;
@@ -115,7 +122,12 @@ impl Handshake {
                     break;
                 }
             }
+            if !self.answered && outgoing.len() == had {
+                let alert = advanced.as_ref().err().and_then(alert_of_ours);
+                outgoing.extend(alert.into_iter().flatten());
+            }
         }
+        self.answered |= outgoing.len() > had;
         advanced
     }
 
@@ -164,7 +176,7 @@ impl Handshake {
         if !sound && first {
             return Err(TlsError::NotTls { http: false });
         }
-        let end = self.seen + super::record::HEADER + header.len;
+        let end = self.seen + HEADER + header.len;
         if sound && end > incoming.len() {
             return Ok(None);
         }
@@ -200,7 +212,7 @@ impl Handshake {
         if self.standing != Standing::Done {
             return Err(TlsError::Ended);
         }
-        let facts = Facts::of(&self.connection, self.name).ok_or(TlsError::Library)?;
+        let facts = Facts::of(&self.connection).ok_or(TlsError::Library)?;
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
         let tls13 = facts.tls13();
         let direction = |(sequence, secrets)| Direction {
@@ -213,8 +225,19 @@ impl Handshake {
             sending: direction(secrets.tx),
             receiving: direction(secrets.rx),
             kernel: tls13.then(|| Box::new(kernel)),
+            server_name: self.name,
         })
     }
+}
+
+/// The alert, in the open, for what rustls is not shown: nothing for a client that would not understand it.
+fn alert_of_ours(error: &TlsError) -> Option<[u8; HEADER + 2]> {
+    let alert = match error {
+        TlsError::NotTls { http: false } => AlertDescription::ProtocolVersion,
+        TlsError::HandshakeTooLong(_) => AlertDescription::DecodeError,
+        _ => return None,
+    };
+    Some([Kind::Alert.to_wire(), 3, 3, 0, 2, FATAL, alert.into()])
 }
 
 /// The kinds of records: ChangeCipherSpec, alert, handshake, data.

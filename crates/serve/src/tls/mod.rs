@@ -22,7 +22,7 @@ mod server_name;
 mod session;
 mod stream;
 
-pub use accept::{Accepted, Shaken, accept, shake};
+pub use accept::{Accepted, Shake, Shaken, accept, shake};
 pub use certificates::{
     Certificate, Certificates, Expiry, FileError, FileFault, SelfSignedError, Shown,
 };
@@ -31,6 +31,7 @@ pub use error::TlsError;
 pub use facts::{Facts, Protocol};
 pub use handshake::{Established, HANDSHAKE_MAX, Handshake, Progress};
 pub use record::{PAYLOAD_MAX, RECORD_MAX};
+pub use server_name::ServerName;
 pub use session::{Opened, Session};
 pub use stream::TlsStream;
 

@@ -79,6 +79,7 @@ impl Session {
             sending,
             receiving,
             kernel,
+            server_name: _,
         } = established;
         // A key that sealed nothing would be changed for ever.
         let records_max = records_max.max(1);

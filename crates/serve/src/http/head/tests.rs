@@ -233,6 +233,12 @@ fn a_target_is_a_path_or_an_absolute_one() {
         let head = whole(&text);
         assert_eq!(head.request.target, target, "{line}");
         assert_eq!(head.request.host, Some(host), "{line}");
+        let scheme = match line {
+            _ if line.contains("http:") => Some(Scheme::Http),
+            _ if line.to_ascii_lowercase().contains("https:") => Some(Scheme::Https),
+            _ => None,
+        };
+        assert_eq!(head.request.scheme, scheme, "{line}");
     }
     for (line, refusal) in [
         ("GET *", Refusal::Target),
@@ -240,7 +246,8 @@ fn a_target_is_a_path_or_an_absolute_one() {
         ("GET a", Refusal::Target),
         ("GET a:443", Refusal::Target),
         ("GET /a#b", Refusal::Target),
-        ("GET ftp://a/", Refusal::Target),
+        ("GET ftp://a/", Refusal::Scheme),
+        ("GET wss://a/", Refusal::Scheme),
         ("GET https:/a", Refusal::Target),
         ("GET https://", Refusal::Host),
         ("GET https:///a", Refusal::Host),
@@ -250,6 +257,60 @@ fn a_target_is_a_path_or_an_absolute_one() {
     ] {
         let text = format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!(parse(&text).err(), Some(refusal), "{line}");
+    }
+}
+
+#[test]
+fn a_later_version_of_http_1_is_read_as_the_newest_known() {
+    for (line, read) in [
+        ("GET / HTTP/1.2\r\n", "GET / HTTP/1.1\r\n"),
+        ("\r\nGET / HTTP/1.9", "\r\nGET / HTTP/1.1"),
+        ("GET /HTTP/1.2 HTTP/1.7\r\n", "GET /HTTP/1.2 HTTP/1.1\r\n"),
+    ] {
+        let mut bytes = line.as_bytes().to_vec();
+        assert_eq!(
+            Head::parse(&bytes, &HeadLimits::default()).err(),
+            Some(Refusal::Version)
+        );
+        assert!(as_newest_known(&mut bytes));
+        assert_eq!(bytes, read.as_bytes());
+        assert!(!as_newest_known(&mut bytes));
+        assert!(Head::parse(&bytes, &HeadLimits::default()).is_ok());
+    }
+    for line in [
+        "",
+        "\r\n",
+        "GET / HTTP/1.0\r\n",
+        "GET / HTTP/1.x\r\n",
+        "GET / HTTP/2.0\r\n",
+        "GET / HTTP/0.9\r\n",
+        "GET HTTP/1.2\r\n",
+        "GET / http/1.2\r\n",
+        "GET / HTTP/1.",
+    ] {
+        let mut bytes = line.as_bytes().to_vec();
+        assert!(!as_newest_known(&mut bytes), "{line}");
+        assert_eq!(bytes, line.as_bytes());
+    }
+    // A minor version has one digit.
+    let mut bytes = b"GET / HTTP/1.20\r\nHost: a\r\n\r\n".to_vec();
+    assert!(as_newest_known(&mut bytes));
+    let refused = Head::parse(&bytes, &HeadLimits::default()).err();
+    assert_eq!(refused, Some(Refusal::Malformed));
+}
+
+#[test]
+fn methods_that_http_has_are_told_from_others() {
+    for (name, method) in [
+        ("GET", Method::Get),
+        ("HEAD", Method::Head),
+        ("OPTIONS", Method::Options),
+        ("POST", Method::Other),
+        ("TRACE", Method::Other),
+        ("PROPFIND", Method::Unknown),
+        ("get", Method::Unknown),
+    ] {
+        assert_eq!(Method::named(name), method, "{name}");
     }
 }
 

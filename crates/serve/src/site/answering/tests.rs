@@ -90,6 +90,7 @@ fn request(target: &str) -> Request<'_> {
         method: Method::Get,
         method_name: "GET",
         target,
+        scheme: None,
         host: Some("a"),
         fields: Fields::default(),
     }
@@ -255,6 +256,7 @@ fn only_reading_is_allowed() {
         (Method::Head, StatusCode::OK),
         (Method::Options, StatusCode::NO_CONTENT),
         (Method::Other, StatusCode::METHOD_NOT_ALLOWED),
+        (Method::Unknown, StatusCode::NOT_IMPLEMENTED),
     ] {
         for target in ["/a", "/none"] {
             let answer = ground.ask(&Request {

@@ -106,7 +106,7 @@ impl Shown {
         shown
     }
 
-    fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
+    pub(in crate::tls) fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
         let named = name.map(lower).and_then(|name| {
             self.exact.get(&name).or_else(|| {
                 let (_, parent) = name.split_once('.')?;
@@ -158,7 +158,7 @@ impl Certificates {
         *shown = Arc::new(change(&shown));
     }
 
-    fn now(&self) -> Arc<Shown> {
+    pub(in crate::tls) fn now(&self) -> Arc<Shown> {
         Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -166,9 +166,6 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
-        if let Some(name) = name {
-            server_name::note(name);
-        }
         let shown = self.now();
         let challenge = hello.alpn().is_some_and(|mut offered| {
             offered.next() == Some(Protocol::AcmeTls.name().as_bytes()) && offered.next().is_none()
@@ -177,6 +174,9 @@ impl ResolvesServerCert for Certificates {
             true => shown.challenges.get(&lower(name?)),
             false => shown.find(name),
         };
+        if let (Some(name), Some(found)) = (name, found) {
+            server_name::note(name, found);
+        }
         found.cloned()
     }
 }

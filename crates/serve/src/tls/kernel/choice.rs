@@ -238,13 +238,13 @@ mod tests {
                 version: "TLSv1.3",
                 suite: "TLS_AES_256_GCM_SHA384",
                 protocol,
-                server_name: None,
                 resumed: false,
                 group: None,
             },
             sending: direction(),
             receiving: direction(),
             kernel: None,
+            server_name: None,
         }
     }
 

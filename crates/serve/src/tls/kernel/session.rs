@@ -469,7 +469,6 @@ mod tests {
                 version: "TLSv1.2",
                 suite: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
                 protocol: Protocol::Http11,
-                server_name: None,
                 resumed: false,
                 group: None,
             }),

@@ -9,7 +9,9 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 
 use super::peer::{World, name, only, world, world_with};
-use crate::tls::{HANDSHAKE_MAX, Handshake, Opened, Protocol, Session, Settings, TlsError};
+use crate::tls::{
+    Established, HANDSHAKE_MAX, Handshake, Opened, Protocol, Session, Settings, TlsError,
+};
 
 fn with_alpn(world: &World, protocols: &[&str]) -> ClientConfig {
     let mut config = world.client();
@@ -26,7 +28,6 @@ fn a_browser_gets_the_hybrid_key_exchange_and_http2() {
     assert_eq!(facts.version, "TLSv1.3");
     assert_eq!(facts.group, Some("X25519MLKEM768"));
     assert_eq!(facts.protocol, Protocol::Http2);
-    assert_eq!(facts.server_name.as_deref(), Some("files.example"));
     assert!(!facts.resumed);
 }
 
@@ -91,8 +92,6 @@ fn sessions_are_resumed_in_both_versions() {
         for resumed in [false, true, true] {
             let mut pair = world.connect_as(Arc::clone(&config), u64::MAX);
             assert_eq!(pair.session.facts().resumed, resumed);
-            let name = pair.session.facts().server_name.clone();
-            assert_eq!(name.as_deref(), Some("files.example"));
             // The tickets were counted: the next record is the next.
             let layout = pair.session.layout();
             let mut record = vec![b'x'; layout.record(10)];
@@ -100,6 +99,37 @@ fn sessions_are_resumed_in_both_versions() {
             super::peer::feed(&mut pair.client, &record);
             let state = pair.client.process_new_packets().unwrap();
             assert_eq!(state.plaintext_bytes_to_read(), 10);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_asked_for_is_told_with_its_certificate_also_on_resumption() {
+    let world = world();
+    let shown = world.certificates.now();
+    for version in [&TLS13, &TLS12] {
+        let config = ClientConfig::builder_with_protocol_versions(&[version])
+            .with_root_certificates(Arc::clone(&world.roots))
+            .with_no_client_auth();
+        let config = Arc::new(config);
+        for resumed in [false, true] {
+            let client = ClientConnection::new(Arc::clone(&config), name("files.example"));
+            let mut client = client.unwrap();
+            let (established, _) = world.shake(&mut client).unwrap();
+            assert_eq!(established.facts.resumed, resumed);
+            let asked = established.server_name.unwrap();
+            assert_eq!(&*asked.name, "files.example");
+            let wanted = shown.find(None).unwrap();
+            assert!(Arc::ptr_eq(&asked.certificate, wanted));
+            // Tickets come behind the handshake.
+            let mut session = Session::new(Established {
+                server_name: None,
+                ..established
+            });
+            let session = session.as_mut().unwrap();
+            let mut record = vec![b'x'; session.layout().record(1)];
+            session.seal(&mut record, 1).unwrap();
+            super::peer::feed(&mut client, &record);
         }
     }
 }
@@ -183,22 +213,22 @@ fn what_is_not_tls_is_told_from_http() {
         let mut server = Handshake::new(Arc::clone(&world.server)).unwrap();
         let mut outgoing = Vec::new();
         let refused = server.advance(&mut bytes.to_vec(), &mut outgoing);
+        let told = outgoing.clone();
         assert!(server.advance(&mut [], &mut outgoing) != Ok(done()));
-        refused
+        assert_eq!(outgoing, told);
+        (refused, told)
     };
     let http = refused(b"GET / HTTP/1.1\r\n");
-    assert_eq!(http, Err(TlsError::NotTls { http: true }));
+    assert_eq!(http, (Err(TlsError::NotTls { http: true }), vec![]));
     for bytes in [
         &b"\0\0\0"[..],
         b"\x80\x2e\x01",
         b"\x16\x02\x00\x00\x05",
         b"\x16\x03\x01\xff\xff",
     ] {
-        assert_eq!(
-            refused(bytes),
-            Err(TlsError::NotTls { http: false }),
-            "{bytes:?}"
-        );
+        let (error, told) = refused(bytes);
+        assert_eq!(error, Err(TlsError::NotTls { http: false }), "{bytes:?}");
+        assert_eq!(told, [21, 3, 3, 0, 2, 2, 70], "{bytes:?}");
     }
     // A record of data, an empty one, a message that is none.
     for bytes in [
@@ -207,7 +237,7 @@ fn what_is_not_tls_is_told_from_http() {
         b"\x16\x03\x03\0\x04\x02\0\0\0",
     ] {
         assert!(
-            matches!(refused(bytes), Err(TlsError::Handshake(_))),
+            matches!(refused(bytes).0, Err(TlsError::Handshake(_))),
             "{bytes:?}"
         );
     }

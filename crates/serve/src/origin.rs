@@ -1,0 +1,75 @@
+//! Which hosts may be asked for by a connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls::pki_types;
+
+use crate::http::{Authority, Request, Scheme};
+use crate::live::Live;
+use crate::site::Misdirection;
+use crate::tls::ServerName;
+
+/// What a connection was made for.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// A plain one, at an address that others reach.
+    Plain,
+    /// A plain one, at an address of this machine alone. A page from elsewhere can have its own name lead there, so
+    /// that the user's browser takes what is served here for the page's own: such names are not answered.
+    Loopback,
+    /// One with TLS, whose client has named no host.
+    Secure,
+    /// One with TLS, for this host.
+    Named(Rc<ServerName>),
+}
+
+impl Origin {
+    /// Refuses a request that belongs to another connection, or to none.
+    pub(crate) fn check(&self, request: &Request<'_>, live: &Live) -> Result<(), Misdirection> {
+        if request.scheme == Some(Scheme::Https) && matches!(self, Self::Plain | Self::Loopback) {
+            return Err(Misdirection::NotSecure);
+        }
+        let Some(host) = request.host else {
+            return Ok(());
+        };
+        let Ok(authority) = Authority::parse(host) else {
+            return Err(Misdirection::Unknown);
+        };
+        match self {
+            Self::Plain | Self::Secure => Ok(()),
+            Self::Loopback if authority.is_loopback() || live.names(host) => Ok(()),
+            Self::Loopback => Err(Misdirection::Unknown),
+            Self::Named(asked) => match asked.may_ask_for(authority.name, live) {
+                true => Ok(()),
+                false => Err(Misdirection::OtherConnection),
+            },
+        }
+    }
+}
+
+impl ServerName {
+    /// Whether a host may be asked for by a connection that was made for this one: it is the same one, or of the same
+    /// site, or the certificate is for it too (RFC 9110, 7.4).
+    fn may_ask_for(&self, host: &str, live: &Live) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        if host.eq_ignore_ascii_case(&self.name) {
+            return true;
+        }
+        let (own, other) = (live.site(Some(&self.name)), live.site(Some(host)));
+        if let (Some(own), Some(other)) = (own, other)
+            && Arc::ptr_eq(own, other)
+        {
+            return true;
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let certificate = self.certificate.cert.first();
+        let certificate = certificate.and_then(|der| webpki::EndEntityCert::try_from(der).ok());
+        match (certificate, pki_types::ServerName::try_from(bare)) {
+            (Some(certificate), Ok(name)) => {
+                certificate.verify_is_valid_for_subject_name(&name).is_ok()
+            }
+            _ => false,
+        }
+    }
+}

@@ -17,6 +17,9 @@ use super::server_name::{self, ServerName};
 /// some 1.8 KB; there are no client certificates.
 pub const HANDSHAKE_MAX: usize = 64 << 10;
 
+/// The type of the handshake message Finished.
+const FINISHED: u8 = 20;
+
 /// One handshake.
 ///
 /// rustls gets one record after the other, because it would swallow what a client sends right behind its
@@ -138,6 +141,7 @@ impl Handshake {
     ) -> Result<Progress, TlsError> {
         let mut taken = 0;
         while let Some(end) = self.next_record(&incoming[taken..])? {
+            let is_alone = self.seen == 0;
             self.total += end - self.seen;
             if self.total > HANDSHAKE_MAX {
                 return Err(TlsError::HandshakeTooLong(HANDSHAKE_MAX));
@@ -150,7 +154,14 @@ impl Handshake {
                 self.seen -= discard;
                 match turn? {
                     Turn::Again => {}
-                    Turn::NeedMore => break,
+                    Turn::NeedMore => {
+                        let left = &incoming[taken..taken + self.seen];
+                        if is_alone && self.seen == end && is_passed_over(left) {
+                            taken += end;
+                            self.seen = 0;
+                        }
+                        break;
+                    }
                     // It keeps a message's first part, and whoever comes after it would not know.
                     Turn::Done if self.seen > 0 => return Err(TlsError::Library),
                     Turn::Done => return Ok(Progress { taken, done: true }),
@@ -238,6 +249,13 @@ fn alert_of_ours(error: &TlsError) -> Option<[u8; HEADER + 2]> {
         _ => return None,
     };
     Some([Kind::Alert.to_wire(), 3, 3, 0, 2, FATAL, alert.into()])
+}
+
+/// Whether rustls is done with a record that it was shown alone and has left where it is. It says so of early data, which
+/// it cannot open and passes over (RFC 8446, 4.2.10), only together with the record behind; shown it again, it would
+/// count it again towards what it passes over at most. The first part of the client's Finished it still needs.
+fn is_passed_over(record: &[u8]) -> bool {
+    record.first() == Some(&Kind::Data.to_wire()) && record.get(HEADER) != Some(&FINISHED)
 }
 
 /// The kinds of records: ChangeCipherSpec, alert, handshake, data.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind, ServerConfig};
 
 use super::peer::{World, name, only, world, world_with};
 use crate::tls::{
@@ -272,6 +273,64 @@ fn a_handshake_without_end_is_refused() {
         error,
         TlsError::HandshakeTooLong(_) | TlsError::Handshake(_)
     ));
+}
+
+/// A server that remembers sessions itself, as one must that takes early data.
+#[derive(Debug)]
+struct WithoutTickets;
+
+impl ProducesTickets for WithoutTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+#[test]
+fn early_data_of_a_client_that_had_been_promised_to_send_it_is_passed_over() {
+    let world = only("TLS_AES_128_GCM_SHA256");
+    let mut config = ServerConfig::clone(&world.server);
+    config.max_early_data_size = 16 << 10;
+    config.ticketer = Arc::new(WithoutTickets);
+    config.session_storage = ServerSessionMemoryCache::new(8);
+    let other = World {
+        server: Arc::new(config),
+        certificates: Arc::clone(&world.certificates),
+        roots: Arc::clone(&world.roots),
+    };
+    let mut config = world.client();
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let connect = || ClientConnection::new(Arc::clone(&config), name("files.example")).unwrap();
+    other.shake(&mut connect()).unwrap();
+
+    let mut client = connect();
+    let mut early = client.early_data().expect("a promise");
+    for _ in 0..10 {
+        assert_eq!(early.write(&[b'e'; 1000]).unwrap(), 1000);
+    }
+    let (established, mut incoming) = world.shake(&mut client).unwrap();
+    assert!(!client.is_early_data_accepted());
+    let mut session = Session::new(established).unwrap();
+    client.writer().write_all(b"late").unwrap();
+    while client.wants_write() {
+        client.write_tls(&mut incoming).unwrap();
+    }
+    let Ok(Opened::Data { at, taken }) = session.open(&mut incoming) else {
+        panic!("no data");
+    };
+    assert_eq!((&incoming[at], taken), (&b"late"[..], incoming.len()));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use scrim_serve::http::Authority;
 
 use crate::error::CliError;
 
@@ -221,10 +222,23 @@ enum Refusal {
     BadRequest,
     NotFound,
     MethodNotAllowed,
+    Misdirected,
 }
 
-/// Whether a request is one for the page.
+/// Whether a request is one for the page. A web page from elsewhere may have its own name lead to this machine, and
+/// must not read the figures by it.
 fn judge(head: &[u8]) -> Result<(), Refusal> {
+    let hosts = std::str::from_utf8(head)
+        .map_err(|_| Refusal::BadRequest)?
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    for (_, host) in hosts {
+        let authority = Authority::parse(host.trim()).map_err(|_| Refusal::BadRequest)?;
+        if !authority.is_loopback() {
+            return Err(Refusal::Misdirected);
+        }
+    }
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let line = std::str::from_utf8(line).map_err(|_| Refusal::BadRequest)?;
     let mut words = line.split(' ');
@@ -249,6 +263,11 @@ fn answer(page: Result<String, Refusal>) -> Vec<u8> {
             "405 Method Not Allowed",
             "Allow: GET\r\n",
             "GET only\n".to_owned(),
+        ),
+        Err(Refusal::Misdirected) => (
+            "421 Misdirected Request",
+            "",
+            "ask by localhost or by a loopback address\n".to_owned(),
         ),
     };
     let len = body.len();
@@ -277,7 +296,7 @@ mod tests {
     fn one_page_is_served_and_nothing_else() {
         let listener = MetricsListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let metrics = listener.serve(|| "a 1\n".to_owned()).unwrap();
-        let get = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        let get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9750\r\n\r\n";
         for _ in 0..3 {
             let answer = ask(metrics.address, get);
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -292,6 +311,12 @@ mod tests {
             (b"GET /metrics\r\n\r\n", "400"),
             (b"GET /metrics HTTP/9 HTTP/1.1\r\n\r\n", "400"),
             (b"\xff\xff\r\n\r\n", "400"),
+            (b"GET /metrics HTTP/1.1\r\nHOST: [::1]:9750\r\n\r\n", "200"),
+            (
+                b"GET /metrics HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n",
+                "421",
+            ),
+            (b"GET /metrics HTTP/1.1\r\nHost: a b\r\n\r\n", "400"),
             (&long, "400"),
         ] {
             let answer = ask(metrics.address, request);

@@ -43,21 +43,25 @@ impl Foreign<&str> {
 }
 
 impl<T: AsRef<[u8]>> Foreign<T> {
-    /// Returns what is shown, at most `max` characters of it and then `…`.
+    /// Returns what is shown, at most `max` characters of the text, or bytes that are none, and
+    /// then `…`.
     pub fn shortened(&self, max: usize) -> String {
         let mut shown = String::new();
         let mut left = max;
         for chunk in self.0.as_ref().utf8_chunks() {
-            for character in chunk.valid().chars() {
-                if left == 0 {
-                    shown.push('…');
-                    return shown;
-                }
-                left -= 1;
-                // Writing to a string does not fail.
+            // Writing to a string does not fail.
+            for character in chunk.valid().chars().take(left) {
                 let _ = write_escaped(&mut shown, character);
             }
-            let _ = write_bytes(&mut shown, chunk.invalid());
+            let valid = chunk.valid().chars().count();
+            let bytes = chunk.invalid();
+            let shown_bytes = bytes.len().min(left.saturating_sub(valid));
+            let _ = write_bytes(&mut shown, &bytes[..shown_bytes]);
+            if valid + bytes.len() > left {
+                shown.push('…');
+                return shown;
+            }
+            left -= valid + bytes.len();
         }
         shown
     }
@@ -225,6 +229,9 @@ mod tests {
         let hostile = "\u{1b}".repeat(1 << 20);
         assert_eq!(Foreign::new(&hostile).shortened(2), "\\u{1b}\\u{1b}…");
         assert_eq!(Foreign::new("ab").shortened(2), "ab");
+        assert_eq!(Foreign::new([0xff; 4000]).shortened(2), "\\xff\\xff…");
+        assert_eq!(Foreign::new(b"a\xffb\xff").shortened(3), "a\\xffb…");
+        assert_eq!(Foreign::new(b"a\xff").shortened(2), "a\\xff");
     }
 
     #[test]

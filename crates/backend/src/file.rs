@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use scrim_sys::memory::DataBuffer;
 
+use crate::direct::Direct;
 use crate::own_file;
 use crate::{
     Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation, PageCache,
@@ -21,12 +21,6 @@ use crate::{
 
 /// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
-
-/// What requests past the page cache must be multiples of, in bytes, where the kernel does not tell: the
-/// largest sector of a disk.
-const USUAL_ALIGNMENT: u64 = 4096;
-/// How much is copied at a time for requests that are not so, in bytes.
-const BOUNCE: usize = 64 << 10;
 
 /// What to do about a file that somebody else uses.
 const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
@@ -68,79 +62,6 @@ pub struct FileBackend {
     /// Whether a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
     /// of a failed write-back once, and of two syncs at a time the other would seem to succeed.
     sync_failed: Mutex<bool>,
-}
-
-/// A file opened with `O_DIRECT`.
-struct Direct {
-    file: File,
-    /// What offset, length and memory of its requests must be multiples of, in bytes.
-    alignment: u64,
-    /// Held while a part of a block is read, changed and written.
-    parts: Mutex<()>,
-}
-
-impl Direct {
-    fn takes(&self, offset: u64, buffer: &[u8]) -> bool {
-        let memory = buffer.as_ptr() as u64;
-        self.is_aligned(offset, buffer) && memory.is_multiple_of(self.alignment)
-    }
-
-    fn is_aligned(&self, offset: u64, buffer: &[u8]) -> bool {
-        let aligned = |number: u64| number.is_multiple_of(self.alignment);
-        aligned(offset) && aligned(buffer.len() as u64)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if self.takes(offset, buffer) {
-            return self.file.read_exact_at(buffer, offset);
-        }
-        self.by_blocks(offset, buffer.len(), |blocks, at, part| {
-            self.file.read_exact_at(blocks, at)?;
-            let (from, to) = part;
-            buffer[to].copy_from_slice(&blocks[from]);
-            Ok(())
-        })
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if self.takes(offset, data) {
-            return self.file.write_all_at(data, offset);
-        }
-        let whole = self.is_aligned(offset, data);
-        let _alone = (!whole).then(|| self.parts.lock().unwrap_or_else(PoisonError::into_inner));
-        self.by_blocks(offset, data.len(), |blocks, at, part| {
-            if !whole {
-                self.file.read_exact_at(blocks, at)?;
-            }
-            let (to, from) = part;
-            blocks[to].copy_from_slice(&data[from]);
-            self.file.write_all_at(blocks, at)
-        })
-    }
-
-    /// Calls `each` for the blocks that a range touches, some at a time: with memory for them, where they
-    /// lie, and where in that memory and in the range the same bytes are.
-    fn by_blocks(
-        &self,
-        offset: u64,
-        len: usize,
-        mut each: impl FnMut(&mut [u8], u64, (Range<usize>, Range<usize>)) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut bounce = DataBuffer::zeroed(BOUNCE);
-        let mut done = 0;
-        while done < len {
-            let at = offset + done as u64;
-            let first = at / self.alignment * self.alignment;
-            // Below the alignment, which is below the buffer's length.
-            let skip = usize::try_from(at - first).unwrap_or(0);
-            let now = (len - done).min(BOUNCE - skip);
-            let unit = usize::try_from(self.alignment).unwrap_or(BOUNCE);
-            let blocks = &mut bounce[..(skip + now).next_multiple_of(unit).min(BOUNCE)];
-            each(blocks, first, (skip..skip + now, done..done + now))?;
-            done += now;
-        }
-        Ok(())
-    }
 }
 
 impl FileBackend {
@@ -249,15 +170,8 @@ impl FileBackend {
         options.read(true).write(!self.info().read_only);
         let file = options.custom_flags(flags).open(same);
         let file = file.map_err(|error| self.error(Operation::Open, error))?;
-        let alignment = alignment(&file, self.kind);
-        if !alignment.is_power_of_two() || alignment > BOUNCE as u64 / 2 {
-            return Err(self.error(Operation::Open, Errno::NOTSUP));
-        }
-        self.direct = Some(Direct {
-            file,
-            alignment,
-            parts: Mutex::new(()),
-        });
+        let direct = Direct::new(file, self.is_device());
+        self.direct = Some(direct.map_err(|error| self.error(Operation::Open, error))?);
         Ok(self)
     }
 
@@ -309,6 +223,30 @@ impl FileBackend {
         }
     }
 
+    fn zero(&self, range: Range<u64>) -> io::Result<()> {
+        let whole = match &self.direct {
+            Some(direct) => direct.whole_blocks(&range),
+            None => range.clone(),
+        };
+        if whole.is_empty() {
+            return self.write_zeroes_by_hand(range);
+        }
+        self.write_zeroes_by_hand(range.start..whole.start)?;
+        self.write_zeroes_by_hand(whole.end..range.end)?;
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        let (offset, len) = (whole.start, whole.end - whole.start);
+        let direct = self.direct.as_ref();
+        let shared = direct.map(|direct| direct.blocks.share(&whole));
+        let zeroed = fallocate(&self.file, flags, offset, len);
+        drop(shared);
+        match zeroed {
+            Ok(()) => Ok(()),
+            // Not on this file system, or a range the device cannot zero as a whole.
+            Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => self.write_zeroes_by_hand(whole),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_zeroes_by_hand(&self, range: Range<u64>) -> io::Result<()> {
         let zeros = [0u8; ZERO_PIECE];
         let mut offset = range.start;
@@ -326,25 +264,6 @@ fn size_of(file: &File, kind: Kind) -> io::Result<u64> {
         Kind::Regular => file.metadata()?.len(),
         Kind::Block(_) => rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?,
     })
-}
-
-/// What requests past the page cache of a file must be multiples of, in bytes.
-fn alignment(file: &File, kind: Kind) -> u64 {
-    let told = rustix::fs::statx(
-        file,
-        c"",
-        rustix::fs::AtFlags::EMPTY_PATH,
-        rustix::fs::StatxFlags::DIOALIGN,
-    );
-    let told = told.map_or(0, |told| {
-        told.stx_dio_mem_align.max(told.stx_dio_offset_align)
-    });
-    match (told, kind) {
-        (0, Kind::Block(_)) => rustix::fs::ioctl_blksszget(file).map_or(USUAL_ALIGNMENT, u64::from),
-        (0, Kind::Regular) => USUAL_ALIGNMENT,
-        // Memory of 512 bytes and more is at hand everywhere.
-        (told, _) => u64::from(told).max(512),
-    }
 }
 
 /// Makes the name of a new file durable.
@@ -385,14 +304,16 @@ impl Backend for FileBackend {
     fn medium(&self) -> Medium<'_> {
         match &self.direct {
             Some(direct) => Medium::File {
-                file: direct.file.as_fd(),
-                alignment: direct.alignment,
+                file: direct.file(),
+                alignment: direct.alignment(),
                 cached: None,
+                blocks: Some(&direct.blocks),
             },
             None => Medium::File {
                 file: self.file.as_fd(),
                 alignment: 1,
                 cached: Some(&self.cache),
+                blocks: None,
             },
         }
     }
@@ -458,18 +379,7 @@ impl Backend for FileBackend {
         let (offset, len) = (range.start, range.end.saturating_sub(range.start));
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        if len > 0 {
-            let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-            match fallocate(&self.file, flags, offset, len) {
-                Ok(()) => Ok(()),
-                // Not on this file system, or a range the device cannot zero as a whole.
-                Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
-                    self.write_zeroes_by_hand(range)
-                }
-                Err(error) => Err(error.into()),
-            }
-            .map_err(|error| self.error(operation, error))?;
-        }
+        (self.zero(range)).map_err(|error| self.error(operation, error))?;
         match durability {
             Durability::Cached => Ok(()),
             Durability::Durable => self.flush(),
@@ -661,7 +571,54 @@ mod tests {
             backend.read_at(offset, &mut buffer[4096..]).unwrap();
             assert_eq!(buffer[4096..4101], [round, 9, 9, 9, round]);
         }
+        for range in [100..200, 300..20_000, 4096..8192] {
+            backend
+                .write_at(0, &[5; 32 << 10], Durability::Cached)
+                .unwrap();
+            let (from, to) = (range.start, range.end);
+            backend
+                .write_zeroes(from as u64..to as u64, Durability::Cached)
+                .unwrap();
+            let mut all = vec![9; 32 << 10];
+            backend.read_at(0, &mut all).unwrap();
+            assert!(all[from..to].iter().all(|&byte| byte == 0));
+            assert!(all[..from].iter().chain(&all[to..]).all(|&byte| byte == 5));
+        }
         backend.flush().unwrap();
+    }
+
+    /// A change of a part of a block must not undo zeros.
+    #[test]
+    fn zeros_past_the_cache_wait_for_a_change_of_a_part_of_a_block() {
+        let (_folder, path) = image(64 << 10);
+        let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
+        let backend = match opened.past_the_cache() {
+            Ok(backend) => backend,
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        let Medium::File {
+            blocks: Some(blocks),
+            ..
+        } = backend.medium()
+        else {
+            panic!("parts of blocks are changed here");
+        };
+        let alone = blocks.take(0);
+        std::thread::scope(|scope| {
+            let (ended, has_ended) = std::sync::mpsc::channel();
+            let backend = &backend;
+            scope.spawn(move || {
+                backend.write_zeroes(0..8192, Durability::Cached).unwrap();
+                ended.send(()).unwrap();
+            });
+            let pause = std::time::Duration::from_millis(100);
+            assert!(has_ended.recv_timeout(pause).is_err());
+            drop(alone);
+            has_ended.recv().unwrap();
+        });
     }
 
     #[test]

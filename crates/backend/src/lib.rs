@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
+mod direct;
 mod error;
 mod file;
 mod guard;
@@ -14,11 +16,13 @@ mod medium;
 mod memory;
 pub mod own_file;
 mod page_cache;
+mod range;
 pub mod remote;
 pub mod sim;
 
 use std::ops::Range;
 
+pub use blocks::{BlockLocks, SharedBlocks};
 pub use error::{BackendError, Operation};
 pub use file::{Access, FileBackend};
 pub use header_lock::{HeaderLock, LockKind};

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{Cached, PageCache};
+use crate::{BlockLocks, Cached, PageCache};
 
 /// What stands between a request to a [`Backend`](crate::Backend) and its answer.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,9 @@ pub enum Medium<'a> {
         alignment: u64,
         /// Where the page cache lies between, so that most calls return as from memory.
         cached: Option<&'a PageCache>,
+        /// Locks that direct writes to `file` share while they are in flight; `None` where the backend changes no
+        /// parts of blocks.
+        blocks: Option<&'a BlockLocks>,
     },
     /// Another machine, or another program: each call waits for an answer.
     Remote,

@@ -11,12 +11,12 @@ use scrim_nbd::wire::{WireError, flag};
 use scrim_nbd::{Uri, UriError};
 
 use super::link::{Link, error_of};
-use super::range::{inner, pieces};
 use super::security::{Security, SecurityError};
 use super::session::Dial;
 use super::stream::Target;
 use super::{RemoteOptions, RemoteStatus};
 use crate::header_lock::HeaderGate;
+use crate::range::{inner, pieces};
 use crate::{
     Access, Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation,
 };

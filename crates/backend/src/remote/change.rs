@@ -13,9 +13,9 @@ use super::RemoteBackend;
 use super::backend::request;
 use super::journal::Write;
 use super::link::{Link, error_of};
-use super::range::Piece;
 use super::stream::remaining;
 use crate::Durability;
+use crate::range::Piece;
 
 /// What the journal may cost before a write flushes first, in bytes.
 const JOURNAL_MAX: usize = 64 << 20;

@@ -28,7 +28,6 @@ mod desk;
 mod journal;
 mod link;
 mod outage;
-mod range;
 mod replay;
 mod security;
 mod session;

@@ -1,31 +1,31 @@
-//! Ranges cut into what a server takes.
+//! Ranges cut into what a server, or a device past the page cache, takes.
 
 use std::ops::Range;
 
 /// Part of a range, and the blocks that it lies in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// In bytes.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// In bytes.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// The blocks, in bytes.
-    pub(super) whole: Range<u64>,
+    pub(crate) whole: Range<u64>,
 }
 
 impl Piece {
     /// Whether it is whole blocks.
-    pub(super) fn is_aligned(&self) -> bool {
+    pub(crate) fn is_aligned(&self) -> bool {
         self.whole.start == self.offset && self.whole_len() == self.len
     }
 
     /// The length of its blocks, in bytes.
-    pub(super) fn whole_len(&self) -> usize {
+    pub(crate) fn whole_len(&self) -> usize {
         to_len(self.whole.end - self.whole.start)
     }
 
     /// Where it lies in its blocks.
-    pub(super) fn within(&self) -> Range<usize> {
+    pub(crate) fn within(&self) -> Range<usize> {
         let start = to_len(self.offset - self.whole.start);
         start..start + self.len
     }
@@ -38,7 +38,7 @@ fn to_len(len: u64) -> usize {
 
 /// Cuts a range where multiples of `most` are; `most` is a multiple of `align`. Only the first and the
 /// last piece can be other than whole blocks.
-pub(super) fn pieces(offset: u64, len: u64, align: u32, most: u32) -> impl Iterator<Item = Piece> {
+pub(crate) fn pieces(offset: u64, len: u64, align: u32, most: u32) -> impl Iterator<Item = Piece> {
     let (align, most) = (u64::from(align), u64::from(most));
     let end = offset + len;
     let mut at = offset;
@@ -58,7 +58,7 @@ pub(super) fn pieces(offset: u64, len: u64, align: u32, most: u32) -> impl Itera
 }
 
 /// The whole blocks within a range.
-pub(super) fn inner(range: &Range<u64>, align: u32) -> Range<u64> {
+pub(crate) fn inner(range: &Range<u64>, align: u32) -> Range<u64> {
     let align = u64::from(align);
     let start = range.start.next_multiple_of(align);
     let end = range.end / align * align;

@@ -7,8 +7,8 @@ use scrim_backend::{Backend, Durability};
 
 use crate::VolumeError;
 use crate::path::CryptPath;
+use crate::range_lock::RangeLock;
 use crate::stats::{Record, Stage};
-use crate::sync::RwLockReadGuard;
 
 /// What runs a target. Offsets are in bytes from the target's start, and in range: the volume has
 /// checked them.
@@ -145,20 +145,11 @@ impl Runner {
         }
     }
 
-    /// What keeps a read-modify-write away from whole sectors while they are written, where there is
-    /// such a thing; `None` if it is to be waited for.
-    #[allow(
-        clippy::option_option,
-        reason = "whether it is free, and whether there is one"
-    )]
-    pub(crate) fn try_share(
-        &self,
-        offset: u64,
-        len: usize,
-    ) -> Option<Option<RwLockReadGuard<'_, ()>>> {
+    /// Returns the locks that keep changes of parts of sectors apart from other requests, where such changes are made.
+    pub(crate) fn locks(&self) -> Option<&RangeLock> {
         match self {
-            Self::Crypt(crypt) => crypt.runner.locks.try_share(offset, len as u64).map(Some),
-            _ => Some(None),
+            Self::Crypt(crypt) => Some(&crypt.runner.locks),
+            _ => None,
         }
     }
 

@@ -32,9 +32,12 @@ impl Volume {
     /// whole sectors, and what makes plaintext of them in the same pieces.
     ///
     /// Nothing where this cannot be done without waiting, or not in this way: where the storage is no file in the
-    /// page cache, reads go through the queues, the range touches two targets or parts of sectors, or requests
-    /// are held. [`Volume::read`] does it then, and says what is wrong if something is. A read is counted here,
-    /// its decryption is in no figure.
+    /// page cache, reads go through the queues, the range touches two targets or parts of sectors, requests
+    /// are held, or part of a sector there is being changed. [`Volume::read`] does it then, and says what is wrong
+    /// if something is. A read is counted here, its decryption is in no figure.
+    ///
+    /// It stays in the page cache only where the storage is read-only: what others write to would have to be looked
+    /// at again after it was decrypted.
     #[must_use]
     pub fn fetch_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Option<(usize, Stored)> {
         let pass = self.try_enter()?;
@@ -54,11 +57,15 @@ impl Volume {
         }
         let mut record = self.counters().begin(Direction::Read);
         let (medium, at) = (crypt.runner.backend.medium(), crypt.runner.start + within);
-        let cached = medium.cached_now(at, len);
+        let is_fixed = crypt.runner.backend.info().read_only;
+        let cached = is_fixed.then(|| medium.cached_now(at, len)).flatten();
         let read = match &cached {
-            Some(cached) => Ok(cached.len()),
-            None => medium.read_now(at, pieces),
+            Some(cached) => Some(Ok(cached.len())),
+            None => {
+                (crypt.runner.locks).undisturbed(within, len as u64, || medium.read_now(at, pieces))
+            }
         };
+        let read = read.and_then(Result::ok);
         record.trace.mark(Stage::Backend);
         // Who exchanges the table waits for what is fetched by it. What stays in the page cache is read where it
         // lies when it is decrypted.

@@ -6,7 +6,7 @@ pub(crate) use std::{
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         TryLockError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
     thread,
 };
@@ -16,7 +16,7 @@ pub(crate) use shuttle::{
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         TryLockError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
     thread,
 };

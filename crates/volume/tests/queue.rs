@@ -227,6 +227,29 @@ fn own_parts(volume: &Arc<Volume>, engine: Engine, thread: usize) {
             volume.read(own(sector), &mut part).unwrap();
             assert_eq!(part, [byte; 900]);
         }
+        read_own_parts(&mut queue, 1000 * thread, byte);
+    }
+}
+
+/// Reads the same sectors whole, beside another write of its own.
+fn read_own_parts(queue: &mut Queue<'_>, start: usize, byte: u8) {
+    let slot = queue.take().unwrap();
+    let at = 65536 * (1 + start as u64 / 1000);
+    let writing = slot.index();
+    queue.write(slot, at, &mut [byte; 4096]);
+    for sector in 0..8 {
+        let slot = queue.take().unwrap();
+        queue.read(slot, sector * 4096, 4096);
+    }
+    queue.settle().unwrap();
+    while let Some(completion) = queue.next_completion() {
+        completion.result.unwrap();
+        if completion.slot.index() != writing {
+            let mut sector = [0; 4096];
+            queue.collect(&completion.slot, &mut sector);
+            assert_eq!(sector[start..start + 900], [byte; 900]);
+        }
+        queue.give_back(completion.slot);
     }
 }
 

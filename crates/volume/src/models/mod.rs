@@ -6,6 +6,7 @@
 
 mod gate;
 mod handover;
+mod isolation;
 mod reload;
 mod watched;
 

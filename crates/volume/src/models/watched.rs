@@ -18,6 +18,8 @@ pub(super) struct Watched {
     memory: Arc<MemoryBackend>,
     /// Whether it is waited for.
     slow: bool,
+    /// Place at which requests are carried out in two steps, in bytes from the start.
+    torn_at: Option<u64>,
     /// Nobody may use it.
     pub(super) is_closed: AtomicBool,
     /// Writes since the last flush began.
@@ -31,11 +33,29 @@ impl Watched {
     }
 
     pub(super) fn on(memory: &Arc<MemoryBackend>, slow: bool) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::new(memory, slow, None))
+    }
+
+    /// The same, where each request over the place `at` is carried out in two steps.
+    pub(super) fn torn(memory: &Arc<MemoryBackend>, slow: bool, at: u64) -> Arc<Self> {
+        Arc::new(Self::new(memory, slow, Some(at)))
+    }
+
+    fn new(memory: &Arc<MemoryBackend>, slow: bool, torn_at: Option<u64>) -> Self {
+        Self {
             memory: Arc::clone(memory),
             slow,
+            torn_at,
             is_closed: AtomicBool::new(false),
             unflushed: AtomicUsize::new(0),
+        }
+    }
+
+    /// Length of the first step of a request, in bytes: all of it, unless it is torn.
+    fn first_step(&self, offset: u64, len: usize) -> usize {
+        let before = self.torn_at.and_then(|at| at.checked_sub(offset));
+        before.map_or(len, |before| {
+            usize::try_from(before).map_or(len, |before| before.min(len))
         })
     }
 
@@ -66,13 +86,26 @@ impl Backend for Watched {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
-        self.during(|| self.memory.read_at(offset, buffer))
+        let (first, second) = buffer.split_at_mut(self.first_step(offset, buffer.len()));
+        self.during(|| self.memory.read_at(offset, first))?;
+        if second.is_empty() {
+            return Ok(());
+        }
+        self.during(|| self.memory.read_at(offset + first.len() as u64, second))
     }
 
     fn write_at(&self, offset: u64, data: &[u8], how: Durability) -> Result<(), BackendError> {
+        let (first, second) = data.split_at(self.first_step(offset, data.len()));
         self.during(|| {
             self.unflushed.fetch_add(1, Ordering::SeqCst);
-            self.memory.write_at(offset, data, how)
+            self.memory.write_at(offset, first, how)
+        })?;
+        if second.is_empty() {
+            return Ok(());
+        }
+        self.during(|| {
+            self.memory
+                .write_at(offset + first.len() as u64, second, how)
         })
     }
 
@@ -122,7 +155,11 @@ pub(super) const WAYS: [Way; 7] = [
 impl Way {
     pub(super) fn table(self, device: &str) -> CryptTable {
         let Self(cipher, flags, _) = self;
-        let key = "0123456789abcdef".repeat(8);
+        let key = match cipher {
+            _ if cipher.contains("null-") => "-".to_owned(),
+            _ if cipher.contains("xts") => "0123456789abcdef".repeat(8),
+            _ => "0123456789abcdef".repeat(4),
+        };
         let count = flags.split_whitespace().count();
         let line = format!("0 1024 crypt {cipher} {key} 0 {device} 0 {count} {flags}");
         CryptTable::parse(&line).unwrap()

@@ -85,14 +85,24 @@ impl CryptRunner {
         self.settle(each, durability)
     }
 
-    /// Reads whole sectors as they are stored.
+    /// Reads whole sectors as they are stored, each as it was before a change of a part of it or after that;
+    /// they lie within one stripe.
     pub(crate) fn fetch(
         &self,
         offset: u64,
         sectors: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let result = self.backend.read_at(self.start + offset, sectors);
+        let at = self.start + offset;
+        let len = sectors.len() as u64;
+        let mut read = || self.backend.read_at(at, sectors);
+        let result = self
+            .locks
+            .undisturbed(offset, len, &mut read)
+            .unwrap_or_else(|| {
+                let _held_off = self.locks.hold_off(offset);
+                read()
+            });
         record.trace.mark(Stage::Backend);
         Ok(result?)
     }
@@ -178,7 +188,7 @@ impl CryptRunner {
         durability: Durability,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let _alone = self.locks.take(part.offset);
+        let alone = self.locks.take(part.offset);
         record.trace.mark(Stage::Waiting);
         let mut room = [0u8; SECTOR_MAX];
         let (sector, within) = self.read_sector(&mut room, part, record)?;
@@ -187,6 +197,7 @@ impl CryptRunner {
         let first = self.sector_start(part.offset);
         self.encrypt(first, sector, record);
         let at = self.start + first;
+        let _store = alone.begin_store();
         let result = self.backend.write_at(at, sector, durability);
         record.trace.mark(Stage::Backend);
         Ok(result?)

@@ -7,10 +7,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 
-use scrim_backend::{Backend, BackendError, Durability, Medium};
+use scrim_backend::{Backend, BackendError, BlockLocks, Durability, Medium, SharedBlocks};
 use scrim_sys::ring::{Event, FileIndex, Ring};
 
 use super::{Completion, SLOT, SLOTS, Slot};
+use crate::range_lock::Watch;
 use crate::segment::Runner;
 use crate::stats::{Record, Stage};
 use crate::sync::RwLockReadGuard;
@@ -26,29 +27,39 @@ pub(super) struct RingQueue<'v> {
     mapping: &'v Mapping,
     ring: Ring<'v>,
     /// For each segment of the volume, where its storage can be reached by the ring.
-    ways: Vec<Option<Way>>,
+    ways: Vec<Option<Way<'v>>>,
     /// For each watched file, whether the ring looks at it.
     watching: Vec<bool>,
     /// By slot.
     states: Vec<State<'v>>,
     under_way: usize,
+    /// Slots whose reads have met a change of a part of a sector, and are to be repeated.
+    disturbed: Vec<usize>,
     pub(super) done: VecDeque<Completion>,
 }
 
 /// A file that the ring knows.
 #[derive(Clone, Copy)]
-struct Way {
+struct Way<'v> {
     file: FileIndex,
     alignment: u64,
+    /// Locks that writes share while they are in flight, where parts of blocks are changed.
+    blocks: Option<&'v BlockLocks>,
 }
 
 enum State<'v> {
     Idle,
-    Reading(Passage<'v>),
+    Reading {
+        passage: Passage<'v>,
+        /// Tells of changes of parts of the same sectors, where there are such changes.
+        watch: Option<Watch>,
+    },
     Writing {
         passage: Passage<'v>,
         /// Keeps a read-modify-write away from the same sectors.
-        _shared: Option<RwLockReadGuard<'v, ()>>,
+        _sectors: Option<RwLockReadGuard<'v, ()>>,
+        /// Keeps a read-modify-write away from the same blocks of the storage.
+        _blocks: Option<SharedBlocks<'v>>,
     },
     /// As it was stored.
     Stored(Passage<'v>),
@@ -64,7 +75,7 @@ struct Passage<'v> {
     backend: &'v dyn Backend,
     /// On the storage, in bytes.
     at: u64,
-    file: FileIndex,
+    way: Way<'v>,
     len: usize,
 }
 
@@ -77,14 +88,21 @@ impl<'v> RingQueue<'v> {
             .map(|segment| {
                 let (backend, _) = segment.runner.storage()?;
                 let Medium::File {
-                    file, alignment, ..
+                    file,
+                    alignment,
+                    blocks,
+                    ..
                 } = backend.medium()
                 else {
                     return None;
                 };
                 files.push(file);
                 let file = FileIndex::try_from(files.len() - 1).ok()?;
-                Some(Way { file, alignment })
+                Some(Way {
+                    file,
+                    alignment,
+                    blocks,
+                })
             })
             .collect();
         Ok(Self {
@@ -94,22 +112,40 @@ impl<'v> RingQueue<'v> {
             watching: vec![false; watched.len()],
             states: (0..SLOTS).map(|_| State::Idle).collect(),
             under_way: 0,
+            disturbed: Vec::with_capacity(SLOTS),
             done: VecDeque::with_capacity(SLOTS),
         })
     }
 
     pub(super) fn read(&mut self, slot: Slot, offset: u64, len: usize, record: &mut Record) {
-        if let Some(passage) = self.passage(offset, len)
-            && (self.ring.read(slot.0, passage.file, passage.at, len)).is_ok()
-        {
-            self.states[slot.0] = State::Reading(passage);
-            self.under_way += 1;
+        if self.start_read(&slot, offset, len).is_some() {
             return;
         }
         let mapping = self.mapping;
+        // The call may wait for the store of a changed sector, and that for locks of writes in flight, which must
+        // not be ours.
+        let is_writing = |state: &State| matches!(state, State::Writing { .. });
+        let settled = match self.states.iter().any(is_writing) {
+            true => self.settle(),
+            false => Ok(()),
+        };
         self.carry_out(slot, |buffer| {
+            settled.map_err(VolumeError::Queue)?;
             mapping.read(offset, &mut buffer[..len], record)
         });
+    }
+
+    fn start_read(&mut self, slot: &Slot, offset: u64, len: usize) -> Option<()> {
+        let passage = self.passage(offset, len)?;
+        let watch = match passage.runner.locks() {
+            Some(locks) => Some(locks.watch(passage.within, len as u64)?),
+            None => None,
+        };
+        let started = self.ring.read(slot.0, passage.way.file, passage.at, len);
+        started.ok()?;
+        self.states[slot.0] = State::Reading { passage, watch };
+        self.under_way += 1;
+        Some(())
     }
 
     /// Ends a request by a call, which is given the slot's buffer.
@@ -146,17 +182,26 @@ impl<'v> RingQueue<'v> {
             return None;
         }
         let passage = self.passage(offset, data.len())?;
-        let shared = passage.runner.try_share(passage.within, data.len())?;
+        let len = data.len() as u64;
+        let sectors = match passage.runner.locks() {
+            Some(locks) => Some(locks.try_share(passage.within, len)?),
+            None => None,
+        };
+        let blocks = match passage.way.blocks {
+            Some(blocks) => Some(blocks.try_share(&(passage.at..passage.at + len))?),
+            None => None,
+        };
         let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
         passage.runner.seal(passage.within, data, buffer);
         record.trace.mark(Stage::Cipher);
         let started = self
             .ring
-            .write(slot.0, passage.file, passage.at, data.len());
+            .write(slot.0, passage.way.file, passage.at, data.len());
         started.ok()?;
         self.states[slot.0] = State::Writing {
             passage,
-            _shared: shared,
+            _sectors: sectors,
+            _blocks: blocks,
         };
         self.under_way += 1;
         Some(())
@@ -223,6 +268,38 @@ impl<'v> RingQueue<'v> {
     }
 
     fn reap(&mut self) {
+        self.end_transfers();
+        if !self.disturbed.is_empty() {
+            self.read_again();
+        }
+    }
+
+    /// Repeats, by calls, reads that a change of a part of a sector has met. Such a call may wait for the change's
+    /// store, and that for locks of writes in flight, which must not be ours.
+    fn read_again(&mut self) {
+        let mut settled = Ok(());
+        while self.under_way > 0 && settled.is_ok() {
+            settled = self.ring.submit(1);
+            self.end_transfers();
+        }
+        while let Some(slot) = self.disturbed.pop() {
+            let state = std::mem::replace(&mut self.states[slot], State::Idle);
+            let State::Stored(passage) = state else {
+                continue;
+            };
+            self.carry_out(Slot(slot), |buffer| match &settled {
+                Ok(()) => {
+                    let buffer = &mut buffer[..passage.len];
+                    // Its request counts already.
+                    let mut record = Record::default();
+                    passage.runner.read(passage.within, buffer, &mut record)
+                }
+                Err(error) => Err(VolumeError::Queue(error.kind().into())),
+            });
+        }
+    }
+
+    fn end_transfers(&mut self) {
         while let Some(event) = self.ring.next_event() {
             match event {
                 Event::Readable(file) => {
@@ -245,12 +322,17 @@ impl<'v> RingQueue<'v> {
         let mut result: Result<(), BackendError> = Ok(());
         let state = std::mem::replace(&mut self.states[slot], State::Idle);
         match state {
-            State::Reading(passage) => {
+            State::Reading { passage, watch } => {
                 let rest = &mut self.ring.buffer(slot)[rest(&passage)];
                 if !rest.is_empty() {
                     result = passage.backend.read_at(at(&passage), rest);
                 }
                 self.states[slot] = State::Stored(passage);
+                let locks = passage.runner.locks().zip(watch);
+                if locks.is_some_and(|(locks, watch)| !locks.is_undisturbed(&watch)) {
+                    self.disturbed.push(slot);
+                    return;
+                }
             }
             State::Writing { passage, .. } => {
                 let rest = &self.ring.buffer(slot)[rest(&passage)];
@@ -285,7 +367,7 @@ impl<'v> RingQueue<'v> {
             within,
             backend,
             at,
-            file: way.file,
+            way,
             len,
         })
     }

@@ -13,7 +13,7 @@ pub const BINARY: usize = 4096;
 /// Where the checksum field lies.
 const CHECKSUM: std::ops::Range<usize> = 448..512;
 /// Length of the header device that the headers are for.
-pub const DEVICE: u64 = 64 << 20;
+pub const DEVICE: u64 = 4 << 40;
 
 /// The metadata of a volume that cryptsetup made with its defaults.
 pub const JSON: &str = include_str!("cryptsetup.json");

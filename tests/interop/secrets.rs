@@ -2,7 +2,7 @@
 //! that may be swapped or dumped.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -185,6 +185,141 @@ fn keys_lie_only_in_locked_memory() {
         assert!(!found, "{case:?}: the passphrase is still there");
         image.place.close("secret");
     }
+}
+
+/// `luksSuspend` leaves no key in the process, on any way to the storage, with an idle client, with one whose
+/// requests wait, and with a table that was loaded; the passphrase brings it back, and nothing else does.
+#[test]
+fn a_suspended_volume_has_forgotten_its_key() {
+    if !is_root() || !have(&["cryptsetup", "nbdcopy", "qemu-io", "kill"]) {
+        println!("skipped: only root can look into the process");
+        return;
+    }
+    for options in [
+        "--io-engine plain",
+        "--io-engine threads",
+        "--data-path queued",
+        "--direct-io on --io-engine io_uring",
+    ] {
+        let image = Image::made_by_cryptsetup(USUAL);
+        let place = &image.place;
+        let key = image.dump_volume_key();
+        let payload = image.fill_with_noise(5);
+        let uri = image.open_with("key", "secret", &options.split(' ').collect::<Vec<_>>());
+        let pid = image.server();
+        let is_there = |key: &[u8]| strays(&pid, &key[..16]).1 || strays(&pid, &key[32..48]).1;
+        assert!(
+            is_there(&key),
+            "{options}: looked for in vain, so the test proves nothing"
+        );
+        // A client that is connected and idle, and a table beside.
+        let mut idle = place.command("qemu-io");
+        let mut idle = idle.args(["-f", "raw", &uri]);
+        idle = idle.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut idle = Background::start(idle);
+        let mut asks = idle.0.stdin.take().unwrap();
+        let mut said = BufReader::new(idle.0.stdout.take().unwrap()).lines();
+        asks.write_all(b"read 0 64k\n").unwrap();
+        said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
+        let table = place.scrim(["table", "secret", "--showkeys"]);
+        let loaded = place.run_with_input(scrim(), ["reload", "secret"], table.as_bytes());
+        assert!(loaded.status.success(), "{loaded:?}");
+
+        place.scrim(["luksSuspend", "secret"]);
+        assert!(!is_there(&key), "{options}: the key is still there");
+        asks.write_all(b"read 0 2M\nwrite -P 3 1M 64k\n").unwrap();
+        wait_until("it is held", || {
+            let stats = place.scrim(["stats", "secret", "--json"]);
+            let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+            stats["read"]["in_flight"] != 0
+        });
+        place.scrim(["luksSuspend", "secret"]);
+        let status = place.scrim(["status", "secret"]);
+        assert!(status.contains("its key is forgotten"), "{status}");
+        assert!(status.contains("LIVE\n"), "{status}");
+
+        // No way around the passphrase.
+        for (words, expected) in [
+            ("resume secret -d other", 2),
+            ("resume secret -d key -S 7", 1),
+            ("refresh secret --allow-discards", 5),
+            ("resize secret --size 2048", 5),
+            ("table secret --showkeys", 5),
+            ("reload secret --force --table 0\u{a0}8\u{a0}zero", 5),
+        ] {
+            let words = words.split(' ').map(|word| word.replace('\u{a0}', " "));
+            let refused = place.run_with_input(scrim(), words, b"");
+            assert_eq!(refused.status.code(), Some(expected), "{refused:?}");
+        }
+        let masked = place.scrim(["table", "secret"]);
+        let refused = place.run_with_input(scrim(), ["reload", "secret"], masked.as_bytes());
+        assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+        assert!(!is_there(&key), "{options}: the key is there again");
+
+        place.scrim(["luksResume", "secret", "--key-file", "key"]);
+        for what in ["2 MiB", "64 KiB"] {
+            let line = said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
+            let line = line.unwrap().unwrap();
+            assert!(
+                line.contains("read") || line.contains("wrote"),
+                "{what}: {line}"
+            );
+        }
+        drop(asks);
+        assert!(idle.0.wait().unwrap().success());
+        let mut expected = payload;
+        expected[1 << 20..(1 << 20) + (64 << 10)].fill(3);
+        crate::support::assert_same(&place.copy_out(&uri), &expected, options);
+        // With its key, options about one are refused, and a loaded table goes to work as ever.
+        let refused = place.run_with_input(scrim(), ["resume", "secret", "-d", "key"], b"");
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        place.scrim(["suspend", "secret"]);
+        assert!(is_there(&key), "{options}: `suspend` keeps the key");
+        place.scrim(["resume", "secret"]);
+        place.close("secret");
+    }
+}
+
+/// Closed without its passphrase, a volume has the requests fail that wait; nothing is written.
+#[test]
+fn a_volume_without_its_key_can_be_closed() {
+    if !have(&["cryptsetup", "nbdcopy", "qemu-io"]) {
+        return;
+    }
+    let image = Image::made_by_cryptsetup(USUAL);
+    let place = &image.place;
+    let payload = image.fill_with_noise(6);
+    let uri = image.open_with("key", "secret", &[]);
+    place.scrim(["luksSuspend", "secret"]);
+    let mut writer = place.command("qemu-io");
+    let writer = writer.args(["-f", "raw", "-c", "write -P 3 0 64k", &uri]);
+    let mut writer = Background::start(writer.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    wait_until("it is held", || {
+        let stats = place.scrim(["stats", "secret", "--json"]);
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        stats["write"]["in_flight"] != 0
+    });
+    place.scrim(["close", "secret", "--force"]);
+    assert!(!writer.0.wait().unwrap().success());
+    crate::support::assert_same(&image.decrypt_independently(), &payload, "the payload");
+    // Another header's key is not taken for the volume's.
+    let uri = image.open_with("key", "secret", &[]);
+    place.scrim(["luksSuspend", "secret"]);
+    let uuid = place.scrim(["luksUUID", "disk.img"]);
+    fs::copy(place.path("disk.img"), place.path("kept.img")).unwrap();
+    place.cryptsetup(&format!(
+        "luksFormat --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --uuid {} disk.img key",
+        uuid.trim()
+    ));
+    let refused = place.run_with_input(scrim(), ["luksResume", "secret", "-d", "key"], b"");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("another volume key"), "{said}");
+    let kept = fs::read(place.path("kept.img")).unwrap();
+    fs::write(place.path("disk.img"), kept).unwrap();
+    place.scrim(["luksResume", "secret", "-d", "key"]);
+    crate::support::assert_same(&place.copy_out(&uri), &payload, "the payload");
+    place.close("secret");
 }
 
 /// However a passphrase or a key comes in, it does not stay.

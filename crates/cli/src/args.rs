@@ -6,15 +6,18 @@ mod bench_paths;
 mod bench_serve;
 mod headers;
 mod keys;
+#[cfg(test)]
+mod obeyed;
 mod running;
 mod serve;
 mod serving;
 mod storage;
+mod suggestions;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench_paths::BenchPathsArgs;
 pub(crate) use bench_serve::BenchServeArgs;
@@ -27,19 +30,25 @@ pub(crate) use keys::{
     PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
 };
 pub(crate) use running::{
-    DataPathArg, OpenNameArgs, PerfArgs, RefreshArgs, ReloadArgs, StatsArgs, TableArgs,
+    DataPathArg, OpenNameArgs, PerfArgs, RefreshArgs, ReloadArgs, ResumeArgs, StatsArgs, TableArgs,
 };
 pub(crate) use serve::{ServeArgs, ServeVolumeArgs};
 pub(crate) use serving::ServingArgs;
 
 pub(crate) use storage::{IoEngine, StorageArgs};
+pub(crate) use suggestions::without_danger;
 
 use crate::runtime::VolumeName;
 
 /// Opens LUKS volumes without root and serves their plaintext as block devices over NBD.
 #[derive(Parser)]
 #[command(name = "scrim", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Cli {
+    /// Print help
+    // As in cryptsetup, where -h is --hash.
+    #[arg(long, short = '?', action = ArgAction::Help, global = true)]
+    help: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -63,6 +72,11 @@ const RELOAD: &str = "\
 A table is read from standard input, where no FILE or LINE is given. It has a key: what is on a command line \
 is visible to every user of the machine, so `scrim table NAME --showkeys | sed … | scrim reload NAME` is the \
 way for a line with one. Nothing changes before `scrim resume NAME`.";
+
+const LUKS_SUSPEND: &str = "\
+Nothing in memory can decrypt the volume then, until `scrim resume` gets the passphrase; clients wait. What they \
+have read already stays with them. A loaded table is dropped. Closed before that, the volume has its clients' \
+waiting requests fail.";
 
 const REFRESH: &str = "\
 The flags that are given replace those that the table has. Flags that the LUKS2 header stores count as well, \
@@ -105,10 +119,15 @@ pub(crate) enum Command {
     /// Load another table beside an open volume's, which `resume` puts in its place
     #[command(visible_alias = "load", after_help = RELOAD)]
     Reload(ReloadArgs),
-    /// Hold an open volume's requests
+    /// Hold an open volume's requests; its key stays in memory
     Suspend(OpenNameArgs),
-    /// Let an open volume's requests go on, on the loaded table if there is one
-    Resume(OpenNameArgs),
+    /// Hold an open LUKS volume's requests, and destroy its key in memory
+    #[command(name = "luksSuspend", visible_alias = "luks-suspend", after_help = LUKS_SUSPEND)]
+    LuksSuspend(OpenNameArgs),
+    /// Let an open volume's requests go on, on the loaded table if there is one; asks for the
+    /// passphrase after luksSuspend
+    #[command(visible_alias = "luksResume")]
+    Resume(ResumeArgs),
     /// Drop the table that was loaded beside an open volume's
     Clear(OpenNameArgs),
     /// Give an open volume other flags or another data path, at once; no passphrase is needed
@@ -209,7 +228,7 @@ pub(crate) struct FormatArgs {
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
     /// Hash of the key slots' anti-forensic splitter, of PBKDF2 and of the key digest
-    #[arg(long, default_value = "sha256")]
+    #[arg(long, short = 'h', default_value = "sha256")]
     pub(crate) hash: String,
     /// Encryption sector in bytes (LUKS2; default: 4096 where size and device allow)
     #[arg(long, value_name = "BYTES")]
@@ -320,7 +339,8 @@ pub(crate) struct ExportArgs {
 }
 
 /// What a table says by itself, or has not.
-const TABLE_EXCLUDES: [&str; 15] = [
+const TABLE_EXCLUDES: [&str; 16] = [
+    "tries",
     "name",
     "persistent",
     "type",
@@ -336,6 +356,21 @@ const TABLE_EXCLUDES: [&str; 15] = [
     "no_read_workqueue",
     "no_write_workqueue",
     "high_priority",
+];
+
+/// How a volume is served that is only tested.
+const TEST_EXCLUDES: [&str; 11] = [
+    "nbd",
+    "tls_cert",
+    "insecure_plaintext",
+    "metrics",
+    "foreground",
+    "end_with_parent",
+    "data_path",
+    "io_engine",
+    "direct_io",
+    "nbd_connections",
+    "nbd_timeout",
 ];
 
 #[derive(Args)]
@@ -369,8 +404,8 @@ pub(crate) struct OpenArgs {
     /// End when process PID does, which has started this one
     #[arg(long, value_name = "PID", requires = "foreground", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
-    /// Only check the passphrase
-    #[arg(long)]
+    /// Only check the passphrase; nothing is served
+    #[arg(long, conflicts_with_all = TEST_EXCLUDES)]
     pub(crate) test_passphrase: bool,
     /// Store --allow-discards and the --perf flags in the header, and no others (LUKS2)
     #[arg(long, conflicts_with_all = ["test_passphrase", "readonly"])]
@@ -560,7 +595,7 @@ pub(crate) struct BenchCiphersArgs {
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub(crate) memory: Option<u64>,
     /// Measure PBKDF2 with this hash
-    #[arg(long)]
+    #[arg(long, short = 'h')]
     pub(crate) hash: Option<String>,
     /// Measure this key derivation
     #[arg(long, value_enum)]

@@ -29,14 +29,22 @@ pub(crate) fn hash(name: &str) -> Result<Hash, CliError> {
 impl PbkdfArgs {
     /// The function, which LUKS1 does not leave open.
     pub(crate) fn function(&self, luks1: bool) -> Result<PbkdfType, CliError> {
-        match self.pbkdf {
-            None if luks1 => Ok(PbkdfType::Pbkdf2),
-            None => Ok(PbkdfType::Argon2id),
+        let function = match self.pbkdf {
+            None if luks1 => PbkdfType::Pbkdf2,
+            None => PbkdfType::Argon2id,
             Some(other) if luks1 && other != PbkdfType::Pbkdf2 => {
-                Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"))
+                return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
             }
-            Some(function) => Ok(function),
+            Some(function) => function,
+        };
+        let of_argon2 = self.pbkdf_memory.is_some() || self.pbkdf_parallel.is_some();
+        if function == PbkdfType::Pbkdf2 && of_argon2 {
+            return Err(CliError::usage(
+                "PBKDF2 takes neither memory nor threads; leave --pbkdf-memory and --pbkdf-parallel out, \
+                 or choose --pbkdf argon2id",
+            ));
         }
+        Ok(function)
     }
 
     /// The function with its cost, for a derived key of `key_bytes`.

@@ -21,6 +21,7 @@ mod metrics;
 mod new_file;
 mod new_volume;
 mod notify;
+mod partitions;
 mod progress;
 mod prometheus;
 mod runtime;
@@ -41,13 +42,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Bench, BenchArgs, Cli, Command};
+use args::{Bench, BenchArgs, Cli, Command, without_danger};
 use error::{CliError, Exit};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => {
+            let answer = without_danger(answer);
             // Help and version are answers; all else is a wrong parameter.
             let _ = answer.print();
             return if answer.use_stderr() {
@@ -91,7 +93,8 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Table(args) => commands::table::run(&args),
         Command::Reload(args) => commands::reload::run(&args),
         Command::Suspend(args) => commands::reload::suspend(&args),
-        Command::Resume(args) => commands::reload::resume(&args),
+        Command::LuksSuspend(args) => commands::resume::luks_suspend(&args),
+        Command::Resume(args) => commands::resume::run(&args),
         Command::Clear(args) => commands::reload::clear(&args),
         Command::Refresh(args) => commands::refresh::run(&args),
         Command::Stats(args) => commands::stats::run(&args),

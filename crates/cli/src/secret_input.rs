@@ -124,13 +124,21 @@ pub(crate) fn existing_passphrase(
             secret: read_key_file(path, key)?,
             source: Source::KeyFile,
         }),
-        None if io::stdin().is_terminal() => Ok(Passphrase {
-            secret: prompt(question)?,
-            source: Source::Terminal,
-        }),
+        None if io::stdin().is_terminal() => {
+            if key.offset > 0 || key.size.is_some() {
+                return Err(CliError::usage(format!(
+                    "--{0}-offset and --{0}-size are not for a passphrase that is typed; leave them out, or \
+                     name a key file",
+                    key.options
+                )));
+            }
+            Ok(Passphrase {
+                secret: prompt(question)?,
+                source: Source::Terminal,
+            })
+        }
         None => Ok(Passphrase {
-            secret: read_line(&mut standard_input()?)
-                .map_err(|error| CliError::io("read a passphrase from standard input", &error))?,
+            secret: read_passphrase(&mut standard_input()?, key)?,
             source: Source::StandardInput,
         }),
     }
@@ -241,24 +249,55 @@ pub(crate) fn read_up_to(from: &mut impl Read, max: usize) -> io::Result<SecretB
     Ok(room)
 }
 
-/// Reads up to a newline, byte by byte so that nothing after it is taken.
-fn read_line(from: &mut impl Read) -> io::Result<SecretBytes> {
+/// Reads a passphrase: a line, or as in cryptsetup, of what is behind the offset, exactly so much of a line.
+fn read_passphrase(from: &mut impl Read, key: &KeySource<'_>) -> Result<SecretBytes, CliError> {
+    let options = key.options;
+    let fail = |error: io::Error| CliError::io("read a passphrase from standard input", &error);
+    // Byte by byte too: what is skipped may be another's passphrase.
+    let mut skipped = SecretBytes::zeroed(1);
+    for _ in 0..key.offset {
+        if read_up_to_once(from, skipped.expose_mut()).map_err(fail)? == 0 {
+            return Err(CliError::usage(format!(
+                "standard input ends before --{options}-offset {}; give a smaller one",
+                key.offset
+            )));
+        }
+    }
+    let line = read_line(from, key.size.unwrap_or(usize::MAX)).map_err(fail)?;
+    match key.size {
+        Some(size) if line.len() < size => Err(CliError::usage(format!(
+            "the line of standard input has only {} of the {size} bytes that --{options}-size asks for",
+            line.len()
+        ))),
+        _ => Ok(line),
+    }
+}
+
+fn read_up_to_once(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(into) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Reads up to a newline or until `max` bytes, byte by byte so that nothing after it is taken.
+fn read_line(from: &mut impl Read, max: usize) -> io::Result<SecretBytes> {
     let mut line = SecretBytes::zeroed(PASSPHRASE_MAX);
     let mut used = 0;
     let mut byte = SecretBytes::zeroed(1);
-    loop {
-        match from.read(byte.expose_mut()) {
-            Ok(0) => break,
-            Ok(_) if byte.expose() == b"\n" => break,
-            Ok(_) if used == PASSPHRASE_MAX => {
+    while used < max {
+        match read_up_to_once(from, byte.expose_mut())? {
+            0 => break,
+            _ if byte.expose() == b"\n" => break,
+            _ if used == PASSPHRASE_MAX => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
             }
-            Ok(_) => {
+            _ => {
                 line.expose_mut()[used] = byte.expose()[0];
                 used += 1;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
     line.truncate(used);
@@ -408,9 +447,9 @@ mod tests {
     #[test]
     fn a_line_ends_at_the_newline_and_has_a_limit() {
         let mut input = &b"one\ntwo"[..];
-        assert_eq!(read_line(&mut input).unwrap().expose(), b"one");
-        assert_eq!(read_line(&mut input).unwrap().expose(), b"two");
-        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX + 1][..]).is_err());
-        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX][..]).is_ok());
+        assert_eq!(read_line(&mut input, usize::MAX).unwrap().expose(), b"one");
+        assert_eq!(read_line(&mut input, usize::MAX).unwrap().expose(), b"two");
+        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX + 1][..], usize::MAX).is_err());
+        assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX][..], usize::MAX).is_ok());
     }
 }

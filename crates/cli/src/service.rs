@@ -199,11 +199,16 @@ impl OpenVolume {
             Request::Status => self.status(),
             Request::Statistics => self.statistics(),
             Request::Table => table(Keys::Masked),
-            Request::TableWithKeys => table(Keys::Shown),
+            Request::TableWithKeys => match self.volume.is_key_forgotten() {
+                true => Err(self.key_is_forgotten()),
+                false => table(Keys::Shown),
+            },
             Request::InactiveTable => self.inactive_table(Keys::Masked),
             Request::InactiveTableWithKeys => self.inactive_table(Keys::Shown),
             Request::Suspend => self.suspend(),
+            Request::Forget => self.forget(),
             Request::Resume => self.resume(),
+            Request::ResumeWithKey { .. } => self.resume_with_key(body),
             Request::Clear => self.clear(),
             Request::Reload { change, .. } => self.load(body, change),
             Request::Refresh(flags, path) => self.refresh(flags, path),
@@ -245,7 +250,7 @@ impl OpenVolume {
             Err(error) => {
                 let exit = match &error {
                     ResizeError::Backend(_) => Exit::WrongDevice,
-                    ResizeError::Loaded => Exit::Busy,
+                    ResizeError::Loaded | ResizeError::KeyForgotten => Exit::Busy,
                     _ => Exit::Usage,
                 };
                 Err(CliError::new(
@@ -280,8 +285,15 @@ impl OpenVolume {
     /// Lets requests in flight end, then makes everything durable and lets go of it.
     fn finish(self) -> Result<(), CliError> {
         // Requests that are held must be carried out to end, on the table that they were made for.
-        self.volume.clear();
-        self.volume.resume(DRAIN)?;
+        if self.volume.give_up() {
+            note(format_args!(
+                "scrim: {}: its key is forgotten, so requests that were held have failed",
+                self.name.as_str()
+            ));
+        } else {
+            self.volume.clear();
+            self.volume.resume(DRAIN)?;
+        }
         let stopped = self.server.stop(DRAIN);
         if stopped.cut_off > 0 {
             note(format_args!(

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use scrim_backend::{Access, Backend};
-use scrim_luks::Header;
+use scrim_luks::{Header, HeaderError};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
@@ -12,6 +12,7 @@ use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::commands::note;
 use crate::derivation::Guard;
 use crate::error::{CliError, Exit};
+use crate::partitions::{luks_partitions, show_partitions};
 use crate::secret_input::{KeySource, Source, existing_passphrase};
 use crate::storage::Storage;
 
@@ -23,10 +24,14 @@ pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(Storage, LuksDevice), 
 }
 
 /// Reads the header on a backend; prints what is amiss with it, by the name of its place.
-pub(crate) fn read_luks(backend: &dyn Backend, place: &Path) -> Result<LuksDevice, CliError> {
-    let place = place.display();
-    let luks = LuksDevice::read(backend)
-        .map_err(|error| CliError::from(error).within(format_args!("{place}")))?;
+pub(crate) fn read_luks(backend: &dyn Backend, path: &Path) -> Result<LuksDevice, CliError> {
+    let place = path.display();
+    let luks = LuksDevice::read(backend).map_err(|error| {
+        if let LuksError::Header(HeaderError::NotLuks) = error {
+            show_partitions(path, &luks_partitions(backend));
+        }
+        CliError::from(error).within(format_args!("{place}"))
+    })?;
     for finding in luks.findings() {
         note(format_args!("scrim: warning: {place}: {finding}"));
     }

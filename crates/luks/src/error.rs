@@ -5,6 +5,8 @@ use std::fmt;
 
 use scrim_crypt::CipherError;
 
+use crate::diagnosis::Signature;
+use crate::finding::HeaderCopy;
 use crate::luks1;
 use crate::luks2::JsonFault;
 use crate::underway;
@@ -24,6 +26,21 @@ pub enum HeaderError {
         primary: CopyFault,
         /// What is wrong with the secondary, if there is one where the primary says.
         secondary: Option<CopyFault>,
+    },
+    /// The header device ends before the header's key slots area does.
+    DeviceTooSmall {
+        /// Bytes that the header and its key slots area take.
+        need: u64,
+        /// Bytes that there are.
+        have: u64,
+    },
+    /// One copy of a LUKS2 header is whole, and the other is not; by what else is on the device it may be in
+    /// use for something else.
+    Overwritten {
+        /// The copy that is not whole.
+        copy: HeaderCopy,
+        /// What else is there.
+        by: Signature,
     },
 }
 
@@ -95,6 +112,16 @@ impl fmt::Display for HeaderError {
                 f,
                 "the LUKS2 header is damaged and has no second copy: it {primary}; {RESTORE}"
             ),
+            Self::DeviceTooSmall { need, have } => write!(
+                f,
+                "the device is too small: the header and its key slots take {need} bytes, and it has \
+                 {have}: if it was cut short, make it as long as it was; or name the detached header"
+            ),
+            Self::Overwritten { copy, by } => write!(
+                f,
+                "the {copy} header is damaged and the other copy is whole, but the device also has the \
+                 signature of {by}: if it is to be the LUKS volume again, use `scrim repair`"
+            ),
         }
     }
 }
@@ -104,7 +131,10 @@ impl Error for HeaderError {
         match self {
             Self::Luks1(fault) => Some(fault),
             Self::Luks2 { primary, .. } => Some(primary),
-            Self::NotLuks | Self::Version(_) => None,
+            Self::NotLuks
+            | Self::Version(_)
+            | Self::DeviceTooSmall { .. }
+            | Self::Overwritten { .. } => None,
         }
     }
 }

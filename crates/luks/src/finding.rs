@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::diagnosis::Signature;
 use crate::error::CopyFault;
 
 /// Something worth a warning.
@@ -29,15 +30,6 @@ pub enum Finding {
         /// Their sequence number.
         seqid: u64,
     },
-    /// The device ends before a key slot does.
-    KeyslotBeyondDevice {
-        /// The key slot.
-        slot: u8,
-        /// Where its key material ends, in bytes.
-        end: u64,
-        /// Length of the header device in bytes.
-        device_len: u64,
-    },
     /// A persistent flag that Scrim does not know.
     UnknownFlag(String),
 }
@@ -58,6 +50,8 @@ pub struct Repair {
     pub copy: HeaderCopy,
     /// Whether to ask first.
     pub consent: Consent,
+    /// Something else that the device may be used as. The header is used only once it has been repaired.
+    pub overwritten_by: Option<Signature>,
 }
 
 /// Whether rewriting a copy needs the user's word.
@@ -95,15 +89,6 @@ impl fmt::Display for Finding {
                 f,
                 "both headers have sequence number {seqid} but differ; the primary is used, back \
                  both up before you change anything"
-            ),
-            Self::KeyslotBeyondDevice {
-                slot,
-                end,
-                device_len,
-            } => write!(
-                f,
-                "key slot {slot} ends at byte {end}, but the device at {device_len}: the device \
-                 has been truncated, use another key slot or a backup of the header"
             ),
             Self::UnknownFlag(name) => write!(
                 f,

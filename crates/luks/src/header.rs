@@ -73,30 +73,7 @@ impl Header {
     /// # Errors
     /// [`HeaderError`]: there is no header, or none that can be trusted.
     pub fn parse(area: &[u8], device_len: u64) -> Result<Parsed, HeaderError> {
-        let mut parsed = match version_at_start(area) {
-            Some(1) => Parsed {
-                header: Self::Luks1(luks1::Header::parse(area)?),
-                findings: Vec::new(),
-                repair: None,
-            },
-            version => luks2::parse_copies(area, version)?,
-        };
-        for slot in parsed.header.keyslots() {
-            let end = slot.material().end;
-            if end > device_len {
-                parsed.findings.push(Finding::KeyslotBeyondDevice {
-                    slot: slot.id,
-                    end,
-                    device_len,
-                });
-            }
-        }
-        for name in &parsed.header.metadata().flags {
-            if Flag::from_name(name).is_none() {
-                parsed.findings.push(Finding::UnknownFlag(name.clone()));
-            }
-        }
-        Ok(parsed)
+        Parsed::of(area)?.usable(device_len)
     }
 
     /// 1 or 2.
@@ -244,6 +221,44 @@ impl Metadata {
 }
 
 impl Parsed {
+    /// Finds and checks the header in `area`, whatever the device is used as by now, and however short it is.
+    pub(crate) fn of(area: &[u8]) -> Result<Self, HeaderError> {
+        let mut parsed = match version_at_start(area) {
+            Some(1) => Self {
+                header: Header::Luks1(luks1::Header::parse(area)?),
+                findings: Vec::new(),
+                repair: None,
+            },
+            version => luks2::parse_copies(area, version)?,
+        };
+        for name in &parsed.header.metadata().flags {
+            if Flag::from_name(name).is_none() {
+                parsed.findings.push(Finding::UnknownFlag(name.clone()));
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Refuses what cryptsetup refuses: a device of `device_len` bytes that ends before the key slots area
+    /// does, and one that has become something else although one copy of the header is left.
+    pub(crate) fn usable(self, device_len: u64) -> Result<Self, HeaderError> {
+        let need = self.header.header_end();
+        if need > device_len {
+            return Err(HeaderError::DeviceTooSmall {
+                need,
+                have: device_len,
+            });
+        }
+        match self.repair {
+            Some(Repair {
+                copy,
+                overwritten_by: Some(by),
+                ..
+            }) => Err(HeaderError::Overwritten { copy, by }),
+            _ => Ok(self),
+        }
+    }
+
     /// How to write the copy that [`Parsed::repair`] names, if it names one.
     ///
     /// # Errors

@@ -500,10 +500,14 @@ fn a_converted_header_is_the_old_or_the_converted_one() {
         gone: &[A, C],
     };
     for (before, keys) in [(&luks1, &STAY), (&freed, &only_b)] {
-        for device_len in [2 << 20, before.len() as u64] {
-            let converted = header(before).convert_to_luks2(before, device_len).unwrap();
-            check("to LUKS2", before, &converted.plan, keys);
-            let luks2 = after(before, &converted.plan);
+        for device_len in [2 << 20, before.len()] {
+            let mut before = before.clone();
+            before.resize(device_len, 0);
+            let converted = header(&before)
+                .convert_to_luks2(&before, device_len as u64)
+                .unwrap();
+            check("to LUKS2", &before, &converted.plan, keys);
+            let luks2 = after(&before, &converted.plan);
             assert_eq!(header(&luks2).version(), 2);
             let back = header(&luks2).convert_to_luks1().unwrap();
             check("to LUKS1", &luks2, &back.plan, keys);

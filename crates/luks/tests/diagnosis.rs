@@ -76,18 +76,36 @@ fn luks1_image() -> Vec<u8> {
 #[test]
 fn an_overwritten_primary_is_recognised_and_comes_back() {
     let good = luks2_image();
-    let others: [(Signature, usize, &[u8]); 6] = [
+    let others: [(Signature, usize, &[u8]); 9] = [
         (Signature::Gpt, 512, b"EFI PART"),
         (Signature::BootSector, 510, b"\x55\xaa"),
         (Signature::Ext, 1080, b"\x53\xef"),
         (Signature::Xfs, 0, b"XFSB"),
         (Signature::Swap, 4086, b"SWAPSPACE2"),
+        (Signature::Lvm, 512, b"LABELONE"),
+        (Signature::Lvm, 1536, b"LABELONE"),
+        (
+            Signature::Other("an F2FS filesystem"),
+            1024,
+            b"\x10\x20\xf5\xf2",
+        ),
         (Signature::Zeros, 0, b""),
     ];
     for (signature, offset, bytes) in others {
         let mut image = good.clone();
         image[..4096].fill(0);
         image[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let parsed = Header::parse(&image, image.len() as u64);
+        match signature {
+            Signature::Zeros => assert!(parsed.is_ok()),
+            by => assert_eq!(
+                parsed.unwrap_err(),
+                HeaderError::Overwritten {
+                    copy: HeaderCopy::Primary,
+                    by
+                }
+            ),
+        }
         let diagnosis = diagnose(&image);
         assert_eq!(diagnosis.overwritten_by, Some(signature));
         assert!(matches!(diagnosis.condition, Condition::OneCopy(_)));
@@ -102,14 +120,42 @@ fn an_overwritten_primary_is_recognised_and_comes_back() {
     assert_eq!(diagnose(&good).overwritten_by, None);
 }
 
+/// As in cryptsetup, a signature behind the primary counts for the secondary, too; the two bytes of a boot
+/// sector count only where the flags of partitions are possible.
 #[test]
-fn a_torn_copy_is_repaired_unasked_and_two_are_hopeless() {
+fn what_else_is_on_the_device_decides_whether_one_copy_is_used() {
+    let refused = |image: &[u8]| match Header::parse(image, image.len() as u64) {
+        Ok(_) => None,
+        Err(HeaderError::Overwritten { copy, by }) => Some((copy, by)),
+        Err(error) => panic!("{error}"),
+    };
+    let mut image = luks2_image();
+    image[0x1_0040..0x1_0048].copy_from_slice(b"_BHRfS_M");
+    assert_eq!(refused(&image), None);
+    image[COPY + 5000] ^= 1;
+    let btrfs = (HeaderCopy::Secondary, Signature::Btrfs);
+    assert_eq!(refused(&image), Some(btrfs));
+    assert_eq!(diagnose(&image).consent(), Consent::Ask);
+
+    let mut image = luks2_image();
+    image[..4096].fill(0x41);
+    image[510..512].copy_from_slice(b"\x55\xaa");
+    assert_eq!(refused(&image), None);
+    for flag in [446, 462, 478, 494] {
+        image[flag] = 0x80;
+    }
+    let table = (HeaderCopy::Primary, Signature::BootSector);
+    assert_eq!(refused(&image), Some(table));
+}
+
+#[test]
+fn a_torn_copy_is_repaired_unasked_and_two_are_unusable() {
     let mut image = luks2_image();
     image[5000] ^= 1;
     assert_eq!(diagnose(&image).consent(), Consent::NotNeeded);
     image[COPY + 5000] ^= 1;
     let diagnosis = diagnose(&image);
-    let Condition::Hopeless { error, remains } = &diagnosis.condition else {
+    let Condition::Unusable { error, remains } = &diagnosis.condition else {
         panic!("{diagnosis}");
     };
     assert!(matches!(error, HeaderError::Luks2 { .. }));
@@ -123,7 +169,7 @@ fn a_torn_copy_is_repaired_unasked_and_two_are_hopeless() {
     let nothing = diagnose(&[0; 8192]);
     assert!(matches!(
         nothing.condition,
-        Condition::Hopeless {
+        Condition::Unusable {
             error: HeaderError::NotLuks,
             ..
         }
@@ -215,11 +261,11 @@ fn luks1_fields_that_tell_what_they_were_are_put_right() {
 }
 
 #[test]
-fn a_luks1_header_that_tells_nothing_is_hopeless() {
+fn a_luks1_header_that_tells_nothing_is_unusable() {
     let mut image = luks1_image();
     image[108..112].fill(0xff);
     let diagnosis = diagnose(&image);
-    assert!(matches!(diagnosis.condition, Condition::Hopeless { .. }));
+    assert!(matches!(diagnosis.condition, Condition::Unusable { .. }));
     assert!(diagnosis.to_string().contains("backup"), "{diagnosis}");
 }
 

@@ -18,8 +18,7 @@ use common::{
 use scrim_luks::luks1::Fault;
 use scrim_luks::luks2::Problem;
 use scrim_luks::{
-    CopyFault, Finding, Header, HeaderError, Parsed, Placement, UnlockError, Unsupported, luks1,
-    luks2,
+    CopyFault, Header, HeaderError, Parsed, Placement, UnlockError, Unsupported, luks1, luks2,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +47,7 @@ fn areas_and_segments_may_not_overlap() {
     let good = small_luks2(&volume_key(64));
     let add_slot = |offset: u64, digests: bool| {
         let mut image = good.clone();
+        image.resize(2 << 20, 0);
         edit(&mut image, |document| {
             document["config"]["keyslots_size"] = json!("1048576");
             let mut slot = document["keyslots"]["0"].clone();
@@ -190,16 +190,31 @@ fn a_key_of_the_wrong_length_is_not_the_volume_key() {
 }
 
 #[test]
-fn too_little_key_material_is_said_and_found() {
+fn a_device_that_ends_within_the_key_slots_is_refused() {
+    let luks2 = small_luks2(&volume_key(64));
+    let luks1 = image(
+        &luks1::format(
+            &luks1_spec(detached(0)),
+            &volume_key(64),
+            &secret(PASSPHRASE),
+        )
+        .unwrap()
+        .plan,
+    );
+    for image in [luks2, luks1] {
+        let end = parse(&image).unwrap().header.header_end();
+        for have in [1 << 16, end - 1] {
+            let error = Header::parse(&image[..1 << 16], have).unwrap_err();
+            assert_eq!(error, HeaderError::DeviceTooSmall { need: end, have });
+        }
+        Header::parse(&image[..1 << 16], end).unwrap();
+    }
+}
+
+#[test]
+fn too_little_key_material_is_said() {
     let image = small_luks2(&volume_key(64));
-    let parsed = Header::parse(&image[..1 << 16], 1 << 16).unwrap();
-    let end = 32768 + 256_000;
-    let expected = Finding::KeyslotBeyondDevice {
-        slot: 0,
-        end,
-        device_len: 1 << 16,
-    };
-    assert_eq!(parsed.findings, [expected]);
+    let parsed = parse(&image).unwrap();
     for len in [0, 1, 255_999] {
         let short = parsed.header.unlock(0, &vec![0; len], &secret(PASSPHRASE));
         let Err(UnlockError::Material {

@@ -1,5 +1,6 @@
 //! A table at work, on its backends.
 
+mod forgotten;
 mod resize;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use forgotten::ForgottenKey;
 pub use resize::ResizeError;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -39,6 +41,10 @@ pub struct Mapping {
     allow_discards: bool,
     /// Can be read from once another mapping is at work, so that who keeps this one lets it go.
     retired: OwnedFd,
+    /// Set where this mapping holds the place of one whose key is forgotten.
+    forgotten: Option<ForgottenKey>,
+    /// Dropped last, so that a weak pointer to it tells when all else is gone, keys included.
+    alive: Arc<()>,
 }
 
 pub(crate) struct Segment {
@@ -94,6 +100,8 @@ impl Mapping {
             backends: opened,
             retired: eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| OpenError::Queues(error.into()))?,
+            forgotten: None,
+            alive: Arc::new(()),
         })
     }
 

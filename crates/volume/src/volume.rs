@@ -1,8 +1,12 @@
 //! An open volume: requests on the one side, the exchange of its table on the other.
 
+mod forget;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use forget::{ForgetError, RecallError};
 
 use scrim_backend::{Backend, BackendError, Durability};
 use scrim_sys::memory::SecretBytes;
@@ -73,6 +77,9 @@ impl Volume {
     ) -> Result<(), LoadError> {
         let mut inactive = self.inactive();
         let active = self.gate.peek();
+        if active.forgotten().is_some() {
+            return Err(LoadError::KeyForgotten);
+        }
         if let Some(line) = active.table().masked_key(&table) {
             return Err(LoadError::MaskedKey { line });
         }
@@ -113,11 +120,14 @@ impl Volume {
     /// before, it is for as long as the exchange takes.
     ///
     /// # Errors
-    /// When requests do not end within `limit`, or a device that the new table has not can not be
-    /// flushed. The old table stays at work then, and the loaded one stays loaded.
+    /// When the key is forgotten, requests do not end within `limit`, or a device that the new table no
+    /// longer uses cannot be flushed. The old table stays at work then, and the loaded one stays loaded.
     pub fn resume(&self, limit: Duration) -> Result<Resumed, ResumeError> {
         let mut inactive = self.inactive();
         let Some(new) = inactive.take() else {
+            if self.gate.peek().forgotten().is_some() {
+                return Err(ResumeError::KeyForgotten);
+            }
             self.gate.open();
             return Ok(Resumed::AsItWas);
         };
@@ -221,6 +231,9 @@ impl Volume {
     pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
         let inactive = self.inactive();
         let mapping = self.mapping();
+        if mapping.forgotten().is_some() {
+            return Err(ResizeError::KeyForgotten);
+        }
         // That table was judged by this size, and would put it back.
         if inactive.is_some() && size != mapping.size() {
             return Err(ResizeError::Loaded);
@@ -344,12 +357,15 @@ pub enum LoadError {
         /// Counted from 1.
         line: usize,
     },
+    /// The key of the table at work is forgotten.
+    KeyForgotten,
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => error.fmt(f),
+            Self::KeyForgotten => f.write_str(KEY_FORGOTTEN),
             Self::MaskedKey { line } => write!(
                 f,
                 "line {line}: the key is masked (all zeros): print the table with --showkeys"
@@ -367,7 +383,7 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Open(error) => Some(error),
-            Self::Meaning(_) | Self::MaskedKey { .. } => None,
+            Self::Meaning(_) | Self::MaskedKey { .. } | Self::KeyForgotten => None,
         }
     }
 }
@@ -385,7 +401,13 @@ pub enum ResumeError {
     Busy,
     /// A device that is to be let go could not be flushed.
     Flush(VolumeError),
+    /// Only [`Volume::recall_key`] brings back a volume whose key is forgotten.
+    KeyForgotten,
 }
+
+/// What is said of a volume whose key is forgotten.
+const KEY_FORGOTTEN: &str = "the volume is suspended and its key is forgotten: `scrim luksResume` asks for \
+                             the passphrase";
 
 impl fmt::Display for ResumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -394,6 +416,7 @@ impl fmt::Display for ResumeError {
                 "requests under way do not end; the table at work stays, and the other one stays \
                  loaded: resume again once the storage answers",
             ),
+            Self::KeyForgotten => f.write_str(KEY_FORGOTTEN),
             Self::Flush(error) => write!(
                 f,
                 "{error}: a device of the table at work cannot be flushed, so it is not let go; the \
@@ -406,7 +429,7 @@ impl fmt::Display for ResumeError {
 impl std::error::Error for ResumeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Busy => None,
+            Self::Busy | Self::KeyForgotten => None,
             Self::Flush(error) => Some(error),
         }
     }

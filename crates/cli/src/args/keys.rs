@@ -15,10 +15,10 @@ pub(crate) struct KeyArgs {
     /// Read the key from FILE ("-": all of standard input) instead of asking for a passphrase
     #[arg(long, short = 'd', value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Skip this many bytes of the key file
+    /// Skip this many bytes of the key file, or of standard input
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) keyfile_offset: u64,
-    /// Use only this many bytes of the key file
+    /// Use exactly this many bytes of the key file, or of the first line of standard input
     #[arg(long, short = 'l', value_name = "BYTES")]
     pub(crate) keyfile_size: Option<usize>,
     /// Most memory that the header may ask for to derive a key [default: 1048576 for a header on an
@@ -63,10 +63,10 @@ pub(crate) struct NewKeyArgs {
     /// Read the new key from FILE ("-": all of standard input) instead of asking for a passphrase
     #[arg(long, value_name = "FILE")]
     pub(crate) new_keyfile: Option<PathBuf>,
-    /// Skip this many bytes of the new key file
+    /// Skip this many bytes of the new key file, or of standard input
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) new_keyfile_offset: u64,
-    /// Use only this many bytes of the new key file
+    /// Use exactly this many bytes of the new key file, or of the next line of standard input
     #[arg(long, value_name = "BYTES")]
     pub(crate) new_keyfile_size: Option<usize>,
     /// Taken for cryptsetup's sake; a new passphrase is always asked for twice
@@ -119,7 +119,7 @@ pub(crate) struct PbkdfArgs {
     #[arg(long, value_name = "N")]
     pub(crate) pbkdf_parallel: Option<u32>,
     /// Use exactly this cost instead of measuring
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "iter_time")]
     pub(crate) pbkdf_force_iterations: Option<u32>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct PbkdfArgs {
 pub(crate) struct SealArgs {
     /// Hash of the key slot's anti-forensic splitter and of PBKDF2 (default: sha256; in LUKS1 that of
     /// the header)
-    #[arg(long)]
+    #[arg(long, short = 'h')]
     pub(crate) hash: Option<String>,
     /// Cipher of the key slot (LUKS2; default: that of the data)
     #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
@@ -139,6 +139,9 @@ pub(crate) struct SealArgs {
     #[command(flatten)]
     pub(crate) pbkdf: PbkdfArgs,
 }
+
+/// How an existing key is given, which nobody needs who has the volume key or stores another.
+const EXISTING_KEY: [&str; 4] = ["key_file", "keyfile_offset", "keyfile_size", "tries"];
 
 #[derive(Args)]
 pub(crate) struct AddKeyArgs {
@@ -153,12 +156,17 @@ pub(crate) struct AddKeyArgs {
     #[arg(long, value_name = "N")]
     pub(crate) new_key_slot: Option<u8>,
     /// Use the volume key in FILE instead of an existing passphrase; with --unbound, the key to store
-    #[arg(long, value_name = "FILE", visible_alias = "master-key-file")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        visible_alias = "master-key-file",
+        conflicts_with_all = EXISTING_KEY
+    )]
     pub(crate) volume_key_file: Option<PathBuf>,
     /// Store a key that is not the volume key: a new random one, or that in --volume-key-file (LUKS2)
-    #[arg(long, requires = "key_size")]
+    #[arg(long, requires = "key_size", conflicts_with_all = EXISTING_KEY)]
     pub(crate) unbound: bool,
-    /// Size of the unbound key, or of that in --volume-key-file, in bits
+    /// Size of the unbound key, or of that in --volume-key-file, in bits; of another key it is known
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
     /// How often to ask for the existing passphrase

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use scrim_volume::{DataPath, OpenFlags};
 
-use super::parse_seconds;
+use super::{KeyArgs, parse_seconds};
 use crate::runtime::VolumeName;
 
 /// Who does the work of a request.
@@ -77,6 +77,36 @@ impl PerfArgs {
 pub(crate) struct OpenNameArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
+}
+
+#[derive(Args)]
+pub(crate) struct ResumeArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// Try only this key slot, where the key is forgotten
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// How often to ask for the passphrase, where the key is forgotten
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+impl ResumeArgs {
+    /// Checks whether an option is about the key, which only a forgotten one needs.
+    pub(crate) fn asks_for_key(&self) -> bool {
+        let KeyArgs {
+            key_file,
+            keyfile_offset,
+            keyfile_size,
+            pbkdf_memory_limit,
+            pbkdf_time_limit,
+        } = &self.key;
+        let of_file = key_file.is_some() || *keyfile_offset > 0 || keyfile_size.is_some();
+        let of_cost = pbkdf_memory_limit.is_some() || pbkdf_time_limit.is_some();
+        of_file || of_cost || self.key_slot.is_some()
+    }
 }
 
 #[derive(Args)]

@@ -27,6 +27,18 @@ pub(crate) fn run(args: &AddKeyArgs) -> Result<(), CliError> {
     let sealing = Sealing::check(&args.seal, header)?;
     let new_source = args.new.source();
     check_apart(&args.key.source(), &new_source)?;
+    let asks_for_existing = args.volume_key_file.is_none() && !args.unbound;
+    if asks_for_existing && args.key_size.is_some() {
+        return Err(CliError::usage(
+            "the volume key has the size that it has; leave --key-size out, or name an unbound key or a \
+             volume key file",
+        ));
+    }
+    if !asks_for_existing && args.key_slot.is_some() && args.new_key_slot.is_some() {
+        return Err(CliError::usage(
+            "no existing key is needed, so --key-slot says nothing beside --new-key-slot; leave it out",
+        ));
+    }
     // As in cryptsetup: alone, --key-slot names the new one.
     let (slot, existing) = match args.new_key_slot {
         Some(slot) => (Some(slot), args.key_slot),

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use scrim_backend::{Access, Backend};
-use scrim_luks::{Backup, Header, Placement, Restore};
+use scrim_luks::{Backup, Diagnosis, Placement, Restore};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
 use super::note;
@@ -81,9 +81,10 @@ fn read_backup(path: &Path) -> Result<Backup, CliError> {
 /// A header is detached if it was named so, or if the one that is there says that its data is
 /// elsewhere.
 fn placement(args: &HeaderRestoreArgs, area: &[u8], size: u64) -> Placement {
-    let detached = Header::parse(area, size).is_ok_and(|found| {
-        let end = found.header.header_end();
-        let segments = found.header.segments().iter();
+    let found = Diagnosis::of(area, size);
+    let detached = found.header().is_some_and(|found| {
+        let end = found.header_end();
+        let segments = found.segments().iter();
         let mut in_use = segments.filter(|segment| !segment.is_backup());
         in_use.any(|segment| segment.offset < end)
     });

@@ -27,6 +27,7 @@ pub(crate) mod reload;
 pub(crate) mod remove_key;
 pub(crate) mod repair;
 pub(crate) mod resize;
+pub(crate) mod resume;
 pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -1,4 +1,4 @@
-//! `scrim reload`, `suspend`, `resume` and `clear`: another table for an open volume, in dmsetup's words.
+//! `scrim reload`, `suspend` and `clear`: another table for an open volume, in dmsetup's words.
 
 use std::path::Path;
 
@@ -33,10 +33,6 @@ pub(crate) fn run(args: &ReloadArgs) -> Result<(), CliError> {
 
 pub(crate) fn suspend(args: &OpenNameArgs) -> Result<(), CliError> {
     ask(&args.name, Request::Suspend)
-}
-
-pub(crate) fn resume(args: &OpenNameArgs) -> Result<(), CliError> {
-    ask(&args.name, Request::Resume)
 }
 
 pub(crate) fn clear(args: &OpenNameArgs) -> Result<(), CliError> {

@@ -1,7 +1,7 @@
 //! `scrim repair IMAGE`.
 
 use scrim_backend::{Access, Backend};
-use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX};
+use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, HeaderError};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
 use super::note;
@@ -9,6 +9,7 @@ use crate::args::RepairArgs;
 use crate::confirm::Question;
 use crate::error::{CliError, Exit};
 use crate::header_change::write;
+use crate::partitions::{luks_partitions, show_partitions};
 use crate::storage::Storage;
 
 pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
@@ -26,11 +27,10 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
         .plan()
         .map_err(|error| within(LuksError::from(error).into()))?;
     let Some(plan) = plan else {
-        return match diagnosis.condition {
-            Condition::Hopeless { .. } => Err(CliError::usage(format!(
-                "{place}: nothing here can be repaired; nothing was changed: put a backup of the \
-                 header back with `scrim header-restore`, without one the data is lost"
-            ))),
+        return match &diagnosis.condition {
+            Condition::Unusable { error, remains } => {
+                Err(beyond_repair(&backend, error, remains.is_empty()))
+            }
             _ => {
                 note(format_args!("{place}: there is nothing to repair"));
                 Ok(())
@@ -49,13 +49,35 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Says no more than is known: a disk with partitions may be whole, and a damaged header may leave key slots
+/// that are.
+fn beyond_repair(backend: &Storage, error: &HeaderError, no_remains: bool) -> CliError {
+    let place = backend.path().display();
+    if *error != HeaderError::NotLuks || !no_remains {
+        return CliError::usage(format!(
+            "{place}: nothing here can be repaired; nothing was changed: put a backup of the header back \
+             with `scrim header-restore`; without one keep the image as it is, its key slots may be whole"
+        ));
+    }
+    let partitions = luks_partitions(backend);
+    show_partitions(backend.path(), &partitions);
+    if partitions.is_empty() {
+        return CliError::usage(format!(
+            "{place}: there is no trace of a LUKS header, so nothing was changed: check the name; if this \
+             is a LUKS volume all the same, put a backup of its header back with `scrim header-restore`"
+        ));
+    }
+    CliError::usage(format!(
+        "{place}: this is a disk with partitions, and nothing was changed: name the partition instead, as \
+         shown above"
+    ))
+}
+
 fn check_type(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {
-    let header = match &diagnosis.condition {
-        Condition::Sound(parsed) | Condition::OneCopy(parsed) => &parsed.header,
-        Condition::Luks1Fields { header, .. } => header,
-        Condition::Hopeless { .. } => return Ok(()),
-    };
-    crate::unlock::check_type(header, args.on.r#type, args.on.on.header_path())
+    match diagnosis.header() {
+        Some(header) => crate::unlock::check_type(header, args.on.r#type, args.on.on.header_path()),
+        None => Ok(()),
+    }
 }
 
 fn confirm(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {

@@ -95,7 +95,7 @@ fn rows(status: &Status) -> Vec<(&'static str, String)> {
         ("size", format!("{} sectors", status.size_sectors)),
         ("mode", either(status.read_only, "readonly", "read/write")),
         ("flags", or_none(status.flags.join(" "))),
-        ("state", either(status.suspended, "SUSPENDED", "ACTIVE")),
+        ("state", state(status).to_owned()),
         (
             "tables",
             either(status.inactive_table, "LIVE & INACTIVE", "LIVE"),
@@ -115,6 +115,14 @@ fn rows(status: &Status) -> Vec<(&'static str, String)> {
         ("address", status.address.clone()),
         ("process", status.pid.to_string()),
     ]
+}
+
+fn state(status: &Status) -> &'static str {
+    match (status.suspended, status.key_forgotten) {
+        (_, true) => "SUSPENDED, its key is forgotten",
+        (true, false) => "SUSPENDED",
+        (false, false) => "ACTIVE",
+    }
 }
 
 /// The connection to a server, as a line.

@@ -78,6 +78,7 @@ impl Client {
         let patience = match request {
             Request::Close | Request::CloseForced => None,
             Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
+            Request::ResumeWithKey { .. } => None,
             _ => Some(PATIENCE),
         };
         stream.set_read_timeout(patience).map_err(fail)?;

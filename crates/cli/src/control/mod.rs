@@ -2,7 +2,7 @@
 //! connection, on a unix socket that only its owner reaches.
 //!
 //! A request is one line of at most 256 bytes, `scrim 1 WORD…`; after `reload LENGTH` follow LENGTH bytes,
-//! a table. An answer is one line, `ok LENGTH` or `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for
+//! a table, and after `resume-key LENGTH` the volume key. An answer is one line, `ok LENGTH` or `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for
 //! `status` and `statistics`. One client at a time is heard, and has 5 seconds to say what it wants.
 
 mod client;
@@ -43,6 +43,9 @@ pub(crate) struct Status {
     pub(crate) write_path: String,
     /// Whether requests are held.
     pub(crate) suspended: bool,
+    /// Whether the key is forgotten until somebody resumes the volume with its passphrase.
+    #[serde(default)]
+    pub(crate) key_forgotten: bool,
     /// Whether a table is loaded beside the one at work.
     pub(crate) inactive_table: bool,
     /// How requests reach the storage: `plain`, `io_uring` or `threads`.

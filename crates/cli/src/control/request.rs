@@ -4,6 +4,8 @@ use scrim_volume::{Change, CryptTable, DataPath, OpenFlags};
 
 /// Longest request line, in bytes.
 pub(super) const LINE_MAX: usize = 256;
+/// Longest volume key, in bytes.
+const KEY_MAX: usize = 512;
 
 /// What can be asked of an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +17,13 @@ pub(crate) enum Request {
     InactiveTable,
     InactiveTableWithKeys,
     Suspend,
+    /// Suspend, and destroy the key.
+    Forget,
     Resume,
+    /// The volume key, of so many bytes, follows.
+    ResumeWithKey {
+        len: usize,
+    },
     Clear,
     Close,
     CloseForced,
@@ -31,7 +39,7 @@ pub(crate) enum Request {
 }
 
 /// Those that are one word.
-const REQUESTS: [(Request, &str); 11] = [
+const REQUESTS: [(Request, &str); 12] = [
     (Request::Status, "status"),
     (Request::Statistics, "statistics"),
     (Request::Table, "table"),
@@ -39,6 +47,7 @@ const REQUESTS: [(Request, &str); 11] = [
     (Request::InactiveTable, "inactive"),
     (Request::InactiveTableWithKeys, "inactive-showkeys"),
     (Request::Suspend, "suspend"),
+    (Request::Forget, "forget"),
     (Request::Resume, "resume"),
     (Request::Clear, "clear"),
     (Request::Close, "close"),
@@ -49,7 +58,7 @@ impl Request {
     /// How many bytes follow its line.
     pub(super) fn body_len(self) -> usize {
         match self {
-            Self::Reload { len, .. } => len,
+            Self::Reload { len, .. } | Self::ResumeWithKey { len } => len,
             _ => 0,
         }
     }
@@ -57,6 +66,7 @@ impl Request {
     pub(super) fn to_line(self) -> String {
         let words = match self {
             Self::Resize(sectors) => format!("resize {sectors}"),
+            Self::ResumeWithKey { len } => format!("resume-key {len}"),
             Self::Reload { len, change } => format!("{} {len}", reload_word(change)),
             Self::Refresh(flags, path) => refresh_words(flags, path),
             _ => {
@@ -73,6 +83,7 @@ impl Request {
         let words = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
         let request = match words.split_once(' ') {
             Some(("resize", sectors)) => Self::Resize(sectors.parse().ok()?),
+            Some(("resume-key", len)) => resume_with_key(len)?,
             Some(("reload", len)) => reload(Change::OfService, len)?,
             Some(("reload-force", len)) => reload(Change::OfMeaning, len)?,
             Some(("refresh", rest)) => refresh(rest)?,
@@ -88,6 +99,11 @@ fn reload_word(change: Change) -> &'static str {
         Change::OfService => "reload",
         Change::OfMeaning => "reload-force",
     }
+}
+
+fn resume_with_key(len: &str) -> Option<Request> {
+    let len = len.parse().ok()?;
+    (len <= KEY_MAX).then_some(Request::ResumeWithKey { len })
 }
 
 fn reload(change: Change, len: &str) -> Option<Request> {
@@ -169,6 +185,7 @@ mod tests {
                 len: 0,
                 change: Change::OfService,
             },
+            Request::ResumeWithKey { len: 64 },
             Request::Refresh(flags, None),
             Request::Refresh(OpenFlags::default(), Some(DataPath::Queued)),
         ];
@@ -192,6 +209,9 @@ mod tests {
             b"scrim 1 reload\n",
             b"scrim 1 reload 1048577\n",
             b"scrim 1 reload 99999999999999999999\n",
+            b"scrim 1 resume-key\n",
+            b"scrim 1 resume-key 513\n",
+            b"scrim 1 resume-key 064\n",
             b"scrim 1 refresh\n",
             b"scrim 1 refresh fast 000000\n",
             b"scrim 1 refresh auto 00000\n",

@@ -58,6 +58,7 @@ impl OpenVolume {
             read_path: mapping.path_of(Direction::Read).to_string(),
             write_path: mapping.path_of(Direction::Write).to_string(),
             suspended: self.volume.is_suspended(),
+            key_forgotten: self.volume.is_key_forgotten(),
             inactive_table: self.volume.has_inactive_table(),
             engine: self.engine.to_string(),
             device: device.unwrap_or_default(),

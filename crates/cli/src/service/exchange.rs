@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
-    Change, CryptTable, DataPath, Keys, LoadError, OpenFlags, ResumeError, Resumed,
+    Change, CryptTable, DataPath, ForgetError, Keys, LoadError, OpenFlags, RecallError,
+    ResumeError, Resumed,
 };
 
 use super::{DEPARTURE, OpenVolume};
@@ -59,6 +61,9 @@ impl OpenVolume {
     /// The same table with other flags, at work at once. What was loaded beside it is dropped.
     pub(super) fn refresh(&self, flags: OpenFlags, path: Option<DataPath>) -> Answer {
         let mapping = self.volume.mapping();
+        if self.volume.is_key_forgotten() {
+            return Err(self.key_is_forgotten());
+        }
         let text = self.volume.table_text(Keys::Shown);
         let text = std::str::from_utf8(text.expose())
             .map_err(|_| CliError::usage("a device's name is not text"))?;
@@ -87,6 +92,40 @@ impl OpenVolume {
                  its storage answers"
             ),
         ))
+    }
+
+    /// Suspends the volume and destroys its key; only a header can give it back.
+    pub(super) fn forget(&self) -> Answer {
+        let name = self.name.as_str();
+        if self.has_other_data.get() || !self.r#type.starts_with("LUKS") {
+            return Err(CliError::usage(format!(
+                "{name} runs a table, and no header could give its key back; `scrim suspend` holds its \
+                 requests and keeps the key"
+            )));
+        }
+        self.volume
+            .forget_key(PATIENCE)
+            .map_err(|error| CliError::from(error).within(name))?;
+        self.loads_other_data.set(false);
+        done()
+    }
+
+    pub(super) fn resume_with_key(&self, key: &SecretBytes) -> Answer {
+        let key = VolumeKey::new(SecretBytes::copied_from(key.expose()));
+        self.volume
+            .recall_key(&key, |name| self.devices.open(name))
+            .map_err(|error| CliError::from(error).within(self.name.as_str()))?;
+        done()
+    }
+
+    pub(super) fn key_is_forgotten(&self) -> CliError {
+        let name = self.name.as_str();
+        CliError::new(
+            Exit::Busy,
+            format!(
+                "{name}: its key is forgotten: `scrim luksResume {name}` asks for the passphrase"
+            ),
+        )
     }
 
     pub(super) fn resume(&self) -> Answer {
@@ -131,6 +170,7 @@ impl From<LoadError> for CliError {
         match error {
             LoadError::Open(error) => error.into(),
             LoadError::Meaning(_) | LoadError::MaskedKey { .. } => Self::usage(error.to_string()),
+            LoadError::KeyForgotten => Self::new(Exit::Busy, error.to_string()),
         }
     }
 }
@@ -138,9 +178,29 @@ impl From<LoadError> for CliError {
 impl From<ResumeError> for CliError {
     fn from(error: ResumeError) -> Self {
         let exit = match &error {
-            ResumeError::Busy => Exit::Busy,
+            ResumeError::Busy | ResumeError::KeyForgotten => Exit::Busy,
             ResumeError::Flush(_) => Exit::WrongDevice,
         };
         Self::new(exit, error.to_string())
+    }
+}
+
+impl From<ForgetError> for CliError {
+    fn from(error: ForgetError) -> Self {
+        match error {
+            ForgetError::Open(error) => error.into(),
+            ForgetError::NoKey => Self::usage(error.to_string()),
+            ForgetError::Busy | ForgetError::Kept => Self::new(Exit::Busy, error.to_string()),
+        }
+    }
+}
+
+impl From<RecallError> for CliError {
+    fn from(error: RecallError) -> Self {
+        match error {
+            RecallError::Open(error) => error.into(),
+            RecallError::AnotherKey => Self::new(Exit::NoKey, error.to_string()),
+            RecallError::NotForgotten => Self::usage(error.to_string()),
+        }
     }
 }

@@ -33,9 +33,13 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
             mounts: mounts.collect::<Result<_, _>>()?,
             key_file: args.volume.key_file.clone(),
             volume,
-            listings: !args.no_listings,
             ..SiteConfig::default()
         }];
+    }
+    if args.no_listings {
+        for site in &mut config.sites {
+            site.listings = false;
+        }
     }
     override_places(&mut config, args);
     if args.certificate.len() != args.key.len() {

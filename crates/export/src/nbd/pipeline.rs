@@ -131,6 +131,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             && let Some(header) = self.base.link.inbox.first::<REQUEST_HEADER>()
         {
             let request = Request::parse(header, &self.base.terms)?;
+            if !self.queue.try_begin() {
+                // Nothing is under way. It waits where no queue keeps the table.
+                self.answer()?;
+                self.send()?;
+                return Err(End::OtherTable);
+            }
             self.base.link.inbox.take(REQUEST_HEADER);
             self.start(&request)?;
             any = true;

@@ -67,6 +67,18 @@ impl<'a> Transmission<'a> {
         }
     }
 
+    /// Serves one request by plain calls; then the way of serving is to be chosen anew.
+    pub(super) fn run_one(&mut self) -> End {
+        let settled = Settled::WITHOUT_QUEUE;
+        match self.next(settled) {
+            Ok(()) | Err(End::OtherTable) => End::OtherTable,
+            Err(end) => {
+                self.link.close(settled);
+                end
+            }
+        }
+    }
+
     /// Whether the volume has had another table since the way of serving was chosen. It is served
     /// rightly in either way, but perhaps not best.
     pub(super) fn is_stale(&self) -> bool {

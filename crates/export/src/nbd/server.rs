@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use scrim_nbd::wire::REQUEST_HEADER;
 use scrim_volume::queue::{Queue, Settled};
 
 use super::acceptor::Acceptor;
@@ -268,6 +269,10 @@ fn serve_one_table(
 ) -> End {
     // In this order: a table that comes in between is noticed.
     transmission.generation = export.volume.generation();
+    // A request that has to wait does so without a queue, which would keep the table and its key.
+    if export.volume.is_suspended() && transmission.link.inbox.first::<REQUEST_HEADER>().is_some() {
+        return transmission.run_one();
+    }
     let mapping = export.volume.mapping();
     match Queue::new(&export.volume, &mapping, export.engine, watched) {
         Ok(Some(queue)) => return Pipeline::new(transmission, queue).run(),

@@ -10,7 +10,7 @@ pub(crate) use restore::Steps;
 pub use restore::{Restore, RestoreNote};
 
 use crate::finding::Finding;
-use crate::header::Header;
+use crate::header::{Header, Parsed};
 use crate::layout::{BLOCK, align_up};
 
 /// A header with its key slots area, checked. Whoever has it and a passphrase that was valid when
@@ -62,11 +62,12 @@ impl Backup {
     /// [`BackupError`]: no header in it can be trusted, or it has another length.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, BackupError> {
         let have = bytes.len() as u64;
-        let parsed = Header::parse(&bytes, have)?;
+        let parsed = Parsed::of(&bytes)?;
         let need = parsed.header.backup_len();
         if have != need {
             return Err(BackupError::Length { need, have });
         }
+        let parsed = parsed.usable(have)?;
         Ok(Self {
             header: parsed.header,
             findings: parsed.findings,

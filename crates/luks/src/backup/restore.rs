@@ -5,7 +5,7 @@ use std::fmt;
 use scrim_foreign::Foreign;
 
 use super::{Backup, RestoreError, slice};
-use crate::header::{HEADER_AREA_MAX, Header};
+use crate::header::{HEADER_AREA_MAX, Header, Parsed};
 use crate::keyslot::{self, Keyslot};
 use crate::plan::{Plan, Step};
 use crate::segment::{Placement, Segment};
@@ -101,7 +101,8 @@ impl Backup {
         placement: Placement,
     ) -> Result<Restore, RestoreError> {
         self.check_room(device_len, placement)?;
-        let found = Header::parse(device, device_len).ok();
+        // What is left of a header counts here even where the device has become something else.
+        let found = Parsed::of(device).ok();
         let current = found.as_ref().map(|found| &found.header);
         if let Some(current) = current {
             check_same_volume(current, &self.header)?;
@@ -130,6 +131,10 @@ impl Backup {
         let mut notes = current.map_or(vec![RestoreNote::NoHeader], |current| {
             self.compare(current, device)
         });
+        let repair = found.as_ref().and_then(|found| found.repair);
+        if repair.is_some_and(|repair| repair.overwritten_by.is_some()) {
+            notes.push(RestoreNote::NoHeader);
+        }
         if !at_risk.is_empty() {
             notes.push(RestoreNote::AtRisk { slots: at_risk });
         }

@@ -10,8 +10,8 @@ use crate::error::HeaderError;
 use crate::finding::{Consent, Finding, HeaderCopy};
 use crate::format::WriteError;
 use crate::header::{Header, Parsed};
-use crate::luks1;
 use crate::plan::Plan;
+use crate::{luks1, luks2};
 
 /// What stands at the start of a device, judged.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub enum Condition {
         /// What would be changed.
         fixes: Vec<luks1::Fix>,
     },
-    /// No header can be trusted. Without a backup of it the data is lost.
-    Hopeless {
+    /// No header here can be used, nor repaired from what is here.
+    Unusable {
         /// Why.
         error: HeaderError,
         /// The copies of LUKS2 headers that are still there in part, by their offset in bytes.
@@ -50,9 +50,18 @@ impl Diagnosis {
     /// `device_len` bytes, or all of them if there are fewer.
     #[must_use]
     pub fn of(area: &[u8], device_len: u64) -> Self {
-        let condition = match Header::parse(area, device_len) {
-            Ok(parsed) if parsed.repair.is_none() => Condition::Sound(parsed),
-            Ok(parsed) => Condition::OneCopy(parsed),
+        let condition = match Parsed::of(area) {
+            Ok(parsed) => match (parsed.header.header_end(), parsed.repair) {
+                (need, _) if need > device_len => Condition::Unusable {
+                    error: HeaderError::DeviceTooSmall {
+                        need,
+                        have: device_len,
+                    },
+                    remains: luks2::remains(area),
+                },
+                (_, None) => Condition::Sound(parsed),
+                (_, Some(_)) => Condition::OneCopy(parsed),
+            },
             Err(error) => unreadable(area, error),
         };
         let overwritten_by = match &condition {
@@ -62,6 +71,16 @@ impl Diagnosis {
         Self {
             condition,
             overwritten_by,
+        }
+    }
+
+    /// The header that is there, or will be once it is repaired.
+    #[must_use]
+    pub fn header(&self) -> Option<&Header> {
+        match &self.condition {
+            Condition::Sound(parsed) | Condition::OneCopy(parsed) => Some(&parsed.header),
+            Condition::Luks1Fields { header, .. } => Some(header),
+            Condition::Unusable { .. } => None,
         }
     }
 
@@ -75,7 +94,7 @@ impl Diagnosis {
     /// [`WriteError`]; nothing has been written.
     pub fn plan(&self) -> Result<Option<Plan>, WriteError> {
         match &self.condition {
-            Condition::Sound(_) | Condition::Hopeless { .. } => Ok(None),
+            Condition::Sound(_) | Condition::Unusable { .. } => Ok(None),
             Condition::OneCopy(parsed) => parsed.repair_plan(),
             Condition::Luks1Fields { header, .. } => match header {
                 Header::Luks1(header) => Ok(Some(Plan::new(header.header_steps()?.into()))),
@@ -92,7 +111,7 @@ impl Diagnosis {
                 parsed.repair.map_or(Consent::Ask, |repair| repair.consent)
             }
             Condition::Luks1Fields { .. } => Consent::Ask,
-            Condition::Sound(_) | Condition::Hopeless { .. } => Consent::NotNeeded,
+            Condition::Sound(_) | Condition::Unusable { .. } => Consent::NotNeeded,
         }
     }
 }
@@ -104,9 +123,9 @@ fn unreadable(area: &[u8], error: HeaderError) -> Condition {
         let header = Header::Luks1(header);
         return Condition::Luks1Fields { header, fixes };
     }
-    Condition::Hopeless {
+    Condition::Unusable {
         error,
-        remains: crate::luks2::remains(area),
+        remains: luks2::remains(area),
     }
 }
 
@@ -128,7 +147,7 @@ impl fmt::Display for Diagnosis {
                     writeln!(f, "{fix}")?;
                 }
             }
-            Condition::Hopeless { error, remains } => {
+            Condition::Unusable { error, remains } => {
                 writeln!(f, "{error}")?;
                 for (copy, offset) in remains {
                     writeln!(

@@ -29,7 +29,7 @@ pub(crate) fn parse_copies(area: &[u8], version: Option<u16>) -> Result<Parsed, 
         Ok(primary) => {
             let offset = HeaderCopy::Secondary.offset(primary.binary.hdr_size);
             Ok(match Header::read(area, HeaderCopy::Secondary, offset) {
-                Ok(secondary) => compare(primary, secondary),
+                Ok(secondary) => compare(primary, secondary, area),
                 Err(fault) => one_of_two(primary, HeaderCopy::Secondary, fault, area),
             })
         }
@@ -64,7 +64,7 @@ fn find_secondary(area: &[u8]) -> Option<Result<Header, CopyFault>> {
     first_fault
 }
 
-fn compare(primary: Header, secondary: Header) -> Parsed {
+fn compare(primary: Header, secondary: Header, area: &[u8]) -> Parsed {
     let older = |copy, old: &Header, new: &Header| Finding::OlderCopy {
         copy,
         seqid: old.binary.seqid,
@@ -83,20 +83,37 @@ fn compare(primary: Header, secondary: Header) -> Parsed {
     } else {
         return whole(primary);
     };
-    repairable(header, finding, Repair { copy, consent })
+    // As in cryptsetup: two whole copies of one age are looked at no further.
+    let overwritten_by = match finding {
+        Finding::CopiesDiffer { .. } => None,
+        _ => Signature::of_another(area),
+    };
+    let repair = Repair {
+        copy,
+        consent,
+        overwritten_by,
+    };
+    repairable(header, finding, repair)
 }
 
 /// A crash tears a copy, which its checksum tells. Anything else was done on purpose: something
 /// lies there now, such as a partition table, of which a part lies where the primary has its
 /// checksum; or a newer program wrote what this one does not accept.
 fn one_of_two(good: Header, bad: HeaderCopy, fault: CopyFault, area: &[u8]) -> Parsed {
-    let overwritten = bad == HeaderCopy::Primary && Signature::find(area).is_some();
+    let overwritten_by = Signature::of_another(area);
+    let foreign =
+        overwritten_by.is_some() || (bad == HeaderCopy::Primary && Signature::find(area).is_some());
     let consent = match fault {
-        CopyFault::Checksum if !overwritten => Consent::NotNeeded,
+        CopyFault::Checksum if !foreign => Consent::NotNeeded,
         _ => Consent::Ask,
     };
     let finding = Finding::DamagedCopy { copy: bad, fault };
-    repairable(good, finding, Repair { copy: bad, consent })
+    let repair = Repair {
+        copy: bad,
+        consent,
+        overwritten_by,
+    };
+    repairable(good, finding, repair)
 }
 
 fn repairable(mut header: Header, finding: Finding, repair: Repair) -> Parsed {

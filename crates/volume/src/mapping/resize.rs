@@ -65,6 +65,8 @@ pub enum ResizeError {
     },
     /// Another table is loaded, for the size that the volume has.
     Loaded,
+    /// Its key is forgotten.
+    KeyForgotten,
     /// The device does not tell its size.
     Backend(BackendError),
 }
@@ -91,6 +93,9 @@ impl fmt::Display for ResizeError {
                 "a table is loaded for the size that it has; `scrim resume` puts it to work, `scrim \
                  clear` drops it",
             ),
+            Self::KeyForgotten => f.write_str(
+                "its key is forgotten: `scrim luksResume` it first",
+            ),
             Self::Backend(error) => error.fmt(f),
         }
     }
@@ -100,7 +105,11 @@ impl std::error::Error for ResizeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Backend(error) => Some(error),
-            Self::Table | Self::Unit { .. } | Self::TooLarge { .. } | Self::Loaded => None,
+            Self::Table
+            | Self::Unit { .. }
+            | Self::TooLarge { .. }
+            | Self::Loaded
+            | Self::KeyForgotten => None,
         }
     }
 }

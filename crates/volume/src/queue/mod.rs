@@ -376,6 +376,15 @@ impl<'v> Queue<'v> {
         self.volume.is_suspended()
     }
 
+    /// Sees to it that the next request does not have to wait because requests are held; `false` where they
+    /// are. Who waits then should let go of this queue first, which keeps the table with its key.
+    pub fn try_begin(&mut self) -> bool {
+        if self.pass.is_none() {
+            self.pass = self.volume.try_enter();
+        }
+        self.pass.is_some()
+    }
+
     /// Lets others exchange the table, if nothing is under way. To be called before its owner waits for
     /// anything else than requests.
     pub fn leave_if_idle(&mut self) {

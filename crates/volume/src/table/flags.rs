@@ -1,6 +1,9 @@
-//! The same table, served in another way.
+//! The same table, served in another way, or with another key.
 
-use super::{CryptOptions, CryptTable, Target};
+use scrim_luks::VolumeKey;
+use scrim_sys::memory::SecretBytes;
+
+use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
 use crate::OpenFlags;
 
 impl CryptOptions {
@@ -20,7 +23,49 @@ impl CryptOptions {
     }
 }
 
+impl CryptTarget {
+    fn with_key(&self, key: VolumeKey) -> Self {
+        Self {
+            cipher: self.cipher.clone(),
+            key,
+            iv_offset: self.iv_offset,
+            device: self.device.clone(),
+            offset: self.offset,
+            options: self.options,
+        }
+    }
+}
+
 impl CryptTable {
+    /// The same up to `end`, in 512-byte units, with a copy of `key` in each crypt target, or with zeros that
+    /// are as long as the key that is there.
+    #[must_use]
+    pub(crate) fn with_key_until(&self, end: u64, key: Option<&VolumeKey>) -> Self {
+        let last = self.lines.len().saturating_sub(1);
+        let lines = self.lines.iter().enumerate().map(|(index, line)| Line {
+            start: line.start,
+            len: match index == last {
+                true => end.saturating_sub(line.start),
+                false => line.len,
+            },
+            target: match &line.target {
+                Target::Crypt(crypt) => {
+                    let key = match key {
+                        Some(key) => SecretBytes::copied_from(key.expose()),
+                        None => SecretBytes::zeroed(crypt.key.len()),
+                    };
+                    Target::Crypt(Box::new(crypt.with_key(VolumeKey::new(key))))
+                }
+                Target::Linear(linear) => Target::Linear(linear.clone()),
+                Target::Zero => Target::Zero,
+                Target::Error => Target::Error,
+            },
+        });
+        Self {
+            lines: lines.collect(),
+        }
+    }
+
     /// The table with these flags in each crypt line, in place of those that it has.
     #[must_use]
     pub fn with_flags(mut self, flags: OpenFlags) -> Self {

@@ -60,6 +60,7 @@ pub struct CryptTarget {
 }
 
 /// The linear target: `device offset`.
+#[derive(Clone)]
 pub struct LinearTarget {
     /// The device: a path.
     pub device: String,

@@ -1,0 +1,173 @@
+//! What is said of a command that does not exist.
+//!
+//! Whoever mistypes a command and takes the tip must not lose anything by it.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Commands that change nothing on any device: only these are suggested.
+const HARMLESS: [&str; 27] = [
+    "open",
+    "luksOpen",
+    "close",
+    "luksClose",
+    "status",
+    "table",
+    "suspend",
+    "luksSuspend",
+    "luks-suspend",
+    "resume",
+    "luksResume",
+    "stats",
+    "list",
+    "serve",
+    "dump",
+    "luksDump",
+    "test-passphrase",
+    "isLuks",
+    "is-luks",
+    "luksUUID",
+    "luks-uuid",
+    "doctor",
+    "ciphers",
+    "bench",
+    "benchmark",
+    "paths",
+    "help",
+];
+
+/// Actions of cryptsetup, with their older names, that Scrim has nothing for; none of them must be taken for
+/// another.
+const ONLY_CRYPTSETUP: [&str; 17] = [
+    "reencrypt",
+    "create",
+    "remove",
+    "plainOpen",
+    "plainClose",
+    "loopaesOpen",
+    "loopaesClose",
+    "tcryptOpen",
+    "tcryptClose",
+    "tcryptDump",
+    "bitlkOpen",
+    "bitlkClose",
+    "bitlkDump",
+    "fvault2Open",
+    "fvault2Close",
+    "fvault2Dump",
+    "luksReencrypt",
+];
+
+/// The error without suggestions that could cost data.
+pub(crate) fn without_danger(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(argument)) = error.get(ContextKind::SuggestedArg)
+        && ["force", "batch"]
+            .iter()
+            .any(|word| argument.contains(word))
+    {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    if let Some(suggested) = error.remove(ContextKind::SuggestedSubcommand) {
+        let harmless = harmless(suggested);
+        if let Some(harmless) = harmless.filter(|_| !is_of_cryptsetup(&error)) {
+            error.insert(ContextKind::SuggestedSubcommand, harmless);
+        }
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand && is_of_cryptsetup(&error) {
+        let tip = "this is a command of cryptsetup that Scrim does not have; use cryptsetup for it";
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
+}
+
+fn is_of_cryptsetup(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) => ONLY_CRYPTSETUP.contains(&name.as_str()),
+        _ => false,
+    }
+}
+
+fn harmless(suggested: ContextValue) -> Option<ContextValue> {
+    let is_harmless = |name: &String| HARMLESS.contains(&name.as_str());
+    match suggested {
+        ContextValue::String(name) if is_harmless(&name) => Some(ContextValue::String(name)),
+        ContextValue::Strings(mut names) => {
+            names.retain(is_harmless);
+            (!names.is_empty()).then_some(ContextValue::Strings(names))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn answer(words: &[&str]) -> String {
+        let error = Cli::try_parse_from(words).err().unwrap();
+        without_danger(error).to_string()
+    }
+
+    fn tip(words: &[&str]) -> String {
+        let answer = answer(words);
+        let tips = answer.lines().filter(|line| line.contains("tip:"));
+        tips.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn commands_of_cryptsetup_are_not_taken_for_others() {
+        for name in ONLY_CRYPTSETUP {
+            let tip = tip(&["scrim", name, "x"]);
+            assert!(tip.contains("a command of cryptsetup"), "{name}: {tip}");
+        }
+    }
+
+    /// Every way to drop, double or change one letter of a command.
+    #[test]
+    fn no_slip_is_answered_with_a_command_that_overwrites() {
+        let command = Cli::command();
+        let names: Vec<String> = command
+            .get_subcommands()
+            .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
+            .map(str::to_owned)
+            .collect();
+        let mut harmless = 0;
+        for name in names.iter().filter(|name| name.is_ascii()) {
+            for at in 0..name.len() {
+                let (before, after) = name.split_at(at);
+                for slip in [
+                    format!("{before}{}", &after[1..]),
+                    format!("{before}{}{after}", &after[..1]),
+                    format!("{before}#{}", &after[1..]),
+                ] {
+                    if names.contains(&slip) || slip.is_empty() {
+                        continue;
+                    }
+                    let tip = tip(&["scrim", &slip]);
+                    let suggested: Vec<&str> = tip.split('\'').skip(1).step_by(2).collect();
+                    harmless += suggested.len();
+                    for name in suggested {
+                        assert!(HARMLESS.contains(&name), "{slip}: {tip}");
+                    }
+                }
+            }
+        }
+        assert!(harmless > 100, "{harmless}");
+        assert!(tip(&["scrim", "opne"]).contains("'open'"));
+        assert_eq!(tip(&["scrim", "close", "x", "--forc"]), "");
+    }
+
+    #[test]
+    fn what_is_suggested_exists() {
+        let mut command = Cli::command();
+        command.build();
+        let bench = command.find_subcommand("bench").unwrap();
+        for name in HARMLESS {
+            let exists = command.find_subcommand(name).is_some();
+            assert!(exists || bench.find_subcommand(name).is_some(), "{name}");
+        }
+    }
+}

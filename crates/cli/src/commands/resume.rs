@@ -1,0 +1,64 @@
+//! `scrim luksSuspend` and `resume`: an open volume that forgets its key, and gets it back.
+
+use std::path::Path;
+
+use scrim_backend::Access;
+
+use super::{status, warn_of_failed_self_tests};
+use crate::args::{OpenNameArgs, ResumeArgs};
+use crate::control::{Client, Request, Status};
+use crate::error::{CliError, Exit};
+use crate::runtime::RuntimeDir;
+use crate::storage::Storage;
+use crate::unlock::{Asking, read_luks, unlock};
+
+pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
+    Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Forget)?;
+    Ok(())
+}
+
+/// Lets requests go on; where the key is forgotten, with the one that the passphrase opens.
+pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
+    let runtime = RuntimeDir::locate();
+    let open = status::ask(Client::connect(&runtime, &args.name)?)?;
+    if open.key_forgotten {
+        return with_passphrase(args, &open);
+    }
+    if args.asks_for_key() {
+        return Err(CliError::usage(format!(
+            "{} has its key, and no passphrase is needed; leave out the options that say where one is",
+            open.name
+        )));
+    }
+    Client::connect(&runtime, &args.name)?.ask(Request::Resume)?;
+    Ok(())
+}
+
+fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
+    let path = Path::new(open.header.as_ref().unwrap_or(&open.device));
+    let header = Storage::open_shared(path, Access::ReadOnly)?;
+    let luks = read_luks(&header, header.path())?;
+    if luks.header().uuid().raw() != open.uuid {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{}: this is the header of another volume than {} was opened from",
+                path.display(),
+                open.name
+            ),
+        ));
+    }
+    warn_of_failed_self_tests();
+    let shown = path.display().to_string();
+    let asking = Asking {
+        question: &format!("Enter passphrase for {shown}: "),
+        key: args.key.source(),
+        tries: args.tries,
+    };
+    let (unlocked, _) = unlock(&luks, &header, &shown, args.key_slot, &asking)?;
+    let len = unlocked.key.len();
+    // The process is asked after the key is there: it would wait for it.
+    let client = Client::connect(&RuntimeDir::locate(), &args.name)?;
+    client.ask_with(Request::ResumeWithKey { len }, unlocked.key.expose())?;
+    Ok(())
+}

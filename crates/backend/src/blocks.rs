@@ -14,12 +14,16 @@ pub(crate) const STRIPE: u64 = 1 << 20;
 const REGIONS: usize = 64;
 
 /// Locks of a file's blocks, by region.
-pub struct BlockLocks([RwLock<()>; REGIONS]);
+pub struct BlockLocks([Region; REGIONS]);
+
+/// A lock on a cache line of its own, so that writes to different regions do not slow each other down.
+#[repr(align(128))]
+struct Region(RwLock<()>);
 
 /// Locks that a write of whole blocks holds.
 pub struct SharedBlocks<'a> {
     _first: Option<RwLockReadGuard<'a, ()>>,
-    /// Of a range over several regions.
+    /// The other locks of a range that lies in several regions.
     _others: Vec<RwLockReadGuard<'a, ()>>,
 }
 
@@ -27,7 +31,7 @@ impl BlockLocks {
     /// Locks that nobody holds.
     #[must_use]
     pub fn new() -> Self {
-        Self(array::from_fn(|_| RwLock::new(())))
+        Self(array::from_fn(|_| Region(RwLock::new(()))))
     }
 
     /// Locks a range for a write of whole blocks. A caller that holds such locks already must use
@@ -60,7 +64,7 @@ impl BlockLocks {
     pub fn take(&self, offset: u64) -> RwLockWriteGuard<'_, ()> {
         let region = offset / STRIPE % REGIONS as u64;
         #[allow(clippy::cast_possible_truncation, reason = "below REGIONS")]
-        let lock = &self.0[region as usize];
+        let lock = &self.0[region as usize].0;
         lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +79,7 @@ impl BlockLocks {
         // Behind the last region comes the first again.
         let is_touched = move |region: u64| (region + all - first % all) % all < count;
         let regions = (0u64..).zip(&self.0);
-        regions.filter_map(move |(region, lock)| is_touched(region).then_some(lock))
+        regions.filter_map(move |(region, lock)| is_touched(region).then_some(&lock.0))
     }
 }
 
@@ -133,8 +137,8 @@ mod tests {
     fn writes_of_whole_blocks_share_and_a_change_is_alone() {
         let locks = BlockLocks::new();
         let shared = (locks.share(&(0..2 * STRIPE)), locks.share(&(4096..8192)));
-        assert!(locks.0[0].try_write().is_err() && locks.0[1].try_write().is_err());
+        assert!(locks.0[0].0.try_write().is_err() && locks.0[1].0.try_write().is_err());
         drop(shared);
-        assert!(locks.0[0].try_write().is_ok() && locks.0[1].try_write().is_ok());
+        assert!(locks.0[0].0.try_write().is_ok() && locks.0[1].0.try_write().is_ok());
     }
 }

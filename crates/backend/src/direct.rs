@@ -20,7 +20,7 @@ const BOUNCE: u32 = 64 << 10;
 /// A file opened with `O_DIRECT`.
 pub(crate) struct Direct<F = File> {
     file: F,
-    /// In bytes; offset, length and memory of its requests are multiples of it.
+    /// Bytes of which the offset, the length and the memory of its requests are multiples.
     alignment: u32,
     pub(crate) blocks: BlockLocks,
 }

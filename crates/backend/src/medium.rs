@@ -21,7 +21,7 @@ pub enum Medium<'a> {
         /// Where the page cache lies between, so that most calls return as from memory.
         cached: Option<&'a PageCache>,
         /// Locks that direct writes to `file` share while they are in flight; `None` where the backend changes no
-        /// parts of blocks.
+        /// parts of blocks. Nobody who holds one may call the backend's writes, which wait for them.
         blocks: Option<&'a BlockLocks>,
     },
     /// Another machine, or another program: each call waits for an answer.

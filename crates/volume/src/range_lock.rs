@@ -16,7 +16,11 @@
 //! that only changes of parts write to. If the count has moved, the reader holds off all stores
 //! ([`RangeLock::hold_off`]) and reads again. It waits for one store at most, and a change waits only for readers
 //! that an earlier store has disturbed, so neither side starves. A reader never waits for a change that itself still
-//! waits for writes of whole sectors.
+//! waits for writes of whole sectors. A slow storage keeps a change waiting for such a reader, and with it writes of
+//! whole sectors of the region, for as long as the read takes.
+//!
+//! All of this holds for stores that succeed: one that the storage fails half-way leaves both ciphertexts behind, and
+//! the writer gets the error.
 //!
 //! Reads beside a write of the *whole* sector are not covered: they get of this sector what the storage gives, which
 //! may be a mixture of old and new ciphertext. All bytes of such a sector are being written; bytes that nobody writes
@@ -34,13 +38,17 @@ use crate::sync::{
 pub(crate) const STRIPE: u64 = 1 << 20;
 const REGIONS: usize = 64;
 
-/// Locks by region. A request has one at a time, so there is no deadlock.
+/// Locks by region. They are taken in one order: the writers' lock of a region, then its readers', then locks of the
+/// storage's blocks. Whoever holds the writers' locks of several transfers (a ring) only tries for others.
 pub(crate) struct RangeLock {
     regions: [Region; REGIONS],
-    /// Begun and ended stores of changed sectors, by region; odd while one is in progress. Apart from the locks, so
-    /// that readers share these cache lines as long as no part changes.
-    stores: [AtomicUsize; REGIONS],
+    stores: Stores,
 }
+
+/// Begun and ended stores of changed sectors, by region; odd while one is in progress. Apart from the locks, on cache
+/// lines of their own, so that readers share these as long as no part changes.
+#[repr(align(128))]
+struct Stores([AtomicUsize; REGIONS]);
 
 struct Region {
     writers: RwLock<()>,
@@ -79,7 +87,7 @@ impl RangeLock {
                     ended: Condvar::new(),
                 }
             }; REGIONS],
-            stores: [const { AtomicUsize::new(0) }; REGIONS],
+            stores: Stores([const { AtomicUsize::new(0) }; REGIONS]),
         }
     }
 
@@ -110,7 +118,7 @@ impl RangeLock {
         let writers = region.writers.write();
         Alone {
             region,
-            stores: &self.stores[index],
+            stores: &self.stores.0[index],
             _writers: writers.unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -132,7 +140,7 @@ impl RangeLock {
         let stripes = stripes_of(offset, len);
         let mut stores = 0usize;
         for stripe in stripes.clone() {
-            let region = self.stores[region_of(stripe)].load(Ordering::Acquire);
+            let region = self.stores.0[region_of(stripe)].load(Ordering::Acquire);
             if is_storing(region) {
                 return None;
             }
@@ -147,7 +155,7 @@ impl RangeLock {
         fence(Ordering::Acquire);
         let regions = watch.stripes.clone().map(region_of);
         let stores = regions.fold(0usize, |sum, region| {
-            sum.wrapping_add(self.stores[region].load(Ordering::Relaxed))
+            sum.wrapping_add(self.stores.0[region].load(Ordering::Relaxed))
         });
         stores == watch.stores
     }
@@ -159,7 +167,7 @@ impl RangeLock {
         let region = &self.regions[index];
         let mut readers = region.readers();
         *readers += 1;
-        while is_storing(self.stores[index].load(Ordering::Acquire)) {
+        while is_storing(self.stores.0[index].load(Ordering::Acquire)) {
             let waited = region.ended.wait(readers);
             readers = waited.unwrap_or_else(PoisonError::into_inner);
         }

@@ -197,10 +197,17 @@ impl CryptRunner {
         let first = self.sector_start(part.offset);
         self.encrypt(first, sector, record);
         let at = self.start + first;
-        let _store = alone.begin_store();
-        let result = self.backend.write_at(at, sector, durability);
+        let store = alone.begin_store();
+        let result = self.backend.write_at(at, sector, Durability::Cached);
+        drop(store);
+        drop(alone);
+        // Readers wait for the store, and need not for the flush.
+        let result = match result {
+            Ok(()) => self.settle(Durability::Cached, durability),
+            Err(error) => Err(error.into()),
+        };
         record.trace.mark(Stage::Backend);
-        Ok(result?)
+        result
     }
 
     /// Reads and decrypts the sector that `part` lies in; tells where in it the part lies.

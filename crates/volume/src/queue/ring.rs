@@ -33,8 +33,8 @@ pub(super) struct RingQueue<'v> {
     /// By slot.
     states: Vec<State<'v>>,
     under_way: usize,
-    /// Slots whose reads have met a change of a part of a sector, and are to be repeated.
-    disturbed: Vec<usize>,
+    /// Slots whose transfers have to be repeated by calls, which may wait for locks.
+    unfinished: Vec<usize>,
     pub(super) done: VecDeque<Completion>,
 }
 
@@ -57,9 +57,16 @@ enum State<'v> {
     Writing {
         passage: Passage<'v>,
         /// Keeps a read-modify-write away from the same sectors.
-        _sectors: Option<RwLockReadGuard<'v, ()>>,
+        sectors: Option<RwLockReadGuard<'v, ()>>,
         /// Keeps a read-modify-write away from the same blocks of the storage.
-        _blocks: Option<SharedBlocks<'v>>,
+        blocks: Option<SharedBlocks<'v>>,
+    },
+    /// A read that has met a change of a part of a sector.
+    Disturbed(Passage<'v>),
+    /// A write of which a part at most is stored.
+    Cut {
+        passage: Passage<'v>,
+        _sectors: Option<RwLockReadGuard<'v, ()>>,
     },
     /// As it was stored.
     Stored(Passage<'v>),
@@ -98,6 +105,9 @@ impl<'v> RingQueue<'v> {
                 };
                 files.push(file);
                 let file = FileIndex::try_from(files.len() - 1).ok()?;
+                // A target that stores whole blocks alone changes no part of one.
+                let unit = segment.runner.unit() as u64;
+                let blocks = blocks.filter(|_| !unit.is_multiple_of(alignment));
                 Some(Way {
                     file,
                     alignment,
@@ -112,7 +122,7 @@ impl<'v> RingQueue<'v> {
             watching: vec![false; watched.len()],
             states: (0..SLOTS).map(|_| State::Idle).collect(),
             under_way: 0,
-            disturbed: Vec::with_capacity(SLOTS),
+            unfinished: Vec::with_capacity(SLOTS),
             done: VecDeque::with_capacity(SLOTS),
         })
     }
@@ -122,13 +132,7 @@ impl<'v> RingQueue<'v> {
             return;
         }
         let mapping = self.mapping;
-        // The call may wait for the store of a changed sector, and that for locks of writes in flight, which must
-        // not be ours.
-        let is_writing = |state: &State| matches!(state, State::Writing { .. });
-        let settled = match self.states.iter().any(is_writing) {
-            true => self.settle(),
-            false => Ok(()),
-        };
+        let settled = self.end_writes();
         self.carry_out(slot, |buffer| {
             settled.map_err(VolumeError::Queue)?;
             mapping.read(offset, &mut buffer[..len], record)
@@ -200,8 +204,8 @@ impl<'v> RingQueue<'v> {
         started.ok()?;
         self.states[slot.0] = State::Writing {
             passage,
-            _sectors: sectors,
-            _blocks: blocks,
+            sectors,
+            blocks,
         };
         self.under_way += 1;
         Some(())
@@ -229,12 +233,11 @@ impl<'v> RingQueue<'v> {
         if self.under_way > 0 {
             self.ring.submit(0)?;
         }
-        self.reap();
-        Ok(())
+        self.reap()
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        self.reap();
+        self.reap()?;
         if !self.done.is_empty() {
             return Ok(());
         }
@@ -245,57 +248,74 @@ impl<'v> RingQueue<'v> {
             }
         }
         self.ring.submit(1)?;
-        self.reap();
-        Ok(())
+        self.reap()
     }
 
     pub(super) fn wait_for_completion(&mut self) -> io::Result<()> {
-        self.reap();
+        self.reap()?;
         if self.done.is_empty() && self.under_way > 0 {
             self.ring.submit(1)?;
-            self.reap();
+            self.reap()?;
         }
         Ok(())
     }
 
     pub(super) fn settle(&mut self) -> io::Result<()> {
-        self.reap();
+        self.reap()?;
         while self.under_way > 0 {
             self.ring.submit(1)?;
-            self.reap();
+            self.reap()?;
         }
         Ok(())
     }
 
-    fn reap(&mut self) {
+    fn reap(&mut self) -> io::Result<()> {
         self.end_transfers();
-        if !self.disturbed.is_empty() {
-            self.read_again();
+        if self.unfinished.is_empty() {
+            return Ok(());
         }
+        let ended = self.end_writes();
+        while let Some(slot) = self.unfinished.pop() {
+            let result = match &ended {
+                Ok(()) => self.repeat(slot),
+                Err(error) => Err(VolumeError::Queue(error.kind().into())),
+            };
+            let slot = Slot(slot);
+            self.done.push_back(Completion { slot, result });
+        }
+        ended
     }
 
-    /// Repeats, by calls, reads that a change of a part of a sector has met. Such a call may wait for the change's
-    /// store, and that for locks of writes in flight, which must not be ours.
-    fn read_again(&mut self) {
-        let mut settled = Ok(());
-        while self.under_way > 0 && settled.is_ok() {
-            settled = self.ring.submit(1);
+    /// Ends all writes in flight. A call may wait for the store of a changed sector or block, and that for the locks of
+    /// writes in flight, which must not be ours.
+    fn end_writes(&mut self) -> io::Result<()> {
+        let is_writing = |state: &State| matches!(state, State::Writing { .. });
+        while self.states.iter().any(is_writing) {
+            self.ring.submit(1)?;
             self.end_transfers();
         }
-        while let Some(slot) = self.disturbed.pop() {
-            let state = std::mem::replace(&mut self.states[slot], State::Idle);
-            let State::Stored(passage) = state else {
-                continue;
-            };
-            self.carry_out(Slot(slot), |buffer| match &settled {
-                Ok(()) => {
-                    let buffer = &mut buffer[..passage.len];
-                    // Its request counts already.
-                    let mut record = Record::default();
-                    passage.runner.read(passage.within, buffer, &mut record)
-                }
-                Err(error) => Err(VolumeError::Queue(error.kind().into())),
-            });
+        Ok(())
+    }
+
+    /// Does the whole transfer of a slot by a call, which also knows how to say what is wrong.
+    fn repeat(&mut self, slot: usize) -> Result<(), VolumeError> {
+        let state = std::mem::replace(&mut self.states[slot], State::Plain);
+        let buffer = self.ring.buffer(slot);
+        match &state {
+            State::Disturbed(passage) => {
+                // Its request counts already.
+                let mut record = Record::default();
+                let buffer = &mut buffer[..passage.len];
+                passage.runner.read(passage.within, buffer, &mut record)
+            }
+            State::Cut { passage, .. } => {
+                let buffer = &buffer[..passage.len];
+                let written = passage
+                    .backend
+                    .write_at(passage.at, buffer, Durability::Cached);
+                Ok(written?)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -312,37 +332,39 @@ impl<'v> RingQueue<'v> {
         }
     }
 
-    /// Ends a transfer. What it left undone is done by a call, which also knows how to say what is
+    /// Ends a transfer. A call reads what it left undone, which waits for no lock, and also knows how to say what is
     /// wrong.
     fn end(&mut self, slot: usize, result: &io::Result<usize>) {
         self.under_way -= 1;
         let moved = *result.as_ref().unwrap_or(&0);
-        let rest = |passage: &Passage| moved.min(passage.len)..passage.len;
-        let at = |passage: &Passage| passage.at + moved as u64;
         let mut result: Result<(), BackendError> = Ok(());
-        let state = std::mem::replace(&mut self.states[slot], State::Idle);
-        match state {
+        match std::mem::replace(&mut self.states[slot], State::Idle) {
             State::Reading { passage, watch } => {
-                let rest = &mut self.ring.buffer(slot)[rest(&passage)];
+                let moved = moved.min(passage.len);
+                let rest = &mut self.ring.buffer(slot)[moved..passage.len];
                 if !rest.is_empty() {
-                    result = passage.backend.read_at(at(&passage), rest);
+                    result = passage.backend.read_at(passage.at + moved as u64, rest);
                 }
-                self.states[slot] = State::Stored(passage);
                 let locks = passage.runner.locks().zip(watch);
                 if locks.is_some_and(|(locks, watch)| !locks.is_undisturbed(&watch)) {
-                    self.disturbed.push(slot);
+                    self.states[slot] = State::Disturbed(passage);
+                    self.unfinished.push(slot);
                     return;
                 }
+                self.states[slot] = State::Stored(passage);
             }
-            State::Writing { passage, .. } => {
-                let rest = &self.ring.buffer(slot)[rest(&passage)];
-                if !rest.is_empty() {
-                    let cached = Durability::Cached;
-                    result = passage.backend.write_at(at(&passage), rest, cached);
-                }
+            State::Writing {
+                passage, sectors, ..
+            } if moved < passage.len => {
+                self.states[slot] = State::Cut {
+                    passage,
+                    _sectors: sectors,
+                };
+                self.unfinished.push(slot);
+                return;
             }
             // Nothing else was started.
-            State::Idle | State::Stored(_) | State::Plain => {}
+            _ => {}
         }
         self.done.push_back(Completion {
             slot: Slot(slot),

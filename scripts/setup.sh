@@ -57,6 +57,12 @@ case $want in
         need nbdkit nbdkit
         need fio fio
         need fuse2fs fuse2fs
+        need mkfs.xfs xfsprogs
+        need mkfs.btrfs btrfs-progs
+        need mkfs.vfat dosfstools
+        need mkswap util-linux
+        need sfdisk fdisk
+        need flock util-linux
         need fusermount fuse
         need strace strace
         need tc iproute2

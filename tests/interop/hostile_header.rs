@@ -285,6 +285,25 @@ fn a_digest_has_the_same_limit() {
     }
 }
 
+/// A limit that would not be obeyed is not taken.
+#[test]
+fn a_new_header_has_no_such_limit() {
+    let place = Place::new();
+    place.write("key", "x");
+    place.sparse("raw", 1 << 20);
+    for option in ["--pbkdf-memory-limit", "--pbkdf-time-limit"] {
+        for command in [
+            "format -q new --size 18M",
+            "import raw new",
+            "encrypt --in-place -q raw",
+        ] {
+            let output = scrim(&place, &format!("{command} --key-file key {option} 1"));
+            assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+            assert!(!place.path("new").exists());
+        }
+    }
+}
+
 /// Whoever ends the command ends the process too that derives a key in the background.
 #[test]
 fn a_signal_ends_a_derivation() {

@@ -2,6 +2,7 @@
 //! ciphers, killed at any moment and taken up again.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -68,6 +69,97 @@ fn a_length_that_is_no_whole_sector_is_filled_up() {
     let (data, rest) = back.split_at(bytes.len());
     assert_same(data, &bytes, "the data");
     assert!(rest.len() < 4096 && rest.iter().all(|byte| *byte == 0));
+}
+
+/// What is refused has been checked before anything is written, each time.
+#[test]
+fn what_is_refused_changes_nothing() {
+    let bytes = noise(100_000, 6);
+    let place = with_raw(&bytes);
+    for (options, code) in [
+        ("--offset 32769", 1),
+        ("--offset 9", 1),
+        ("--offset 8", 1),
+        ("--offset 36028797018963967", 1),
+        ("--offset 4503599627370496", 4),
+        ("--sector-size 1000", 1),
+        ("--key-slot 32", 1),
+        ("--uuid none", 1),
+        (
+            "--label 0123456789012345678901234567890123456789012345678",
+            1,
+        ),
+        ("--key-size 100", 1),
+    ] {
+        for _ in 0..2 {
+            let refused = encrypt(&place, &format!("{COST} {options}"));
+            assert!(!refused.status.success(), "{options}");
+            assert_eq!(
+                refused.status.code(),
+                Some(code),
+                "{options}: {}",
+                said(&refused)
+            );
+            let now = fs::read(place.path("disk.img")).unwrap();
+            assert_same(&now, &bytes, options);
+        }
+    }
+}
+
+/// Killed as it waits for a lock that others share, when the file is longer already; then the image is
+/// used.
+#[test]
+fn what_is_written_after_it_was_killed_as_it_waited_is_kept() {
+    if !have(&["flock"]) {
+        return;
+    }
+    // As ext4 has: nothing in the first sectors.
+    let mut bytes = noise(2 << 20, 7);
+    bytes[..1024].fill(0);
+    let place = with_raw(&bytes);
+    let mut sharing = place
+        .command("flock")
+        .args(["--shared", "disk.img", "cat"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = format!("encrypt --in-place disk.img -q -d key {COST}");
+    let mut command = place.command(scrim());
+    let mut child = command.args(line.split(' ')).spawn().unwrap();
+    let len = || fs::metadata(place.path("disk.img")).unwrap().len();
+    wait_until("the file is longer", || len() > bytes.len() as u64);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(sharing.stdin.take());
+    sharing.wait().unwrap();
+
+    let image = fs::File::options().write(true).open(place.path("disk.img"));
+    image.unwrap().write_all_at(b"newer", 5000).unwrap();
+    bytes[5000..5005].copy_from_slice(b"newer");
+    let used = fs::read(place.path("disk.img")).unwrap();
+    for _ in 0..2 {
+        let refused = encrypt(&place, COST);
+        assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
+        assert!(
+            said(&refused).contains("truncate -s 2097152 IMAGE"),
+            "{}",
+            said(&refused)
+        );
+        assert_same(
+            &fs::read(place.path("disk.img")).unwrap(),
+            &used,
+            "as it was used",
+        );
+    }
+    let image = fs::File::options().write(true).open(place.path("disk.img"));
+    image.unwrap().set_len(2 << 20).unwrap();
+    assert!(encrypt(&place, COST).status.success());
+    place.scrim("export disk.img back.raw -d key".split(' '));
+    assert_same(
+        &fs::read(place.path("back.raw")).unwrap(),
+        &bytes,
+        "the data",
+    );
 }
 
 /// As of a block device, whose length stays.

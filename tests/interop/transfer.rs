@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, wait_until};
+use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, succeeded, wait_until};
 use crate::volume::{Case, Image, LUKS1, LUKS2, PASSPHRASE, PAYLOAD, USUAL};
 
 /// What an import may cost.
@@ -141,6 +141,104 @@ fn sizes_that_are_no_whole_sectors_are_filled_up() {
         bytes.resize(whole, 0);
         assert_same(&fs::read(place.path("back.raw")).unwrap(), &bytes, option);
     }
+}
+
+/// Existing data: what makes it in `disk.raw`, of how many MiB, and the encryption sector that it fits.
+const EXISTING: [(&str, &str, u64, usize); 7] = [
+    ("mkfs.ext4", "-q -F -b 1024 disk.raw", 20, 512),
+    ("mkfs.ext4", "-q -F -b 4096 disk.raw", 20, 4096),
+    ("mkfs.xfs", "-q -f disk.raw", 301, 512),
+    ("mkfs.btrfs", "-q disk.raw", 120, 4096),
+    ("mkfs.vfat", "disk.raw", 20, 512),
+    ("mkswap", "disk.raw", 20, 4096),
+    ("sfdisk", "-q -X gpt disk.raw", 20, 512),
+];
+
+fn sector_of(place: &Place, image: &str) -> usize {
+    let said = scrim_in(place, &format!("dump {image}"));
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut lines = text.lines().filter_map(|line| {
+        let rest = line.trim().strip_prefix("sector:")?;
+        rest.split_whitespace().next()?.parse().ok()
+    });
+    lines.next().unwrap()
+}
+
+/// The least that a client which respects block sizes may write.
+fn least_write(place: &Place, uri: &str) -> usize {
+    let said = place.run("nbdinfo", ["--json", uri]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let least = &said["exports"][0]["block_size_minimum"];
+    usize::try_from(least.as_u64().unwrap_or(1)).unwrap()
+}
+
+#[test]
+fn existing_data_gets_sectors_that_its_own_writes_fit() {
+    let makers = EXISTING.map(|(program, ..)| program);
+    if !have(&["nbdinfo"]) || !have(&makers) {
+        return;
+    }
+    for (program, args, mib, sector) in EXISTING {
+        let place = Place::new();
+        place.write("key", PASSPHRASE);
+        place.sparse("disk.raw", mib << 20);
+        let made = place.run_with_input(program, args.split(' '), b",10M\n");
+        succeeded(program, &made);
+        for (image, command) in [
+            ("disk.img", "import disk.raw disk.img --no-verify"),
+            ("disk.raw", "encrypt --in-place disk.raw"),
+        ] {
+            let line = format!("{command} -q -d key {COST}");
+            let output = scrim_in(&place, &line);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{program} {args}: {said}");
+            assert!(!said.contains("warning"), "{said}");
+            assert_eq!(
+                sector_of(&place, image),
+                sector,
+                "{program} {args}: {image}"
+            );
+            let uri = place.open(image, "existing", &["--key-file", "key"]);
+            assert!(least_write(&place, &uri) <= sector, "{program} {args}");
+            place.close("existing");
+        }
+    }
+}
+
+/// What is asked for is done, with a warning where it does not fit.
+#[test]
+fn a_sector_size_that_does_not_fit_is_warned_of() {
+    if !have(&["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", PASSPHRASE);
+    place.sparse("disk.raw", 20 << 20);
+    for (blocks, asked, warned) in [(1024, 4096, true), (1024, 512, false), (4096, 4096, false)] {
+        let make = format!("-q -F -b {blocks} disk.raw");
+        place.run("mkfs.ext4", make.split(' '));
+        let line = format!("import disk.raw disk.img -q -d key {COST} --sector-size {asked}");
+        let output = scrim_in(&place, &line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(sector_of(&place, "disk.img"), asked);
+        assert_eq!(said.contains("blocks of 1024 bytes"), warned, "{said}");
+    }
+}
+
+/// What was begun and may be replaced stays until everything else has been checked.
+#[test]
+fn what_an_earlier_import_left_stays_where_a_later_one_is_refused() {
+    let (place, _) = with_raw(PAYLOAD, 11);
+    place.write("disk.img.partial", "half");
+    place.write("disk.img.partial.state", "{}");
+    let said = refused(&place, "import disk.raw disk.img -q -d no-such-key", 1);
+    assert!(said.contains("no-such-key"), "{said}");
+    refused(&place, "import disk.raw disk.img -q -d key --offset 9", 1);
+    assert_eq!(fs::read(place.path("disk.img.partial")).unwrap(), b"half");
+    let line = format!("import disk.raw disk.img -q -d key {COST}");
+    place.scrim(line.split_whitespace());
+    assert_eq!(names(&place), ["disk.img", "disk.raw", "key"]);
 }
 
 fn start(place: &Place, line: &str) -> Child {

@@ -197,6 +197,40 @@ impl FileBackend {
         }
     }
 
+    /// Makes a regular file longer, durably and in one step with `bytes`, which are to lie at `offset`,
+    /// behind its end. Where that fails it is cut again.
+    ///
+    /// # Errors
+    /// When it cannot be made longer.
+    pub fn grow(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
+        let before = self.info().size;
+        let grown = self.file.write_all_at(bytes, offset);
+        let grown = grown.and_then(|()| self.file.sync_all());
+        if let Err(error) = grown {
+            let _ = self.file.set_len(before);
+            let len = bytes.len() as u64;
+            return Err(self.error(Operation::Write { offset, len }, error));
+        }
+        self.measure().map(|_| ())
+    }
+
+    /// Gives up durably what a regular file has behind its first `len` bytes; a device keeps its size.
+    ///
+    /// # Errors
+    /// When it cannot be cut.
+    pub fn cut(&self, len: u64) -> Result<(), BackendError> {
+        let size = self.measure()?.size;
+        if self.kind != Kind::Regular || size <= len {
+            return Ok(());
+        }
+        let cut = self.file.set_len(len);
+        cut.and_then(|()| self.file.sync_all()).map_err(|error| {
+            let (offset, len) = (len, size - len);
+            self.error(Operation::Discard { offset, len }, error)
+        })?;
+        self.measure().map(|_| ())
+    }
+
     /// The path it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -433,6 +467,21 @@ mod tests {
         assert_eq!(bytes[..3], [9; 3]);
         assert!(bytes[3..200 << 10].iter().all(|&b| b == 0));
         assert!(bytes[200 << 10..].iter().all(|&b| b == 9));
+    }
+
+    #[test]
+    fn a_file_grows_with_what_is_written_behind_its_end_and_is_cut() {
+        let (_folder, path) = image(1000);
+        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
+        backend.grow(5000, b"end").unwrap();
+        assert_eq!(backend.info().size, 5003);
+        backend.write_at(4000, &[1], Durability::Durable).unwrap();
+        backend.cut(6000).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap()[5000..], *b"end");
+        backend.cut(1000).unwrap();
+        assert_eq!(backend.info().size, 1000);
+        assert!(backend.write_at(1000, &[1], Durability::Cached).is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1000);
     }
 
     #[test]

@@ -174,7 +174,6 @@ impl From<InPlaceError> for CliError {
         match error {
             InPlaceError::Luks(error) => error.into(),
             InPlaceError::Open(error) => error.into(),
-            InPlaceError::Format(_) => Self::usage(error.to_string()),
             _ => Self::new(Exit::WrongDevice, error.to_string()),
         }
     }

@@ -4,6 +4,7 @@
 
 mod args;
 mod backup_record;
+mod blocks;
 mod cipher;
 mod commands;
 mod confirm;

@@ -2,17 +2,20 @@
 
 use std::path::Path;
 
+use scrim_backend::{Backend, FileBackend};
 use scrim_crypt::{CipherSpec, SectorSize};
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
 use scrim_sys::memory::SecretBytes;
 
 use crate::args::{FormatArgs, LuksType};
+use crate::blocks::Blocks;
 use crate::cipher::{for_header, key_bytes, sector_size};
 use crate::commands::{note, warn_of_failed_self_tests};
 use crate::cost::{self, memory_refused};
 use crate::error::{CliError, Exit};
 use crate::secret_input::{Passphrase, new_passphrase};
+use crate::signature::Contents;
 
 /// The options of a new volume; those that can be wrong are checked before anything is looked at.
 pub(crate) struct NewVolume<'a> {
@@ -30,6 +33,12 @@ pub(crate) struct NewVolume<'a> {
 impl<'a> NewVolume<'a> {
     pub(crate) fn asked_for(args: &'a FormatArgs) -> Result<Self, CliError> {
         let luks1 = args.r#type == LuksType::Luks1;
+        if args.key.pbkdf_memory_limit.is_some() || args.key.pbkdf_time_limit.is_some() {
+            return Err(CliError::usage(
+                "--pbkdf-memory-limit and --pbkdf-time-limit are for a header that is there already; \
+                 say with --pbkdf-memory and --iter-time what the new one may cost",
+            ));
+        }
         let cipher = for_header("--cipher", &args.cipher)?;
         let hash = cost::hash(&args.hash)?;
         let sector_size = args.sector_size.map(sector_size).transpose()?;
@@ -66,6 +75,30 @@ impl<'a> NewVolume<'a> {
             note(format_args!("scrim: warning: {cipher}: {weakness}"));
         }
         warn_of_failed_self_tests();
+    }
+
+    /// The encryption sector for data that is there already: 4096 bytes only where the data is known
+    /// to be written in such blocks, since a volume with larger ones than that cannot be mounted.
+    pub(crate) fn sector_size_for(&self, data: &FileBackend) -> SectorSize {
+        let (contents, blocks) = Contents::with_blocks(data);
+        let size = data.info().size;
+        let fits = |sector: u64| blocks.fit(sector) && size.is_multiple_of(sector);
+        match self.sector_size {
+            Some(asked) => {
+                let bytes = asked.bytes() as u64;
+                if blocks != Blocks::Unknown && !blocks.fit(bytes) {
+                    note(format_args!(
+                        "scrim: warning: {} holds {} with {blocks}, which --sector-size {bytes} does not \
+                         fit: no kernel can use it so, and its writes are refused; leave that option out",
+                        data.path().display(),
+                        contents.describe()
+                    ));
+                }
+                asked
+            }
+            None if fits(4096) => SectorSize::S4096,
+            None => SectorSize::S512,
+        }
     }
 
     pub(crate) fn version(&self) -> u16 {

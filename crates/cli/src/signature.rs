@@ -3,27 +3,87 @@
 
 use scrim_backend::Backend;
 
+use crate::blocks::Blocks;
+
 /// How much is looked at, in bytes: the last signature below lies at 64 KiB.
 const LOOK: usize = (64 << 10) + 512;
 
-/// A signature: what it says, where it lies, its bytes.
-const SIGNATURES: [(&str, usize, &[u8]); 16] = [
-    ("a LUKS volume", 0, b"LUKS\xba\xbe"),
-    ("a LUKS2 secondary header", 0x4000, b"SKUL\xba\xbe"),
-    ("a GPT partition table", 512, b"EFI PART"),
-    ("an ext2, ext3 or ext4 file system", 0x438, b"\x53\xef"),
-    ("an XFS file system", 0, b"XFSB"),
-    ("a Btrfs file system", 0x1_0040, b"_BHRfS_M"),
-    ("an F2FS file system", 0x400, b"\x10\x20\xf5\xf2"),
-    ("an NTFS file system", 3, b"NTFS    "),
-    ("a FAT file system", 82, b"FAT32"),
-    ("an exFAT file system", 3, b"EXFAT   "),
-    ("an ISO 9660 file system", 0x8001, b"CD001"),
-    ("a SquashFS file system", 0, b"hsqs"),
-    ("swap space", 4086, b"SWAPSPACE2"),
-    ("an LVM physical volume", 512 + 24, b"LVM2 001"),
-    ("a qcow2 image", 0, b"QFI\xfb"),
-    ("a partition table", 510, b"\x55\xaa"),
+/// Something that is known by bytes at a fixed place.
+struct Signature {
+    name: &'static str,
+    at: usize,
+    magic: &'static [u8],
+    /// Reads from the first bytes of the data in which blocks it is written.
+    blocks: fn(&[u8]) -> Blocks,
+}
+
+const fn known(
+    name: &'static str,
+    at: usize,
+    magic: &'static [u8],
+    blocks: fn(&[u8]) -> Blocks,
+) -> Signature {
+    Signature {
+        name,
+        at,
+        magic,
+        blocks,
+    }
+}
+
+const SIGNATURES: [Signature; 17] = [
+    known("a LUKS volume", 0, b"LUKS\xba\xbe", Blocks::unknown),
+    known(
+        "a LUKS2 secondary header",
+        0x4000,
+        b"SKUL\xba\xbe",
+        Blocks::unknown,
+    ),
+    known(
+        "a GPT partition table",
+        512,
+        b"EFI PART",
+        Blocks::sectors_of_512,
+    ),
+    known(
+        "a GPT partition table",
+        4096,
+        b"EFI PART",
+        Blocks::sectors_of_4096,
+    ),
+    known(
+        "an ext2, ext3 or ext4 file system",
+        0x438,
+        b"\x53\xef",
+        Blocks::ext,
+    ),
+    known("an XFS file system", 0, b"XFSB", Blocks::xfs),
+    known("a Btrfs file system", 0x1_0040, b"_BHRfS_M", Blocks::btrfs),
+    known(
+        "an F2FS file system",
+        0x400,
+        b"\x10\x20\xf5\xf2",
+        Blocks::f2fs,
+    ),
+    known("an NTFS file system", 3, b"NTFS    ", Blocks::fat),
+    known("a FAT file system", 82, b"FAT32", Blocks::fat),
+    known("an exFAT file system", 3, b"EXFAT   ", Blocks::exfat),
+    known("an ISO 9660 file system", 0x8001, b"CD001", Blocks::iso),
+    known("a SquashFS file system", 0, b"hsqs", Blocks::pages),
+    known("swap space", 4086, b"SWAPSPACE2", Blocks::pages),
+    known(
+        "an LVM physical volume",
+        512 + 24,
+        b"LVM2 001",
+        Blocks::unknown,
+    ),
+    known("a qcow2 image", 0, b"QFI\xfb", Blocks::unknown),
+    known(
+        "a partition table",
+        510,
+        b"\x55\xaa",
+        Blocks::sectors_of_512,
+    ),
 ];
 
 /// What was found.
@@ -40,20 +100,24 @@ pub(crate) enum Contents {
 impl Contents {
     /// Looks at the start of a backend.
     pub(crate) fn of(backend: &dyn Backend) -> Self {
+        Self::with_blocks(backend).0
+    }
+
+    /// Looks at the start of a backend, and in which blocks what is there is written.
+    pub(crate) fn with_blocks(backend: &dyn Backend) -> (Self, Blocks) {
         let size = usize::try_from(backend.info().size).unwrap_or(LOOK);
         let mut start = vec![0; size.min(LOOK)];
         if backend.read_at(0, &mut start).is_err() {
-            return Self::Unknown;
+            return (Self::Unknown, Blocks::Unknown);
         }
-        let found = SIGNATURES.iter().find(|(_, at, magic)| {
-            start
-                .get(*at..*at + magic.len())
-                .is_some_and(|bytes| bytes == *magic)
-        });
-        match found {
-            Some((name, _, _)) => Self::Known(name),
-            None if start.iter().all(|&byte| byte == 0) => Self::Blank,
-            None => Self::Unknown,
+        let there = |signature: &&Signature| {
+            let bytes = start.get(signature.at..);
+            bytes.is_some_and(|bytes| bytes.starts_with(signature.magic))
+        };
+        match SIGNATURES.iter().find(there) {
+            Some(found) => (Self::Known(found.name), (found.blocks)(&start)),
+            None if start.iter().all(|&byte| byte == 0) => (Self::Blank, Blocks::Unknown),
+            None => (Self::Unknown, Blocks::Unknown),
         }
     }
 

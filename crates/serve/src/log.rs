@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 use serde::Deserialize;
 
 use crate::connection::Secured;
@@ -73,6 +73,23 @@ impl AccessLog {
         })
     }
 
+    /// Checks whether a log can be opened, and makes no file: that of another user would be in its way.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn check(path: &Path) -> io::Result<()> {
+        match appending().open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = path
+                    .parent()
+                    .filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new("."));
+                Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+            }
+            opened => opened.map(drop),
+        }
+    }
+
     /// Opens the file again by its name, after it was renamed to begin a new one. Where that cannot be, the
     /// old one goes on.
     ///
@@ -93,11 +110,15 @@ impl AccessLog {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    appending().create(true).open(path)
+}
+
+fn appending() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
         .append(true)
-        .create(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
 }
 
 /// A worker's lines, before they are written.
@@ -241,6 +262,23 @@ fn escape_json(line: &mut String, words: &[u8]) {
 mod tests {
     use super::*;
     use crate::tls::kernel::{Path as TlsPath, Why};
+
+    #[test]
+    fn a_check_makes_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        AccessLog::check(&path).unwrap();
+        assert!(!path.exists());
+        let nowhere = AccessLog::check(&folder.path().join("no/access.log")).unwrap_err();
+        assert_eq!(nowhere.kind(), io::ErrorKind::NotFound);
+        assert!(
+            AccessLog::check(folder.path()).is_err(),
+            "a folder is no log"
+        );
+        std::fs::write(&path, "a line\n").unwrap();
+        AccessLog::check(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"a line\n");
+    }
 
     fn entry() -> Entry<'static> {
         Entry {

@@ -1,8 +1,9 @@
 //! Data is encrypted where it lies, and the power is cut at every write: what comes back, once the
-//! same command is given again, is the data.
+//! same command is given again, is the data, with what was written to it in between.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
@@ -11,7 +12,9 @@ use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks2};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{DataPath, InPlace, InPlaceError, LuksDevice, OpenFlags, Room, Volume, undo};
+use scrim_volume::{
+    DataPath, InPlace, InPlaceError, LuksDevice, LuksError, OpenFlags, Prepared, Room, Volume, undo,
+};
 
 /// Behind two copies of a header and room for one key slot.
 const SHIFT: u64 = 2 * COPY + 256 * 1024;
@@ -23,10 +26,10 @@ fn passphrase() -> SecretBytes {
     SecretBytes::copied_from(b"first")
 }
 
-fn spec(device_len: u64) -> luks2::FormatSpec {
+fn spec(device_len: u64, sector_size: SectorSize) -> luks2::FormatSpec {
     luks2::FormatSpec {
         cipher: "aes-xts-plain64".parse().unwrap(),
-        sector_size: SectorSize::S4096,
+        sector_size,
         digest_hash: Hash::Sha256,
         digest_iterations: 1,
         keyslot: NewKeyslot {
@@ -67,8 +70,13 @@ fn begin_or_go_on(disk: &Arc<SimBackend>, room: Room) -> Result<Option<InPlace>,
     let backend: Arc<dyn Backend> = Arc::clone(disk) as _;
     let Ok(luks) = LuksDevice::read(&*backend) else {
         let key = VolumeKey::new(SecretBytes::copied_from(&[5; 64]));
-        let spec = spec(disk.info().size);
-        return InPlace::begin(backend, room, &spec, key, &passphrase()).map(Some);
+        let sector_size = match room.length.is_multiple_of(4096) {
+            true => SectorSize::S4096,
+            false => SectorSize::S512,
+        };
+        let spec = spec(disk.info().size, sector_size);
+        let prepared = Prepared::new(room, &spec, key, &passphrase()).unwrap();
+        return InPlace::begin(backend, prepared).map(Some);
     };
     let Some(encrypted) = luks.once_encrypted()? else {
         return Ok(None);
@@ -112,9 +120,15 @@ fn data(len: usize) -> Vec<u8> {
 /// Shorter than a header, as long as one, a few stretches and a part of one.
 #[test]
 fn after_a_cut_anywhere_the_same_command_ends_it() {
-    for len in [4096, SHIFT, 3 * SHIFT + 5000] {
+    for (len, sector) in [
+        (4096, 4096),
+        (SHIFT, 4096),
+        (3 * SHIFT + 5000, 4096),
+        (1, 512),
+        (2 * SHIFT + 1536, 512),
+    ] {
         let data = data(usize::try_from(len).unwrap());
-        let room = Room::in_file(len, SHIFT).unwrap();
+        let room = Room::in_file(len, SHIFT, sector).unwrap();
         let whole = disk(&data, room);
         whole.arm(Faults::default());
         encrypt(&whole, room).unwrap();
@@ -145,7 +159,7 @@ fn after_a_cut_anywhere_the_same_command_ends_it() {
 #[test]
 fn after_two_cuts_too() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
-    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
+    let room = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
     let mut random = Random::new(3);
     for _ in 0..40 {
         let mut at = disk(&data, room);
@@ -166,8 +180,12 @@ fn after_two_cuts_too() {
 #[test]
 fn a_device_with_more_room_than_it_takes_survives_cuts_too() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
-    let size = Room::in_file(2 * SHIFT, SHIFT).unwrap().device().unwrap() + (64 << 10);
-    let room = Room::in_device(size, size - 2 * SHIFT, SHIFT).unwrap();
+    let size = Room::in_file(2 * SHIFT, SHIFT, 4096)
+        .unwrap()
+        .device()
+        .unwrap()
+        + (64 << 10);
+    let room = Room::in_device(size, size - 2 * SHIFT, SHIFT, 4096).unwrap();
     let disk = || {
         let mut bytes = data.clone();
         bytes.resize(usize::try_from(size).unwrap(), 0x55);
@@ -198,7 +216,7 @@ fn a_device_with_more_room_than_it_takes_survives_cuts_too() {
 #[test]
 fn after_an_error_the_data_is_there_or_is_gone_on_with() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
-    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
+    let room = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
     for call in [Call::Read, Call::Write, Call::Flush] {
         for nth in 1..40 {
             let disk = disk(&data, room);
@@ -232,7 +250,7 @@ fn after_an_error_the_data_is_there_or_is_gone_on_with() {
 #[test]
 fn a_header_that_is_damaged_later_is_left_for_its_backup() {
     let data = data(usize::try_from(3 * SHIFT).unwrap());
-    let room = Room::in_file(3 * SHIFT, SHIFT).unwrap();
+    let room = Room::in_file(3 * SHIFT, SHIFT, 4096).unwrap();
     let disk = disk(&data, room);
     let mut begun = begin_or_go_on(&disk, room).unwrap().unwrap();
     assert!(begun.advance().unwrap());
@@ -246,40 +264,252 @@ fn a_header_that_is_damaged_later_is_left_for_its_backup() {
     assert!(disk.contents() == damaged);
 }
 
-/// Killed before the header was begun, and then used: what was written since stays.
+/// A disk that somebody has written to after the power was cut, and before the same command is given
+/// again.
+struct Between {
+    /// The data as it was at first.
+    data: Vec<u8>,
+    room: Room,
+    disk: Arc<SimBackend>,
+    /// What the disk held before that, and holds now.
+    before: Vec<u8>,
+    used: Vec<u8>,
+    /// What was written to, in bytes.
+    written: Range<usize>,
+}
+
+/// What became of it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Encrypted,
+    Grown,
+    Used,
+}
+
+impl Between {
+    fn new(data: &[u8], room: Room, survivor: &SimBackend, at: usize, written: &[u8]) -> Self {
+        let disk = Arc::new(survivor.settled());
+        let before = disk.contents();
+        disk.write_at(at as u64, written, Durability::Durable)
+            .unwrap();
+        let used = disk.contents();
+        Self {
+            data: data.to_vec(),
+            room,
+            disk,
+            before,
+            used,
+            written: at..at + written.len(),
+        }
+    }
+
+    /// The data, with what was written in between.
+    fn expected(&self) -> Vec<u8> {
+        let mut expected = self.data.clone();
+        expected[self.written.clone()].copy_from_slice(&self.used[self.written.clone()]);
+        expected
+    }
+
+    /// The start is in use, so far as anybody could use it: nothing of a header is there.
+    fn is_usable(&self) -> bool {
+        self.before.starts_with(&self.data)
+    }
+
+    /// Gives the command again; where that refuses, does what it says, each way.
+    fn check(self) -> Outcome {
+        let (disk, room) = (Arc::clone(&self.disk), self.room);
+        let error = match encrypt(&disk, room) {
+            Ok(()) => {
+                assert!(plaintext(disk, self.data.len()) == self.expected());
+                return Outcome::Encrypted;
+            }
+            Err(error) => error,
+        };
+        assert!(disk.contents() == self.used, "{error}: something changed");
+        let zeros = |at| disk.write_at(at, &[0; 512], Durability::Durable).unwrap();
+        match error {
+            InPlaceError::Grown { original, record } => {
+                assert_eq!(original, self.data.len() as u64);
+                zeros(record);
+                encrypt(&disk, room).unwrap();
+                assert!(plaintext(disk, self.data.len()) == self.expected());
+                Outcome::Grown
+            }
+            InPlaceError::Used { saved, len, record } => {
+                assert!(!self.is_usable(), "nothing of a header was there");
+                self.put_back(saved, len);
+                zeros(record);
+                encrypt(&disk, room).unwrap();
+                assert!(plaintext(disk, self.data.len()) == self.used[..self.data.len()]);
+                Outcome::Used
+            }
+            error => panic!("{error}"),
+        }
+    }
+
+    fn put_back(&self, saved: u64, len: u64) {
+        let disk = Arc::new(SimBackend::holding(&self.used, 1));
+        let mut start = vec![0; usize::try_from(len).unwrap()];
+        disk.read_at(saved, &mut start).unwrap();
+        disk.write_at(0, &start, Durability::Durable).unwrap();
+        encrypt(&disk, self.room).unwrap();
+        let mut expected = self.expected();
+        let len = start.len().min(expected.len());
+        expected[..len].copy_from_slice(&self.data[..len]);
+        assert!(plaintext(disk, expected.len()) == expected);
+    }
+}
+
+/// Data that begins with zeros, as ext4 does, and what somebody writes to it.
+fn data_and_uses(len: usize) -> [(Vec<u8>, Vec<(usize, Vec<u8>)>); 2] {
+    let noise = data(len);
+    let mut zeros = noise.clone();
+    zeros[..1024].fill(0);
+    let newer = b"what was written since".to_vec();
+    let uses = vec![
+        (0, newer.clone()),
+        (0, vec![0; 512]),
+        (0, vec![0; 4096]),
+        (1024, newer.clone()),
+        (len - newer.len(), newer),
+    ];
+    [(noise, uses.clone()), (zeros, uses)]
+}
+
+/// Whatever was written between a power cut and the same command, whose start may be zeros, is in the
+/// volume, or the command refuses and changes nothing.
 #[test]
-fn what_was_written_after_a_beginning_that_came_to_nothing_is_kept() {
-    let data = data(usize::try_from(2 * SHIFT).unwrap());
-    let room = Room::in_file(2 * SHIFT, SHIFT).unwrap();
-    let whole = disk(&data, room);
-    whole.arm(Faults::default());
-    encrypt(&whole, room).unwrap();
-    for cut in 1..=whole.changes() {
+fn what_is_written_between_a_cut_and_the_next_attempt_is_never_rolled_back() {
+    let mut outcomes = Vec::new();
+    for (len, sector) in [(4608, 512), (SHIFT + 4096, 4096)] {
+        for (data, uses) in data_and_uses(usize::try_from(len).unwrap()) {
+            let room = Room::in_file(len, SHIFT, sector).unwrap();
+            let whole = disk(&data, room);
+            whole.arm(Faults::default());
+            encrypt(&whole, room).unwrap();
+            for cut in 1..=whole.changes() {
+                let broken = disk(&data, room);
+                broken.arm(Faults {
+                    cut_at: Some(cut),
+                    ..Faults::default()
+                });
+                assert!(encrypt(&broken, room).is_err());
+                let survivor = broken.after_cut(cut);
+                if LuksDevice::read(&survivor).is_ok() {
+                    continue;
+                }
+                for (at, written) in &uses {
+                    println!("{len} bytes, cut {cut}, {} bytes at {at}", written.len());
+                    let between = Between::new(&data, room, &survivor, *at, written);
+                    outcomes.push(between.check());
+                }
+            }
+        }
+    }
+    outcomes.sort();
+    outcomes.dedup();
+    let all = [Outcome::Encrypted, Outcome::Grown, Outcome::Used];
+    assert_eq!(outcomes, all, "the test meets every case");
+}
+
+/// A device keeps its length, so that nobody has to say what belongs to it.
+#[test]
+fn a_device_that_was_used_before_its_header_was_begun_is_encrypted_as_it_is() {
+    let (data, uses) = data_and_uses(usize::try_from(2 * SHIFT).unwrap())[1].clone();
+    let size = Room::in_file(2 * SHIFT, SHIFT, 4096)
+        .unwrap()
+        .device()
+        .unwrap();
+    let room = Room::in_device(size, size - 2 * SHIFT, SHIFT, 4096).unwrap();
+    let mut found = Vec::new();
+    for cut in 1..20 {
         let broken = disk(&data, room);
         broken.arm(Faults {
             cut_at: Some(cut),
             ..Faults::default()
         });
         assert!(encrypt(&broken, room).is_err());
-        let survivor = broken.after_cut(1);
-        if !survivor.contents().starts_with(&data) {
+        let survivor = broken.after_cut(cut);
+        if LuksDevice::read(&survivor).is_ok() {
             break;
         }
-        survivor
-            .write_at(5000, b"newer", Durability::Durable)
-            .unwrap();
-        let newer = survivor.contents()[..data.len()].to_vec();
-        undo(&survivor).unwrap();
-        assert!(survivor.contents().starts_with(&newer), "cut {cut}");
+        for (at, written) in &uses {
+            let between = Between::new(&data, room, &survivor, *at, written);
+            let usable = between.is_usable();
+            let outcome = between.check();
+            assert!(
+                !usable || outcome == Outcome::Encrypted,
+                "cut {cut}: {outcome:?}"
+            );
+            found.push(outcome);
+        }
     }
+    assert!(
+        found.contains(&Outcome::Used),
+        "cut in the midst of the header"
+    );
+}
+
+/// A volume that somebody makes on what is left of the beginning is no header that was cut short.
+#[test]
+fn a_volume_that_somebody_made_meanwhile_stays() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
+    for cut in 1..20 {
+        let broken = disk(&data, room);
+        broken.arm(Faults {
+            cut_at: Some(cut),
+            ..Faults::default()
+        });
+        assert!(encrypt(&broken, room).is_err());
+        let survivor = broken.after_cut(cut);
+        if LuksDevice::read(&survivor).is_ok() {
+            break;
+        }
+        let other = luks2::FormatSpec {
+            uuid: Some("8c2f9ba1-5a0f-4c1e-9d52-3a6f0e7b1c44".to_owned()),
+            ..spec(survivor.info().size, SectorSize::S4096)
+        };
+        let key = VolumeKey::new(SecretBytes::copied_from(&[6; 64]));
+        let made = luks2::format(&other, &key, &passphrase()).unwrap();
+        LuksDevice::write(&made.plan, &survivor).unwrap();
+        let before = survivor.contents();
+        match undo(&survivor) {
+            Ok(None) | Err(InPlaceError::Grown { .. }) => {}
+            other => panic!("cut {cut}: {other:?}"),
+        }
+        assert!(survivor.contents() == before, "cut {cut}");
+    }
+}
+
+/// What lies over the primary copy of the header while the secondary one is whole, and no record tells
+/// that it was being written, is somebody else's.
+#[test]
+fn a_header_that_was_partly_overwritten_is_not_gone_on_with() {
+    let data = data(usize::try_from(3 * SHIFT).unwrap());
+    let room = Room::in_file(3 * SHIFT, SHIFT, 4096).unwrap();
+    let disk = disk(&data, room);
+    let mut begun = begin_or_go_on(&disk, room).unwrap().unwrap();
+    assert!(begun.advance().unwrap());
+    drop(begun);
+    let mut sector = [0; 512];
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    disk.write_at(0, &sector, Durability::Durable).unwrap();
+    let before = disk.contents();
+    match encrypt(&disk, room) {
+        Err(InPlaceError::Luks(LuksError::Ambiguous)) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(disk.contents() == before);
 }
 
 /// A file that was made longer, and then nothing: it is known how long it was, until it is cut.
 #[test]
 fn a_file_that_only_grew_is_known_to_have() {
     let data = data(12_345);
-    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
-    let (at, end) = room.end();
+    let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
+    let small = SimBackend::holding(&data, 1);
+    let (at, end) = room.end(&small).unwrap();
     let mut bytes = data.clone();
     bytes.resize(usize::try_from(at).unwrap(), 0);
     bytes.extend(end);
@@ -288,6 +518,17 @@ fn a_file_that_only_grew_is_known_to_have() {
         assert_eq!(undo(&*grown).unwrap(), Some(data.len() as u64));
         assert!(grown.contents().starts_with(&data));
     }
+    for (at, is_longer) in [(5000, false), (data.len() as u64, true), (at - 100, true)] {
+        let used = SimBackend::holding(&bytes, 1);
+        used.write_at(at, b"newer", Durability::Durable).unwrap();
+        match undo(&used) {
+            Ok(None) => assert!(is_longer, "it is in use behind its old end"),
+            Err(InPlaceError::Grown { original, .. }) => {
+                assert!(!is_longer && original == data.len() as u64);
+            }
+            other => panic!("{at}: {other:?}"),
+        }
+    }
 }
 
 /// A file that was cut at its end, and then nothing: the header still says so, and is gone on with.
@@ -295,7 +536,7 @@ fn a_file_that_only_grew_is_known_to_have() {
 fn a_file_that_was_cut_lacks_only_the_end_of_the_note() {
     for len in [4096, 3 * SHIFT + 4096] {
         let data = data(usize::try_from(len).unwrap());
-        let room = Room::in_file(len, SHIFT).unwrap();
+        let room = Room::in_file(len, SHIFT, 4096).unwrap();
         let whole = disk(&data, room);
         let begun = begin_or_go_on(&whole, room).unwrap().unwrap();
         let end = begun.clean().unwrap().end();
@@ -314,7 +555,7 @@ fn what_was_saved_is_overwritten() {
     let mut data = data(usize::try_from(SHIFT / 2).unwrap());
     let marker = b"a sentence that nobody else may read";
     data[1000..1000 + marker.len()].copy_from_slice(marker);
-    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
+    let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
     let disk = disk(&data, room);
     encrypt(&disk, room).unwrap();
     let bytes = disk.contents();
@@ -325,12 +566,12 @@ fn what_was_saved_is_overwritten() {
 #[test]
 fn a_finished_volume_has_nothing_to_undo() {
     let data = data(10_000);
-    let room = Room::in_file(data.len() as u64, SHIFT).unwrap();
+    let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
     let disk = disk(&data, room);
     encrypt(&disk, room).unwrap();
     assert!(undo(&*disk).unwrap().is_none());
     let mut record = vec![0; 4096];
-    record[..16].copy_from_slice(b"scrim in place\x00\x01");
+    record[..16].copy_from_slice(b"scrim in place\x00\x02");
     let end = disk.info().size - 4096;
     disk.write_at(end, &record, Durability::Durable).unwrap();
     assert!(undo(&*disk).unwrap().is_none());

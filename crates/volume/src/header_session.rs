@@ -1,7 +1,7 @@
 //! Changing a LUKS header, with everybody else kept out from its reading to its last write.
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, LockKind};
-use scrim_luks::{ApplyError, Backup, Consent, Header, Plan};
+use scrim_luks::{ApplyError, Backup, Consent, Header, Plan, Target};
 
 use crate::luks_device::{LuksDevice, LuksError};
 
@@ -90,7 +90,7 @@ pub(crate) fn start_of(backend: &dyn Backend, len: usize) -> Result<Vec<u8>, Luk
 
 fn apply(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
     struct Sink<'a>(&'a dyn Backend);
-    impl scrim_luks::Target for Sink<'_> {
+    impl Target for Sink<'_> {
         type Error = BackendError;
         fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
             self.0.write_at(offset, bytes, Durability::Cached)
@@ -99,7 +99,15 @@ fn apply(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
             self.0.flush()
         }
     }
-    plan.apply(&mut Sink(backend)).map_err(|error| match error {
+    apply_to(plan, &mut Sink(backend))
+}
+
+/// Carries out a plan on storage that places its writes itself.
+pub(crate) fn apply_to<T>(plan: &Plan, target: &mut T) -> Result<(), LuksError>
+where
+    T: Target<Error = BackendError>,
+{
+    plan.apply(target).map_err(|error| match error {
         ApplyError::Target(error) => LuksError::Backend(error),
         ApplyError::Random(error) => LuksError::Random(std::io::Error::other(error)),
     })

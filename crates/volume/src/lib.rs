@@ -26,7 +26,7 @@ mod volume;
 
 pub use error::{Errno, VolumeError};
 pub use header_session::HeaderSession;
-pub use in_place::{Encrypted, InPlace, InPlaceError, Room, undo};
+pub use in_place::{Encrypted, InPlace, InPlaceError, Prepared, Room, undo};
 pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
 pub use mapping::{Mapping, OpenError, ResizeError};
 pub use path::{DataPath, Direction, UnknownDataPath};

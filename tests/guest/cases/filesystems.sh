@@ -1,5 +1,6 @@
 # File systems made through Scrim, on the kernel's NBD client, are sound on dm-crypt, and those made
-# on dm-crypt are sound through Scrim: by fsck, and by the files in them.
+# on dm-crypt are sound through Scrim: by fsck, and by the files in them. So are those that were there
+# before their volume.
 #
 # kernels: 6.1 6.12 7.3
 # limit: 240 s
@@ -61,3 +62,18 @@ case $(uname -r) in 6.12.*) sector=4096 ;; esac
 check_both_ways ext4
 sector=$((4096 + 512 - sector))
 check_both_ways xfs
+
+echo "== one with blocks of 1 KiB that is there already"
+rm -f disk
+truncate -s 160M plain
+mkfs.ext4 -q -F -b 1024 plain
+mount -o loop plain mount
+cp -a files/. mount
+umount mount
+scrim import -q plain disk $(pbkdf argon2id) --key-file key
+sector=512
+through_dm_crypt check ext4
+through_scrim check ext4
+scrim encrypt --in-place -q plain $(pbkdf argon2id) --key-file key
+mv plain disk
+through_dm_crypt check ext4

@@ -1,7 +1,5 @@
 //! `scrim encrypt --in-place IMAGE`.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +8,7 @@ use scrim_backend::{Access, Backend, FileBackend};
 use scrim_bench::Progress;
 use scrim_crypt::SectorSize;
 use scrim_luks::{HeaderError, Layout, Placement};
-use scrim_volume::{InPlace, InPlaceError, LuksDevice, LuksError, Room, undo};
+use scrim_volume::{InPlace, InPlaceError, LuksDevice, LuksError, Prepared, Room, undo};
 
 use super::import::check_raw;
 use super::{note, warn_of_failed_self_tests};
@@ -37,21 +35,22 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
         ));
     }
     demand_local(image, "encrypt --in-place")?;
-    let backend = undone(image)?;
+    let new = NewVolume::asked_for(&args.format)?;
+    let backend = Arc::new(undone(image)?);
     let within = |error: InPlaceError| CliError::from(error).within(image.display());
-    let (begun, interruption) = match LuksDevice::read(&backend) {
+    let (begun, interruption) = match LuksDevice::read(&*backend) {
         Ok(luks) => match luks.once_encrypted().map_err(within)? {
-            Some(encrypted) => go_on(args, backend, luks, &encrypted)?,
+            Some(encrypted) => go_on(args, &backend, luks, &encrypted)?,
             None => {
                 let version = luks.header().version();
                 let message = format!("{} is a LUKS{version} volume already", image.display());
                 return Err(CliError::new(Exit::Busy, message));
             }
         },
-        Err(LuksError::Header(HeaderError::NotLuks)) => begin(args, backend)?,
+        Err(LuksError::Header(HeaderError::NotLuks)) => begin(args, &new, &backend)?,
         Err(error) => return Err(CliError::from(error).within(image.display())),
     };
-    finish(args, begun, &interruption)
+    finish(args, &backend, begun, &interruption)
 }
 
 /// Opens the image, and puts it back into its state where an earlier run did not get beyond its
@@ -59,28 +58,30 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
 fn undone(image: &Path) -> Result<FileBackend, CliError> {
     let backend = FileBackend::open(image, Access::ReadWrite)?;
     let undone = undo(&backend).map_err(|error| CliError::from(error).within(image.display()))?;
-    let Some(original) = undone else {
-        return Ok(backend);
-    };
-    drop(backend);
-    shorten(image, original)?;
-    note(format_args!(
-        "{}: an encryption that was cut short as it began has been undone; it begins again",
-        image.display()
-    ));
-    Ok(FileBackend::open(image, Access::ReadWrite)?)
+    if let Some(original) = undone {
+        backend.cut(original)?;
+        note(format_args!(
+            "{}: an encryption that was cut short as it began has been undone; it begins again",
+            image.display()
+        ));
+    }
+    Ok(backend)
 }
 
-fn begin(args: &EncryptArgs, backend: FileBackend) -> Result<(InPlace, Interruption), CliError> {
+/// Checks everything, asks what there is to ask, and only then changes something.
+fn begin(
+    args: &EncryptArgs,
+    new: &NewVolume<'_>,
+    backend: &Arc<FileBackend>,
+) -> Result<(InPlace, Interruption), CliError> {
     let image = args.format.image.as_path();
-    let shown = image.display();
-    check_raw(&backend)?;
-    let new = NewVolume::asked_for(&args.format)?;
+    check_raw(backend)?;
     new.warn();
-    let shift = new.data_offset.unwrap_or(DATA_OFFSET);
     let size = backend.info().size;
-    let room = room(args, size, shift)?;
-    confirm(args, &backend, room)?;
+    let shift = new.data_offset.unwrap_or(DATA_OFFSET);
+    let sector_size = new.sector_size_for(backend);
+    let room = room(args, backend, shift, sector_size)?;
+    confirm(args, backend, room)?;
     let passphrase = new.ask()?.secret;
     let key = new.generate_key()?;
     let device_len = room.device().unwrap_or(size).max(size);
@@ -90,51 +91,48 @@ fn begin(args: &EncryptArgs, backend: FileBackend) -> Result<(InPlace, Interrupt
         grows: false,
         data_offset: Some(shift),
     };
-    let spec = new.luks2_spec(layout, SectorSize::S4096)?;
+    let spec = new.luks2_spec(layout, sector_size)?;
+    let prepared = Prepared::new(room, &spec, key, &passphrase);
+    let prepared = prepared.map_err(|error| refused(&error, image))?;
     let interruption = Interruption::listen()?;
-    let backend = if device_len > size {
+    let within = |error: InPlaceError| CliError::from(error).within(image.display());
+    if device_len > size {
         backend.reserve(device_len)?;
-        drop(backend);
-        lengthen(image, room)?;
-        FileBackend::open(image, Access::ReadWrite)?
-    } else {
-        backend
-    };
-    let backend: Arc<dyn Backend> = Arc::new(backend);
-    let begun = InPlace::begin(Arc::clone(&backend), room, &spec, key, &passphrase);
-    match begun {
+        let (at, end) = room.end(&**backend).map_err(within)?;
+        backend.grow(at, &end)?;
+    }
+    match InPlace::begin(Arc::clone(backend) as Arc<dyn Backend>, prepared) {
         Ok(begun) => Ok((begun, interruption)),
         Err(error) => {
             // What cannot be put back now will be by the next run.
             // Where the header is whole there is nothing to put back, but to go on.
-            let undone = undo(&*backend);
-            drop(backend);
-            if let Ok(Some(original)) = undone {
-                let _ = shorten(image, original);
+            if let Ok(Some(original)) = undo(&**backend) {
+                let _ = backend.cut(original);
             }
-            Err(match error {
-                InPlaceError::Format(error) => refused(&error, image),
-                error => CliError::from(error).within(shown),
-            })
+            Err(within(error))
         }
     }
 }
 
-/// How the device is divided meanwhile.
-fn room(args: &EncryptArgs, size: u64, shift: u64) -> Result<Room, CliError> {
+/// Divides the device as it is to be meanwhile.
+fn room(
+    args: &EncryptArgs,
+    backend: &FileBackend,
+    shift: u64,
+    sector_size: SectorSize,
+) -> Result<Room, CliError> {
     let image = args.format.image.display();
+    let (size, sector) = (backend.info().size, sector_size.bytes() as u64);
     let spare = Room::around(shift).ok_or_else(|| CliError::usage("--offset is too large"))?;
     match args.reduce_device_size {
-        Some(reduce) => Room::in_device(size, reduce, shift).ok_or_else(|| {
+        Some(reduce) => Room::in_device(size, reduce, shift, sector).ok_or_else(|| {
             CliError::usage(format!(
                 "--reduce-device-size must leave data on {image}, and spare {spare} bytes at least: \
                  what the header takes, twice, and a record"
             ))
         }),
-        None if fs::metadata(&args.format.image).is_ok_and(|file| file.is_file()) => {
-            Room::in_file(size, shift)
-                .ok_or_else(|| CliError::usage(format!("{image} cannot be made longer")))
-        }
+        None if !backend.is_device() => Room::in_file(size, shift, sector)
+            .ok_or_else(|| CliError::usage(format!("{image} cannot be made longer"))),
         None => Err(CliError::usage(format!(
             "{image} cannot be made longer; make the file system on it {spare} bytes shorter, and \
              say so with --reduce-device-size"
@@ -163,7 +161,7 @@ fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), 
 
 fn go_on(
     args: &EncryptArgs,
-    backend: FileBackend,
+    backend: &Arc<FileBackend>,
     luks: LuksDevice,
     encrypted: &LuksDevice,
 ) -> Result<(InPlace, Interruption), CliError> {
@@ -175,9 +173,9 @@ fn go_on(
         key: (args.format.key).source_or(args.format.positional_key.as_deref()),
         tries: TRIES,
     };
-    let (unlocked, _) = unlock(encrypted, &backend, &shown, None, &asking)?;
+    let (unlocked, _) = unlock(encrypted, &**backend, &shown, None, &asking)?;
     let interruption = Interruption::listen()?;
-    let begun = InPlace::resume(Arc::new(backend), luks, unlocked.key);
+    let begun = InPlace::resume(Arc::clone(backend) as Arc<dyn Backend>, luks, unlocked.key);
     let begun = begun.map_err(|error| CliError::from(error).within(&shown))?;
     Ok((begun, interruption))
 }
@@ -185,11 +183,11 @@ fn go_on(
 #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
 fn finish(
     args: &EncryptArgs,
+    backend: &FileBackend,
     mut begun: InPlace,
     interruption: &Interruption,
 ) -> Result<ExitCode, CliError> {
-    let image = args.format.image.as_path();
-    let shown = image.display();
+    let shown = args.format.image.display();
     let next = format!("go on with `scrim encrypt --in-place {shown}`");
     let failed = |error: InPlaceError| {
         let error = CliError::from(error).within(&shown);
@@ -216,42 +214,9 @@ fn finish(
     let uuid = begun.header().uuid().to_owned();
     let encrypted = begun.clean().map_err(&failed)?;
     if args.reduce_device_size.is_none() {
-        shorten(image, encrypted.end())?;
+        backend.cut(encrypted.end())?;
     }
     encrypted.finish().map_err(failed)?;
     note(format_args!("{shown}: LUKS2 volume {uuid} created"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes a file longer, in one step with the note of how long it was.
-fn lengthen(image: &Path, room: Room) -> Result<(), CliError> {
-    let (at, end) = room.end();
-    let write = || {
-        let file = File::options().write(true).open(image)?;
-        file.write_all_at(&end, at)?;
-        file.sync_all()
-    };
-    let what = format!("make {} longer", image.display());
-    write().map_err(|error| CliError::io(&what, &error))
-}
-
-/// Gives up what a file has behind `len`; a device keeps its size.
-fn shorten(image: &Path, len: u64) -> Result<(), CliError> {
-    let is_longer = fs::metadata(image).is_ok_and(|file| file.is_file() && file.len() > len);
-    if is_longer {
-        set_len(image, len)
-    } else {
-        Ok(())
-    }
-}
-
-/// Durably.
-fn set_len(image: &Path, len: u64) -> Result<(), CliError> {
-    let set = || {
-        let file = File::options().write(true).open(image)?;
-        file.set_len(len)?;
-        file.sync_all()
-    };
-    let what = format!("make {} {len} bytes long", image.display());
-    set().map_err(|error| CliError::io(&what, &error))
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_crypt::SectorSize;
 use scrim_luks::{Foreign, Formatted, Layout, Placement};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
         begun
     } else {
         partial.check_unused(Kind::Import)?;
-        let new = lay_out(&args.format, raw.info().size)?;
+        let new = lay_out(&args.format, &raw)?;
         tell_of_filling(&args.raw, raw.info().size, new.data_size);
         interruption = Interruption::listen()?;
         begin(&partial, &new, args.format.key_slot, stamp)?
@@ -135,18 +134,14 @@ struct LaidOut {
     data_size: u64,
 }
 
-/// Lays out a volume that will hold `len` bytes of data, whatever size of image that takes.
-fn lay_out(args: &FormatArgs, len: u64) -> Result<LaidOut, CliError> {
+/// Lays out a volume that will hold all of `raw`, whatever size of image that takes.
+fn lay_out(args: &FormatArgs, raw: &FileBackend) -> Result<LaidOut, CliError> {
     let new = NewVolume::asked_for(args)?;
     new.warn();
     let too_large = || CliError::usage("the data is larger than any volume can be");
-    let sector = new.sector_size.map_or(512, SectorSize::bytes) as u64;
-    let data_size = len.checked_next_multiple_of(sector);
+    let sector_size = new.sector_size_for(raw);
+    let data_size = (raw.info().size).checked_next_multiple_of(sector_size.bytes() as u64);
     let data_size = data_size.ok_or_else(too_large)?;
-    let sector_size = match data_size.is_multiple_of(4096) {
-        true => SectorSize::S4096,
-        false => SectorSize::S512,
-    };
     let layout = Layout {
         placement: Placement::Attached,
         // More than any header takes: how much that is, is what is asked.

@@ -45,6 +45,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     // Before this process opens anything of its own.
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let manner = args.storage.manner()?;
+    check_engine(args.storage.io_engine)?;
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     let name = volume_name(args)?;
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     }
     warn_of_failed_self_tests();
     let control = runtime.control_socket(&name);
-    let engine = engine(args.storage.io_engine, &volume)?;
+    let engine = engine(args.storage.io_engine, &volume);
     let service = Service::start(name, volume, engine, origin, serving, control, hangup)?;
     print((service.addresses().join("\n") + "\n").as_bytes())?;
     if let Some(daemon) = daemon {
@@ -194,12 +195,6 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
         tries: wanted.tries,
     };
     let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.key_slot, &asking)?;
-    if writable && luks.needs_repair() {
-        repair(header);
-    }
-    if wanted.persistent {
-        make_persistent(wanted.flags, header)?;
-    }
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
         note(format_args!("scrim: warning: {header}: {warning}"));
@@ -212,6 +207,13 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let volume = Volume::start(table, wanted.data_path, |_| {
         Ok(Arc::clone(&data) as Arc<dyn Backend>)
     })?;
+    // What cannot be opened is not changed.
+    if writable && luks.needs_repair() {
+        repair(header);
+    }
+    if wanted.persistent {
+        make_persistent(wanted.flags, header)?;
+    }
     let origin = Origin {
         r#type: format!("LUKS{}", luks.header().version()),
         uuid: luks.header().uuid().raw().to_owned(),
@@ -298,15 +300,21 @@ pub(super) fn persistent(flags: OpenFlags) -> Edit {
     Edit::Flags(set.map(|(_, flag)| flag).collect())
 }
 
-fn engine(asked: IoEngine, volume: &Volume) -> Result<Engine, CliError> {
-    match asked {
-        IoEngine::Auto => Ok(Engine::for_volume(volume)),
-        IoEngine::Plain => Ok(Engine::Plain),
-        IoEngine::Threads => Ok(Engine::Threads),
-        IoEngine::IoUring if Engine::IoUring.is_allowed() => Ok(Engine::IoUring),
-        IoEngine::IoUring => Err(CliError::usage(
+fn check_engine(asked: IoEngine) -> Result<(), CliError> {
+    if asked == IoEngine::IoUring && !Engine::IoUring.is_allowed() {
+        return Err(CliError::usage(
             "this system has no io_uring, or forbids it to this process; leave --io-engine out",
-        )),
+        ));
+    }
+    Ok(())
+}
+
+fn engine(asked: IoEngine, volume: &Volume) -> Engine {
+    match asked {
+        IoEngine::Auto => Engine::for_volume(volume),
+        IoEngine::Plain => Engine::Plain,
+        IoEngine::Threads => Engine::Threads,
+        IoEngine::IoUring => Engine::IoUring,
     }
 }
 

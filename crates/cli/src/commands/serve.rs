@@ -1,5 +1,6 @@
 //! `scrim serve ROOT`.
 
+use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -32,10 +33,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let config = configuration(args)?;
     let volumes = Volumes::default();
     let prepared = Prepared::by(&config, &volumes)?;
-    let log = config.access_log.as_ref().map(open_log).transpose()?;
     if args.check {
+        let log = config.access_log.as_ref();
+        log.map_or(Ok(()), |log| {
+            AccessLog::check(&log.file).map_err(not_opened(log))
+        })?;
         return print(b"the configuration can be used\n");
     }
+    let log = config.access_log.as_ref().map(open_log).transpose()?;
     let listeners = listeners(&config, handed_on)?;
     // Before anybody hears of an address, and may ask for the end.
     let signals = Signals::listen(Hangup::here())?;
@@ -251,7 +256,11 @@ fn suite(name: &str) -> Result<tls::Suite, CliError> {
 fn open_log(log: &LogConfig) -> Result<Arc<AccessLog>, CliError> {
     AccessLog::open(&log.file, log.format)
         .map(Arc::new)
-        .map_err(|error| CliError::io(format_args!("open {}", log.file.display()), &error))
+        .map_err(not_opened(log))
+}
+
+fn not_opened(log: &LogConfig) -> impl FnOnce(io::Error) -> CliError {
+    |error| CliError::io(format_args!("open {}", log.file.display()), &error)
 }
 
 fn warn_of_expiry(files: &CertificateConfig, expiry: Expiry) {

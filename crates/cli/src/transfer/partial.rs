@@ -98,7 +98,7 @@ impl Partial {
     }
 
     /// Refuses to begin where another transfer was interrupted, before anybody is asked for a
-    /// passphrase; one that may be replaced goes.
+    /// passphrase. One that may be replaced stays until [`Partial::create`].
     pub(crate) fn check_unused(&self, kind: Kind) -> Result<(), CliError> {
         if self.target.exists() && !self.replace {
             return Err(CliError::new(
@@ -120,7 +120,7 @@ impl Partial {
             record.is_some_and(|record| record.position == 0)
         };
         if self.replace || nothing_done() {
-            return self.abandon();
+            return Ok(());
         }
         Err(CliError::new(
             Exit::Busy,
@@ -133,13 +133,16 @@ impl Partial {
         ))
     }
 
-    /// Makes the file, with room for all of it if it is to be `full`, and then its record.
+    /// Makes the file, with room for all of it if it is to be `full`, and then its record. What an
+    /// earlier transfer has left goes, if it may.
     pub(crate) fn create(
         &self,
         size: u64,
         full: bool,
         record: &Record,
     ) -> Result<FileBackend, CliError> {
+        self.check_unused(record.kind)?;
+        self.abandon()?;
         drop(FileBackend::create(&self.path, size)?);
         let make = || {
             let backend = FileBackend::open_own(&self.path, Access::ReadWrite)?;
@@ -352,6 +355,25 @@ mod tests {
         partial.finish(record).unwrap();
         assert_eq!(names(folder.path()), ["source", "target"]);
         assert!(partial.resume(Kind::Import, stamp).is_err());
+    }
+
+    #[test]
+    fn what_may_be_replaced_stays_until_it_is() {
+        let (_folder, source, target) = place();
+        let (_, mut record) = begun(&source, &target);
+        let partial = Partial::of(&target, &source, true).unwrap();
+        partial.check_unused(Kind::Import).unwrap();
+        let stamp = Stamp::of(&source).unwrap();
+        match partial.resume(Kind::Import, stamp).unwrap() {
+            Resumed::Unfinished(_, found) => assert_eq!(found, record),
+            Resumed::Finished => panic!("it is not finished"),
+        }
+        record.position = 0;
+        drop(partial.create(SIZE, true, &record).unwrap());
+        match partial.resume(Kind::Import, stamp).unwrap() {
+            Resumed::Unfinished(_, found) => assert_eq!(found, record),
+            Resumed::Finished => panic!("it is not finished"),
+        }
     }
 
     #[test]

@@ -7,12 +7,14 @@
 //!   after    | header   | ciphertext                                       |
 //! ```
 //!
-//! 1. The start of the data, as much as the header will take, is saved behind everything else; then a
-//!    [`Record`] behind that says so. Until here nothing is lost by a crash.
-//! 2. The header is written, with a requirement that keeps every program from the volume, and a note
-//!    of the position. A crash meanwhile leaves a record and no header: [`undo`] puts the start back.
-//!    Then the record is destroyed, before anything moves: a header that is damaged later must not look
-//!    like one that was never written.
+//! 1. The start of the data, as much as the header will take, is saved behind everything else; the
+//!    header is made beside it; then a [`Record`] behind that says so. Until here nothing is lost by a
+//!    crash, and the data may still be used.
+//! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
+//!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo`]
+//!    puts the start back where what is there proves that nobody else has written to it. Then the
+//!    record is destroyed, before anything moves: a header that is damaged later must not look like one
+//!    that was never written.
 //! 3. One stretch of at most `shift` bytes after the other, from the last one on, is encrypted from
 //!    where it lies to where it belongs, behind it. What is overwritten has been moved before, and the
 //!    note says so durably; what is read stays until the next stretch is written. So after a crash
@@ -27,11 +29,13 @@
 mod error;
 mod record;
 mod room;
+mod start;
+mod undo;
 
 use std::sync::Arc;
 
 use scrim_backend::{Backend, Durability};
-use scrim_luks::{Header, Placement, Underway, VolumeKey, luks2};
+use scrim_luks::{FormatError, Formatted, Header, Placement, Underway, VolumeKey, luks2};
 use scrim_sys::memory::{DataBuffer, SecretBytes};
 
 use crate::luks_device::{LuksDevice, OpenFlags};
@@ -39,11 +43,47 @@ use crate::{DataPath, HeaderSession, Volume};
 
 pub use error::InPlaceError;
 use record::Record;
-pub use record::undo;
 pub use room::Room;
+use start::Start;
+pub use undo::undo;
 
 /// How much is moved at a time, in bytes.
 const PIECE: usize = 1 << 20;
+
+/// An encryption in place for which everything has been checked, and nothing has been written.
+pub struct Prepared {
+    room: Room,
+    underway: Underway,
+    made: Formatted,
+    key: VolumeKey,
+}
+
+impl Prepared {
+    /// Makes the header for a device that is divided like `room`, for the volume that `spec` describes.
+    /// Its layout's data offset must be the one of `room`.
+    ///
+    /// # Errors
+    /// [`FormatError`], when there is no such header.
+    pub fn new(
+        room: Room,
+        spec: &luks2::FormatSpec,
+        key: VolumeKey,
+        passphrase: &SecretBytes,
+    ) -> Result<Self, FormatError> {
+        let underway = Underway {
+            length: room.length,
+            saved: room.saved(),
+            position: room.length,
+        };
+        let made = luks2::format_underway(spec, &underway, &key, passphrase)?;
+        Ok(Self {
+            room,
+            underway,
+            made,
+            key,
+        })
+    }
+}
 
 /// An encryption in place that has begun: the device, and the volume that it is becoming.
 pub struct InPlace {
@@ -56,37 +96,32 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Begins to encrypt the data of `original` bytes at the start of `backend`, which must have the
-    /// size of `room`, into the volume that `spec` describes. Its layout's data offset must be the
-    /// one of `room`.
+    /// Begins to encrypt the data at the start of `backend`, which must have the size that the
+    /// prepared room needs.
     ///
     /// # Errors
     /// [`InPlaceError`]; where anything has been written, [`undo`] puts it back.
-    pub fn begin(
-        backend: Arc<dyn Backend>,
-        room: Room,
-        spec: &luks2::FormatSpec,
-        key: VolumeKey,
-        passphrase: &SecretBytes,
-    ) -> Result<Self, InPlaceError> {
-        let underway = Underway {
-            length: room.length,
-            saved: room.saved(),
-            position: room.length,
-        };
-        let made = luks2::format_underway(spec, &underway, &key, passphrase)?;
-        let saved = copy(&*backend, 0, underway.saved, room.shift)?;
-        backend.flush()?;
+    pub fn begin(backend: Arc<dyn Backend>, prepared: Prepared) -> Result<Self, InPlaceError> {
+        let Prepared {
+            room,
+            underway,
+            made,
+            key,
+        } = prepared;
+        // From here on, so that nothing waits for others between the record and the header.
+        let session = HeaderSession::start(&*backend)?;
+        let start = Start::save(&*backend, room, &made.plan)?;
         Record {
-            shift: room.shift,
             original: room.original,
-            saved: underway.saved,
-            digest: saved,
+            shift: room.shift,
+            start,
             uuid: made.header.uuid().raw().to_owned(),
         }
         .write(&*backend)?;
-        LuksDevice::write(&made.plan, &*backend)?;
+        start.fill(&*backend)?;
+        start.overwrite(&*backend, &made.header, room.shift)?;
         Record::destroy(&*backend)?;
+        drop(session);
         Self::start(backend, made.header, underway, room.shift, key)
     }
 
@@ -94,18 +129,21 @@ impl InPlace {
     /// [`LuksDevice::once_encrypted`] unlocks.
     ///
     /// # Errors
-    /// [`InPlaceError::NotUnderway`], or what is wrong with the header's note; nothing was written.
+    /// [`InPlaceError::NotUnderway`], what is wrong with the header's note, or
+    /// [`LuksError::Ambiguous`](crate::LuksError::Ambiguous) where something else lies over a copy of
+    /// the header; nothing was written.
     pub fn resume(
         backend: Arc<dyn Backend>,
         luks: LuksDevice,
         key: VolumeKey,
     ) -> Result<Self, InPlaceError> {
-        let header = luks.into_header();
-        let underway = header.underway().ok_or(InPlaceError::NotUnderway)?;
-        let shift = data_offset(&header)?;
-        room::check(underway, shift, backend.info().size)?;
-        Record::destroy(&*backend)?;
-        Self::start(backend, header, underway, shift, key)
+        let underway = luks.header().underway();
+        let underway = underway.ok_or(InPlaceError::NotUnderway)?;
+        let segment = encrypted(luks.header())?.data_segment()?;
+        let (shift, sector) = (segment.offset, segment.sector_size.bytes() as u64);
+        room::check(underway, shift, sector, backend.info().size)?;
+        undo::finish_beginning(&*backend, &luks)?;
+        Self::start(backend, luks.into_header(), underway, shift, key)
     }
 
     fn start(
@@ -185,12 +223,13 @@ impl InPlace {
     pub fn clean(mut self) -> Result<Encrypted, InPlaceError> {
         while self.advance()? {}
         let mut buffer = DataBuffer::zeroed(PIECE);
-        let saved = self.underway.saved - self.shift;
-        let there = self.volume.size().saturating_sub(saved);
-        for (at, len) in pieces(there.min(self.shift + record::LEN)) {
+        // What was saved ends at most this far behind where it is, and the volume starts at `shift`.
+        let end = (self.underway.saved + record::LEN).min(self.volume.size());
+        let left = self.underway.length;
+        for (at, len) in pieces(end.saturating_sub(left)) {
             let zeros = &mut buffer[..len];
             zeros.fill(0);
-            self.volume.write(saved + at, zeros, Durability::Cached)?;
+            self.volume.write(left + at, zeros, Durability::Cached)?;
         }
         self.volume.flush()?;
         Ok(Encrypted(self))
@@ -244,28 +283,15 @@ fn encrypted(header: &Header) -> Result<Header, InPlaceError> {
     Ok(encrypted)
 }
 
-/// Where the data of a header starts, in bytes.
-fn data_offset(header: &Header) -> Result<u64, InPlaceError> {
-    let segment = encrypted(header)?.data_segment()?;
-    Ok(segment.offset)
-}
-
-/// Copies within a device; returns a digest of what was copied.
-fn copy(
-    backend: &dyn Backend,
-    from: u64,
-    to: u64,
-    len: u64,
-) -> Result<record::Digest, InPlaceError> {
+/// Copies within a device.
+fn copy(backend: &dyn Backend, from: u64, to: u64, len: u64) -> Result<(), InPlaceError> {
     let mut buffer = DataBuffer::zeroed(PIECE);
-    let mut digest = record::Digest::default();
     for (at, len) in pieces(len) {
         let piece = &mut buffer[..len];
         backend.read_at(from + at, piece)?;
-        digest.add(piece);
         backend.write_at(to + at, piece, Durability::Cached)?;
     }
-    Ok(digest)
+    Ok(())
 }
 
 /// Where the pieces of `len` bytes start, and how long each is.

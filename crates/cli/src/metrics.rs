@@ -334,7 +334,7 @@ mod tests {
         let listener = MetricsListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let page = "a 1\n".repeat(1 << 20);
         let metrics = listener.serve(move || page.clone()).unwrap();
-        let get = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        let get = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let mut silent = Vec::new();
         // Each would have kept the thread for seconds.
         for _ in 0..3 {

@@ -33,6 +33,7 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
             mounts: mounts.collect::<Result<_, _>>()?,
             key_file: args.volume.key_file.clone(),
             volume,
+            listings: true,
             ..SiteConfig::default()
         }];
     }

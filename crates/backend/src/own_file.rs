@@ -10,7 +10,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -80,20 +80,30 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Refuses to follow a link that somebody else may have put into a folder where others can write, as
-/// the kernel does for programs that open one (`fs.protected_symlinks`).
+/// Finds the file that a link leads to, over further links, each of which must belong to the user, to root or to the
+/// owner of its folder.
 ///
 /// # Errors
-/// When it belongs to somebody else, or cannot be looked at.
-pub fn check_link(link: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(link)?;
-    if is_ours(&found, link)? {
-        return Ok(());
+/// When a link belongs to somebody else, leads nowhere, or there are too many.
+pub fn follow(link: &Path) -> io::Result<PathBuf> {
+    let mut path = link.to_owned();
+    for _ in 0..LINKS_MAX {
+        let found = fs::symlink_metadata(&path)?;
+        if !found.is_symlink() {
+            return fs::canonicalize(path);
+        }
+        if !is_ours(&found, &path)? {
+            return Err(in_the_way(
+                "it is, or leads to, a symbolic link of another user, which is not followed: name the file itself",
+            ));
+        }
+        path = folder_of(&path).join(fs::read_link(&path)?);
     }
-    Err(in_the_way(
-        "it is a symbolic link of another user, which is not followed: name the file itself",
-    ))
+    Err(Errno::LOOP.into())
 }
+
+/// Most links that are followed for one name, as in the kernel (`MAXSYMLINKS`).
+const LINKS_MAX: usize = 40;
 
 const LINK: &str = "it is a symbolic link, which somebody may have put there: remove it";
 
@@ -190,7 +200,23 @@ mod tests {
         drop(create(&name).unwrap());
         assert_eq!(read(&name, 0).unwrap().unwrap(), b"");
         assert_eq!(fs::metadata(&name).unwrap().mode() & 0o777, 0o600);
-        symlink(&victim, name.with_extension("link")).unwrap();
-        check_link(&name.with_extension("link")).unwrap();
+    }
+
+    #[test]
+    fn links_are_followed_that_belong_to_the_user_all_of_them() {
+        let (_folder, victim, name) = place();
+        let [first, second, round] = ["1", "2", "3"].map(|end| name.with_extension(end));
+        symlink(second.file_name().unwrap(), &first).unwrap();
+        symlink(&victim, &second).unwrap();
+        symlink(&round, &round).unwrap();
+        assert_eq!(follow(&first).unwrap(), fs::canonicalize(&victim).unwrap());
+        assert!(follow(&round).is_err());
+        if !geteuid().is_root() {
+            println!("skipped: only root can make a link of another user");
+            return;
+        }
+        std::os::unix::fs::lchown(&second, Some(12_345), None).unwrap();
+        let error = follow(&first).unwrap_err();
+        assert!(error.to_string().contains("of another user"), "{error}");
     }
 }

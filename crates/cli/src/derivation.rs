@@ -93,15 +93,16 @@ impl KdfGuard for Guard<'_> {
     }
 }
 
-/// Whether somebody else may have written a header.
+/// Checks whether somebody else may have written a header.
 fn is_elsewhere(backend: &dyn Backend) -> bool {
     match backend.medium() {
         Medium::Remote => true,
         Medium::Memory => false,
-        Medium::File { file, .. } => rustix::fs::fstat(file).is_ok_and(|found| {
+        Medium::File { file, .. } => rustix::fs::fstat(file).map_or(true, |found| {
             let is_regular = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
             let owner = found.st_uid;
-            is_regular && owner != 0 && owner != rustix::process::geteuid().as_raw()
+            let is_own = owner == 0 || owner == rustix::process::geteuid().as_raw();
+            is_regular && (!is_own || found.st_mode & 0o002 != 0)
         }),
     }
 }

@@ -170,7 +170,7 @@ fn write_bytes(f: &mut impl Write, bytes: &[u8]) -> fmt::Result {
     Ok(())
 }
 
-/// Whether a terminal may obey a character, or a reader cannot see it: controls (C0, DEL, C1), what
+/// Finds characters that a terminal may obey, or a reader cannot see: controls (C0, DEL, C1), what
 /// changes the direction of text, what has no width, and what ends a line.
 fn is_dangerous(character: char) -> bool {
     character.is_control()
@@ -179,10 +179,12 @@ fn is_dangerous(character: char) -> bool {
             '\u{ad}' // soft hyphen
             | '\u{34f}' // combining grapheme joiner
             | '\u{61c}' // Arabic letter mark
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
             | '\u{180e}' // Mongolian vowel separator
             | '\u{200b}'..='\u{200f}' // zero width, left-to-right and right-to-left marks
             | '\u{2028}'..='\u{202e}' // line and paragraph separators, embeddings, overrides
             | '\u{2060}'..='\u{206f}' // word joiner, invisible operators, isolates
+            | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' // variation selectors
             | '\u{feff}' // zero-width no-break space
             | '\u{fff9}'..='\u{fffb}' // interlinear annotations
             | '\u{e0000}'..='\u{e007f}' // tags

@@ -319,7 +319,7 @@ fn bytes_that_nobody_writes_are_read_as_they_are_by_a_ring() {
 
 /// `fetch_now` leaves a sector alone that is being stored.
 #[test]
-fn what_is_fetched_at_once_is_no_sector_that_is_being_stored() {
+fn a_fetch_at_once_gets_no_sector_that_is_being_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     let file = FileBackend::create(&path, SIZE as u64).unwrap();
@@ -365,6 +365,8 @@ fn a_panic_in_the_middle_of_a_store_holds_up_nobody() {
 /// written, and something happens in between.
 struct Blocky {
     inner: FileBackend,
+    /// The file as a ring reaches it, where that is not the inner one's.
+    file: Option<File>,
     blocks: BlockLocks,
     between: Mutex<Option<Hook>>,
 }
@@ -381,7 +383,7 @@ impl Backend for Blocky {
             panic!("a file");
         };
         Medium::File {
-            file,
+            file: self.file.as_ref().map_or(file, AsFd::as_fd),
             alignment: BLOCK,
             cached: None,
             blocks: Some(&self.blocks),
@@ -440,6 +442,7 @@ fn a_change_of_a_part_of_a_block_undoes_no_write_by_any_engine() {
         let path = folder.path().join("disk.img");
         let blocky = Arc::new(Blocky {
             inner: FileBackend::create(&path, SIZE as u64).unwrap(),
+            file: None,
             blocks: BlockLocks::new(),
             between: Mutex::default(),
         });
@@ -474,5 +477,58 @@ fn a_change_of_a_part_of_a_block_undoes_no_write_by_any_engine() {
             let part = (600..610).contains(&at) && byte == b'+';
             assert!(byte == b'=' || part, "{engine}: {byte} at {at}");
         }
+    }
+}
+
+/// Writes that the kernel refuses a ring are done by calls, while a change of a part of a block waits for all of them.
+#[test]
+fn a_write_that_a_ring_leaves_undone_waits_with_no_locks() {
+    if !Engine::IoUring.is_allowed() {
+        assert!(std::env::var_os("CI").is_none(), "io_uring in CI");
+        println!("skipped: io_uring");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    let inner = FileBackend::create(&path, SIZE as u64).unwrap();
+    let blocky = Arc::new(Blocky {
+        inner,
+        // Not open for writing.
+        file: Some(File::open(&path).unwrap()),
+        blocks: BlockLocks::new(),
+        between: Mutex::default(),
+    });
+    let (ended, has_ended) = channel();
+    // A thread of its own: where it waits for itself, this must not.
+    let same = Arc::clone(&blocky);
+    thread::spawn(move || {
+        let table = CryptTable::parse(&format!("0 {} linear disk 0", SIZE / 512)).unwrap();
+        let backend: Arc<dyn Backend> = Arc::clone(&same) as _;
+        let volume = Volume::start(table, DataPath::Auto, |_| Ok(Arc::clone(&backend))).unwrap();
+        let mapping = volume.mapping();
+        let queue = Queue::new(&volume, &mapping, Engine::IoUring, &[]);
+        let mut queue = queue.unwrap().unwrap();
+        for at in [0, 4096] {
+            let slot = queue.take().unwrap();
+            queue.write(slot, at, &mut [b'='; 4096]);
+        }
+        let change = thread::spawn(move || {
+            same.write_at(600, b"+", Durability::Cached).unwrap();
+        });
+        thread::sleep(GRACE);
+        queue.settle().unwrap();
+        while let Some(completion) = queue.next_completion() {
+            completion.result.unwrap();
+            queue.give_back(completion.slot);
+        }
+        change.join().unwrap();
+        ended.send(by_call(&volume, (0, 8192))).unwrap();
+    });
+    let bytes = has_ended.recv_timeout(Duration::from_secs(60)).unwrap();
+    for (at, byte) in bytes.into_iter().enumerate() {
+        assert!(
+            byte == b'=' || (at == 600 && byte == b'+'),
+            "{byte} at {at}"
+        );
     }
 }

@@ -90,7 +90,7 @@ pub(crate) struct Status {
     /// Connections that gave way to others in their handshake.
     #[serde(default)]
     pub(crate) displaced: u64,
-    /// Each of them.
+    /// The clients that are served.
     #[serde(default)]
     pub(crate) connections: Vec<Connection>,
     /// Requests and bytes since it was opened.

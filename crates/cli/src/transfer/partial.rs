@@ -44,11 +44,9 @@ impl Partial {
         let shown = target.display();
         // Of a link it is the file that gives way, not the link.
         let target = &match fs::symlink_metadata(target) {
-            Ok(found) if found.is_symlink() => own_file::check_link(target)
-                .and_then(|()| fs::canonicalize(target))
-                .map_err(|error| {
-                    CliError::io(format_args!("find what {shown} links to"), &error)
-                })?,
+            Ok(found) if found.is_symlink() => own_file::follow(target).map_err(|error| {
+                CliError::io(format_args!("find what {shown} links to"), &error)
+            })?,
             _ => target.to_owned(),
         };
         let partial = Self {

@@ -39,7 +39,7 @@ struct Silent {
     deadline: Instant,
 }
 
-/// What a connection has to be dealt with for.
+/// Reason for which a connection has to be dealt with.
 enum News {
     None,
     Speaks,
@@ -60,20 +60,26 @@ impl<'a> Acceptor<'a> {
     pub(super) fn run(mut self) -> Vec<JoinHandle<()>> {
         while let Some(ready) = self.wait() {
             self.threads.retain(|thread| !thread.is_finished());
-            let done = self
-                .serve_those_that_speak(&ready)
-                .and_then(|()| self.accept());
-            if let Err(error) = done {
-                self.shared.registry.note(Incident::Accept {
-                    reason: error.to_string(),
-                });
+            if let Err(error) = self.serve_those_that_speak(&ready) {
+                // The connection is closed, and its descriptor has come back.
+                self.fail(&error);
+            }
+            if let Err(error) = self.accept() {
                 // Its descriptor comes back.
                 self.shared.registry.displace();
-                // Without descriptors or memory the listener stays ready: do not spin on it.
-                self.pause();
+                self.fail(&error);
             }
         }
         self.threads
+    }
+
+    /// Notes that a connection cannot be accepted. Without descriptors, threads or memory a listener stays ready: do not
+    /// spin on it.
+    fn fail(&self, error: &io::Error) {
+        self.shared.registry.note(Incident::Accept {
+            reason: error.to_string(),
+        });
+        self.pause();
     }
 
     /// Waits for a client, or until one that was silent has something to say, or for too long; `None` when the server
@@ -112,6 +118,8 @@ impl<'a> Acceptor<'a> {
         let mut result = Ok(());
         for (silent, ready) in std::mem::take(&mut self.silent).into_iter().zip(ready) {
             match silent.news(*ready) {
+                // It may have spoken before.
+                News::Speaks if silent.entry.is_displaced() => {}
                 News::Speaks => match self.serve(silent) {
                     Ok(thread) => self.threads.push(thread),
                     Err(error) => result = Err(error),
@@ -142,8 +150,15 @@ impl<'a> Acceptor<'a> {
 
     /// Accepts those that have connected: so many at a time that silent ones are looked at in between.
     fn accept(&mut self) -> io::Result<()> {
+        if !self.shared.registry.has_room() {
+            // The kernel keeps those that come.
+            self.pause();
+        }
         for listener in self.listeners {
             for _ in 0..limits::BACKLOG {
+                if !self.shared.registry.has_room() {
+                    return Ok(());
+                }
                 let Some((socket, peer)) = listener.accept()? else {
                     break;
                 };
@@ -154,11 +169,11 @@ impl<'a> Acceptor<'a> {
         Ok(())
     }
 
-    /// Enters a client and says the first word; `None` where the client has gone, or too many come.
+    /// Enters a client and sends the greeting; `None` where the client has gone.
     fn greet(&self, socket: OwnedFd, peer: Peer, tls: Option<&ServerTls>) -> Option<Silent> {
         let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
         let socket = Arc::new(socket);
-        let entry = self.shared.registry.enter(Arc::clone(&socket), peer)?;
+        let entry = self.shared.registry.enter(Arc::clone(&socket), peer);
         let greeting = greeting();
         // Nothing has been sent before, so there is room for it.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;

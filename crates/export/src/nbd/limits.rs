@@ -14,8 +14,14 @@ pub const CLIENTS: usize = 128;
 pub const CLIENTS_OF_PEER: usize = 64;
 
 /// Connections in their handshake at the same time. For a further one another is disconnected: of the address with
-/// the most of them, one that has said nothing, the oldest.
+/// the most of them, one that has not answered the greeting within [`ANSWER`], the oldest.
 pub const NEWCOMERS: usize = 128;
+
+/// Time in which an honest client answers the greeting, over any network.
+pub const ANSWER: Duration = Duration::from_secs(1);
+
+/// Time for which a client waits for the place of another one that has hung up, and whose thread has not noticed yet.
+pub const DEPARTURE: Duration = Duration::from_secs(2);
 
 /// Exports one server can hold.
 pub const EXPORTS: usize = 64;
@@ -92,9 +98,13 @@ pub const STACK: usize = 256 << 10;
 /// 70 µs, so longer polling could not win back what it costs.
 pub const POLL: Duration = Duration::from_micros(100);
 
-/// How long a TCP client may be silent before the kernel asks whether it is still there, and the time
-/// between its questions.
+/// Time for which a TCP client may be silent before the kernel asks whether it is still there.
 pub const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Time between these questions, and how many of them may go unanswered: a machine that has vanished gives its places
+/// back after two minutes. Where it owes acknowledgements, the kernel repeats what it has sent for some 15 minutes
+/// (`tcp_retries2`); one that comes back is known by its first answer.
+pub const KEEPALIVE_AGAIN: (Duration, u32) = (Duration::from_secs(20), 3);
 
 /// Events that a server remembers; older ones are forgotten.
 pub const EVENTS: usize = 64;

@@ -105,7 +105,9 @@ impl Listener {
                 // A machine that has vanished must not keep its place for ever.
                 sockopt::set_socket_keepalive(&socket, true)?;
                 sockopt::set_tcp_keepidle(&socket, limits::KEEPALIVE)?;
-                sockopt::set_tcp_keepintvl(&socket, limits::KEEPALIVE)?;
+                let (interval, count) = limits::KEEPALIVE_AGAIN;
+                sockopt::set_tcp_keepintvl(&socket, interval)?;
+                sockopt::set_tcp_keepcnt(&socket, count)?;
                 let Ok(Some(peer)) = rustix::net::getpeername(&socket) else {
                     return Ok(None);
                 };

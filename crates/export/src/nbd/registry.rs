@@ -1,4 +1,4 @@
-//! Who is connected, what they did, and what went wrong: shared by all threads of a server.
+//! The table of connections, what they did, and what went wrong: shared by all threads of a server.
 //!
 //! A connection is a newcomer until its handshake is over. Newcomers have places of their own, where one makes room for
 //! another; those of clients that are served nobody else can take.
@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 
 use super::limits;
@@ -42,10 +43,11 @@ struct Client {
     peer: Peer,
     stage: Stage,
     since: SystemTime,
+    entered: Instant,
     meter: Arc<Meter>,
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 enum Stage {
     Newcomer,
     /// It gave way to another newcomer, and ends as soon as its thread sees that.
@@ -65,16 +67,16 @@ impl Registry {
         }
     }
 
-    /// Enters a newcomer, for which another one may have to go; `None` when so many come that those are not gone yet.
-    pub(super) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Option<Entry> {
+    /// Checks whether another newcomer can be entered: not while too many of those that gave way have not gone yet.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().count(|client| !client.is_served()) < 2 * self.limits.newcomers
+    }
+
+    /// Enters a newcomer, for which another one may have to go.
+    pub(super) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Entry {
         let mut table = self.lock();
         if table.count(|client| matches!(client.stage, Stage::Newcomer)) >= self.limits.newcomers {
-            table.displace(Some(peer.origin()));
-        }
-        if table.count(|client| !client.is_served()) >= 2 * self.limits.newcomers {
-            table.displaced += 1;
-            table.note(None, Incident::Displaced);
-            return None;
+            table.displace(Some(peer.origin()), self.limits.answer);
         }
         table.accepted += 1;
         let id = table.accepted;
@@ -84,19 +86,20 @@ impl Registry {
             peer,
             stage: Stage::Newcomer,
             since: SystemTime::now(),
+            entered: Instant::now(),
             meter: Arc::clone(&meter),
         };
         table.clients.insert(id, client);
-        Some(Entry {
+        Entry {
             registry: Arc::clone(self),
             id,
             meter,
-        })
+        }
     }
 
     /// Disconnects the newcomer that has to go first, if there is any.
     pub(super) fn displace(&self) {
-        self.lock().displace(None);
+        self.lock().displace(None, self.limits.answer);
     }
 
     /// Notes something that no client is to blame for.
@@ -180,6 +183,21 @@ impl Client {
         matches!(self.stage, Stage::Served { .. })
     }
 
+    /// Checks whether it has not answered the greeting within `limit`.
+    fn is_silent(&self, limit: Duration) -> bool {
+        !self.meter.has_received() && self.entered.elapsed() >= limit
+    }
+
+    /// Checks whether the other side has closed the connection; its thread may not have noticed yet.
+    fn has_hung_up(&self) -> bool {
+        let mut socket = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        matches!(poll(&mut socket, Some(&now)), Ok(1..))
+    }
+
     fn export(&self) -> Option<&str> {
         match &self.stage {
             Stage::Served { export, .. } => Some(export),
@@ -201,8 +219,8 @@ impl Table {
     }
 
     /// Disconnects a newcomer: of the origin that has the most of them, the one that comes included, the oldest that
-    /// has said nothing, or the oldest.
-    fn displace(&mut self, coming: Option<Origin>) {
+    /// has said nothing for `silence`, or the oldest.
+    fn displace(&mut self, coming: Option<Origin>, silence: Duration) {
         let newcomer = |client: &Client| matches!(client.stage, Stage::Newcomer);
         let mut held: HashMap<Origin, usize> = HashMap::new();
         let here = self.clients.values().filter(|client| newcomer(client));
@@ -215,7 +233,7 @@ impl Table {
             .filter(|(_, client)| newcomer(client))
             .min_by_key(|(id, client)| {
                 let held = held.get(&client.peer.origin()).copied();
-                (Reverse(held), client.meter.has_received(), **id)
+                (Reverse(held), !client.is_silent(silence), **id)
             });
         let Some((&id, client)) = first else {
             return;
@@ -225,6 +243,22 @@ impl Table {
         let _ = shutdown(&*client.socket, Shutdown::Both);
         self.displaced += 1;
         self.note(Some(id), Incident::Displaced);
+    }
+
+    /// The reason why a newcomer cannot be served now.
+    fn refusal(&self, id: u64, limits: &Limits) -> Option<Incident> {
+        let client = self.clients.get(&id)?;
+        let origin = client.peer.origin();
+        let of_peer = |client: &Client| client.is_served() && client.peer.origin() == origin;
+        if matches!(client.stage, Stage::Displaced) {
+            Some(Incident::Displaced)
+        } else if self.count(Client::is_served) >= limits.clients {
+            Some(Incident::TooManyClients)
+        } else if self.count(of_peer) >= limits.clients_of_peer {
+            Some(Incident::TooManyOfPeer)
+        } else {
+            None
+        }
     }
 
     fn note(&mut self, client: Option<u64>, incident: Incident) {
@@ -296,32 +330,38 @@ impl Entry {
         &self.meter
     }
 
-    /// The client has chosen an export, on a connection that is protected like this, and is served from here on.
+    /// The client has chosen an export, on a connection that is protected like this, and is served from here on. Where
+    /// all places are taken, but some by clients that have hung up, this waits for one of these to leave.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why it is not served.
     pub(super) fn take_place(&self, export: &str, tls: Option<Protection>) -> Result<(), Incident> {
-        let limits = &self.registry.limits;
+        let deadline = Instant::now() + limits::DEPARTURE;
         let mut table = self.registry.lock();
-        let origin = (table.clients.get(&self.id)).map(|client| client.peer.origin());
-        let of_peer = |client: &Client| client.is_served() && Some(client.peer.origin()) == origin;
-        let refusal = if table.count(Client::is_served) >= limits.clients {
-            Some(Incident::TooManyClients)
-        } else if table.count(of_peer) >= limits.clients_of_peer {
-            Some(Incident::TooManyOfPeer)
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            table.turned_away += 1;
-            table.note(Some(self.id), refusal.clone());
-            return Err(refusal);
+        while let Some(refusal) = table.refusal(self.id, &self.registry.limits) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_leaving = |client: &Client| client.is_served() && client.has_hung_up();
+            let is_displaced = matches!(refusal, Incident::Displaced);
+            if left.is_zero() || is_displaced || table.count(is_leaving) == 0 {
+                table.turned_away += u64::from(!is_displaced);
+                table.note(Some(self.id), refusal.clone());
+                return Err(refusal);
+            }
+            let waited = self.registry.left.wait_timeout(table, left);
+            table = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if let Some(client) = table.clients.get_mut(&self.id) {
             let export = export.to_owned();
             client.stage = Stage::Served { export, tls };
         }
         Ok(())
+    }
+
+    /// Checks whether it has given way to another newcomer.
+    pub(super) fn is_displaced(&self) -> bool {
+        let table = self.registry.lock();
+        let client = table.clients.get(&self.id);
+        client.is_none_or(|client| matches!(client.stage, Stage::Displaced))
     }
 
     /// Notes something that happened on this connection.
@@ -346,6 +386,8 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
 
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
@@ -376,7 +418,7 @@ mod tests {
             clients: 1,
             ..Limits::default()
         });
-        let enter = || registry.enter(socket(), Peer::Unix(1)).unwrap();
+        let enter = || registry.enter(socket(), Peer::Unix(1));
         let (first, second) = (enter(), enter());
         assert_eq!((registry.clients(), registry.connections()), (0, 2));
         first.take_place("secret", None).unwrap();
@@ -405,7 +447,7 @@ mod tests {
             ..Limits::default()
         });
         let served = |peer| {
-            let entry = registry.enter(socket(), peer).unwrap();
+            let entry = registry.enter(socket(), peer);
             entry.take_place("", None).map(|()| entry)
         };
         let network = ["2001:db8::1", "2001:db8::2", "2001:db8::3"];
@@ -420,13 +462,48 @@ mod tests {
         ));
     }
 
+    /// As after a quick row of short connections on a busy machine.
+    #[test]
+    fn a_client_waits_for_the_place_of_one_that_has_hung_up() {
+        let registry = registry(Limits {
+            clients_of_peer: 1,
+            ..Limits::default()
+        });
+        let (here, there) = UnixStream::pair().unwrap();
+        let first = registry.enter(Arc::new(here.into()), Peer::Unix(1));
+        first.take_place("", None).unwrap();
+        let second = registry.enter(socket(), Peer::Unix(1));
+        let refused = second.take_place("", None);
+        assert!(matches!(refused, Err(Incident::TooManyOfPeer)));
+        drop(there);
+        thread::scope(|scope| {
+            let taken = scope.spawn(|| second.take_place("", None));
+            // However late its thread notices.
+            thread::sleep(Duration::from_millis(50));
+            drop(first);
+            assert!(taken.join().unwrap().is_ok());
+        });
+    }
+
+    #[test]
+    fn one_that_has_given_way_is_not_served() {
+        let registry = registry(Limits::default());
+        let entry = registry.enter(socket(), Peer::Unix(1));
+        registry.displace();
+        assert!(entry.is_displaced());
+        let refused = entry.take_place("", None);
+        assert!(matches!(refused, Err(Incident::Displaced)));
+        assert_eq!(registry.clients(), 0);
+    }
+
     #[test]
     fn a_newcomer_displaces_one_of_the_address_with_the_most() {
         let registry = registry(Limits {
             newcomers: 4,
+            answer: Duration::ZERO,
             ..Limits::default()
         });
-        let enter = |address| registry.enter(socket(), at(address)).unwrap();
+        let enter = |address| registry.enter(socket(), at(address));
         let alone = enter("192.0.2.1");
         let served = enter("192.0.2.2");
         served.take_place("", None).unwrap();
@@ -450,10 +527,12 @@ mod tests {
             ..Limits::default()
         });
         let enter = || registry.enter(socket(), Peer::Unix(1));
-        let mut entries: Vec<Entry> = (0..4).map(|_| enter().unwrap()).collect();
-        assert!(enter().is_none());
+        let mut entries: Vec<Entry> = (0..3).map(|_| enter()).collect();
+        assert!(registry.has_room());
+        entries.push(enter());
+        assert!(!registry.has_room());
         entries.clear();
-        assert!(enter().is_some());
+        assert!(registry.has_room());
     }
 
     #[test]
@@ -472,7 +551,7 @@ mod tests {
     #[test]
     fn newcomers_do_not_push_out_what_happened_to_clients_that_are_served() {
         let registry = registry(Limits::default());
-        let served = registry.enter(socket(), Peer::Unix(1)).unwrap();
+        let served = registry.enter(socket(), Peer::Unix(1));
         served.take_place("", None).unwrap();
         for _ in 0..limits::EVENTS {
             served.note(Incident::Panicked);
@@ -491,7 +570,7 @@ mod tests {
     #[test]
     fn a_panicking_thread_leaves_the_registry_in_order() {
         let registry = registry(Limits::default());
-        let entry = registry.enter(socket(), Peer::Unix(1)).unwrap();
+        let entry = registry.enter(socket(), Peer::Unix(1));
         let thread = std::thread::spawn(move || {
             let _entry = entry;
             panic!("expected by this test");

@@ -37,6 +37,8 @@ pub struct Limits {
     pub newcomers: usize,
     /// Time for a handshake.
     pub handshake: Duration,
+    /// Time after which a connection that has not answered the greeting is the first to give way.
+    pub answer: Duration,
 }
 
 impl Default for Limits {
@@ -46,6 +48,7 @@ impl Default for Limits {
             clients_of_peer: limits::CLIENTS_OF_PEER,
             newcomers: limits::NEWCOMERS,
             handshake: limits::HANDSHAKE,
+            answer: limits::ANSWER,
         }
     }
 }

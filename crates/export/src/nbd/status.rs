@@ -52,7 +52,7 @@ pub enum Peer {
     Tcp(SocketAddr),
 }
 
-/// Whom connections count for.
+/// The party for which connections count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Origin {
     User(u32),

@@ -72,15 +72,13 @@ impl fmt::Display for KdfError {
                 limit_kib,
             } => write!(
                 f,
-                "the header asks for {} MiB of memory to derive a key, more than the {} MiB that are \
-                 allowed to a header of others",
+                "the header asks for {} MiB of memory to derive a key, and the limit is {} MiB",
                 need_kib.div_ceil(1024),
                 limit_kib / 1024,
             ),
             Self::TimeLimit { seconds } => write!(
                 f,
-                "deriving keys as the header asks took longer than the {seconds} s that are allowed to \
-                 a header of others"
+                "deriving keys as the header asks took longer than the limit of {seconds} s"
             ),
             Self::Interrupted => f.write_str("interrupted; nothing was changed"),
             Self::MemoryRefused { need_kib } => write!(

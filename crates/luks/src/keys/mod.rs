@@ -273,7 +273,8 @@ impl Header {
         }
     }
 
-    /// Checks that `key` is the key in a slot, which unlocking it has done within whatever limits, and returns the cipher that protects it there.
+    /// Checks that `key` is the key in a slot and returns the cipher that protects it there. The slot has been unlocked
+    /// before, so the derivation for its digest needs no guard.
     fn check_key_of(&self, slot: u8, key: &VolumeKey) -> Result<(String, usize), KeyslotError> {
         let keyslot = self.keyslot(slot)?;
         let KeyslotKind::Passphrase(sealed) = &keyslot.kind else {

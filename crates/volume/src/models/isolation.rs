@@ -101,7 +101,11 @@ fn by_call(volume: &Volume) {
 fn bytes_that_nobody_writes_are_read_as_they_are_in_every_mode() {
     for cipher in CIPHERS {
         // As many orders as it takes to find the rarest fault, below.
-        let orders = if cipher == CBC { 10 * ORDERS } else { ORDERS / 2 };
+        let orders = if cipher == CBC {
+            10 * ORDERS
+        } else {
+            ORDERS / 2
+        };
         hold(orders, move || {
             beside_changes(&start(Way(cipher, "", DataPath::Inline), false), by_call);
         });

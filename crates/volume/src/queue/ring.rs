@@ -59,7 +59,7 @@ enum State<'v> {
         /// Keeps a read-modify-write away from the same sectors.
         sectors: Option<RwLockReadGuard<'v, ()>>,
         /// Keeps a read-modify-write away from the same blocks of the storage.
-        blocks: Option<SharedBlocks<'v>>,
+        _blocks: Option<SharedBlocks<'v>>,
     },
     /// A read that has met a change of a part of a sector.
     Disturbed(Passage<'v>),
@@ -205,7 +205,7 @@ impl<'v> RingQueue<'v> {
         self.states[slot.0] = State::Writing {
             passage,
             sectors,
-            blocks,
+            _blocks: blocks,
         };
         self.under_way += 1;
         Some(())

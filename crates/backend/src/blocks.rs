@@ -14,7 +14,7 @@ pub(crate) const STRIPE: u64 = 1 << 20;
 const REGIONS: usize = 64;
 
 /// Locks of a file's blocks, by region.
-pub struct BlockLocks([Region; REGIONS]);
+pub struct BlockLocks(Box<[Region; REGIONS]>);
 
 /// A lock on a cache line of its own, so that writes to different regions do not slow each other down.
 #[repr(align(128))]
@@ -31,7 +31,7 @@ impl BlockLocks {
     /// Locks that nobody holds.
     #[must_use]
     pub fn new() -> Self {
-        Self(array::from_fn(|_| Region(RwLock::new(()))))
+        Self(Box::new(array::from_fn(|_| Region(RwLock::new(())))))
     }
 
     /// Locks a range for a write of whole blocks. A caller that holds such locks already must use
@@ -78,7 +78,7 @@ impl BlockLocks {
         let all = REGIONS as u64;
         // Behind the last region comes the first again.
         let is_touched = move |region: u64| (region + all - first % all) % all < count;
-        let regions = (0u64..).zip(&self.0);
+        let regions = (0u64..).zip(self.0.iter());
         regions.filter_map(move |(region, lock)| is_touched(region).then_some(&lock.0))
     }
 }

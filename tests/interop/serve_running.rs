@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::server::{Server, Site};
 use crate::support::{Background, PYTHON, assert_same, have, noise, scrim, script, wait_until};
-use crate::tls_client::{config, connect, exchange};
+use crate::tls_client::{PREFACE, Tls, config, connect, exchange, frame, get_fields};
 
 const GET: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const LAST: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -38,6 +38,19 @@ fn slow(server: &Server, way: &str, name: &str) -> Background {
     download
 }
 
+/// The kind of the frame that says that a connection of HTTP/2 ends.
+const GOAWAY: u8 = 7;
+
+/// The next frame of HTTP/2: its kind, its flags, and what it carries.
+fn next_frame(tls: &mut Tls) -> (u8, u8, Vec<u8>) {
+    let mut head = [0; 9];
+    tls.read_exact(&mut head).unwrap();
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    tls.read_exact(&mut payload).unwrap();
+    (head[3], head[4], payload)
+}
+
 /// The serial number of the certificate that is shown.
 fn shown(server: &Server) -> String {
     let host = server.host();
@@ -54,7 +67,7 @@ fn new_certificates_and_files_are_taken_up_under_load() {
     site.write("long.bin", &bytes);
     let server = site.serve(&["--access-log", "access.log"]);
     let (first, mut kept) = (shown(&server), connect(&server, &config(&site, "http/1.1")));
-    let answered = |kept: &mut crate::tls_client::Tls| {
+    let answered = |kept: &mut Tls| {
         kept.write_all(GET).unwrap();
         let mut got = Vec::new();
         while !got.ends_with(b"text of the file") {
@@ -180,10 +193,10 @@ fn an_end_lets_a_client_talk_while_it_takes_what_was_sent() {
     let mut tls = connect(&server, &config(&site, "h2"));
     let window = 0x7fff_0000_u32.to_be_bytes();
     let ask = [
-        crate::tls_client::PREFACE.to_vec(),
-        crate::tls_client::frame(8, 0, 0, &window),
-        crate::tls_client::frame(1, 5, 1, &crate::tls_client::get_fields()),
-        crate::tls_client::frame(8, 0, 1, &window),
+        PREFACE.to_vec(),
+        frame(8, 0, 0, &window),
+        frame(1, 5, 1, &get_fields()),
+        frame(8, 0, 1, &window),
     ];
     tls.write_all(&ask.concat()).unwrap();
     let (mut got, mut some) = (Vec::new(), vec![0; 64 << 10]);
@@ -210,7 +223,7 @@ fn an_end_lets_a_client_talk_while_it_takes_what_was_sent() {
             break;
         }
         // That it has taken something.
-        let update = crate::tls_client::frame(8, 0, 0, &1_u32.to_be_bytes());
+        let update = frame(8, 0, 0, &1_u32.to_be_bytes());
         said = said.and(tls.write_all(&update));
     }
     said.unwrap();
@@ -226,6 +239,36 @@ fn an_end_lets_a_client_talk_while_it_takes_what_was_sent() {
     assert_same(&content, &bytes, "what came");
     drop(tls);
     server.must_end();
+}
+
+/// A request that a client sends before it hears that its idle connection ends is answered for as long as it takes.
+#[test]
+fn a_request_that_crosses_the_end_of_an_idle_connection_is_answered_whole() {
+    let Some(site) = site() else { return };
+    let bytes = noise(16 << 20, 5);
+    site.write("index.html", &bytes);
+    let limits = "[limits]\nidle-seconds = 1\ndrain-seconds = 1\n[[site]]\nroot = 'www'\n";
+    let server = site.serve_by("", limits);
+    let mut tls = connect(&server, &config(&site, "h2"));
+    let window = 0x7fff_0000_u32.to_be_bytes();
+    tls.write_all(PREFACE).unwrap();
+    tls.write_all(&frame(8, 0, 0, &window)).unwrap();
+    while next_frame(&mut tls).0 != GOAWAY {}
+    let ask = [frame(1, 5, 1, &get_fields()), frame(8, 0, 1, &window)];
+    tls.write_all(&ask.concat()).unwrap();
+    // Longer than a server that ends has for it.
+    std::thread::sleep(Duration::from_secs(5));
+    let (mut content, mut is_last) = (Vec::new(), false);
+    while !is_last {
+        let (kind, flags, payload) = next_frame(&mut tls);
+        if kind == 0 {
+            content.extend(payload);
+            is_last = flags & 1 == 1;
+        }
+    }
+    assert_same(&content, &bytes, "what came");
+    drop(tls);
+    server.stop();
 }
 
 #[test]
@@ -377,25 +420,15 @@ fn who_takes_nothing_is_given_up() {
     first.write_all(asked).unwrap();
     let http2 = config(&site, "h2");
     let mut second = connect(&server, &http2);
-    let mut sent = crate::tls_client::PREFACE.to_vec();
+    let mut sent = PREFACE.to_vec();
     let mut fields = vec![0x82, 0x87, 0x41, 9];
     fields.extend(b"localhost");
     fields.extend([0x44, 9]);
     fields.extend(b"/long.bin");
     // Its window is as large as it gets, so that the socket is what fills up.
-    sent.extend(crate::tls_client::frame(
-        8,
-        0,
-        0,
-        &0x7fff_0000_u32.to_be_bytes(),
-    ));
-    sent.extend(crate::tls_client::frame(1, 5, 1, &fields));
-    sent.extend(crate::tls_client::frame(
-        8,
-        0,
-        1,
-        &0x7fff_0000_u32.to_be_bytes(),
-    ));
+    sent.extend(frame(8, 0, 0, &0x7fff_0000_u32.to_be_bytes()));
+    sent.extend(frame(1, 5, 1, &fields));
+    sent.extend(frame(8, 0, 1, &0x7fff_0000_u32.to_be_bytes()));
     second.write_all(&sent).unwrap();
     let lines = crate::server::lines_of(&site.place.path("access.log"), 2);
     assert!(

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::address::{Address, Addresses};
 use crate::admission::Admitted;
-use crate::connection::{self, Broken, Budget, Date, Pool};
+use crate::connection::{self, Broken, Budget, Date, FAREWELL, Pool};
 use crate::counters::Counters;
 use crate::http::{Answer, Body, Piece, Request};
 use crate::limits::Limits;
@@ -36,6 +36,10 @@ const TIDY: Duration = Duration::from_secs(1);
 
 /// A page that is longer than this was made of a folder's names, bytes.
 const LONG_PAGE: usize = 64 << 10;
+
+/// Time that connections have, once the server has ended them, until they are given up: each one listens to its client
+/// for [`FAREWELL`] after the last request has ended.
+const LEAVE: Duration = FAREWELL.saturating_add(Duration::from_secs(1));
 
 /// How long after a file that could not be sent nobody is told of another.
 const QUIET: Duration = Duration::from_secs(10);
@@ -293,7 +297,7 @@ async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
     drop(orders);
     worker.draining.send_replace(true);
     drop(held);
-    let _ = timeout(worker.limits.drain, released.recv()).await;
+    let _ = timeout(worker.limits.drain + LEAVE, released.recv()).await;
     tidying.abort();
     if let Some(lines) = &worker.lines {
         lines.flush();

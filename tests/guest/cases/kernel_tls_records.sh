@@ -29,6 +29,6 @@ kill $tracer
 wait $tracer || true
 vain=$(grep -c 'EAGAIN' calls || true)
 echo "tried in vain: $vain times"
-[ "$vain" -lt 3000 ] || fail "it does not wait for room"
+[ "$vain" -lt 100 ] || fail "it does not wait for room"
 [ "$(taken kernel "")" = 1 ] || fail "$(taken kernel "")"
 stop

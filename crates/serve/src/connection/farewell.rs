@@ -1,4 +1,4 @@
-//! How a connection ends, so that what was sent arrives.
+//! The end of a connection, made so that what was sent arrives.
 //!
 //! A socket that is closed while something is unread, or to which something comes later, resets the connection, and
 //! the kernel throws away what it still had for the client. So our side is ended first, and the client is listened to
@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::pin;
 use std::time::Duration;
 
 use rustix::net::{Shutdown, sockopt};
@@ -16,35 +15,53 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::limits::Limits;
 
-/// How long a client that has everything is listened to before its connection is closed.
-pub(super) const FAREWELL: Duration = Duration::from_secs(2);
+/// Time for which a client that has everything is listened to before its connection is closed.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Bytes that a client may say meanwhile. Clients of HTTP/2 say that they have taken something.
-const FAREWELL_MAX: usize = 256 << 10;
+/// Limit on what a client may say meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Talk {
+    /// None but the time: a client in the middle of an upload brings a gigabyte before it looks at its answer.
+    Upload,
+    /// A few frames, such as those by which a client of HTTP/2 says that it has taken something.
+    Frames,
+}
 
-/// How long it takes the kernel, at most, to queue what it has sealed once there is room.
+impl Talk {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Upload => usize::MAX,
+            Self::Frames => 256 << 10,
+        }
+    }
+}
+
+/// Bytes of what a client says that are received and thrown away at a time.
+const IGNORED: usize = 16 << 10;
+
+/// Time that the kernel needs, at most, to queue what it has sealed once there is room.
 const QUEUES: Duration = Duration::from_millis(5);
 
 /// Bytes a second that a client takes at least of the rest.
 const SLOWEST: u64 = 8 << 10;
 
-/// How often to look whether a client has taken the rest, at first and for one that takes its time.
+/// Pause before it is looked again whether a client has taken the rest, at first and for one that takes its time.
 const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Ends our side, and waits until the client has everything and has ended its side.
-pub(super) async fn depart(socket: &TcpStream, limits: &Limits) {
+pub(super) async fn depart(socket: &TcpStream, talk: Talk, limits: &Limits) {
     if rustix::net::shutdown(socket.as_fd(), Shutdown::Write).is_err() {
         return;
     }
-    let mut listening = pin!(listen(socket));
     tokio::select! {
         biased;
-        () = listening.as_mut() => return,
+        // First, since a client that never stops talking uses up the task's turn, which its clock needs too.
         is_taken = taken(socket, limits) => if !is_taken {
             return abort(socket);
-        }
+        },
+        () = listen(socket, usize::MAX) => return,
     }
-    let _ = timeout(FAREWELL, listening).await;
+    let _ = timeout(FAREWELL, listen(socket, talk.bytes())).await;
 }
 
 /// Waits until the client has taken everything; returns whether it has. It has not if it takes nothing for too long.
@@ -79,13 +96,12 @@ pub(super) fn unacknowledged(socket: &TcpStream) -> usize {
     }
 }
 
-/// Listens until the client has ended its side, or has said too much.
-async fn listen(socket: &TcpStream) {
-    let mut ignored = [0; 512];
-    let mut left = FAREWELL_MAX;
+/// Listens until the client has ended its side, or has said `most` bytes.
+async fn listen(socket: &TcpStream, most: usize) {
+    let mut left = most;
     while socket.readable().await.is_ok() {
         tokio::task::coop::consume_budget().await;
-        match socket.try_read(&mut ignored) {
+        match ignore(socket) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(len @ 1..) if len < left => left -= len,
             Ok(_) => return,
@@ -94,6 +110,11 @@ async fn listen(socket: &TcpStream) {
             Err(_) => return ended(socket).await,
         }
     }
+}
+
+/// Throws away some of what has come; returns how much. Its buffer is not one that each connection keeps.
+fn ignore(socket: &TcpStream) -> io::Result<usize> {
+    socket.try_read(&mut [0; IGNORED])
 }
 
 /// Waits until the client has ended its side, whatever it says before.
@@ -134,7 +155,7 @@ mod tests {
             sent += len;
         }
         let ours = async {
-            depart(&socket, &Limits::default()).await;
+            depart(&socket, Talk::Upload, &Limits::default()).await;
             drop(socket);
         };
         let theirs = async move {
@@ -152,6 +173,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_is_in_the_middle_of_an_upload_hears_its_answer() {
+        const UPLOAD: usize = 4 << 20;
+        let (mut socket, mut client) = pair().await;
+        socket.write_all(b"405").await.unwrap();
+        let ours = async {
+            depart(&socket, Talk::Upload, &Limits::default()).await;
+            drop(socket);
+        };
+        let theirs = async move {
+            client.write_all(&vec![7; UPLOAD]).await.unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            answer
+        };
+        let ((), answer) = tokio::join!(ours, theirs);
+        assert_eq!(answer, b"405");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_floods_its_connection_with_frames_is_reset() {
+        let (socket, mut client) = pair().await;
+        let ours = async {
+            depart(&socket, Talk::Frames, &Limits::default()).await;
+            drop(socket);
+        };
+        let theirs = async move { while client.write_all(&[7; 64 << 10]).await.is_ok() {} };
+        tokio::join!(ours, theirs);
+    }
+
+    #[tokio::test]
     async fn who_takes_nothing_is_not_waited_for() {
         let (mut socket, client) = pair().await;
         while timeout(Duration::from_millis(20), socket.write(&[7; 64 << 10]))
@@ -162,7 +213,7 @@ mod tests {
             stall: Duration::from_millis(50),
             ..Limits::default()
         };
-        depart(&socket, &limits).await;
+        depart(&socket, Talk::Frames, &limits).await;
         drop((socket, client));
     }
 }

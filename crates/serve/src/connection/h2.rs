@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -20,7 +20,7 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::Client;
-use super::farewell::{FAREWELL, abort, depart, unacknowledged};
+use super::farewell::{FAREWELL, Talk, abort, depart, unacknowledged};
 use super::head::has_length;
 use super::share::Share;
 use super::stall::{Lent, Stall};
@@ -81,7 +81,7 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
         let is_answered = activity.under_way.get() == 0 && share.is_empty();
         is_answered && unacknowledged(stream.borrow().socket()) == 0
     };
-    let ended = 'ended: {
+    let ended = {
         let mut connection = pin!(
             Builder::new(Here)
                 .timer(TokioTimer::new())
@@ -91,29 +91,13 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
                 .max_pending_accept_reset_streams(TAKEN_BACK)
                 .serve_connection(TokioIo::new(lent), service)
         );
-        loop {
-            tokio::select! {
-                biased;
-                ended = connection.as_mut() => break 'ended Ended::of(ended),
-                () = worker.draining() => break,
-                () = sleep(limits.idle.min(limits.stall)) => match activity.judge(&limits) {
-                    Verdict::GoesOn => {}
-                    Verdict::Idle => break,
-                    Verdict::Stalled => break 'ended Ended::Stalled,
-                },
+        match until_called_off(connection.as_mut(), &worker, &activity).await {
+            Some(ended) => ended,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                until_left(connection, &worker, &activity, has_all).await
             }
         }
-        connection.as_mut().graceful_shutdown();
-        let end = Instant::now() + limits.drain;
-        while Instant::now() < end {
-            tokio::select! {
-                biased;
-                ended = connection.as_mut() => break 'ended Ended::of(ended),
-                // hyper waits for the client to say that it has heard. One that has everything may not.
-                () = sleep(FAREWELL) => if has_all() { break 'ended Ended::Said },
-            }
-        }
-        Ended::Stalled
     };
     // hyper has gone, and with it the other hand on the stream.
     if let Some(stream) = Rc::into_inner(stream) {
@@ -121,7 +105,65 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client)
     }
 }
 
-/// How a connection has ended, for hyper.
+/// Goes on until the connection has ended, or has to take no more requests: then it returns nothing.
+async fn until_called_off(
+    mut connection: Pin<&mut impl Future<Output = hyper::Result<()>>>,
+    worker: &Worker,
+    activity: &Activity,
+) -> Option<Ended> {
+    let limits = &worker.limits;
+    loop {
+        tokio::select! {
+            biased;
+            () = worker.draining() => return None,
+            () = sleep(limits.idle.min(limits.stall)) => match activity.judge(limits) {
+                Verdict::GoesOn => {}
+                Verdict::Idle => return None,
+                Verdict::Stalled => return Some(Ended::Stalled),
+            },
+            // Last: a client that never stops talking uses up the task's turn, which the clock needs too.
+            ended = connection.as_mut() => return Some(Ended::of(ended)),
+        }
+    }
+}
+
+/// Goes on until a connection that takes no more requests has ended. Those that the client has sent before it heard of
+/// that have as long as any others, unless the server ends.
+async fn until_left(
+    mut connection: Pin<&mut impl Future<Output = hyper::Result<()>>>,
+    worker: &Worker,
+    activity: &Activity,
+    has_all: impl Fn() -> bool,
+) -> Ended {
+    let (limits, begun) = (&worker.limits, Instant::now());
+    let mut deadline = None;
+    loop {
+        let left =
+            deadline.map(|deadline: Instant| deadline.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            biased;
+            () = worker.draining(), if deadline.is_none() => {
+                deadline = Some(Instant::now() + limits.drain);
+            }
+            () = sleep(left.map_or(FAREWELL, |left| left.min(FAREWELL))) => {
+                // hyper waits for the client to say that it has heard. One that has everything may not.
+                if has_all() {
+                    return Ended::Said;
+                }
+                let is_over = match deadline {
+                    Some(deadline) => Instant::now() >= deadline,
+                    None => activity.last.get().max(begun).elapsed() >= limits.stall,
+                };
+                if is_over {
+                    return Ended::Stalled;
+                }
+            }
+            ended = connection.as_mut() => return Ended::of(ended),
+        }
+    }
+}
+
+/// The end of a connection, for hyper.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
     /// All that was to be said is said, if only what the client did wrong.
@@ -147,12 +189,12 @@ async fn end(mut stream: TlsStream, ended: Ended, limits: &Limits) {
     // Of no effect where hyper has done it.
     let said = async { ended == Ended::Said && stream.shutdown().await.is_ok() };
     match timeout(limits.stall, said).await {
-        Ok(true) => depart(stream.socket(), limits).await,
+        Ok(true) => depart(stream.socket(), Talk::Frames, limits).await,
         Ok(false) | Err(_) => abort(stream.socket()),
     }
 }
 
-/// What a connection has had to do.
+/// Requests of a connection, and the time of the last sign of life.
 pub(super) struct Activity {
     under_way: Cell<usize>,
     /// When a request was begun or ended, or something of an answer was taken, for the last time.

@@ -31,6 +31,7 @@ use tokio::time::timeout;
 
 pub(crate) use broken::Broken;
 pub(crate) use date::Date;
+pub(crate) use farewell::FAREWELL;
 pub(crate) use pool::Pool;
 pub(crate) use share::Budget;
 
@@ -41,6 +42,7 @@ use crate::origin::Origin;
 use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
 use crate::tls::{self, Accepted, Facts, Protocol, Shake, TlsStream};
 use crate::worker::Worker;
+use farewell::{Talk, depart};
 use kernel::Kernel;
 use plain::Plain;
 use secure::Secure;
@@ -51,25 +53,25 @@ use transport::Transport;
 /// would use it up, and the kernel would refuse what is sent to all others.
 const UNSENT_MAX: u32 = 160 << 10;
 
-/// Whose connection it is, and what it is for.
+/// A client, and what it may have by its connection.
 #[derive(Debug, Clone)]
 struct Client {
     address: SocketAddr,
-    /// What its address has of what the worker's connections share.
+    /// Its address's part of the things that the worker's connections share.
     has: Arc<Address>,
     service: Service,
-    /// Which hosts it may ask for.
+    /// Says for which hosts it may ask.
     origin: Origin,
-    /// Where there is TLS.
+    /// Present with TLS.
     tls: Option<Secured>,
 }
 
-/// What is known of a connection's TLS.
+/// Facts of a connection's TLS.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Secured {
     pub(crate) version: &'static str,
     pub(crate) suite: &'static str,
-    /// Who makes its records.
+    /// The maker of its records.
     pub(crate) path: Path,
 }
 
@@ -107,10 +109,17 @@ pub(crate) async fn serve(
         }
         other => {
             worker.counters.tls.failed.add(1);
-            if let Ok(Ok(Begun::Http(incoming))) = other {
-                client.service = Service::Redirect { port: None };
-                let transport = Transport::Plain(Plain::new(socket));
-                h1::serve(&worker, transport, client, incoming).await;
+            match other {
+                Ok(Ok(Begun::Http(incoming))) => {
+                    client.service = Service::Redirect { port: None };
+                    let transport = Transport::Plain(Plain::new(socket));
+                    h1::serve(&worker, transport, client, incoming).await;
+                }
+                // It was told why, and should hear that. Nobody waits for long for a client that broke the protocol.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    let _ = timeout(FAREWELL, depart(&socket, Talk::Frames, &worker.limits)).await;
+                }
+                _ => {}
             }
             return;
         }
@@ -141,7 +150,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Who makes the records of a connection.
+/// The maker of a connection's records, with its keys.
 enum Carrier {
     User(Accepted, Why),
     Kernel(Box<KernelSession>),
@@ -156,11 +165,11 @@ impl Carrier {
     }
 }
 
-/// What came of a new connection.
+/// Beginning of a connection.
 enum Begun {
     /// Its handshake is over.
     Secured(Box<Facts>, Origin, Carrier),
-    /// What came first is HTTP without TLS.
+    /// HTTP without TLS came: its first bytes.
     Http(Vec<u8>),
 }
 

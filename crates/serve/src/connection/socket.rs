@@ -17,11 +17,12 @@ use crate::limits::Limits;
 /// Room for what is received at a time: most requests are shorter.
 const RECEIVE: usize = 4 << 10;
 
-/// How long to wait for room in a socket that is said to be closed for writing and is not: so it is for ever once the
-/// kernel's TLS has found a fault in what came, though the error was taken from the socket.
+/// Time to wait, at first, for room in a socket that is said to be closed for writing and is not: so it is for ever
+/// once the kernel's TLS has found a fault in what came, though the error was taken from the socket. It doubles each
+/// time, up to [`UNTOLD`]: many such connections of clients that take nothing must not keep the server busy.
 const CLOSED: Duration = Duration::from_millis(10);
 
-/// How long to wait for word of room, before it is tried again without.
+/// Time to wait for word of room, before it is tried again without.
 const UNTOLD: Duration = Duration::from_millis(500);
 
 /// Adds what has come to `into`, and waits where nothing has; 0 bytes once the other side sends no more.
@@ -51,7 +52,7 @@ pub(super) async fn when_writable<T>(
 ) -> Result<T, Broken> {
     // Most sockets have room, and nobody has to look at the clock.
     let mut deadline = None;
-    let mut told = true;
+    let (mut told, mut pause) = (true, CLOSED);
     loop {
         let tried = match told {
             true => socket.try_io(Interest::WRITABLE, &mut act),
@@ -71,7 +72,8 @@ pub(super) async fn when_writable<T>(
         let ready = socket.ready(Interest::WRITABLE);
         told = match timeout_at(deadline.min(now + UNTOLD), ready).await {
             Ok(Ok(ready)) if ready.is_write_closed() => {
-                sleep_until(deadline.min(now + CLOSED)).await;
+                sleep_until(deadline.min(now + pause)).await;
+                pause = (pause * 2).min(UNTOLD);
                 true
             }
             Ok(Ok(_)) => true,
@@ -81,7 +83,7 @@ pub(super) async fn when_writable<T>(
     }
 }
 
-/// Sends what there is room for now; tells how much.
+/// Sends as much as there is room for now; returns how much.
 pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, Broken> {
     match socket.try_write(bytes) {
         Ok(sent) => Ok(sent),
@@ -166,6 +168,21 @@ mod tests {
                 assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_said_to_be_closed_is_tried_less_and_less_often() {
+        let (socket, client) = pair().await;
+        rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
+        drop(client);
+        let mut tries = 0;
+        let full = || {
+            tries += 1;
+            Err::<(), _>(io::ErrorKind::WouldBlock.into())
+        };
+        let ended = when_writable(&socket, Duration::from_secs(1), full).await;
+        assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+        assert!((3..=12).contains(&tries), "{tries} tries");
     }
 
     #[tokio::test]

@@ -1,9 +1,9 @@
-//! What carries HTTP/1: a socket, with TLS or without.
+//! The carrier of HTTP/1: a socket, with TLS or without.
 
 use tokio::net::TcpStream;
 
 use super::broken::Broken;
-use super::farewell::{abort, depart, taken};
+use super::farewell::{Talk, abort, depart, taken};
 use super::kernel::Kernel;
 use super::plain::Plain;
 use super::pool::Purse;
@@ -47,7 +47,7 @@ impl Transport {
         }
     }
 
-    /// Whether it can go on after an answer of so many bytes: the kernel may not be able to change a key that
+    /// Returns whether it can go on after an answer of `length` bytes: the kernel may not be able to change a key that
     /// is used up.
     pub(super) fn lasts(&self, length: u64) -> bool {
         match self {
@@ -66,11 +66,13 @@ impl Transport {
         };
         if let (Ok(()) | Err(Broken::Tls(_)), Self::Kernel(kernel)) = (&ended, &self) {
             // What the kernel has sealed and not queued yet is lost when our side ends.
-            taken(kernel.socket(), limits).await;
+            if !taken(kernel.socket(), limits).await {
+                return abort(kernel.socket());
+            }
         }
         match ended {
             // A client that has broken the protocol has been told so, and should hear it.
-            Ok(()) | Err(Broken::Tls(_)) => depart(self.socket(), limits).await,
+            Ok(()) | Err(Broken::Tls(_)) => depart(self.socket(), Talk::Upload, limits).await,
             Err(_) => abort(self.socket()),
         }
     }

@@ -1,5 +1,7 @@
 //! `scrim serve` with curl: hosts and their certificates, addresses, and what a site adds to its answers.
 
+use std::io::{Read, Write};
+
 use crate::server::{Server, Site, field, port};
 use crate::support::{have, succeeded};
 use crate::tls_client::{PREFACE, config, connect, exchange, frame};
@@ -122,23 +124,58 @@ fn http_at_the_port_of_https_is_shown_the_way() {
     let server = site.serve(&[]);
     let plain = format!("http://localhost:{}/file.txt?a", server.port());
     let heads = server.curl(&["--head", &plain]);
-    assert!(heads.starts_with("HTTP/1.1 308"), "{heads}");
+    assert!(heads.starts_with("HTTP/1.1 307"), "{heads}");
+    assert_eq!(field(&heads, "cache-control"), Some("no-store"), "{heads}");
     let location = field(&heads, "location").unwrap();
     assert_eq!(location, server.url("file.txt?a"));
     assert_eq!(server.curl(&["--location", &plain]), "text");
+    // A proxy that ends TLS for that host: it would ask the same again.
+    let said = server.curl(&["--include", "--header", "Host: example.org", &plain]);
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    assert!(said.contains("HTTPS"), "{said}");
+    assert_eq!(field(&said, "location"), None);
     let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let said = exchange(
         &mut client,
         b"GET nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
     );
     assert!(said.starts_with(b"HTTP/1.1 400 "), "{said:?}");
-    // What is neither is told so by TLS.
-    let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    assert_eq!(
-        exchange(&mut client, b"\x80\x2e\x01"),
-        [21, 3, 3, 0, 2, 2, 70]
-    );
+    // What is neither is told so by TLS, and the client hears that though it goes on.
+    for length in [3, 200_000] {
+        let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        let mut sent = b"\x80\x2e\x01".to_vec();
+        sent.resize(length, 7);
+        client.write_all(&sent).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).unwrap();
+        assert_eq!(said, [21, 3, 3, 0, 2, 2, 70]);
+    }
     server.stop();
+}
+
+#[test]
+fn a_request_without_a_host_is_told_so_where_all_sites_have_names() {
+    let Some(site) = site() else { return };
+    site.write("file.txt", "text");
+    let ask = b"GET /file.txt HTTP/1.0\r\n\r\n";
+    for (names, wanted, words) in [
+        ("", "HTTP/1.1 200", "text"),
+        ("names = ['named.test']\n", "HTTP/1.1 421", "names no host"),
+    ] {
+        let tables = format!("[[site]]\n{names}root = 'www'\n");
+        let top = "plain-http = ['127.0.0.1:0']\nredirect-http = ['127.0.0.1:0']";
+        let server = site.serve_by(top, &tables);
+        for (url, wanted, words) in [(1, wanted, words), (2, "HTTP/1.1 421", "names no host")] {
+            let port = crate::server::port(&server.urls[url]);
+            let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let said = exchange(&mut client, ask);
+            let said = str::from_utf8(&said).unwrap();
+            assert!(said.starts_with(wanted), "{url} {said}");
+            assert!(said.contains(words), "{url} {said}");
+        }
+        server.stop();
+    }
 }
 
 #[test]

@@ -9,29 +9,44 @@ use crate::site::{Misdirection, error_page, misdirected};
 /// The port that nobody has to name.
 const HTTPS: u16 = 443;
 
-/// Sends a client to the same target at `port`, or at the one that it has asked for, on the host that it has asked
-/// for: one that is served here, which is any where a site is for all hosts.
+/// Sends a client to the same target on the host that it has asked for: one that is served here, which is any where a
+/// site is for all hosts. It is sent to the port `port`. Without one it has come to the port of HTTPS by plain HTTP,
+/// and is sent to the port that it has named. A request there that names none comes from a proxy that ends TLS itself:
+/// sent to `https`, its client would come back by that proxy.
 pub(crate) fn answer(request: &Request, port: Option<u16>, live: &Live) -> Answer {
     let host = request.host.filter(|host| live.serves(host));
     let Some(authority) = host.and_then(|host| Authority::parse(host).ok()) else {
-        return misdirected(Misdirection::Unknown);
+        return misdirected(Misdirection::of(request.host));
+    };
+    let Some(to) = port.or(authority.port) else {
+        return misdirected(Misdirection::HttpsPort);
     };
     let target = if request.target == "*" {
         "/"
     } else {
         request.target
     };
-    let location = match port.or(authority.port).unwrap_or(HTTPS) {
+    let location = match to {
         HTTPS => format!("https://{}{target}", authority.name),
-        port => format!("https://{}:{port}{target}", authority.name),
+        to => format!("https://{}:{to}{target}", authority.name),
     };
     let Ok(location) = HeaderValue::try_from(location) else {
         return error_page(StatusCode::BAD_REQUEST);
     };
+    let mut fields = vec![(header::LOCATION, location)];
+    let status = match port {
+        Some(_) => StatusCode::PERMANENT_REDIRECT,
+        // A mistake that nobody should remember.
+        None => {
+            let no_store = HeaderValue::from_static("no-store");
+            fields.push((header::CACHE_CONTROL, no_store));
+            StatusCode::TEMPORARY_REDIRECT
+        }
+    };
     Answer {
-        status: StatusCode::PERMANENT_REDIRECT,
+        status,
         shared: None,
-        fields: vec![(header::LOCATION, location)],
+        fields,
         body: Body::default(),
     }
 }

@@ -163,7 +163,7 @@ impl Worker {
 
     async fn file(&self, address: &Arc<Address>, request: &Request<'_>) -> Answer {
         let Some(site) = self.live.borrow().site(request.host).cloned() else {
-            return misdirected(Misdirection::Unknown);
+            return misdirected(Misdirection::of(request.host));
         };
         if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
             return answer;

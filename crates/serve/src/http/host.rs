@@ -41,14 +41,14 @@ impl<'a> Authority<'a> {
         Ok(Self { name, port })
     }
 
-    /// Whether it is this machine by a name that leads nowhere else. A page of somebody else's, whose own name is
-    /// made to lead here, has another.
+    /// Returns whether it is this machine by a name that leads nowhere else: `localhost` and what is below it (RFC
+    /// 6761, 6.3), or an address. A page of somebody else's, whose own name is made to lead here, has another.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         let bare = self.name.trim_start_matches('[').trim_end_matches(']');
-        bare.strip_suffix('.')
-            .unwrap_or(bare)
-            .eq_ignore_ascii_case("localhost")
+        let name = bare.strip_suffix('.').unwrap_or(bare);
+        let top = name.rsplit('.').next();
+        top.is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
             || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
 }
@@ -98,6 +98,9 @@ mod tests {
             ("localhost", true),
             ("LOCALHOST:9180", true),
             ("localhost.", true),
+            ("files.localhost", true),
+            ("a.files.LocalHost.:80", true),
+            ("notlocalhost", false),
             ("127.0.0.1:9180", true),
             ("127.1.2.3", true),
             ("[::1]", true),

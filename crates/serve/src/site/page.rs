@@ -75,21 +75,36 @@ pub(super) fn allow() -> Field {
     )
 }
 
-/// Why a request is not for the connection that it came by.
+/// Fault of a request that is not for the connection that it came by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misdirection {
     /// No site is for its host.
     Unknown,
+    /// It names no host, and no site is for such requests.
+    NoHost,
     /// Its host is one of another connection's.
     OtherConnection,
     /// It is for TLS, and came without.
     NotSecure,
+    /// It came without TLS at the port of HTTPS, and names no port to which it could be sent instead.
+    HttpsPort,
+}
+
+impl Misdirection {
+    /// The one of a request for which there is no site.
+    pub(crate) fn of(host: Option<&str>) -> Self {
+        host.map_or(Self::NoHost, |_| Self::Unknown)
+    }
 }
 
 /// The answer to a request that is not for the connection that it came by.
 pub(crate) fn misdirected(why: Misdirection) -> Answer {
+    let status = match why {
+        Misdirection::HttpsPort => StatusCode::BAD_REQUEST,
+        _ => StatusCode::MISDIRECTED_REQUEST,
+    };
     page(
-        StatusCode::MISDIRECTED_REQUEST,
+        status,
         match why {
             Misdirection::Unknown => {
                 "This host is not served here. Whoever runs the server can name it: in the configuration, under \
@@ -97,6 +112,13 @@ pub(crate) fn misdirected(why: Misdirection) -> Answer {
             }
             Misdirection::OtherConnection => {
                 "This connection was made for another host: make one for this host."
+            }
+            Misdirection::NoHost => {
+                "The request names no host, in a <code>Host</code> field, and no site here is for such requests."
+            }
+            Misdirection::HttpsPort => {
+                "This port speaks HTTPS, and the request came without TLS. A proxy has to connect to it by \
+                 <code>https</code>."
             }
             Misdirection::NotSecure => "An https address is not answered without TLS.",
         },

@@ -4,11 +4,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::server::{Server, Site};
-use crate::support::have;
+use crate::support::{Background, have};
 use crate::tls_client::{PREFACE, Tls, config, connect, frame, get_fields};
 
 /// Bytes that a flood may send at most, if nobody stops it.
@@ -30,7 +31,7 @@ fn site() -> Option<Site> {
 fn flood(tls: &mut Tls, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
     tls.write_all(PREFACE).unwrap();
     tls.flush().unwrap();
-    let patience = Some(std::time::Duration::from_secs(3));
+    let patience = Some(Duration::from_secs(3));
     tls.sock.set_write_timeout(patience).unwrap();
     let mut sent = 0;
     for turn in 0.. {
@@ -165,6 +166,37 @@ fn answers_that_nobody_takes_wait_in_little_memory() {
     let more = server.memory().saturating_sub(before);
     assert!(more < 2 * (64 << 20), "{} MiB for 960 answers", more >> 20);
     drop(connections);
+    server.stop();
+}
+
+#[test]
+fn a_second_long_listing_of_an_address_waits_for_the_first() {
+    let Some(site) = site() else { return };
+    for number in 0..9_000 {
+        site.write(&format!("folder/{number:05}.txt"), "");
+    }
+    let limits = "[limits]\nmemory-bytes = 3145728\n[[site]]\nroot = 'www'\nlistings = true\n";
+    let server = site.serve_by("threads = 1", limits);
+    let mut first = connect(&server, &config(&site, "http/1.1"));
+    let ask = b"GET /folder/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    first.write_all(ask).unwrap();
+    // Its head has come, and the rest waits.
+    let mut page = vec![0; 1024];
+    first.read_exact(&mut page).unwrap();
+    let url = server.url("folder/");
+    let mut curl = server.curl_command(&["--fail", "--output", "second.html", &url]);
+    let mut second = Background::start(&mut curl);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(second.0.try_wait().unwrap().is_none(), "it did not wait");
+    first.read_to_end(&mut page).unwrap();
+    assert!(
+        page.len() > 1 << 20,
+        "{} bytes are no long page",
+        page.len()
+    );
+    assert!(second.0.wait().unwrap().success());
+    let second = std::fs::read(site.place.path("second.html")).unwrap();
+    assert!(page.ends_with(&second));
     server.stop();
 }
 

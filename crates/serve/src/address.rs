@@ -1,9 +1,11 @@
-//! What one address has of what all connections of a worker share, so that nobody can have all of it.
+//! Units of the things that a worker's connections share, counted by address, so that each address leaves some for
+//! others.
 //!
-//! An address may have more as long as it has less than is left for everybody: alone it gets half, one of two a third,
-//! and one that comes anew finds as much as each of those that are there. Nothing has to be known of how many there
-//! are, nor be taken back (A. K. Choudhury, E. L. Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet
-//! Switches, 1998).
+//! An address may have more as long as it has less than is left for everybody: alone it gets half, and two that ask at
+//! the same time get a third each. Nothing has to be known of how many there are, nor be taken back (A. K. Choudhury,
+//! E. L. Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998). That alone does not help a
+//! newcomer where those before it give nothing back: they take a half, a quarter, an eighth, until all is gone. So
+//! there is a reserve beside it, from which an address gets its first unit alone.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What an address has.
+/// The holdings of one address.
 #[derive(Debug, Default)]
 pub(crate) struct Address {
     /// Batches of the worker's pool.
@@ -22,7 +24,7 @@ pub(crate) struct Address {
     pub(crate) turns: Held,
 }
 
-/// Units of one thing that somebody has.
+/// Number of units of one thing that somebody has.
 #[derive(Debug, Default)]
 pub(crate) struct Held(AtomicUsize);
 
@@ -39,9 +41,13 @@ impl Held {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Whether it may become more, where so much is `left` for everybody.
-    pub(crate) fn may_grow(&self, left: usize) -> bool {
-        self.get() < left
+    /// Returns whether it may become more, where `left` units are left for everybody and `reserve` of them are for
+    /// those that have none.
+    pub(crate) fn may_grow(&self, left: usize, reserve: usize) -> bool {
+        match self.get() {
+            0 => left > 0,
+            held => held < left.saturating_sub(reserve),
+        }
     }
 }
 
@@ -50,7 +56,7 @@ impl Held {
 pub(crate) struct Addresses(RefCell<HashMap<IpAddr, Weak<Address>>>);
 
 impl Addresses {
-    /// What a client has, who is known by what [`crate::admission::client`] makes of its address.
+    /// The holdings of a client, which is known by what [`crate::admission::client`] makes of its address.
     pub(crate) fn of(&self, client: IpAddr) -> Arc<Address> {
         let mut known = self.0.borrow_mut();
         let place = known.entry(client).or_default();
@@ -74,18 +80,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newcomer_finds_as_much_as_each_of_the_others_has() {
-        let mut left = 120_usize;
-        let clients: [Address; 4] = Default::default();
-        for (others, client) in clients.iter().enumerate() {
-            while client.turns.may_grow(left) {
+    fn addresses_that_give_nothing_back_leave_a_reserve_for_newcomers() {
+        const RESERVE: usize = 8;
+        let mut left = 120 + RESERVE;
+        let clients: [Address; 12] = Default::default();
+        let mut got = clients.iter().map(|client| {
+            while client.turns.may_grow(left, RESERVE) {
                 client.turns.add(1);
                 left -= 1;
             }
-            assert!(left > 0, "behind {others} others nothing is left");
-            let halves = 120 >> (others + 1);
-            assert!(client.turns.get().abs_diff(halves) <= 1, "{client:?}");
+            client.turns.get()
+        });
+        for share in [60, 30, 15, 8, 4, 2, 1] {
+            assert_eq!(got.next(), Some(share));
         }
+        assert!(got.all(|share| share == 1), "somebody found nothing");
+    }
+
+    #[test]
+    fn two_that_ask_at_the_same_time_get_as_much_each_and_leave_as_much() {
+        let mut left = 120;
+        let clients: [Address; 2] = Default::default();
+        for client in clients.iter().cycle().take(120) {
+            if client.turns.may_grow(left, 0) {
+                client.turns.add(1);
+                left -= 1;
+            }
+        }
+        assert_eq!(
+            clients.map(|client| client.turns.get()),
+            [40, 40],
+            "{left} are left"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
-//! threads. Each address waits in a queue of its own, so that nobody waits for all that one client has asked for. What
-//! waits for its turn is forgotten as soon as nobody wants it any more, so that a client who asks and takes back what
-//! he asked leaves nothing behind.
+//! Work that may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
+//! threads. Each address waits in a queue of its own, so that nobody waits for all that one client has asked for. Work
+//! that waits for its turn is forgotten as soon as nobody wants it any more, so that a client that asks and takes back
+//! what it asked leaves nothing behind.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,8 +12,12 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 
-/// Threads that wait for disks, at most, for each worker: an address that is alone has half of them.
-pub(crate) const THREADS: usize = 16;
+/// Threads that wait for disks, at most, for each worker.
+pub(crate) const THREADS: usize = SHARED + RESERVE;
+/// Threads that addresses share: one that is alone has half of them.
+const SHARED: usize = 16;
+/// Threads for addresses that have none: those of others may wait for a disk that never answers.
+const RESERVE: usize = 8;
 
 thread_local! {
     /// Turns of the worker whose thread this is.
@@ -78,12 +82,10 @@ fn queue(turns: &Arc<Mutex<Turns>>, address: Arc<Address>) -> oneshot::Receiver<
 impl Turns {
     /// Hands out what is left, to each address in its turn.
     fn hand_out(&mut self, turns: &Arc<Mutex<Self>>) {
-        while let Some(next) = self
-            .queues
-            .iter()
-            .position(|(address, _)| address.turns.may_grow(self.left))
-        {
-            let Some((address, mut queue)) = self.queues.remove(next) else {
+        while self.left > 0 {
+            let mut queues = self.queues.iter();
+            let next = queues.position(|(address, _)| address.turns.may_grow(self.left, RESERVE));
+            let Some((address, mut queue)) = next.and_then(|next| self.queues.remove(next)) else {
                 return;
             };
             while let Some(waiting) = queue.pop_front() {
@@ -158,11 +160,11 @@ mod tests {
                 }))
             })
             .collect();
-        while greedy.turns.get() < THREADS / 2 {
+        while greedy.turns.get() < SHARED / 2 {
             tokio::task::yield_now().await;
         }
         assert_eq!(wait(Arc::default(), || 7).await.unwrap(), 7);
-        assert_eq!(greedy.turns.get(), THREADS / 2);
+        assert_eq!(greedy.turns.get(), SHARED / 2);
         drop(release);
         for one in asked {
             one.await.unwrap().unwrap();

@@ -13,11 +13,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::address::{Address, Addresses};
 use crate::admission::Admitted;
-use crate::connection::{self, Broken, Budget, Date, FAREWELL, Pool};
+use crate::connection::{self, Broken, Budget, Date, FAREWELL, Pool, Reservation};
 use crate::counters::Counters;
 use crate::http::{Answer, Body, Piece, Request};
 use crate::limits::Limits;
@@ -27,24 +27,29 @@ use crate::log::{Entry, Lines};
 use crate::origin::Origin;
 use crate::patience;
 use crate::redirect;
-use crate::site::{Cache, CacheLimits, FilePath, Form, Misdirection, error_page, misdirected};
+use crate::site::{
+    Cache, CacheLimits, FilePath, Form, Misdirection, Site, error_page, misdirected,
+};
 use crate::status::Status;
 use crate::tls::kernel::Offload;
 
-/// How long lines of the access log wait for others at most, and open files for somebody who asks for them.
+/// Longest time for which lines of the access log wait for others, and open files for somebody who asks for them.
 const TIDY: Duration = Duration::from_secs(1);
 
 /// A page that is longer than this was made of a folder's names, bytes.
 const LONG_PAGE: usize = 64 << 10;
 
+/// Pause before it is tried again to reserve memory for a long page, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
 /// Time that connections have, once the server has ended them, until they are given up: each one listens to its client
 /// for [`FAREWELL`] after the last request has ended.
 const LEAVE: Duration = FAREWELL.saturating_add(Duration::from_secs(1));
 
-/// How long after a file that could not be sent nobody is told of another.
+/// Time after a file that could not be sent in which nobody is told of another.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What a worker is told.
+/// Order to a worker.
 pub(crate) enum Order {
     /// Serve this connection.
     Serve(Accepted),
@@ -64,7 +69,7 @@ pub(crate) struct Accepted {
     pub(crate) admitted: Admitted,
 }
 
-/// What all connections of a thread share.
+/// State that all connections of a thread share.
 pub(crate) struct Worker {
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
@@ -79,7 +84,7 @@ pub(crate) struct Worker {
     lines: Option<Lines>,
     status: Arc<Status>,
     date: Date,
-    /// Room for an answer's head, while nobody writes one.
+    /// Reservation for an answer's head, while nobody writes one.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
     trouble: Trouble,
@@ -87,7 +92,7 @@ pub(crate) struct Worker {
     told: Cell<Option<Instant>>,
 }
 
-/// Who hears of what a worker does.
+/// Listeners to what a worker does.
 pub(crate) struct Reports {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lines: Option<Lines>,
@@ -133,17 +138,17 @@ impl Worker {
         }
     }
 
-    /// What is offered by TLS.
+    /// Settings of TLS.
     pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.clone()
     }
 
-    /// Who makes the records of new connections.
+    /// Maker of the records of new connections.
     pub(crate) fn offload(&self) -> Rc<Offload> {
         Rc::clone(&self.offload.borrow())
     }
 
-    /// What a request is answered.
+    /// Answers a request.
     pub(crate) async fn answer(
         &self,
         service: Service,
@@ -168,11 +173,61 @@ impl Worker {
         if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
             return answer;
         }
+        let deadline = Instant::now() + self.limits.stall / 2;
+        let mut reserved = None;
+        loop {
+            let answer = self.find(&site, address, request).await;
+            let long = match answer.body.front() {
+                Some(Piece::Bytes(bytes)) if bytes.len() > LONG_PAGE => bytes,
+                _ => return answer,
+            };
+            let len = long.len();
+            let now = reserved.or_else(|| self.budget.reserve(address, len));
+            if let Some(held) = now.and_then(|reservation| reservation.hold(long)) {
+                return Answer {
+                    body: Body::bytes(held),
+                    ..answer
+                };
+            }
+            // Those that wait have nothing meanwhile, and it is made anew.
+            drop(answer);
+            reserved = self.reserve_until(deadline, address, len).await;
+            if reserved.is_none() {
+                return error_page(StatusCode::SERVICE_UNAVAILABLE);
+            }
+        }
+    }
+
+    /// Waits for memory for a page; fails if others still have it at the deadline.
+    async fn reserve_until(
+        &self,
+        deadline: Instant,
+        address: &Arc<Address>,
+        len: usize,
+    ) -> Option<Reservation> {
+        let (mut pause, longest) = RETRY;
+        while Instant::now() < deadline {
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+            if let Some(reservation) = self.budget.reserve(address, len) {
+                return Some(reservation);
+            }
+        }
+        None
+    }
+
+    /// Looks for what a request asks for, and answers it.
+    async fn find(
+        &self,
+        site: &Arc<Site>,
+        address: &Arc<Address>,
+        request: &Request<'_>,
+    ) -> Answer {
         let form = Form::wanted(request.fields.accept.as_deref());
         let found = match site.takes_time() || lists(request.target) {
             false => site.find(request.target, form),
             true => {
-                let (site, target) = (Arc::clone(&site), request.target.to_owned());
+                let (site, target) = (Arc::clone(site), request.target.to_owned());
                 let found =
                     patience::wait(Arc::clone(address), move || site.find(&target, form)).await;
                 let Ok(found) = found else {
@@ -181,21 +236,7 @@ impl Worker {
                 found
             }
         };
-        let answer = site.answer_found(request, found, &mut self.cache.borrow_mut());
-        self.counted(address, answer)
-    }
-
-    /// Counts a long page that was made for this answer alone, or has it wait for better times.
-    fn counted(&self, address: &Arc<Address>, mut answer: Answer) -> Answer {
-        if let Some(Piece::Bytes(bytes)) = answer.body.front()
-            && bytes.len() > LONG_PAGE
-        {
-            let Some(held) = self.budget.hold(address, bytes) else {
-                return error_page(StatusCode::SERVICE_UNAVAILABLE);
-            };
-            answer.body = Body::bytes(held);
-        }
-        answer
+        site.answer_found(request, found, &mut self.cache.borrow_mut())
     }
 
     pub(crate) fn date(&self, now: SystemTime) -> HeaderValue {
@@ -256,7 +297,7 @@ impl Worker {
     }
 }
 
-/// Whether a target may lead to a list of files, which takes longer to make than others can wait.
+/// Returns whether a target may lead to a list of files, which takes longer to make than others can wait.
 fn lists(target: &str) -> bool {
     FilePath::parse(target).is_ok_and(|path| path.is_folder())
 }
@@ -331,7 +372,7 @@ impl Drop for Open {
     }
 }
 
-/// What has to be done although nobody comes.
+/// Does what has to be done although nobody comes.
 async fn tidy(worker: Rc<Worker>) {
     let mut ticks = interval(TIDY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -299,7 +299,7 @@ async fn answer(
         at,
         began,
         under_way,
-        share,
+        part: share.part(),
     };
     let mut response = Response::new(StreamBody::new(body, witness));
     *response.status_mut() = status;

@@ -33,7 +33,7 @@ pub(crate) use broken::Broken;
 pub(crate) use date::Date;
 pub(crate) use farewell::FAREWELL;
 pub(crate) use pool::Pool;
-pub(crate) use share::Budget;
+pub(crate) use share::{Budget, Reservation};
 
 use crate::address::Address;
 use crate::admission;

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use super::batch::RECORDS;
 use crate::address::Address;
 
-/// Whole batches' memory, lent to connections while they have something to send. There are only so many, and an
-/// address gets no more than is left; who gets none makes do with memory for one record.
+/// Whole batches' memory, lent to connections while they have something to send. Its amount is limited, and an
+/// address gets no more than is left; a connection that gets none makes do with memory for one record.
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     left: Cell<usize>,
+    /// Batches that are left to addresses without any.
+    reserve: usize,
 }
 
 /// Bytes of a batch, more or less.
 const BATCH: usize = RECORDS * (16 << 10);
-/// How many are kept while nobody needs them.
+/// Batches that are kept while nobody needs them.
 const KEPT: usize = 16;
 
 /// A pool, and the address for which something is taken out of it.
@@ -33,11 +35,13 @@ pub(super) struct Loan<'a> {
 }
 
 impl Pool {
-    /// One that lends at most so many bytes.
+    /// A pool that lends at most `memory` bytes.
     pub(crate) fn new(memory: usize) -> Self {
+        let batches = (memory / BATCH).max(1);
         Self {
             free: RefCell::default(),
-            left: Cell::new((memory / BATCH).max(1)),
+            left: Cell::new(batches),
+            reserve: batches / 8,
         }
     }
 }
@@ -46,7 +50,7 @@ impl<'a> Purse<'a> {
     /// Memory for at most `wanted` records.
     pub(super) fn lend(self, wanted: usize) -> Loan<'a> {
         let left = self.pool.left.get();
-        if wanted <= 1 || !self.address.batches.may_grow(left) {
+        if wanted <= 1 || !self.address.batches.may_grow(left, self.pool.reserve) {
             return Loan {
                 bytes: Vec::new(),
                 records: 1,
@@ -64,7 +68,7 @@ impl<'a> Purse<'a> {
 }
 
 impl Loan<'_> {
-    /// How many records it is for.
+    /// Records that it is for.
     pub(super) fn records(&self) -> usize {
         self.records
     }
@@ -115,14 +119,14 @@ mod tests {
 
     #[test]
     fn one_address_leaves_something_for_another() {
-        let pool = Pool::new(100 * BATCH);
+        let pool = Pool::new(112 * BATCH);
         let greedy = Arc::default();
         let purse = Purse {
             pool: &pool,
             address: &greedy,
         };
         let held: Vec<_> = (0..1000).map(|_| purse.lend(RECORDS)).collect();
-        assert_eq!(greedy.batches.get(), 50);
+        assert_eq!(greedy.batches.get(), 49, "half of what is not reserved");
         let other = Arc::default();
         let other = Purse {
             pool: &pool,
@@ -130,6 +134,6 @@ mod tests {
         };
         assert_eq!(other.lend(RECORDS).records, RECORDS);
         drop(held);
-        assert_eq!((greedy.batches.get(), pool.left.get()), (0, 100));
+        assert_eq!((greedy.batches.get(), pool.left.get()), (0, 112));
     }
 }

@@ -18,29 +18,26 @@ use super::Client;
 use super::broken::Broken;
 use super::h2::UnderWay;
 use super::send_file::is_intact;
-use super::share::Share;
+use super::share::Part;
+use crate::address::Address;
 use crate::http::{Body, Piece};
 use crate::log::Entry;
 use crate::patience;
 use crate::site::{OpenFile, Patience, VolumeFile};
-use crate::tls::PAYLOAD_MAX;
 use crate::worker::Worker;
 
-/// Bytes that are read and handed on at a time: with a frame's head, which has 9, one full TLS record.
-const PIECE: usize = PAYLOAD_MAX - 9;
+type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, Broken>>>>;
 
-type Waiting = Pin<Box<dyn Future<Output = io::Result<io::Result<Vec<u8>>>>>>;
-
-/// What is left of a body.
+/// The rest of a body.
 pub(super) struct StreamBody {
     body: Body,
     sent: u64,
-    /// A piece that another thread waits for.
+    /// A piece that another thread waits for, or the last one, while its file is looked at.
     waiting: Option<Waiting>,
     witness: Witness,
 }
 
-/// What will be said of the request, once its body has gone.
+/// Facts for the access log, once the body has gone.
 pub(super) struct Witness {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Client,
@@ -49,7 +46,7 @@ pub(super) struct Witness {
     pub(super) at: SystemTime,
     pub(super) began: Instant,
     pub(super) under_way: UnderWay,
-    pub(super) share: Rc<Share>,
+    pub(super) part: Part,
 }
 
 impl StreamBody {
@@ -63,53 +60,64 @@ impl StreamBody {
     }
 
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
-        let Some(piece) = self.body.front() else {
-            return Poll::Ready(None);
-        };
-        if self.waiting.is_none() && !self.witness.share.has_room(context) {
-            return Poll::Pending;
-        }
-        let bytes = match piece {
-            Piece::Bytes(bytes) => bytes.slice(..bytes.len().min(PIECE)),
-            Piece::File(file, range) => {
-                let read = match &mut self.waiting {
-                    None => match read(file, range, Patience::Now) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                            let (file, range) = (Arc::clone(file), range.clone());
-                            let address = Arc::clone(&self.witness.client.has);
-                            let patient = move || read(&file, &range, Patience::Wait);
-                            self.waiting = Some(Box::pin(patience::wait(address, patient)));
-                            return self.next(context);
-                        }
-                        read => read,
-                    },
-                    Some(waiting) => {
-                        let read = ready!(waiting.as_mut().poll(context));
-                        self.waiting = None;
-                        read.flatten()
-                    }
-                };
-                match sound(file, range, read) {
-                    Ok(bytes) => bytes,
-                    Err(broken) => {
-                        let target = self.witness.parts.uri.path();
-                        self.witness.worker.tell_of(&broken, target);
-                        return Poll::Ready(Some(Err(broken)));
-                    }
-                }
+        let bytes = match ready!(self.piece(context)) {
+            None => return Poll::Ready(None),
+            Some(Ok(bytes)) => bytes,
+            Some(Err(broken)) => {
+                let target = self.witness.parts.uri.path();
+                self.witness.worker.tell_of(&broken, target);
+                return Poll::Ready(Some(Err(broken)));
             }
         };
         self.body.advance(bytes.len() as u64);
         self.sent += bytes.len() as u64;
         self.witness.under_way.moved();
-        Poll::Ready(Some(Ok(self.witness.share.hold(bytes))))
+        Poll::Ready(Some(Ok(self.witness.part.hold(bytes))))
+    }
+
+    /// The next piece, as long as may be held.
+    fn piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        loop {
+            if let Some(waiting) = &mut self.waiting {
+                let piece = ready!(waiting.as_mut().poll(context));
+                self.waiting = None;
+                return Poll::Ready(Some(piece));
+            }
+            let Some(piece) = self.body.front() else {
+                return Poll::Ready(None);
+            };
+            let Some(most) = self.witness.part.capacity(context) else {
+                return Poll::Pending;
+            };
+            match piece {
+                Piece::Bytes(bytes) => {
+                    let bytes = bytes.slice(..bytes.len().min(most));
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+                Piece::File(file, range) => match read(file, range, most, Patience::Now) {
+                    Ok(bytes) if (1..range.end - range.start).contains(&(bytes.len() as u64)) => {
+                        return Poll::Ready(Some(Ok(bytes.into())));
+                    }
+                    read => {
+                        let address = Arc::clone(&self.witness.client.has);
+                        let rest = rest(Arc::clone(file), range.clone(), most, address, read);
+                        self.waiting = Some(Box::pin(rest));
+                    }
+                },
+            }
+        }
     }
 }
 
-fn read(file: &OpenFile, range: &Range<u64>, patience: Patience) -> io::Result<Vec<u8>> {
+fn read(
+    file: &OpenFile,
+    range: &Range<u64>,
+    most: usize,
+    patience: Patience,
+) -> io::Result<Vec<u8>> {
     let wanted = usize::try_from(range.end - range.start)
-        .unwrap_or(PIECE)
-        .min(most(file, range.start));
+        .unwrap_or(most)
+        .min(longest(file, range.start, most));
     let mut bytes = vec![0; wanted];
     let read = file.read_at(&mut [IoSliceMut::new(&mut bytes)], range.start, patience)?;
     bytes.truncate(read);
@@ -117,21 +125,38 @@ fn read(file: &OpenFile, range: &Range<u64>, patience: Patience) -> io::Result<V
 }
 
 /// Bytes of the longest piece from `start` on: of a file in a volume one that ends where a sector does, so that none
-/// is decrypted twice.
-fn most(file: &OpenFile, start: u64) -> usize {
+/// is decrypted twice, unless `most` is within a sector.
+fn longest(file: &OpenFile, start: u64, most: usize) -> usize {
     let sector = file.in_volume().map_or(1, VolumeFile::sector) as u64;
-    let end = start.saturating_add(PIECE as u64);
-    usize::try_from(end - end % sector - start).map_or(PIECE, |most| most.min(PIECE))
+    let end = start.saturating_add(most as u64);
+    match usize::try_from((end - end % sector).saturating_sub(start)) {
+        Ok(whole @ 1..) => whole.min(most),
+        _ => most,
+    }
 }
 
-/// What was read, if the file still has what it had when the answer began.
-fn sound(file: &OpenFile, range: &Range<u64>, read: io::Result<Vec<u8>>) -> Result<Bytes, Broken> {
-    let bytes = read.map_err(Broken::File)?;
+/// A piece that has to be waited for, or the last one, if the file still has what it had when the answer began.
+async fn rest(
+    file: Arc<OpenFile>,
+    range: Range<u64>,
+    most: usize,
+    address: Arc<Address>,
+    read_now: io::Result<Vec<u8>>,
+) -> Result<Bytes, Broken> {
+    let bytes = match read_now {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let (file, range) = (Arc::clone(&file), range.clone());
+            let patient = move || read(&file, &range, most, Patience::Wait);
+            patience::wait(address, patient).await.flatten()
+        }
+        read => read,
+    };
+    let bytes = bytes.map_err(Broken::File)?;
     if bytes.is_empty() {
         return Err(Broken::Changed);
     }
     if bytes.len() as u64 == range.end - range.start {
-        is_intact(file)?;
+        is_intact(&file)?;
     }
     Ok(bytes.into())
 }

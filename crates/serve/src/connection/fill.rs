@@ -33,8 +33,8 @@ pub(super) async fn fill_bare<'a>(
     Ok((fill(batch, body, purse).await?, loan))
 }
 
-/// How many records' worth to read the next time: less for a client who is slow to take it, since what he has not
-/// taken waits in the pool's memory.
+/// Records' worth to read the next time: less for a client that is slow to take it, since what it has not taken waits
+/// in the pool's memory.
 pub(super) fn next_records(records: usize, went_at_once: bool) -> usize {
     match went_at_once {
         true => (records * 2).min(RECORDS),
@@ -96,7 +96,7 @@ async fn read_file(
         return Err(Broken::Changed);
     }
     if read == wanted && time_has_passed {
-        is_intact(file)?;
+        is_intact(file).await?;
     }
     Ok((batch, read))
 }

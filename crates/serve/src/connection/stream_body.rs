@@ -156,7 +156,7 @@ async fn rest(
         return Err(Broken::Changed);
     }
     if bytes.len() as u64 == range.end - range.start {
-        is_intact(&file)?;
+        is_intact(&file).await?;
     }
     Ok(bytes.into())
 }

@@ -24,6 +24,7 @@ pub use answering::{Found, Site};
 pub use cache::{Cache, CacheLimits};
 pub use error::SiteError;
 pub use listing::Form;
+pub(crate) use open_file::Change;
 pub use open_file::OpenFile;
 pub use page::error_page;
 pub(crate) use page::{Misdirection, misdirected};

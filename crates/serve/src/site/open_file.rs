@@ -27,18 +27,22 @@ enum Place {
 struct FolderFile {
     file: OwnedFd,
     stat: Stat,
-    /// What its file system has answered when it was asked for what is in memory.
+    /// Answer of its file system when it was asked for what is in memory.
     can_tell: AtomicU8,
 }
 
 /// Difference between a file and what it was when it was opened, as far as its size and time of change tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(crate) enum Change {
     Unchanged,
-    /// It has become longer.
+    /// It has become longer, as a log does, and still has what was announced. A file that was first cut and then
+    /// written anew beyond its old length looks the same: the file system keeps no record of that.
     Extended,
-    /// It is shorter, or was written to without becoming longer.
-    Rewritten,
+    /// It was written to, and is as long as it was. A write that makes a file longer looks like that until it is over,
+    /// since Linux changes a file's time before its length.
+    Touched,
+    /// It has become shorter.
+    Cut,
 }
 
 /// Answers of a file system that was asked for what is in memory.
@@ -93,7 +97,7 @@ impl OpenFile {
         }
     }
 
-    /// What tells it from other files under its name: its number in its file system, and in a volume more.
+    /// Text that tells it from other files under its name: its number in its file system, and in a volume more.
     pub(super) fn identity(&self) -> String {
         match &self.0 {
             Place::Folder(file) => format!("{:x}", file.stat.st_ino),
@@ -118,29 +122,23 @@ impl OpenFile {
         }
     }
 
-    /// Whether it has been written to, cut or extended since it was opened, so that an answer that begins now
-    /// would describe a file that no longer is like that. Of a file in a volume nobody can tell.
+    /// Returns whether it has been written to, cut or extended since it was opened, so that an answer that begins now
+    /// would describe a file that no longer is like that. A file in a volume never says so.
     ///
     /// # Errors
     /// Those of the file.
     pub fn has_changed(&self) -> io::Result<bool> {
-        match &self.0 {
-            Place::Folder(file) => Ok(file.change()? != Change::Unchanged),
-            Place::Volume(_) => Ok(false),
-        }
+        Ok(self.change()? != Change::Unchanged)
     }
 
-    /// Whether an answer that has begun cannot go on: the file was cut short, or written to within the length that
-    /// was announced, so that what was read may be neither the old content nor the new one. A file that has become
-    /// longer, as a log does, still has what was announced. One that was first cut and then written anew beyond its
-    /// old length looks the same: the file system keeps no record of that.
+    /// The change since it was opened. A file in a volume shows none.
     ///
     /// # Errors
     /// Those of the file.
-    pub(crate) fn has_lost_content(&self) -> io::Result<bool> {
+    pub(crate) fn change(&self) -> io::Result<Change> {
         match &self.0 {
-            Place::Folder(file) => Ok(file.change()? == Change::Rewritten),
-            Place::Volume(_) => Ok(false),
+            Place::Folder(file) => file.change(),
+            Place::Volume(_) => Ok(Change::Unchanged),
         }
     }
 
@@ -202,7 +200,8 @@ impl FolderFile {
         Ok(match now.st_size.cmp(&self.stat.st_size) {
             Ordering::Greater => Change::Extended,
             Ordering::Equal if !written => Change::Unchanged,
-            Ordering::Equal | Ordering::Less => Change::Rewritten,
+            Ordering::Equal => Change::Touched,
+            Ordering::Less => Change::Cut,
         })
     }
 }

@@ -21,9 +21,9 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a client may take nothing of what is being sent.
     pub stall: Duration,
-    /// How long requests that are under way have to end, once the server is told to.
+    /// Time that requests under way have to end, once the server is told to.
     pub drain: Duration,
-    /// Bytes of buffers for answers that are under way, all together; an address has no more of them than is left,
+    /// Bytes of buffers for answers that are under way, all together; an address gets no more of them than is left,
     /// and clients that get none have their answers in smaller pieces.
     pub memory: usize,
     /// Files that each worker keeps open to use again.

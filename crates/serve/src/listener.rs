@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! Sockets by which clients come in.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,19 +9,19 @@ use rustix::net::sockopt;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// What clients of a listener get.
+/// Service that clients of a listener get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// Files over TLS.
     Https,
     /// Files over plain HTTP.
     Http {
-        /// Whether only this machine reaches it: then no names are answered that may have been made to lead here.
+        /// True if only this machine reaches it: then no names are answered that may have been made to lead here.
         local: bool,
     },
     /// Nothing but the way to HTTPS.
     Redirect {
-        /// Where HTTPS is; at the port that was asked for, where there is none.
+        /// Port of HTTPS; none for plain HTTP that has come to that port itself.
         port: Option<u16>,
     },
     /// Figures and the page that shows them.
@@ -83,7 +83,7 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// What clients get there.
+    /// Returns the service that clients get there.
     #[must_use]
     pub fn service(&self) -> Service {
         self.service

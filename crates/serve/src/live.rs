@@ -1,4 +1,4 @@
-//! What is served, as long as nobody exchanges it.
+//! Sites that are served, until others take their place.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Live {
     other: Option<usize>,
 }
 
-/// Why sites do not go together.
+/// Reason for which sites do not go together.
 #[derive(Debug)]
 pub enum SitesError {
     /// Two are for the same host.
@@ -24,7 +24,7 @@ pub enum SitesError {
         /// The host; none for all those that are not named.
         host: Option<String>,
     },
-    /// What is named is no host.
+    /// A name is not that of a host.
     Name {
         /// The name.
         name: String,
@@ -58,12 +58,12 @@ impl Live {
         Ok(live)
     }
 
-    /// Whether a site is for this host by name.
+    /// Returns whether a site is for this host by name.
     pub(crate) fn names(&self, host: &str) -> bool {
         self.named(host).is_some()
     }
 
-    /// Whether a host is served here.
+    /// Returns whether a host is served here.
     pub(crate) fn serves(&self, host: &str) -> bool {
         self.site(Some(host)).is_some()
     }

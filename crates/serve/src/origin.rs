@@ -1,4 +1,4 @@
-//! Which hosts may be asked for by a connection.
+//! The hosts that a connection may ask for.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::live::Live;
 use crate::site::Misdirection;
 use crate::tls::ServerName;
 
-/// What a connection was made for.
+/// Kind of a connection, by the hosts that it may ask for.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     /// A plain one, at an address that others reach.
@@ -49,8 +49,8 @@ impl Origin {
 }
 
 impl ServerName {
-    /// Whether a host may be asked for by a connection that was made for this one: it is the same one, or of the same
-    /// site, or the certificate is for it too (RFC 9110, 7.4).
+    /// Returns whether a host may be asked for by a connection that was made for this one: it is the same one, or of
+    /// the same site, or the certificate is for it too (RFC 9110, 7.4).
     fn may_ask_for(&self, host: &str, live: &Live) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.eq_ignore_ascii_case(&self.name) {

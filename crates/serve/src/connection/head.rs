@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::http::Answer;
 
-/// What is said of the connection.
+/// Statement of an answer about its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Nothing: it goes on, as HTTP/1.1 has it.
@@ -15,7 +15,7 @@ pub(super) enum Ending {
     Close,
 }
 
-/// What every answer says of its server: that it is one, and no version.
+/// The server's name, without a version, and the name of the field behind it.
 const SERVER: &[u8] = b"\r\nserver: scrim\r\ndate: ";
 
 /// Writes the head of `answer`, the empty line after it included.
@@ -49,7 +49,7 @@ pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, end
     });
 }
 
-/// Whether an answer says how long its content is: not where there is none by the status (RFC 9110, 8.6).
+/// Returns whether an answer says how long its content is: not where there is none by the status (RFC 9110, 8.6).
 pub(super) fn has_length(status: StatusCode) -> bool {
     !(status.is_informational()
         || status == StatusCode::NO_CONTENT

@@ -20,7 +20,7 @@ use crate::tls::TlsError;
 use crate::tls::kernel::{Got, KernelSession, Unsent};
 use crate::tls::record::PAYLOAD_MAX;
 
-/// What tells that there may be something to receive. A record that the kernel refuses by its header is an error
+/// Events that tell that there may be something to receive. A record that the kernel refuses by its header is an error
 /// of the socket's, and nothing that could be read.
 const HEARD: Interest = Interest::READABLE.add(Interest::ERROR);
 
@@ -31,7 +31,7 @@ const RECEIVE: usize = 4 << 10;
 pub(super) struct Kernel {
     socket: TcpStream,
     session: KernelSession,
-    /// Whether there may be something that the event loop does not know of: what came before the kernel had
+    /// True if there may be something that the event loop does not know of: what came before the kernel had
     /// its key.
     unheard: bool,
     /// Bytes in the record that is waiting for more.
@@ -55,7 +55,7 @@ impl Kernel {
         &self.socket
     }
 
-    /// Whether an answer of this length can be sent, and the connection go on.
+    /// Returns whether an answer of this length can be sent, and the connection go on.
     pub(super) fn lasts(&self, length: u64) -> bool {
         self.session.lasts(length)
     }
@@ -139,7 +139,7 @@ impl Kernel {
         Ok(Ok(()))
     }
 
-    /// Whether what came in between was only a fault of the client's, of which it is told in its turn.
+    /// Returns whether what came in between was only a fault of the client's, of which it is told in its turn.
     fn puts_off(&mut self, broken: &Broken) -> bool {
         let Broken::Client(error) = broken else {
             return false;

@@ -194,7 +194,7 @@ pub fn as_newest_known(bytes: &mut [u8]) -> bool {
     }
 }
 
-/// What stands before the path of an absolute target.
+/// Scheme and authority before the path of an absolute target.
 type TargetOrigin<'a> = (Scheme, &'a str);
 
 /// Takes scheme and authority off an absolute target.

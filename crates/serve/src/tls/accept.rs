@@ -18,19 +18,19 @@ const FIRST: usize = 4 << 10;
 pub struct Accepted {
     /// Its keys.
     pub session: Session,
-    /// What the client has sent behind the handshake: records for [`Session::open`].
+    /// Bytes that the client has sent behind the handshake: records for [`Session::open`].
     pub incoming: Vec<u8>,
 }
 
 /// A connection whose handshake is over, and nobody has its keys yet.
 pub struct Shaken {
-    /// What the handshake has left.
+    /// Results of the handshake.
     pub established: Established,
-    /// What the client has sent behind it: records, the last of which may not be whole.
+    /// Bytes that the client has sent behind it: records, the last of which may not be whole.
     pub incoming: Vec<u8>,
 }
 
-/// What a client has begun with.
+/// Protocol that a client has begun with.
 pub enum Shake {
     /// A handshake, which is over.
     Done(Box<Shaken>),

@@ -32,7 +32,7 @@ pub struct Handshake {
     /// Bytes that it has got in all.
     total: usize,
     name: Option<ServerName>,
-    /// Whether the client has been sent anything: from then on alerts are encrypted, perhaps.
+    /// True if the client has been sent anything: from then on alerts are encrypted, perhaps.
     answered: bool,
     standing: Standing,
 }
@@ -45,18 +45,18 @@ enum Standing {
     Failed,
 }
 
-/// How far a handshake is.
+/// Progress of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// How many bytes at the front of `incoming` are done with, and must not be shown again.
+    /// Number of bytes at the front of `incoming` that are done with, and must not be shown again.
     pub taken: usize,
-    /// Whether it is over: [`Handshake::finish`] is next.
+    /// True if it is over: [`Handshake::finish`] is next.
     pub done: bool,
 }
 
-/// What a handshake leaves: keys to be used by a [`Session`](super::Session), or by a kernel.
+/// Results of a handshake: keys to be used by a [`Session`](super::Session), or by a kernel.
 pub struct Established {
-    /// What was agreed.
+    /// Terms that were agreed.
     pub facts: Facts,
     /// The key of what the server sends.
     pub sending: Direction,
@@ -64,7 +64,7 @@ pub struct Established {
     pub receiving: Direction,
     /// Makes the next keys. TLS 1.2 has none.
     pub kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
-    /// What the client has asked for by name, and been shown.
+    /// Name that the client has asked for, with the certificate that it was shown.
     pub server_name: Option<ServerName>,
 }
 
@@ -251,9 +251,11 @@ fn alert_of_ours(error: &TlsError) -> Option<[u8; HEADER + 2]> {
     Some([Kind::Alert.to_wire(), 3, 3, 0, 2, FATAL, alert.into()])
 }
 
-/// Whether rustls is done with a record that it was shown alone and has left where it is. It says so of early data, which
-/// it cannot open and passes over (RFC 8446, 4.2.10), only together with the record behind; shown it again, it would
-/// count it again towards what it passes over at most. The first part of the client's Finished it still needs.
+/// Returns whether rustls is done with a record that it was shown alone and has left where it is. It says so of early
+/// data, which it cannot open and passes over (RFC 8446, 4.2.10), only together with the record behind; shown it again,
+/// it would count it again towards what it passes over at most. The first part of the client's Finished it still needs.
+/// That one is decrypted in place and begins with its type; a record that could not be opened does not, since AWS-LC
+/// fills what it fails to open with zeros.
 fn is_passed_over(record: &[u8]) -> bool {
     record.first() == Some(&Kind::Data.to_wire()) && record.get(HEADER) != Some(&FINISHED)
 }

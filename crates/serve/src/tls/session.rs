@@ -27,7 +27,7 @@ pub struct Session {
     /// The client is owed the answer that nothing is negotiated again.
     owes_refusal: bool,
     receiving: Receiving,
-    /// Whether something may still be sealed: neither close_notify nor a fatal alert has been.
+    /// True if something may still be sealed: neither close_notify nor a fatal alert has been.
     sending: bool,
 }
 
@@ -38,7 +38,7 @@ enum Receiving {
     Failed,
 }
 
-/// What the bytes that came begin with.
+/// Beginning of the bytes that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
     /// Part of a record. It is whole with so many bytes, as far as can be told.
@@ -47,12 +47,12 @@ pub enum Opened {
     Data {
         /// Where it lies.
         at: Range<usize>,
-        /// How many bytes the record had.
+        /// Length of the record in bytes.
         taken: usize,
     },
     /// A record that says nothing to the application. [`Session::control_is_due`] may have changed.
     Nothing {
-        /// How many bytes the record had.
+        /// Length of the record in bytes.
         taken: usize,
     },
     /// The client sends no more. What comes behind is to be ignored.
@@ -97,7 +97,7 @@ impl Session {
         })
     }
 
-    /// What the handshake agreed on.
+    /// Terms that the handshake agreed on.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -168,7 +168,7 @@ impl Session {
         self.sealer.layout()
     }
 
-    /// How many records of data may be sealed before [`Session::control`] has something to send.
+    /// Number of records of data that may be sealed before [`Session::control`] has something to send.
     #[must_use]
     pub fn records_left(&self) -> u64 {
         match self.owes_key_update || self.owes_refusal || !self.sending {
@@ -177,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Whether [`Session::control`] has to be called before more data can be sealed.
+    /// Returns whether [`Session::control`] has to be called before more data can be sealed.
     #[must_use]
     pub fn control_is_due(&self) -> bool {
         self.sending && self.records_left() == 0

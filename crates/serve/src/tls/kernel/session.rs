@@ -23,11 +23,11 @@ pub struct KernelSession {
     pub(super) kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     pub(super) facts: Box<Facts>,
     pub(super) conduct: Conduct,
-    /// Whether the kernel can change keys.
+    /// True if the kernel can change keys.
     pub(super) rekeys: bool,
     /// Most records by each key.
     pub(super) records_max: u64,
-    /// How many there may have been by the key of now: the kernel does not tell, so each call that sends
+    /// Number that there may have been by the key of now: the kernel does not tell, so each call that sends
     /// counts for one more than its bytes need.
     pub(super) records: u64,
     /// A KeyUpdate is owed to the client, who asked for it.
@@ -37,12 +37,12 @@ pub struct KernelSession {
     /// An alert that ends the connection, and has not been sent.
     pub(super) goodbye: Option<[u8; 2]>,
     pub(super) receiving: Receiving,
-    /// Whether something may still be sent.
+    /// True if something may still be sent.
     pub(super) sending: bool,
 }
 
 pub(super) enum Receiving {
-    /// What came with the handshake is opened here, before the kernel goes on.
+    /// Records that came with the handshake are opened here, before the kernel goes on.
     Early(Box<Early>),
     /// By the kernel.
     Open,
@@ -52,7 +52,7 @@ pub(super) enum Receiving {
     Failed(TlsError),
 }
 
-/// What was received.
+/// Result of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
     /// Data.
@@ -63,7 +63,7 @@ pub enum Got {
     Closed,
 }
 
-/// Why something was not sent.
+/// Reason for which something was not sent.
 #[derive(Debug)]
 pub enum Unsent {
     /// The socket says so: `WouldBlock` where it has no room now.
@@ -85,7 +85,7 @@ impl From<TlsError> for Unsent {
 }
 
 impl KernelSession {
-    /// What the handshake agreed on.
+    /// Terms that the handshake agreed on.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -127,13 +127,13 @@ impl KernelSession {
         Ok(done.or_else(|error| self.failed(error)))
     }
 
-    /// Whether there may be records that have been received and of which the socket does not tell.
+    /// Returns whether there may be records that have been received and of which the socket does not tell.
     #[must_use]
     pub fn holds_records(&self) -> bool {
         matches!(self.receiving, Receiving::Early(_))
     }
 
-    /// Whether a fault in the client's records was found, of which [`receive`](Self::receive) tells: the socket
+    /// Returns whether a fault in the client's records was found, of which [`receive`](Self::receive) tells: the socket
     /// need not, any more.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -174,7 +174,7 @@ impl KernelSession {
         Ok(())
     }
 
-    /// Whether the kernel has found a fault in the client's records that was not heard of. It keeps that as the
+    /// Returns whether the kernel has found a fault in the client's records that was not heard of. It keeps that as the
     /// socket's own error, by which nothing can be sent, and which is taken from there: what the client asked for
     /// before it gets, and [`receive`](Self::receive) tells of the fault. A call that sends may have taken it
     /// already: then `unsent` is what that failed by.
@@ -250,15 +250,14 @@ impl KernelSession {
         })
     }
 
-    /// Whether [`control`](Self::control) has something to send before more data.
+    /// Returns whether [`control`](Self::control) has something to send before more data.
     #[must_use]
     pub fn control_is_due(&self) -> bool {
         self.goodbye.is_some()
             || (self.sending && (self.owes_key_update || self.owes_refusal || self.room() == 0))
     }
 
-    /// Whether data may be sent: not once the connection is being ended, nor by a key that the client knows to be
-    /// the last one.
+    /// Fails if no data may be sent: the connection is being ended, or the client knows the key to be the last one.
     ///
     /// # Errors
     /// [`TlsError::Ended`].
@@ -276,7 +275,7 @@ impl KernelSession {
         records.saturating_sub(1).saturating_mul(RECORD as u64)
     }
 
-    /// Whether so many bytes can be sent, and something after them, before the connection has to end.
+    /// Returns whether `bytes` can be sent, and something after them, before the connection has to end.
     #[must_use]
     pub fn lasts(&self, bytes: u64) -> bool {
         if !self.sending || matches!(self.receiving, Receiving::Deaf) {
@@ -404,7 +403,7 @@ fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
     }
 }
 
-/// What is wrong with a record that the kernel could not open. It gives one reason for three faults, which RFC 8446
+/// Finds the fault of a record that the kernel could not open. It gives one reason for three faults, which RFC 8446
 /// answers by two alerts; TLS 1.2 has one for them. The record is still there, and is opened once more in vain, with
 /// nothing taken from the socket.
 fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFault {
@@ -423,7 +422,8 @@ fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFaul
                 false => OpenFault::Mac,
             }
         }
-        // It was refused by its header, since it has no room for a tag: nobody has sealed it.
+        // It was refused by its header, since it has no room for a tag: nobody has sealed it. An alert or a message in
+        // the open looks like that too, and cannot be told from data that is too short (there `Session` says `Mac`).
         Err(Errno::AGAIN) | Ok((_, 0)) => OpenFault::Kind,
         _ => OpenFault::Mac,
     }
@@ -443,7 +443,7 @@ fn send(socket: BorrowedFd<'_>, kind: Kind, content: &[u8]) -> Result<(), Unsent
     }
 }
 
-/// What the kernel says of a client's record, where it says that of one.
+/// The fault of a client's record that an error of the kernel means, if it means one.
 fn fault(error: &io::Error) -> Option<OpenFault> {
     Some(match Errno::from_io_error(error)? {
         Errno::BADMSG => OpenFault::Mac,

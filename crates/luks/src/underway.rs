@@ -26,6 +26,8 @@ pub struct Underway {
     pub saved: u64,
     /// Below this the data is still as it was, from here on it is ciphertext.
     pub position: u64,
+    /// The file was made longer for it, and is to be cut behind the volume at its end.
+    pub grown: bool,
 }
 
 impl Underway {
@@ -36,6 +38,7 @@ impl Underway {
             "length": self.length.to_string(),
             "saved": self.saved.to_string(),
             "position": self.position.to_string(),
+            "grown": self.grown,
         })
     }
 
@@ -45,6 +48,8 @@ impl Underway {
             length: number("length")?,
             saved: number("saved")?,
             position: number("position")?,
+            // Nothing is cut off unless the header says so.
+            grown: token.get("grown").and_then(Value::as_bool) == Some(true),
         })
     }
 

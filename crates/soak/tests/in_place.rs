@@ -10,10 +10,11 @@ use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
 use scrim_backend::{Backend, Durability};
 use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
-use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey, luks2};
+use scrim_luks::{HeaderError, Layout, NewKeyslot, Placement, VolumeKey, luks2};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
-    DataPath, InPlace, InPlaceError, LuksDevice, LuksError, OpenFlags, Prepared, Room, Volume, undo,
+    DataPath, HeaderSession, InPlace, InPlaceError, Keep, LuksDevice, LuksError, OpenFlags,
+    Prepared, Room, Volume, is_half_overwritten, undo,
 };
 
 /// Behind two copies of a header and room for one key slot.
@@ -56,13 +57,46 @@ fn spec(device_len: u64, sector_size: SectorSize) -> luks2::FormatSpec {
     }
 }
 
-/// What the command does: undo, go on, or begin; then the end.
-fn encrypt(disk: &Arc<SimBackend>, room: Room) -> Result<(), InPlaceError> {
-    undo(&**disk)?;
-    match begin_or_go_on(disk, room)? {
+/// Does what the command does: undo, go on, or begin; then the end. Returns the disk, which is another
+/// one where a file was cut.
+fn encrypt(disk: &Arc<SimBackend>, room: Room) -> Result<Arc<SimBackend>, InPlaceError> {
+    let (disk, done) = encrypt_until(disk, room, None);
+    done.map(|()| disk)
+}
+
+/// Does it until the power is cut.
+fn encrypt_until(
+    disk: &Arc<SimBackend>,
+    room: Room,
+    cut_at: Option<u64>,
+) -> (Arc<SimBackend>, Result<(), InPlaceError>) {
+    let mut disk = Arc::clone(disk);
+    let arm = |disk: &SimBackend, cut_at| {
+        disk.arm(Faults {
+            cut_at,
+            ..Faults::default()
+        });
+    };
+    arm(&disk, cut_at);
+    match undo(&*disk) {
+        Err(error) => return (disk, Err(error)),
+        Ok(Some(original)) if room.grows() => {
+            assert_eq!(original, room.original, "the length of the file");
+            let done = disk.changes();
+            let kept = disk.contents();
+            disk = grown(&kept[..usize::try_from(original).unwrap()], room);
+            arm(&disk, cut_at.map(|cut| cut - done));
+        }
+        Ok(undone) => {
+            let is_known = undone.is_some() || !room.grows() || LuksDevice::read(&*disk).is_ok();
+            assert!(is_known, "nobody knows how long the file was");
+        }
+    }
+    let done = begin_or_go_on(&disk, room).and_then(|begun| match begun {
         Some(begun) => begun.clean()?.finish(),
         None => Ok(()),
-    }
+    });
+    (disk, done)
 }
 
 /// `None` for a finished volume.
@@ -76,7 +110,8 @@ fn begin_or_go_on(disk: &Arc<SimBackend>, room: Room) -> Result<Option<InPlace>,
         };
         let spec = spec(disk.info().size, sector_size);
         let prepared = Prepared::new(room, &spec, key, &passphrase()).unwrap();
-        return InPlace::begin(backend, prepared).map(Some);
+        let session = HeaderSession::start(&**disk)?;
+        return InPlace::begin(backend, &session, prepared).map(Some);
     };
     let Some(encrypted) = luks.once_encrypted()? else {
         return Ok(None);
@@ -105,10 +140,45 @@ fn plaintext(disk: Arc<SimBackend>, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// A file or device that holds `data` and is as long as it has to be.
 fn disk(data: &[u8], room: Room) -> Arc<SimBackend> {
+    if room.grows() {
+        return grown(data, room);
+    }
     let mut bytes = data.to_vec();
     bytes.resize(usize::try_from(room.device().unwrap()).unwrap(), 0);
     Arc::new(SimBackend::holding(&bytes, 1))
+}
+
+/// A file that was made longer.
+fn grown(data: &[u8], room: Room) -> Arc<SimBackend> {
+    let small = SimBackend::holding(data, 1);
+    let session = HeaderSession::start(&small).unwrap();
+    let (at, end) = room.end(&session).unwrap();
+    let mut bytes = data.to_vec();
+    bytes.resize(usize::try_from(at).unwrap(), 0);
+    bytes.extend(end);
+    assert_eq!(bytes.len() as u64, room.device().unwrap());
+    Arc::new(SimBackend::holding(&bytes, 1))
+}
+
+/// The same disk with another size; what is more are zeros.
+fn resized(disk: &SimBackend, size: u64) -> Arc<SimBackend> {
+    let mut bytes = disk.contents();
+    bytes.resize(usize::try_from(size).unwrap(), 0);
+    Arc::new(SimBackend::holding(&bytes, 1))
+}
+
+/// Beginnings that the power cut ends, one for each write and sync, up to the first one whose header is
+/// whole.
+fn half_begun(start: impl Fn() -> Arc<SimBackend>, room: Room) -> Vec<Arc<SimBackend>> {
+    let survivors = (1..).map(|cut| {
+        let (broken, done) = encrypt_until(&start(), room, Some(cut));
+        assert!(done.is_err(), "cut {cut}");
+        Arc::new(broken.after_cut(cut))
+    });
+    let survivors = survivors.take_while(|survivor| LuksDevice::read(&**survivor).is_err());
+    survivors.collect()
 }
 
 fn data(len: usize) -> Vec<u8> {
@@ -129,21 +199,15 @@ fn after_a_cut_anywhere_the_same_command_ends_it() {
     ] {
         let data = data(usize::try_from(len).unwrap());
         let room = Room::in_file(len, SHIFT, sector).unwrap();
-        let whole = disk(&data, room);
-        whole.arm(Faults::default());
-        encrypt(&whole, room).unwrap();
+        let whole = encrypt(&disk(&data, room), room).unwrap();
         let changes = whole.changes();
         assert!(plaintext(whole, data.len()) == data);
         for cut in 1..=changes {
-            let broken = disk(&data, room);
-            broken.arm(Faults {
-                cut_at: Some(cut),
-                ..Faults::default()
-            });
-            assert!(encrypt(&broken, room).is_err(), "cut {cut} of {changes}");
+            let (broken, done) = encrypt_until(&disk(&data, room), room, Some(cut));
+            assert!(done.is_err(), "cut {cut} of {changes}");
             for seed in 0..SEEDS {
                 let survivor = Arc::new(broken.after_cut(seed));
-                encrypt(&survivor, room)
+                let survivor = encrypt(&survivor, room)
                     .unwrap_or_else(|error| panic!("cut {cut} of {changes}, {seed}: {error}"));
                 let read = plaintext(survivor, data.len());
                 assert!(
@@ -164,15 +228,32 @@ fn after_two_cuts_too() {
     for _ in 0..40 {
         let mut at = disk(&data, room);
         for _ in 0..2 {
-            at.arm(Faults {
-                cut_at: Some(1 + random.below(30)),
-                ..Faults::default()
-            });
-            let _ = encrypt(&at, room);
-            at = Arc::new(at.after_cut(random.next()));
+            let (broken, _) = encrypt_until(&at, room, Some(1 + random.below(30)));
+            at = Arc::new(broken.after_cut(random.next()));
         }
-        encrypt(&at, room).unwrap();
+        let at = encrypt(&at, room).unwrap();
         assert!(plaintext(at, data.len()) == data);
+    }
+}
+
+/// Data that is shorter than the header that overwrites it: a cut at each write of the beginning, and one
+/// at each write of the undoing.
+#[test]
+fn after_two_cuts_a_short_file_has_its_length() {
+    for (len, sector) in [(1, 512), (4096, 4096), (SHIFT - 4096, 4096)] {
+        let data = data(usize::try_from(len).unwrap());
+        let room = Room::in_file(len, SHIFT, sector).unwrap();
+        for (first, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
+            for second in 1..10 {
+                for seed in 0..SEEDS {
+                    println!("{len} bytes, cuts {first} and {second}, seed {seed}");
+                    let (broken, _) = encrypt_until(survivor, room, Some(second));
+                    let again = Arc::new(broken.after_cut(seed));
+                    let done = encrypt(&again, room).unwrap();
+                    assert!(plaintext(done, data.len()) == data);
+                }
+            }
+        }
     }
 }
 
@@ -191,19 +272,13 @@ fn a_device_with_more_room_than_it_takes_survives_cuts_too() {
         bytes.resize(usize::try_from(size).unwrap(), 0x55);
         Arc::new(SimBackend::holding(&bytes, 1))
     };
-    let whole = disk();
-    whole.arm(Faults::default());
-    encrypt(&whole, room).unwrap();
+    let whole = encrypt(&disk(), room).unwrap();
     let changes = whole.changes();
     for cut in 1..=changes {
-        let broken = disk();
-        broken.arm(Faults {
-            cut_at: Some(cut),
-            ..Faults::default()
-        });
-        assert!(encrypt(&broken, room).is_err());
+        let (broken, done) = encrypt_until(&disk(), room, Some(cut));
+        assert!(done.is_err());
         let survivor = Arc::new(broken.after_cut(cut));
-        encrypt(&survivor, room).unwrap();
+        let survivor = encrypt(&survivor, room).unwrap();
         assert!(
             plaintext(survivor, data.len()) == data,
             "cut {cut} of {changes}"
@@ -236,10 +311,11 @@ fn after_an_error_the_data_is_there_or_is_gone_on_with() {
             disk.arm(Faults::default());
             let bytes = disk.contents();
             let again = Arc::new(SimBackend::holding(&bytes, 1));
-            if undo(&*again).unwrap().is_some() {
+            if let Some(original) = undo(&*again).unwrap() {
+                assert_eq!(original, room.original);
                 assert!(again.contents().starts_with(&data), "{call:?} {nth}");
-            } else if !bytes.starts_with(&data) {
-                encrypt(&again, room).unwrap();
+            } else {
+                let again = encrypt(&again, room).unwrap();
                 assert!(plaintext(again, data.len()) == data, "{call:?} {nth}");
             }
         }
@@ -319,28 +395,35 @@ impl Between {
     fn check(self) -> Outcome {
         let (disk, room) = (Arc::clone(&self.disk), self.room);
         let error = match encrypt(&disk, room) {
-            Ok(()) => {
+            Ok(disk) => {
                 assert!(plaintext(disk, self.data.len()) == self.expected());
                 return Outcome::Encrypted;
             }
             Err(error) => error,
         };
-        assert!(disk.contents() == self.used, "{error}: something changed");
-        let zeros = |at| disk.write_at(at, &[0; 512], Durability::Durable).unwrap();
+        let len = self.data.len();
         match error {
             InPlaceError::Grown { original, record } => {
-                assert_eq!(original, self.data.len() as u64);
-                zeros(record);
-                encrypt(&disk, room).unwrap();
-                assert!(plaintext(disk, self.data.len()) == self.expected());
+                assert_eq!(original, len as u64);
+                // What was filled is put back.
+                let now = disk.contents();
+                assert!(now[..len] == self.expected() && now[len..] == self.used[len..]);
+                let cut = encrypt(&grown(&now[..len], room), room).unwrap();
+                assert!(plaintext(cut, len) == self.expected());
+                clear(&disk, record);
+                assert_eq!(undo(&*disk).unwrap(), None);
+                let begun = begin_or_go_on(&disk, room).unwrap().unwrap();
+                begun.clean().unwrap().finish().unwrap();
+                assert!(plaintext(disk, len) == self.expected());
                 Outcome::Grown
             }
-            InPlaceError::Used { saved, len, record } => {
+            InPlaceError::Used {
+                saved, len, keep, ..
+            } => {
+                assert!(disk.contents() == self.used, "{error}: something changed");
                 assert!(!self.is_usable(), "nothing of a header was there");
                 self.put_back(saved, len);
-                zeros(record);
-                encrypt(&disk, room).unwrap();
-                assert!(plaintext(disk, self.data.len()) == self.used[..self.data.len()]);
+                self.keep(keep);
                 Outcome::Used
             }
             error => panic!("{error}"),
@@ -352,12 +435,62 @@ impl Between {
         let mut start = vec![0; usize::try_from(len).unwrap()];
         disk.read_at(saved, &mut start).unwrap();
         disk.write_at(0, &start, Durability::Durable).unwrap();
-        encrypt(&disk, self.room).unwrap();
         let mut expected = self.expected();
         let len = start.len().min(expected.len());
         expected[..len].copy_from_slice(&self.data[..len]);
+        // Where the header was written behind the data it is for the user to say that the file is so long.
+        let disk = match encrypt(&disk, self.room) {
+            Err(InPlaceError::Grown { .. }) => {
+                grown(&disk.contents()[..self.data.len()], self.room)
+            }
+            done => done.unwrap(),
+        };
+        let disk = encrypt(&disk, self.room).unwrap();
         assert!(plaintext(disk, expected.len()) == expected);
     }
+
+    /// Keeps what was written since, and all that can be told of the rest.
+    fn keep(&self, keep: Keep) {
+        let (disk, len) = (Arc::clone(&self.disk), self.data.len());
+        match keep {
+            Keep::Cleared(at) => {
+                clear(&disk, at);
+                assert_eq!(undo(&*disk).unwrap(), None);
+                let begun = begin_or_go_on(&disk, self.room).unwrap().unwrap();
+                begun.clean().unwrap().finish().unwrap();
+                assert!(plaintext(disk, len) == self.used[..len]);
+            }
+            Keep::Marked(at) => {
+                disk.write_at(at, b"keep", Durability::Durable).unwrap();
+                let kept = match encrypt(&disk, self.room) {
+                    Err(InPlaceError::Grown { original, .. }) => {
+                        assert_eq!(original, len as u64);
+                        assert!(!is_half_overwritten(&*disk).unwrap());
+                        encrypt(&grown(&disk.contents()[..len], self.room), self.room).unwrap()
+                    }
+                    done => done.unwrap(),
+                };
+                let kept = plaintext(kept, len);
+                let expected = self.expected();
+                assert!(kept[self.written.clone()] == expected[self.written.clone()]);
+                let torn = self.written.start / 512 * 512..self.written.end.next_multiple_of(512);
+                for (at, (kept, expected)) in kept.chunks(512).zip(expected.chunks(512)).enumerate()
+                {
+                    let is_known = !torn.contains(&(at * 512)) && !self.is_ambiguous(at * 512);
+                    assert!(!is_known || kept == expected, "sector {at}");
+                }
+            }
+        }
+    }
+
+    /// Zeros may be the header's or the user's.
+    fn is_ambiguous(&self, at: usize) -> bool {
+        self.used[at..].iter().take(512).all(|byte| *byte == 0)
+    }
+}
+
+fn clear(disk: &SimBackend, at: u64) {
+    disk.write_at(at, &[0; 512], Durability::Durable).unwrap();
 }
 
 /// Data that begins with zeros, as ext4 does, and what somebody writes to it.
@@ -370,6 +503,7 @@ fn data_and_uses(len: usize) -> [(Vec<u8>, Vec<(usize, Vec<u8>)>); 2] {
         (0, newer.clone()),
         (0, vec![0; 512]),
         (0, vec![0; 4096]),
+        (512, vec![7; 512]),
         (1024, newer.clone()),
         (len - newer.len(), newer),
     ];
@@ -384,16 +518,10 @@ fn what_is_written_between_a_cut_and_the_next_attempt_is_never_rolled_back() {
     for (len, sector) in [(4608, 512), (SHIFT + 4096, 4096)] {
         for (data, uses) in data_and_uses(usize::try_from(len).unwrap()) {
             let room = Room::in_file(len, SHIFT, sector).unwrap();
-            let whole = disk(&data, room);
-            whole.arm(Faults::default());
-            encrypt(&whole, room).unwrap();
+            let whole = encrypt(&disk(&data, room), room).unwrap();
             for cut in 1..=whole.changes() {
-                let broken = disk(&data, room);
-                broken.arm(Faults {
-                    cut_at: Some(cut),
-                    ..Faults::default()
-                });
-                assert!(encrypt(&broken, room).is_err());
+                let (broken, done) = encrypt_until(&disk(&data, room), room, Some(cut));
+                assert!(done.is_err());
                 let survivor = broken.after_cut(cut);
                 if LuksDevice::read(&survivor).is_ok() {
                     continue;
@@ -422,19 +550,9 @@ fn a_device_that_was_used_before_its_header_was_begun_is_encrypted_as_it_is() {
         .unwrap();
     let room = Room::in_device(size, size - 2 * SHIFT, SHIFT, 4096).unwrap();
     let mut found = Vec::new();
-    for cut in 1..20 {
-        let broken = disk(&data, room);
-        broken.arm(Faults {
-            cut_at: Some(cut),
-            ..Faults::default()
-        });
-        assert!(encrypt(&broken, room).is_err());
-        let survivor = broken.after_cut(cut);
-        if LuksDevice::read(&survivor).is_ok() {
-            break;
-        }
+    for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
         for (at, written) in &uses {
-            let between = Between::new(&data, room, &survivor, *at, written);
+            let between = Between::new(&data, room, survivor, *at, written);
             let usable = between.is_usable();
             let outcome = between.check();
             assert!(
@@ -455,26 +573,16 @@ fn a_device_that_was_used_before_its_header_was_begun_is_encrypted_as_it_is() {
 fn a_volume_that_somebody_made_meanwhile_stays() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
     let room = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
-    for cut in 1..20 {
-        let broken = disk(&data, room);
-        broken.arm(Faults {
-            cut_at: Some(cut),
-            ..Faults::default()
-        });
-        assert!(encrypt(&broken, room).is_err());
-        let survivor = broken.after_cut(cut);
-        if LuksDevice::read(&survivor).is_ok() {
-            break;
-        }
+    for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
         let other = luks2::FormatSpec {
             uuid: Some("8c2f9ba1-5a0f-4c1e-9d52-3a6f0e7b1c44".to_owned()),
             ..spec(survivor.info().size, SectorSize::S4096)
         };
         let key = VolumeKey::new(SecretBytes::copied_from(&[6; 64]));
         let made = luks2::format(&other, &key, &passphrase()).unwrap();
-        LuksDevice::write(&made.plan, &survivor).unwrap();
+        LuksDevice::write(&made.plan, &**survivor).unwrap();
         let before = survivor.contents();
-        match undo(&survivor) {
+        match undo(&**survivor) {
             Ok(None) | Err(InPlaceError::Grown { .. }) => {}
             other => panic!("cut {cut}: {other:?}"),
         }
@@ -496,11 +604,19 @@ fn a_header_that_was_partly_overwritten_is_not_gone_on_with() {
     sector[510..].copy_from_slice(&[0x55, 0xaa]);
     disk.write_at(0, &sector, Durability::Durable).unwrap();
     let before = disk.contents();
-    match encrypt(&disk, room) {
-        Err(InPlaceError::Luks(LuksError::Ambiguous)) => {}
+    match encrypt(&disk, room).map(drop) {
+        Err(InPlaceError::Overwritten { copy }) => assert_eq!(copy, COPY),
         other => panic!("{other:?}"),
     }
     assert!(disk.contents() == before);
+
+    let kept = Arc::new(SimBackend::holding(&before, 1));
+    clear(&kept, COPY);
+    let read = LuksDevice::read(&*kept).map(drop);
+    assert!(
+        matches!(read, Err(LuksError::Header(HeaderError::NotLuks))),
+        "{read:?}"
+    );
 }
 
 /// A file that was made longer, and then nothing: it is known how long it was, until it is cut.
@@ -508,26 +624,33 @@ fn a_header_that_was_partly_overwritten_is_not_gone_on_with() {
 fn a_file_that_only_grew_is_known_to_have() {
     let data = data(12_345);
     let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
-    let small = SimBackend::holding(&data, 1);
-    let (at, end) = room.end(&small).unwrap();
-    let mut bytes = data.clone();
-    bytes.resize(usize::try_from(at).unwrap(), 0);
-    bytes.extend(end);
-    let grown = Arc::new(SimBackend::holding(&bytes, 1));
+    let grown = grown(&data, room);
+    let bytes = grown.contents();
+    let at = bytes.len() as u64 - 4096;
     for _ in 0..2 {
         assert_eq!(undo(&*grown).unwrap(), Some(data.len() as u64));
         assert!(grown.contents().starts_with(&data));
     }
-    for (at, is_longer) in [(5000, false), (data.len() as u64, true), (at - 100, true)] {
+    let saved = room.length + SHIFT;
+    for at in [
+        5000,
+        data.len() as u64,
+        saved - room.length - 5,
+        saved,
+        saved + room.length - 5,
+    ] {
         let used = SimBackend::holding(&bytes, 1);
         used.write_at(at, b"newer", Durability::Durable).unwrap();
         match undo(&used) {
-            Ok(None) => assert!(is_longer, "it is in use behind its old end"),
-            Err(InPlaceError::Grown { original, .. }) => {
-                assert!(!is_longer && original == data.len() as u64);
-            }
+            Err(InPlaceError::Grown { original, .. }) => assert_eq!(original, data.len() as u64),
             other => panic!("{at}: {other:?}"),
         }
+    }
+    // Where the header is made.
+    for at in [saved - 100, at - 100] {
+        let used = SimBackend::holding(&bytes, 1);
+        used.write_at(at, b"begun", Durability::Durable).unwrap();
+        assert_eq!(undo(&used).unwrap(), Some(data.len() as u64), "{at}");
     }
 }
 
@@ -539,11 +662,11 @@ fn a_file_that_was_cut_lacks_only_the_end_of_the_note() {
         let room = Room::in_file(len, SHIFT, 4096).unwrap();
         let whole = disk(&data, room);
         let begun = begin_or_go_on(&whole, room).unwrap().unwrap();
-        let end = begun.clean().unwrap().end();
+        let end = begun.clean().unwrap().end().unwrap();
         assert_eq!(end, SHIFT + len);
         let kept = &whole.contents()[..usize::try_from(end).unwrap()];
         let cut = Arc::new(SimBackend::holding(kept, 1));
-        encrypt(&cut, room).unwrap();
+        let cut = encrypt(&cut, room).unwrap();
         assert!(begin_or_go_on(&cut, room).unwrap().is_none(), "finished");
         assert!(plaintext(cut, data.len()) == data);
     }
@@ -556,8 +679,7 @@ fn what_was_saved_is_overwritten() {
     let marker = b"a sentence that nobody else may read";
     data[1000..1000 + marker.len()].copy_from_slice(marker);
     let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
-    let disk = disk(&data, room);
-    encrypt(&disk, room).unwrap();
+    let disk = encrypt(&disk(&data, room), room).unwrap();
     let bytes = disk.contents();
     assert!(!bytes.windows(marker.len()).any(|window| window == marker));
 }
@@ -567,12 +689,175 @@ fn what_was_saved_is_overwritten() {
 fn a_finished_volume_has_nothing_to_undo() {
     let data = data(10_000);
     let room = Room::in_file(data.len() as u64, SHIFT, 4096).unwrap();
-    let disk = disk(&data, room);
-    encrypt(&disk, room).unwrap();
+    let disk = encrypt(&disk(&data, room), room).unwrap();
     assert!(undo(&*disk).unwrap().is_none());
     let mut record = vec![0; 4096];
     record[..16].copy_from_slice(b"scrim in place\x00\x02");
     let end = disk.info().size - 4096;
     disk.write_at(end, &record, Durability::Durable).unwrap();
     assert!(undo(&*disk).unwrap().is_none());
+}
+
+/// A room on a device that `spare` bytes more are given up of.
+fn in_device(spare: u64) -> Room {
+    let file = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
+    let size = file.device().unwrap() + spare;
+    Room::in_device(size, size - 2 * SHIFT, SHIFT, 4096).unwrap()
+}
+
+/// The record lies no longer at the end then: the start itself tells what was done.
+#[test]
+fn a_device_that_got_another_size_after_a_cut_is_encrypted_as_it_was() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = in_device(0);
+    let mut lost = 0;
+    for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
+        let larger = in_device(320 << 10);
+        let extended = resized(survivor, larger.original);
+        let done = encrypt(&extended, larger).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        assert!(plaintext(done, data.len()) == data, "cut {cut}");
+
+        let shrunk = resized(survivor, room.original - 8192);
+        let before = shrunk.contents();
+        match undo(&*shrunk) {
+            Ok(None) => assert!(before.starts_with(&data), "cut {cut}"),
+            Err(InPlaceError::Damaged { .. }) => lost += 1,
+            other => panic!("cut {cut}: {other:?}"),
+        }
+        assert!(shrunk.contents() == before, "cut {cut}");
+    }
+    assert!(lost > 0);
+}
+
+/// Its user has said how long it is to be, but not knowing that it was longer already.
+#[test]
+fn a_file_that_got_another_length_after_a_cut_is_left_as_it_is() {
+    let mut refused = 0;
+    for len in [4096, SHIFT + 4096] {
+        let data = data(usize::try_from(len).unwrap());
+        let room = Room::in_file(len, SHIFT, 4096).unwrap();
+        for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
+            for other in [room.device().unwrap() + 8192, room.device().unwrap() - 4096] {
+                let resized_file = resized(survivor, other);
+                let before = resized_file.contents();
+                match undo(&*resized_file) {
+                    Ok(None) => assert!(before.starts_with(&data), "{len} bytes, cut {cut}"),
+                    Err(InPlaceError::Resized { size, keep }) => {
+                        assert!(resized_file.contents() == before, "cut {cut}");
+                        let as_before = resized(&resized_file, size);
+                        let done = encrypt(&as_before, room).unwrap();
+                        assert!(plaintext(done, data.len()) == data, "cut {cut}");
+                        let Keep::Marked(at) = keep else {
+                            panic!("{keep:?}");
+                        };
+                        (resized_file.write_at(at, b"keep", Durability::Durable)).unwrap();
+                        assert_eq!(undo(&*resized_file).unwrap(), None);
+                        assert!(!is_half_overwritten(&*resized_file).unwrap());
+                        refused += 1;
+                    }
+                    other => panic!("{len} bytes, cut {cut}: {other:?}"),
+                }
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+/// Nothing is put back of what is not as it was saved, and a header that was made is not believed.
+#[test]
+fn what_was_saved_and_is_damaged_is_not_put_back() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let mut damaged = 0;
+    for room in [Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap(), in_device(0)] {
+        for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
+            let saved = 3 * SHIFT;
+            survivor
+                .write_at(saved, &[0xa5; 600], Durability::Durable)
+                .unwrap();
+            let before = survivor.contents();
+            match undo(&**survivor) {
+                Ok(_) if before.starts_with(&data) && !room.grows() => {}
+                Err(InPlaceError::Grown { original, .. }) => {
+                    assert_eq!(original, data.len() as u64);
+                    assert!(before.starts_with(&data) && survivor.contents() == before);
+                }
+                Err(InPlaceError::Damaged { keep, .. }) => {
+                    assert!(survivor.contents() == before, "cut {cut}");
+                    damaged += 1;
+                    let Keep::Marked(at) = keep else { continue };
+                    survivor.write_at(at, b"keep", Durability::Durable).unwrap();
+                    match undo(&**survivor) {
+                        Ok(Some(_)) => assert!(!room.grows()),
+                        Err(InPlaceError::Grown { .. }) => assert!(room.grows()),
+                        other => panic!("cut {cut}: {other:?}"),
+                    }
+                    assert!(!is_half_overwritten(&**survivor).unwrap());
+                }
+                other => panic!("cut {cut}: {other:?}"),
+            }
+        }
+    }
+    assert!(damaged > 0);
+}
+
+/// The header says at its end whether the file was made longer, whoever asks for the end.
+#[test]
+fn only_a_file_that_was_made_longer_is_to_be_cut() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let file = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
+    for (room, end) in [(file, Some(3 * SHIFT)), (in_device(0), None)] {
+        let disk = disk(&data, room);
+        let mut begun = begin_or_go_on(&disk, room).unwrap().unwrap();
+        assert!(begun.advance().unwrap());
+        drop(begun);
+        let again = begin_or_go_on(&disk, room).unwrap().unwrap();
+        assert_eq!(again.clean().unwrap().end(), end);
+    }
+}
+
+/// A volume that another program makes while a question waits for its answer is not data.
+#[test]
+fn a_header_that_came_after_the_question_is_not_encrypted() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let room = in_device(0);
+    let disk = disk(&data, room);
+    let key = || VolumeKey::new(SecretBytes::copied_from(&[5; 64]));
+    let spec = spec(room.original, SectorSize::S4096);
+    let prepared = Prepared::new(room, &spec, key(), &passphrase()).unwrap();
+    let made = luks2::format(&spec, &key(), &passphrase()).unwrap();
+    LuksDevice::write(&made.plan, &*disk).unwrap();
+    let before = disk.contents();
+    let session = HeaderSession::start(&*disk).unwrap();
+    let begun = InPlace::begin(Arc::clone(&disk) as _, &session, prepared).map(drop);
+    assert!(
+        matches!(begun, Err(InPlaceError::Luks(LuksError::Changed))),
+        "{begun:?}"
+    );
+    let file = Room::in_file(room.original, SHIFT, 4096).unwrap();
+    let end = file.end(&session).map(drop);
+    assert!(
+        matches!(end, Err(InPlaceError::Luks(LuksError::Changed))),
+        "{end:?}"
+    );
+    assert!(disk.contents() == before);
+}
+
+/// Another version knows what its record says.
+#[test]
+fn what_another_version_has_begun_is_left_to_it() {
+    let data = data(usize::try_from(2 * SHIFT).unwrap());
+    let disk = disk(&data, in_device(0));
+    let end = disk.info().size - 4096;
+    for version in [1, 2, 4] {
+        let mut record = b"scrim in place\x00".to_vec();
+        record.push(version);
+        disk.write_at(end, &record, Durability::Durable).unwrap();
+        let before = disk.contents();
+        let undone = undo(&*disk);
+        assert!(
+            matches!(undone, Err(InPlaceError::OtherVersion)),
+            "{undone:?}"
+        );
+        assert!(disk.contents() == before);
+    }
 }

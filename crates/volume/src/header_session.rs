@@ -29,6 +29,11 @@ impl<'a> HeaderSession<'a> {
         })
     }
 
+    /// The device that the header lies on.
+    pub(crate) fn backend(&self) -> &'a dyn Backend {
+        self.backend
+    }
+
     /// The first `len` bytes of the device, or all if it has fewer.
     ///
     /// # Errors

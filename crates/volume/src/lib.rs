@@ -26,7 +26,9 @@ mod volume;
 
 pub use error::{Errno, VolumeError};
 pub use header_session::HeaderSession;
-pub use in_place::{Encrypted, InPlace, InPlaceError, Prepared, Room, undo};
+pub use in_place::{
+    Encrypted, InPlace, InPlaceError, Keep, Prepared, Room, is_half_overwritten, undo, undo_in,
+};
 pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
 pub use mapping::{Mapping, OpenError, ResizeError};
 pub use path::{DataPath, Direction, UnknownDataPath};

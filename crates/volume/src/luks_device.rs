@@ -6,8 +6,9 @@ use std::io;
 use scrim_backend::{Backend, BackendError, LockKind};
 use scrim_luks::kdf::{KdfGuard, Unguarded};
 use scrim_luks::{
-    Backup, BackupError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderError,
-    Keyslot, Parsed, Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError, dump,
+    Backup, BackupError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderCopy,
+    HeaderError, Keyslot, Parsed, Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError,
+    dump,
 };
 use scrim_sys::memory::SecretBytes;
 
@@ -159,6 +160,11 @@ impl LuksDevice {
     /// Whether the copy that should be rewritten may be, if there is one.
     pub(crate) fn consent(&self) -> Option<Consent> {
         self.parsed.repair.map(|repair| repair.consent)
+    }
+
+    /// The copy that should be rewritten, if there is one.
+    pub(crate) fn worse_copy(&self) -> Option<HeaderCopy> {
+        self.parsed.repair.map(|repair| repair.copy)
     }
 
     /// Whether both headers say the same, to the last unknown member.

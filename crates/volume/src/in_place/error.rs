@@ -17,21 +17,49 @@ pub enum InPlaceError {
     NotUnderway,
     /// The header's note of it cannot be true.
     Note(Underway),
-    /// The start of the data was half overwritten by a header, and then written to by somebody else.
+    /// The device is too small for the record of a beginning.
+    NoRoom,
+    /// The start of the data was half overwritten by a header, and then parts of sectors were written to
+    /// by somebody else.
     Used {
         /// Where the start is saved, in bytes.
         saved: u64,
-        /// How much of it, in bytes.
+        /// Bytes of it that are saved.
         len: u64,
-        /// Where the record of this lies, in bytes.
-        record: u64,
+        /// Length of a file before it was made longer, in bytes.
+        original: Option<u64>,
+        /// Command that keeps what is there.
+        keep: Keep,
+    },
+    /// The start of the data was half overwritten by a header, and what was saved of it is gone.
+    Damaged {
+        /// Bytes of the start that a header was to overwrite.
+        len: u64,
+        /// Length of a file before it was made longer, in bytes.
+        original: Option<u64>,
+        /// Command that keeps what is there.
+        keep: Keep,
+    },
+    /// The start of the data was half overwritten by a header, and then the file got another length.
+    Resized {
+        /// The length that it had, in bytes.
+        size: u64,
+        /// Command that keeps what is there.
+        keep: Keep,
     },
     /// The file was used since an encryption that came to nothing made it longer.
     Grown {
-        /// How long it was, in bytes.
+        /// Length of it before, in bytes.
         original: u64,
         /// Where the record of this lies, in bytes.
         record: u64,
+    },
+    /// Another version of this program has begun, and its header is not whole.
+    OtherVersion,
+    /// Something else lies over a copy of the header of an encryption that is not finished.
+    Overwritten {
+        /// Where the other copy lies, in bytes.
+        copy: u64,
     },
     /// The header cannot be read or written.
     Luks(LuksError),
@@ -39,6 +67,32 @@ pub enum InPlaceError {
     Open(OpenError),
     /// The volume refused to read or to write.
     Volume(VolumeError),
+}
+
+/// A command by which the user says that what is there is to stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It marks the filled sector at this offset in bytes.
+    Marked(u64),
+    /// It clears the record at this offset in bytes.
+    Cleared(u64),
+}
+
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Marked(at) => write!(
+                f,
+                "`printf keep | dd of=IMAGE conv=notrunc bs=512 seek={}`",
+                at / 512
+            ),
+            Self::Cleared(at) => write!(
+                f,
+                "`dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
+                at / 512
+            ),
+        }
+    }
 }
 
 impl fmt::Display for InPlaceError {
@@ -51,29 +105,73 @@ impl fmt::Display for InPlaceError {
                 length,
                 saved,
                 position,
+                ..
             }) => write!(
                 f,
                 "the header's note of how far the encryption is cannot be true (length {length}, \
                  saved {saved}, position {position}): restore a backup of the header"
             ),
-            Self::Used { saved, len, record } => write!(
+            Self::NoRoom => f.write_str(
+                "the device is too small to be encrypted in place; nothing of it was changed",
+            ),
+            Self::Used {
+                saved,
+                len,
+                original,
+                keep,
+            } => {
+                write!(
+                    f,
+                    "it was written to after an encryption in place had been cut short in the midst of \
+                     writing the header, and nothing is put back over that; nothing was changed. Save a \
+                     copy of the image. To put its first {len} bytes back as they were before: `dd \
+                     if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. To keep what is there now: \
+                     {keep}",
+                    len / 512,
+                    saved / 512
+                )?;
+                then(f, *keep, *original)
+            }
+            Self::Damaged {
+                len,
+                original,
+                keep,
+            } => {
+                write!(
+                    f,
+                    "an encryption in place was cut short in the midst of writing the header, and what \
+                     it had saved of the first {len} bytes has been overwritten or cut off since; \
+                     nothing was changed. Restore the image from a copy. Where it is in use with new \
+                     data, so that what is lost of the old is not missed: {keep}"
+                )?;
+                then(f, *keep, *original)
+            }
+            Self::Resized { size, keep } => write!(
                 f,
-                "it was written to after an encryption in place had been cut short in the midst of \
-                 writing the header, and nothing is put back over that; nothing was changed. Save a \
-                 copy of the image. To put its first {len} bytes back as they were before: `dd \
-                 if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. To keep what is there now: \
-                 `dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
-                len / 512,
-                saved / 512,
-                record / 512
+                "an encryption in place was cut short in the midst of writing the header, and the file \
+                 has got another length since; nothing was changed. Save a copy of the image. To have its \
+                 start put back: `truncate -s {size} IMAGE`, then the same command again. Where it is in \
+                 use with new data, to keep that: {keep}, then the same command again"
             ),
             Self::Grown { original, record } => write!(
                 f,
-                "it was written to after an encryption in place, which changed nothing else, had \
-                 made it longer; nothing was changed now. Where its data still ends at byte \
-                 {original}: `truncate -s {original} IMAGE`. Where it is in use up to its end: `dd \
-                 if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
+                "it was written to after an encryption in place that came to nothing had made it longer; \
+                 what was written is kept. Where its data still ends at byte {original}: `truncate -s \
+                 {original} IMAGE`. Where it is in use up to its end: `dd if=/dev/zero of=IMAGE \
+                 conv=notrunc bs=512 count=1 seek={}`",
                 record / 512
+            ),
+            Self::OtherVersion => f.write_str(
+                "another version of scrim has begun to encrypt it in place, and was cut short; nothing \
+                 was changed: give the same command with that version",
+            ),
+            Self::Overwritten { copy } => write!(
+                f,
+                "its encryption is not finished, and something else has been written over a copy of the \
+                 header; nothing was changed. To keep what was written, and give up the encrypted data: \
+                 `dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`. To discard it, and go \
+                 on: `scrim repair IMAGE`, then the same command again",
+                copy / 512
             ),
             Self::Luks(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
@@ -82,13 +180,25 @@ impl fmt::Display for InPlaceError {
     }
 }
 
+/// Says what follows a command that keeps what is there.
+fn then(f: &mut fmt::Formatter<'_>, keep: Keep, original: Option<u64>) -> fmt::Result {
+    match (keep, original) {
+        (Keep::Marked(_), _) => f.write_str(", then the same command again"),
+        (Keep::Cleared(_), None) => Ok(()),
+        (Keep::Cleared(_), Some(original)) => {
+            write!(f, ", and where its data ends at byte {original}, ")?;
+            write!(f, "`truncate -s {original} IMAGE`")
+        }
+    }
+}
+
 impl Error for InPlaceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::NotUnderway | Self::Note(_) | Self::Used { .. } | Self::Grown { .. } => None,
             Self::Luks(error) => Some(error),
             Self::Open(error) => Some(error),
             Self::Volume(error) => Some(error),
+            _ => None,
         }
     }
 }

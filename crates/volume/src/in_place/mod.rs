@@ -12,7 +12,7 @@
 //!    crash, and the data may still be used.
 //! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
 //!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo`]
-//!    puts the start back where what is there proves that nobody else has written to it. Then the
+//!    puts back those sectors of the start that prove that nobody else has written to them. Then the
 //!    record is destroyed, before anything moves: a header that is damaged later must not look like one
 //!    that was never written.
 //! 3. One stretch of at most `shift` bytes after the other, from the last one on, is encrypted from
@@ -27,6 +27,7 @@
 //! whatever it is killed at, its length never stays wrong.
 
 mod error;
+mod filling;
 mod record;
 mod room;
 mod start;
@@ -41,11 +42,12 @@ use scrim_sys::memory::{DataBuffer, SecretBytes};
 use crate::luks_device::{LuksDevice, OpenFlags};
 use crate::{DataPath, HeaderSession, Volume};
 
-pub use error::InPlaceError;
-use record::Record;
+pub use error::{InPlaceError, Keep};
+use filling::Filling;
+use record::{Record, Stage};
 pub use room::Room;
 use start::Start;
-pub use undo::undo;
+pub use undo::{is_half_overwritten, undo, undo_in};
 
 /// How much is moved at a time, in bytes.
 const PIECE: usize = 1 << 20;
@@ -74,6 +76,7 @@ impl Prepared {
             length: room.length,
             saved: room.saved(),
             position: room.length,
+            grown: room.grows(),
         };
         let made = luks2::format_underway(spec, &underway, &key, passphrase)?;
         Ok(Self {
@@ -97,31 +100,36 @@ pub struct InPlace {
 
 impl InPlace {
     /// Begins to encrypt the data at the start of `backend`, which must have the size that the
-    /// prepared room needs.
+    /// prepared room needs, in a `session` on it. That is to end then: every later step takes its own.
     ///
     /// # Errors
-    /// [`InPlaceError`]; where anything has been written, [`undo`] puts it back.
-    pub fn begin(backend: Arc<dyn Backend>, prepared: Prepared) -> Result<Self, InPlaceError> {
+    /// [`LuksError::Changed`](crate::LuksError::Changed) where the device has got a header or another
+    /// size since it was looked at, and [`InPlaceError`]; where anything has been written, [`undo_in`]
+    /// puts it back.
+    pub fn begin(
+        backend: Arc<dyn Backend>,
+        session: &HeaderSession<'_>,
+        prepared: Prepared,
+    ) -> Result<Self, InPlaceError> {
         let Prepared {
             room,
             underway,
             made,
             key,
         } = prepared;
-        // From here on, so that nothing waits for others between the record and the header.
-        let session = HeaderSession::start(&*backend)?;
+        room::check_raw(session, room.size_meanwhile())?;
         let start = Start::save(&*backend, room, &made.plan)?;
-        Record {
+        let record = Record {
+            stage: Stage::Saved,
             original: room.original,
             shift: room.shift,
             start,
             uuid: made.header.uuid().raw().to_owned(),
-        }
-        .write(&*backend)?;
-        start.fill(&*backend)?;
+        };
+        record.write(&*backend)?;
+        start.fill(&*backend, &Filling::of(&record))?;
         start.overwrite(&*backend, &made.header, room.shift)?;
         Record::destroy(&*backend)?;
-        drop(session);
         Self::start(backend, made.header, underway, room.shift, key)
     }
 
@@ -130,8 +138,8 @@ impl InPlace {
     ///
     /// # Errors
     /// [`InPlaceError::NotUnderway`], what is wrong with the header's note, or
-    /// [`LuksError::Ambiguous`](crate::LuksError::Ambiguous) where something else lies over a copy of
-    /// the header; nothing was written.
+    /// [`InPlaceError::Overwritten`] where something else lies over a copy of the header; nothing was
+    /// written.
     pub fn resume(
         backend: Arc<dyn Backend>,
         luks: LuksDevice,
@@ -247,10 +255,12 @@ impl InPlace {
 pub struct Encrypted(InPlace);
 
 impl Encrypted {
-    /// Where the volume ends, in bytes of its device: a file can be cut there now, but not later.
+    /// Where the volume ends, in bytes of its device: a file that was made longer is to be cut there
+    /// now, and cannot be later. `None` for all others.
     #[must_use]
-    pub fn end(&self) -> u64 {
-        self.0.shift + self.0.underway.length
+    pub fn end(&self) -> Option<u64> {
+        let end = self.0.shift + self.0.underway.length;
+        self.0.underway.grown.then_some(end)
     }
 
     /// Makes the volume one like any other.

@@ -11,7 +11,9 @@ use super::{PIECE, pieces};
 /// Bytes that the record takes at the end of the device, of which what is no multiple does not count.
 pub(super) const LEN: u64 = BYTES as u64;
 const BYTES: usize = 4096;
-const MAGIC: &[u8; 16] = b"scrim in place\x00\x02";
+/// Opens a record of any version; the version follows.
+const MAGIC: &[u8; 15] = b"scrim in place\x00";
+const VERSION: u8 = 3;
 /// Bytes that say something. They are one sector, which a power cut does not tear: a record that is
 /// written over an older one leaves one of the two.
 const SECTOR: usize = 512;
@@ -20,10 +22,21 @@ const BODY: usize = SECTOR - 32;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
 
-/// What was done before there is a header. Numbers are bytes, 8 little endian bytes each after the
-/// magic, in this order; then the digest, the UUID padded with zeros, zeros, and the SHA-256 of all that.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// How far a beginning is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A file has been made longer, and the start is being saved.
+    Grown,
+    /// The start is saved, and the header made.
+    Saved,
+}
+
+/// What was done before there is a header. After magic and version there is the stage in 8 bytes; then
+/// the sizes and places in bytes, 8 little endian bytes each, in this order; the digest, the UUID padded
+/// with zeros, zeros, and the SHA-256 of all that.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
+    pub(super) stage: Stage,
     /// The size of the file before anything was done.
     pub(super) original: u64,
     /// By how much everything is to move.
@@ -60,9 +73,7 @@ impl Digest {
 impl Record {
     /// Writes it durably.
     pub(super) fn write(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
-        let Some(at) = place(backend) else {
-            return Ok(());
-        };
+        let at = place(backend).ok_or(InPlaceError::NoRoom)?;
         backend.write_at(at, &self.encode(), Durability::Cached)?;
         backend.flush()?;
         Ok(())
@@ -70,18 +81,51 @@ impl Record {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let Start { saved, len, digest } = self.start;
-        for number in [self.original, self.shift, saved, len] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.extend(digest.0);
-        bytes.extend(self.uuid.bytes().take(UUID));
+        bytes.push(VERSION);
+        let stage: u64 = match self.stage {
+            Stage::Grown => 0,
+            Stage::Saved => 1,
+        };
+        bytes.extend(stage.to_le_bytes());
+        bytes.extend(self.say());
         bytes.resize(BODY, 0);
         let mut digest = Digest::default();
         digest.add(&bytes);
         bytes.extend(digest.0);
         bytes.resize(BYTES, 0);
         bytes
+    }
+
+    /// All of it but the stage.
+    pub(super) fn say(&self) -> Vec<u8> {
+        let Start { saved, len, digest } = self.start;
+        let numbers = [self.original, self.shift, saved, len];
+        let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+        bytes.extend(digest.0);
+        bytes.extend(self.uuid.bytes().take(UUID));
+        bytes.resize(32 + digest.0.len() + UUID, 0);
+        bytes
+    }
+
+    /// Reads what [`Record::say`] wrote.
+    pub(super) fn said(stage: Stage, bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.split_at_checked(32)?;
+        let mut numbers = numbers.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n));
+        let mut number = || numbers.next();
+        let (original, shift, saved, len) = (number()?, number()?, number()?, number()?);
+        let (digest, rest) = rest.split_first_chunk()?;
+        let uuid = rest.get(..UUID)?.split(|byte| *byte == 0).next()?;
+        Some(Self {
+            stage,
+            original,
+            shift,
+            start: Start {
+                saved,
+                len,
+                digest: Digest(*digest),
+            },
+            uuid: std::str::from_utf8(uuid).ok()?.to_owned(),
+        })
     }
 
     /// Takes a record away durably: from now on nothing can be put back, because what is saved is no
@@ -101,73 +145,115 @@ impl Record {
         let stored = rest.get(..SECTOR - BODY)?;
         let mut digest = Digest::default();
         digest.add(body);
-        let rest = body.strip_prefix(MAGIC)?;
-        if digest.0 != stored {
+        let (version, rest) = body.strip_prefix(MAGIC)?.split_first()?;
+        if *version != VERSION || digest.0 != stored {
             return None;
         }
-        let (numbers, rest) = rest.split_at_checked(32)?;
-        let mut numbers = numbers.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n));
-        let mut number = || numbers.next();
-        let (original, shift, saved, len) = (number()?, number()?, number()?, number()?);
-        let (digest, rest) = rest.split_first_chunk()?;
-        let uuid = rest.get(..UUID)?.split(|byte| *byte == 0).next()?;
-        Some(Self {
-            original,
-            shift,
-            start: Start {
-                saved,
-                len,
-                digest: Digest(*digest),
-            },
-            uuid: std::str::from_utf8(uuid).ok()?.to_owned(),
-        })
+        let (stage, rest) = rest.split_first_chunk()?;
+        let stage = match u64::from_le_bytes(*stage) {
+            0 => Stage::Grown,
+            1 => Stage::Saved,
+            _ => return None,
+        };
+        Self::said(stage, rest)
     }
 
     /// Reads the record, if the device ends with one whose numbers can be true.
     pub(super) fn read(backend: &dyn Backend) -> Result<Option<Self>, InPlaceError> {
-        let Some(at) = place(backend) else {
+        let Some((at, bytes)) = end_of(backend)? else {
             return Ok(None);
         };
-        let mut bytes = vec![0; BYTES];
-        backend.read_at(at, &mut bytes)?;
         let size = backend.info().size;
         Ok(Self::decode(&bytes).filter(|record| record.fits(at, size)))
     }
 
-    /// Checks whether its numbers can be those of a device of `size` bytes on which it lies at `place`.
-    fn fits(&self, place: u64, size: u64) -> bool {
-        let grown = self.original < place;
-        let saved = self.original.checked_next_multiple_of(LEN);
-        let saved = saved.and_then(|length| length.checked_add(self.shift));
-        let end = saved.and_then(|saved| saved.checked_add(self.shift));
-        let has_grown_so = end == Some(place);
-        if self.start.saved == 0 {
-            return grown && has_grown_so && (1..=self.shift).contains(&self.start.len);
-        }
-        let of_this_file = has_grown_so && saved == Some(self.start.saved);
-        (if grown {
-            of_this_file
-        } else {
-            self.original == size
-        }) && self.start.fits(self.shift, place)
+    /// Checks whether the file was made longer for it, and not a device divided.
+    pub(super) fn is_of_file(&self) -> bool {
+        self.original < self.start.saved
     }
 
-    /// Checks whether a range behind the end that the file had is all zeros, so that nobody uses it.
-    pub(super) fn is_unused(
-        backend: &dyn Backend,
-        from: u64,
-        end: u64,
-    ) -> Result<bool, InPlaceError> {
-        let mut buffer = DataBuffer::zeroed(PIECE);
-        for (at, len) in pieces(end.saturating_sub(from)) {
-            let piece = &mut buffer[..len];
-            backend.read_at(from + at, piece)?;
-            if piece.iter().any(|byte| *byte != 0) {
+    /// Checks whether its numbers can be those of any device.
+    pub(super) fn is_possible(&self) -> bool {
+        let Start { saved, len, .. } = self.start;
+        let end = saved.checked_add(self.shift);
+        let Some(device) = end.and_then(|end| end.checked_add(LEN)) else {
+            return false;
+        };
+        let whole = len.is_multiple_of(SECTOR as u64) && (1..=self.shift).contains(&len);
+        let made = saved.checked_sub(len);
+        let behind_the_header = made.is_some_and(|made| made >= self.shift);
+        let belongs = if self.is_of_file() {
+            let length = self.original.checked_next_multiple_of(LEN);
+            length.and_then(|length| length.checked_add(self.shift)) == Some(saved)
+        } else {
+            self.stage == Stage::Saved && self.original >= device
+        };
+        self.original > 0 && whole && behind_the_header && belongs
+    }
+
+    /// Checks whether its numbers can be those of a device of `size` bytes on which it lies at `place`.
+    fn fits(&self, place: u64, size: u64) -> bool {
+        let here = match self.is_of_file() {
+            true => self.start.saved.checked_add(self.shift) == Some(place),
+            false => self.original == size,
+        };
+        here && self.is_possible()
+    }
+
+    /// Checks whether a file that was made longer holds nothing of its user's behind its old end, but
+    /// perhaps a part of what is saved there: of a start that has not changed since.
+    pub(super) fn is_unused(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
+        let Start { saved, len, .. } = self.start;
+        if !are_zeros(backend, self.original, saved - len)? {
+            return Ok(false);
+        }
+        let [mut start, mut copy] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
+        for (at, len) in pieces(len) {
+            let (start, copy) = (&mut start[..len], &mut copy[..len]);
+            backend.read_at(at, start)?;
+            backend.read_at(saved + at, copy)?;
+            let mut sectors = start.chunks(SECTOR).zip(copy.chunks(SECTOR));
+            if sectors.any(|(start, copy)| copy != start && !is_zero(copy)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+}
+
+/// Checks whether a range is all zeros.
+pub(super) fn are_zeros(backend: &dyn Backend, from: u64, end: u64) -> Result<bool, InPlaceError> {
+    let mut buffer = DataBuffer::zeroed(PIECE);
+    for (at, len) in pieces(end.saturating_sub(from)) {
+        let piece = &mut buffer[..len];
+        backend.read_at(from + at, piece)?;
+        if !is_zero(piece) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Checks whether all bytes are zero.
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Checks whether the device ends with the record of another version of this program.
+pub(super) fn is_of_other_version(backend: &dyn Backend) -> Result<bool, InPlaceError> {
+    let end = end_of(backend)?;
+    let version = end.and_then(|(_, bytes)| bytes.strip_prefix(MAGIC)?.first().copied());
+    Ok(version.is_some_and(|version| (1..=16).contains(&version) && version != VERSION))
+}
+
+/// Reads the last bytes of a device, where a record would lie, and says where that is.
+fn end_of(backend: &dyn Backend) -> Result<Option<(u64, Vec<u8>)>, InPlaceError> {
+    let Some(at) = place(backend) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; BYTES];
+    backend.read_at(at, &mut bytes)?;
+    Ok(Some((at, bytes)))
 }
 
 /// Finds where the record lies.
@@ -182,6 +268,7 @@ mod tests {
 
     fn record() -> Record {
         Record {
+            stage: Stage::Saved,
             original: 6 << 20,
             shift: 1 << 20,
             start: Start {
@@ -199,7 +286,7 @@ mod tests {
         let mut bytes = record.encode();
         assert_eq!(bytes.len() as u64, LEN);
         assert_eq!(Record::decode(&bytes).unwrap(), record);
-        for at in [0, 15, 16, 40, 100, BODY - 1, BODY, SECTOR - 1] {
+        for at in [0, 15, 16, 24, 40, 100, BODY - 1, BODY, SECTOR - 1] {
             bytes[at] ^= 1;
             assert!(Record::decode(&bytes).is_none(), "{at}");
             bytes[at] ^= 1;
@@ -227,9 +314,35 @@ mod tests {
         assert!(!with(|record| record.start.saved = u64::MAX));
         assert!(!with(|record| record.start.len += 512));
         assert!(!with(|record| record.start.len = u64::MAX));
-        assert!(with(|record| record.start.saved = 0), "it only grew");
+        assert!(!with(|record| record.start.saved = 0));
+        assert!(with(|record| record.stage = Stage::Grown), "it only grew");
         assert!(!with(|record| record.start = Start::default()));
         let device = |record: &mut Record| record.original = (8 << 20) + LEN;
         assert!(with(device), "a device, whose end holds no data");
+        let grown = |record: &mut Record| {
+            record.original = (8 << 20) + LEN;
+            record.stage = Stage::Grown;
+        };
+        assert!(!with(grown), "a device keeps its size");
+    }
+
+    #[test]
+    fn the_record_of_another_version_is_known() {
+        use scrim_backend::MemoryBackend;
+        let with = |version: u8| {
+            let mut bytes = vec![0; 3 * BYTES];
+            bytes[2 * BYTES..2 * BYTES + 15].copy_from_slice(MAGIC);
+            bytes[2 * BYTES + 15] = version;
+            is_of_other_version(&MemoryBackend::new(bytes)).unwrap()
+        };
+        assert!(with(1) && with(2) && !with(VERSION));
+        assert!(!with(0) && !with(b'x'), "no version");
+        assert!(!is_of_other_version(&MemoryBackend::new(vec![0; 100])).unwrap());
+    }
+
+    #[test]
+    fn a_device_without_a_place_for_a_record_takes_none() {
+        let small = scrim_backend::MemoryBackend::new(vec![0; BYTES - 1]);
+        assert!(matches!(record().write(&small), Err(InPlaceError::NoRoom)));
     }
 }

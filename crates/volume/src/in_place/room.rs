@@ -1,11 +1,12 @@
 //! How a device is divided while its data is encrypted.
 
-use scrim_backend::Backend;
-use scrim_luks::Underway;
+use scrim_luks::{HeaderError, Underway};
 
 use super::error::InPlaceError;
-use super::record::{self, Record};
+use super::record::{self, Record, Stage};
 use super::start::Start;
+use crate::header_session::HeaderSession;
+use crate::luks_device::LuksError;
 
 /// What begins behind the data begins at a multiple of, in bytes: the largest sector.
 const BLOCK: u64 = 4096;
@@ -62,24 +63,54 @@ impl Room {
         length.checked_add(Self::around(self.shift)?)
     }
 
+    /// Checks whether a file is to be made longer.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        self.original < self.saved()
+    }
+
     /// Makes what a file is to end with from the moment when it is made longer, and says where that
     /// lies: with it [`undo`](super::undo) knows how long the file was, and whether it was used since.
+    /// The `session` is to last until [`InPlace::begin`](super::InPlace::begin) has returned.
     ///
     /// # Errors
-    /// When the storage fails.
-    pub fn end(&self, backend: &dyn Backend) -> Result<(u64, Vec<u8>), InPlaceError> {
+    /// [`LuksError::Changed`](crate::LuksError::Changed) where the file has got a header or another
+    /// length meanwhile; when the storage fails.
+    pub fn end(&self, session: &HeaderSession<'_>) -> Result<(u64, Vec<u8>), InPlaceError> {
+        check_raw(session, self.original)?;
         let record = Record {
+            stage: Stage::Grown,
             original: self.original,
             shift: self.shift,
-            start: Start::unsaved(backend, *self)?,
+            start: Start::unsaved(session.backend(), *self)?,
             uuid: String::new(),
         };
         Ok((self.saved() + self.shift, record.encode()))
     }
 
+    /// The size of the device from its beginning to its end.
+    pub(super) fn size_meanwhile(&self) -> u64 {
+        match self.grows() {
+            true => self.saved() + self.shift + record::LEN,
+            false => self.original,
+        }
+    }
+
     /// Where the start of the data is saved.
     pub(super) fn saved(&self) -> u64 {
         self.length.next_multiple_of(BLOCK) + self.shift
+    }
+}
+
+/// Checks that a device still has `size` bytes and no header: it was looked at before the lock was there.
+pub(super) fn check_raw(session: &HeaderSession<'_>, size: u64) -> Result<(), InPlaceError> {
+    if session.backend().measure()?.size != size {
+        return Err(LuksError::Changed.into());
+    }
+    match session.read() {
+        Err(LuksError::Header(HeaderError::NotLuks)) => Ok(()),
+        Ok(_) | Err(LuksError::Header(_)) => Err(LuksError::Changed.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -95,6 +126,7 @@ pub(super) fn check(
         length,
         saved,
         position,
+        ..
     } = underway;
     let aligned = length % sector == 0 && [saved, shift].iter().all(|n| n % BLOCK == 0);
     let encrypted = length.checked_add(shift);
@@ -152,6 +184,7 @@ mod tests {
             length,
             saved,
             position,
+            grown: true,
         };
         let check = |underway, shift| check(underway, shift, 512, size).is_ok();
         assert!(check(underway(5 * MIB, 6 * MIB, 5 * MIB), MIB));

@@ -4,27 +4,27 @@
 //! beginning may be used before the same command is given again. So the header is made somewhere else
 //! first, and the start is overwritten twice, with everything durable in between:
 //!
-//! 1. with a filling that nobody else writes, each sector by the digest of what is saved and made;
+//! 1. with a [`Filling`] that nobody else writes, each sector by the digest of what is saved and made;
 //! 2. with the header, as it was made.
 //!
 //! In the first step each sector is as it was saved, or filled; in the second it is filled, or the
-//! header's. What is neither was written by somebody else.
+//! header's. What is neither was written by somebody else, and stays.
 
 use scrim_backend::{Backend, BackendError, Durability};
-use scrim_luks::kdf::Hash;
 use scrim_luks::{Header, Plan, Target};
 use scrim_sys::memory::DataBuffer;
 
 use super::error::InPlaceError;
-use super::record::Digest;
+use super::filling::Filling;
+use super::record::{Digest, are_zeros, is_zero};
 use super::room::Room;
 use super::{PIECE, copy, pieces};
 use crate::header_session::apply_to;
 
 /// Bytes that a power cut does not tear.
-const SECTOR: usize = 512;
-/// Bytes of which a filling is made.
-const PART: usize = 32;
+pub(super) const SECTOR: usize = 512;
+/// Bytes of a filling that can be told from anybody's.
+pub(super) const PART: usize = 32;
 
 /// The start of the data that a header overwrites: where it is saved, and where the header is made.
 ///
@@ -36,7 +36,7 @@ const PART: usize = 32;
 /// The header is `shift` bytes long, and its rest is empty unless there is less data than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Start {
-    /// Where it is saved; 0 while it is not, and a file has only been made longer.
+    /// Where it is or will be saved.
     pub(super) saved: u64,
     /// How much of the data the header overwrites, in bytes.
     pub(super) len: u64,
@@ -44,7 +44,7 @@ pub(super) struct Start {
     pub(super) digest: Digest,
 }
 
-/// What the start of a device shows.
+/// State of the start of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// All as it was saved.
@@ -55,8 +55,57 @@ pub(super) enum Found {
     Filled,
     /// Filled sectors, and those of the header.
     Header,
-    /// What is left of these, and something else.
+    /// Filled sectors, and whole ones that somebody else has written.
+    Mixed,
+    /// What is left of these, and something else that cannot be told from them.
     Used,
+}
+
+/// Classes of sectors that were found.
+struct Sectors {
+    all_saved: bool,
+    only_saved_or_filled: bool,
+    only_header_or_filled: bool,
+    /// Each is as it was saved, filled, or of somebody else as a whole.
+    all_told: bool,
+    traces: bool,
+}
+
+impl Sectors {
+    fn none() -> Self {
+        Self {
+            all_saved: true,
+            only_saved_or_filled: true,
+            only_header_or_filled: true,
+            all_told: true,
+            traces: false,
+        }
+    }
+
+    /// Takes a sector in. `expected` is what is saved and what was made of it, where both are intact.
+    fn add(&mut self, found: &[u8], filling: &[u8], expected: Option<(&[u8], &[u8])>) {
+        let is_filling = Filling::is_sector(found, filling);
+        let is_saved = expected.is_some_and(|(saved, _)| found == saved);
+        let is_made = expected.is_some_and(|(_, made)| found == made);
+        let has_made = expected.is_some_and(|(_, made)| has_part(found, made));
+        let trace = has_part(found, filling) || (has_made && !is_saved);
+        self.all_saved &= is_saved;
+        self.only_saved_or_filled &= is_saved || is_filling;
+        self.only_header_or_filled &= is_made || is_filling;
+        self.all_told &= is_saved || is_filling || !(trace || is_made);
+        self.traces |= trace;
+    }
+
+    fn found(&self) -> Found {
+        match self.traces {
+            false if self.all_saved => Found::Saved,
+            false => Found::Data,
+            true if self.only_header_or_filled => Found::Header,
+            true if self.only_saved_or_filled => Found::Filled,
+            true if self.all_told => Found::Mixed,
+            true => Found::Used,
+        }
+    }
 }
 
 impl Start {
@@ -64,7 +113,7 @@ impl Start {
     pub(super) fn unsaved(backend: &dyn Backend, room: Room) -> Result<Self, InPlaceError> {
         let len = room.length.min(room.shift);
         Ok(Self {
-            saved: 0,
+            saved: room.saved(),
             len,
             digest: Digest::of(backend, 0, len.min(room.original))?,
         })
@@ -88,52 +137,40 @@ impl Start {
         Ok(start)
     }
 
-    /// Checks whether the numbers can be those of a device whose record lies at `place`.
-    pub(super) fn fits(&self, shift: u64, place: u64) -> bool {
-        let made = self.saved.checked_sub(self.len);
-        let end = self.saved.checked_add(shift);
-        let whole = self.len.is_multiple_of(SECTOR as u64);
-        let behind_the_header = made.is_some_and(|made| made >= shift);
-        let before_the_record = end.is_some_and(|end| end <= place);
-        whole && (1..=shift).contains(&self.len) && behind_the_header && before_the_record
-    }
-
-    /// Checks whether what was saved and made is still there.
+    /// Checks whether what was saved and made is still there, on a device of any size.
     pub(super) fn is_intact(
         &self,
         backend: &dyn Backend,
         shift: u64,
     ) -> Result<bool, InPlaceError> {
-        Ok(self.digest_of(backend, shift)? == self.digest)
+        let is_there = self.saved + shift <= backend.info().size;
+        Ok(is_there && self.digest_of(backend, shift)? == self.digest)
     }
 
     fn digest_of(&self, backend: &dyn Backend, shift: u64) -> Result<Digest, InPlaceError> {
         Digest::of(backend, self.saved - self.len, self.len + shift)
     }
 
-    /// Overwrites it durably with what nobody else writes.
-    pub(super) fn fill(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
+    /// Overwrites it durably with what nobody else writes. Its first sectors come first, so that what is
+    /// filled is known by them.
+    pub(super) fn fill(
+        &self,
+        backend: &dyn Backend,
+        filling: &Filling,
+    ) -> Result<(), InPlaceError> {
         let mut buffer = DataBuffer::zeroed(PIECE);
         for (at, len) in pieces(self.len) {
             let piece = &mut buffer[..len];
             for (sector, offset) in piece.chunks_mut(SECTOR).zip((at..).step_by(SECTOR)) {
-                sector.copy_from_slice(&self.filling(offset));
+                sector.copy_from_slice(&filling.sector(offset));
             }
             backend.write_at(at, piece, Durability::Cached)?;
+            if at == 0 {
+                backend.flush()?;
+            }
         }
         backend.flush()?;
         Ok(())
-    }
-
-    /// The filling of the sector at `offset`.
-    fn filling(&self, offset: u64) -> [u8; SECTOR] {
-        let mut digest = [0; PART];
-        Hash::Sha256.digest(&[&self.digest.0, &offset.to_le_bytes()], &mut digest);
-        let mut filling = [0; SECTOR];
-        for part in filling.as_chunks_mut().0 {
-            *part = digest;
-        }
-        filling
     }
 
     /// Writes the header that was made over the filling: what it needs, then its secondary copy, then
@@ -170,45 +207,128 @@ impl Start {
         }
     }
 
-    /// Looks at what is there. Sectors of the header are told only where what was made is `intact`.
-    pub(super) fn look(&self, backend: &dyn Backend, intact: bool) -> Result<Found, InPlaceError> {
+    /// Looks at what is there. Sectors that were saved or made are told only where these are `intact`.
+    pub(super) fn look(
+        &self,
+        backend: &dyn Backend,
+        filling: &Filling,
+        intact: bool,
+    ) -> Result<Found, InPlaceError> {
         let [mut found, mut saved, mut made] = [0; 3].map(|_: u8| DataBuffer::zeroed(PIECE));
-        let (mut unchanged, mut filled, mut header, mut traces) = (true, true, intact, false);
-        for (at, len) in pieces(self.len) {
+        let mut seen = Sectors::none();
+        for (at, len) in pieces(self.len.min(backend.info().size)) {
             let (found, saved, made) = (&mut found[..len], &mut saved[..len], &mut made[..len]);
             backend.read_at(at, found)?;
-            backend.read_at(self.saved + at, saved)?;
-            backend.read_at(self.made(at), made)?;
+            if intact {
+                backend.read_at(self.saved + at, saved)?;
+                backend.read_at(self.made(at), made)?;
+            }
             let sectors = found.chunks(SECTOR).zip((at..).step_by(SECTOR));
             let expected = saved.chunks(SECTOR).zip(made.chunks(SECTOR));
-            for ((found, offset), (saved, made)) in sectors.zip(expected) {
-                let filling = self.filling(offset);
-                let is_filling = found == filling;
-                let (is_saved, is_made) = (found == saved, intact && found == made);
-                unchanged &= is_saved;
-                filled &= is_saved || is_filling;
-                header &= is_made || is_filling;
-                traces |= has_part(found, &filling);
-                traces |= intact && !is_saved && has_part(found, made);
+            for ((found, offset), expected) in sectors.zip(expected) {
+                let filling = filling.sector(offset);
+                seen.add(found, &filling, intact.then_some(expected));
             }
         }
-        Ok(match (traces, header, filled) {
-            (false, ..) if unchanged => Found::Saved,
-            (false, ..) => Found::Data,
-            (true, true, _) => Found::Header,
-            (true, false, true) => Found::Filled,
-            (true, false, false) => Found::Used,
-        })
+        Ok(seen.found())
+    }
+
+    /// Checks whether all between `from` and what was made is nobody's: zeros, or in the first `shift`
+    /// bytes of the device, behind the data, the header's.
+    pub(super) fn is_unused(
+        &self,
+        backend: &dyn Backend,
+        from: u64,
+        shift: u64,
+    ) -> Result<bool, InPlaceError> {
+        let behind = self.len.max(from);
+        let end = self.saved - self.len;
+        if !(are_zeros(backend, from, behind)? && are_zeros(backend, behind.max(shift), end)?) {
+            return Ok(false);
+        }
+        let [mut found, mut made] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
+        for (at, len) in pieces(shift.saturating_sub(behind)) {
+            let (found, made) = (&mut found[..len], &mut made[..len]);
+            backend.read_at(behind + at, found)?;
+            backend.read_at(self.made(behind + at), made)?;
+            let mut sectors = found.chunks(SECTOR).zip(made.chunks(SECTOR));
+            if sectors.any(|(found, made)| found != made && !is_zero(found)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Puts back what was saved. A cut meanwhile leaves what [`Start::look`] knows, too.
-    pub(super) fn put_back(&self, backend: &dyn Backend, found: Found) -> Result<(), InPlaceError> {
+    pub(super) fn put_back(
+        &self,
+        backend: &dyn Backend,
+        filling: &Filling,
+        found: Found,
+        shift: u64,
+    ) -> Result<(), InPlaceError> {
         match found {
+            Found::Saved | Found::Data => return Ok(()),
             Found::Filled => {}
-            Found::Header => self.fill(backend)?,
-            Found::Saved | Found::Data | Found::Used => return Ok(()),
+            Found::Header => {
+                self.clear_rest(backend, shift)?;
+                self.fill(backend, filling)?;
+            }
+            Found::Mixed | Found::Used => {
+                self.clear_rest(backend, shift)?;
+                return self.put_back_sectors(backend, filling, true);
+            }
         }
         copy(backend, self.saved, 0, self.len)?;
+        backend.flush()?;
+        Ok(())
+    }
+
+    /// Clears durably what the header's writing has left behind the data, where there is less of that
+    /// than the header is long.
+    fn clear_rest(&self, backend: &dyn Backend, shift: u64) -> Result<(), InPlaceError> {
+        let [mut found, mut made] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
+        for (at, len) in pieces(shift - self.len) {
+            let (found, made) = (&mut found[..len], &mut made[..len]);
+            backend.read_at(self.len + at, found)?;
+            backend.read_at(self.made(self.len + at), made)?;
+            for (found, made) in found.chunks_mut(SECTOR).zip(made.chunks(SECTOR)) {
+                if found == made {
+                    found.fill(0);
+                }
+            }
+            backend.write_at(self.len + at, found, Durability::Cached)?;
+        }
+        backend.flush()?;
+        Ok(())
+    }
+
+    /// Puts back the sectors that nobody but this program has written, and keeps all others. Where what
+    /// was saved is not `intact` nothing else can be said of them than that, so they are cleared.
+    pub(super) fn put_back_sectors(
+        &self,
+        backend: &dyn Backend,
+        filling: &Filling,
+        intact: bool,
+    ) -> Result<(), InPlaceError> {
+        let [mut found, mut saved, mut made] = [0; 3].map(|_: u8| DataBuffer::zeroed(PIECE));
+        for (at, len) in pieces(self.len.min(backend.info().size)) {
+            let (found, saved, made) = (&mut found[..len], &mut saved[..len], &mut made[..len]);
+            backend.read_at(at, found)?;
+            if intact {
+                backend.read_at(self.saved + at, saved)?;
+                backend.read_at(self.made(at), made)?;
+            }
+            let sectors = found.chunks_mut(SECTOR).zip((at..).step_by(SECTOR));
+            let expected = saved.chunks(SECTOR).zip(made.chunks(SECTOR));
+            for ((found, offset), (saved, made)) in sectors.zip(expected) {
+                let is_made = intact && found == made && !is_zero(made);
+                if is_made || Filling::is_sector(found, &filling.sector(offset)) {
+                    found.copy_from_slice(saved);
+                }
+            }
+            backend.write_at(at, found, Durability::Cached)?;
+        }
         backend.flush()?;
         Ok(())
     }

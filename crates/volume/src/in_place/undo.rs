@@ -1,89 +1,283 @@
 //! Taking back an encryption in place that did not get beyond its beginning.
 
 use scrim_backend::Backend;
-use scrim_luks::Consent;
+use scrim_luks::{Consent, Header, HeaderCopy};
 
-use super::error::InPlaceError;
-use super::record::{self, Digest, Record};
+use super::error::{InPlaceError, Keep};
+use super::filling::Filling;
+use super::record::{self, Digest, Record, Stage};
 use super::start::Found;
 use crate::HeaderSession;
 use crate::luks_device::{LuksDevice, LuksError};
+
+/// Undoes like [`undo_in`], under a lock of its own that is only taken where there is something to undo.
+///
+/// # Errors
+/// As for [`undo_in`], and when another program keeps the lock.
+pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
+    let nothing = Beginning::of(backend)?.is_none() && !record::is_of_other_version(backend)?;
+    if nothing {
+        return Ok(None);
+    }
+    undo_in(&HeaderSession::start(backend)?)
+}
 
 /// Puts back what an encryption in place has changed that was cut short before its header was whole.
 /// Returns the size that the file had, to which it is to be cut: the record, without which nobody knows
 /// that size, goes with that. `None` where there is nothing to undo.
 ///
-/// What was written since stays: the start is put back only where it shows nothing but what was saved
-/// and what the header's writing leaves. A file that is used beyond its old end keeps its length.
+/// What was written since stays: only those sectors are put back that show what the header's writing
+/// leaves. A file that is used beyond its old end keeps its length.
 ///
 /// # Errors
-/// [`InPlaceError::Used`] where it was written to while it was half overwritten, and
+/// [`InPlaceError::Used`] and [`InPlaceError::Damaged`] where the start cannot be put back,
+/// [`InPlaceError::Resized`] and [`InPlaceError::OtherVersion`]; nothing has changed.
 /// [`InPlaceError::Grown`] where a file was used while it was longer, and its length is for its user to
-/// say; nothing has changed. When the storage fails; it can be tried again.
-pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
-    if Record::read(backend)?.is_none() {
-        return Ok(None);
+/// say; the start is put back. When the storage fails; it can be tried again.
+pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError> {
+    let backend = session.backend();
+    let size = backend.measure()?.size;
+    match session.read() {
+        // It is gone on with, or somebody else's.
+        Ok(_) => return Ok(None),
+        Err(LuksError::Header(_)) => {}
+        Err(error) => return Err(error.into()),
     }
-    let session = HeaderSession::start(backend)?;
-    let Some(record) = Record::read(backend)? else {
-        return Ok(None);
+    let Some(beginning) = Beginning::of(backend)? else {
+        return match record::is_of_other_version(backend)? {
+            true => Err(InPlaceError::OtherVersion),
+            false => Ok(None),
+        };
     };
+    let seen = beginning.look(backend)?;
     let Record {
         original,
         shift,
         start,
-        ref uuid,
-    } = record;
-    let at = record::place(backend).unwrap_or(original);
-    if start.saved == 0 {
-        let now = Digest::of(backend, 0, start.len.min(original))?;
-        let unchanged = now == start.digest;
-        return match Record::is_unused(backend, original, at)? {
-            true if unchanged => Ok(Some(original)),
-            true => Err(InPlaceError::Grown {
-                original,
-                record: at,
-            }),
-            false => Ok(None),
-        };
-    }
-    match session.read() {
-        // It is whole, or was: it is gone on with.
-        Ok(luks) if luks.header().uuid().raw() == uuid => return Ok(None),
-        Ok(_) | Err(LuksError::Header(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let intact = start.is_intact(backend, shift)?;
-    let found = start.look(backend, intact)?;
-    let made = start.saved - start.len;
-    let unused = match found {
-        Found::Saved | Found::Data => Record::is_unused(backend, original, made)?,
-        Found::Filled => Record::is_unused(backend, original.max(start.len), made)?,
-        // The header may have been written there too.
-        Found::Header | Found::Used => true,
-    };
-    let is_file = original < at;
-    match (found, intact && unused) {
-        (Found::Saved | Found::Data, false) => return Ok(None),
-        (Found::Data, true) if is_file => {
-            return Err(InPlaceError::Grown {
-                original,
-                record: at,
-            });
+        ..
+    } = beginning.record;
+    let filling = Filling::of(&beginning.record);
+    let decision = decide(seen);
+    match decision {
+        Decision::Undone | Decision::Grown => {}
+        Decision::PutBack { .. } => {
+            beginning.write_record(backend)?;
+            start.put_back(backend, &filling, seen.found, shift)?;
         }
-        (Found::Used, _) | (_, false) => {
-            return Err(InPlaceError::Used {
+        Decision::Clear { .. } => {
+            beginning.write_record(backend)?;
+            start.put_back_sectors(backend, &filling, false)?;
+        }
+        Decision::Used | Decision::Damaged | Decision::Resized => {
+            return Err(beginning.refusal(backend, decision));
+        }
+    }
+    if !seen.is_file {
+        Record::destroy(backend)?;
+        return Ok(Some(size));
+    }
+    if seen.is_resized {
+        // Its user has said how long it is to be.
+        return Ok(None);
+    }
+    match decision {
+        Decision::Grown
+        | Decision::PutBack { is_used: true }
+        | Decision::Clear { is_used: true } => Err(InPlaceError::Grown {
+            original,
+            record: start.saved + shift,
+        }),
+        _ => Ok(Some(original)),
+    }
+}
+
+/// Checks whether a device shows that a header was half written over its data: neither is whole.
+///
+/// # Errors
+/// When the storage fails.
+pub fn is_half_overwritten(backend: &dyn Backend) -> Result<bool, InPlaceError> {
+    Ok(Filling::find(backend)?.is_some())
+}
+
+/// A beginning that is not known to have come to its end.
+struct Beginning {
+    record: Record,
+    /// Whether the record lies at the end of the device.
+    has_record: bool,
+    /// Where a filled sector lies, and whether it says to keep what is there.
+    filled: Option<(u64, bool)>,
+}
+
+/// State of a device on which there was a beginning.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// A file was made longer, so that it has to be cut.
+    is_file: bool,
+    /// It has another length since.
+    is_resized: bool,
+    found: Found,
+    /// What was saved and made is still there.
+    intact: bool,
+    /// Nobody has written behind the old end of a file.
+    unused: bool,
+    /// The user has decided to keep what cannot be told.
+    keep: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// The start is its user's already.
+    Undone,
+    /// It is, and the file is in use.
+    Grown,
+    PutBack {
+        /// The file is in use, as in the next one.
+        is_used: bool,
+    },
+    /// Sectors are cleared whose contents are lost.
+    Clear {
+        is_used: bool,
+    },
+    Used,
+    Damaged,
+    Resized,
+}
+
+/// Decides what becomes of a beginning.
+fn decide(seen: Seen) -> Decision {
+    let Seen {
+        is_file,
+        found,
+        intact,
+        unused,
+        ..
+    } = seen;
+    if seen.is_resized && is_file && !seen.keep {
+        return Decision::Resized;
+    }
+    let is_used = is_file && !unused;
+    match (found, intact) {
+        (Found::Saved, true) if !is_used => Decision::Undone,
+        (Found::Saved | Found::Data, _) if is_file => Decision::Grown,
+        (Found::Saved | Found::Data, _) => Decision::Undone,
+        (Found::Filled | Found::Header, true) => Decision::PutBack { is_used },
+        (Found::Mixed, true) => Decision::PutBack { is_used: is_file },
+        (Found::Used, true) if seen.keep => Decision::PutBack { is_used: is_file },
+        (Found::Used, true) => Decision::Used,
+        (_, false) if seen.keep => Decision::Clear { is_used: is_file },
+        (_, false) => Decision::Damaged,
+    }
+}
+
+impl Beginning {
+    /// Reads what the device itself says of a beginning: at its end, or where the header was to be.
+    fn of(backend: &dyn Backend) -> Result<Option<Self>, InPlaceError> {
+        let record = Record::read(backend)?;
+        let Some(filled) = Filling::find(backend)? else {
+            return Ok(record.map(|record| Self {
+                record,
+                has_record: true,
+                filled: None,
+            }));
+        };
+        let has_record = record.as_ref() == Some(&filled.record);
+        Ok(Some(Self {
+            record: filled.record,
+            has_record,
+            filled: Some((filled.offset, filled.keep)),
+        }))
+    }
+
+    fn look(&self, backend: &dyn Backend) -> Result<Seen, InPlaceError> {
+        let Record {
+            stage,
+            original,
+            shift,
+            start,
+            ..
+        } = self.record;
+        let is_file = self.record.is_of_file();
+        let place = record::place(backend);
+        let is_resized = match is_file {
+            true => place != Some(start.saved + shift),
+            false => original != backend.info().size,
+        };
+        let mut seen = Seen {
+            is_file,
+            is_resized,
+            found: Found::Data,
+            intact: true,
+            unused: true,
+            keep: self.filled.is_some_and(|(_, keep)| keep),
+        };
+        if stage == Stage::Grown {
+            let now = Digest::of(backend, 0, start.len.min(original))?;
+            if now == start.digest {
+                seen.found = Found::Saved;
+                seen.unused = self.record.is_unused(backend)?;
+            }
+            return Ok(seen);
+        }
+        seen.intact = start.is_intact(backend, shift)?;
+        seen.found = start.look(backend, &Filling::of(&self.record), seen.intact)?;
+        if is_file && seen.intact {
+            let from = match seen.found {
+                Found::Saved | Found::Data => original,
+                // A sector of which only a part is data is filled as a whole.
+                _ => original.max(start.len),
+            };
+            seen.unused = start.is_unused(backend, from, shift)?;
+        }
+        Ok(seen)
+    }
+
+    /// Writes the record once more where only the start tells of it, and nobody uses its place: once
+    /// the start is put back nothing else does.
+    fn write_record(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
+        let Some(place) = record::place(backend) else {
+            return Ok(());
+        };
+        let is_here = self.record.start.saved + self.record.shift == place;
+        let is_missing = self.record.is_of_file() && is_here && !self.has_record;
+        if is_missing && record::are_zeros(backend, place, place + record::LEN)? {
+            self.record.write(backend)?;
+        }
+        Ok(())
+    }
+
+    /// Says why the start is left as it is.
+    fn refusal(&self, backend: &dyn Backend, decision: Decision) -> InPlaceError {
+        let Record {
+            original,
+            shift,
+            start,
+            ..
+        } = self.record;
+        let original = self.record.is_of_file().then_some(original);
+        let end = start.saved + shift;
+        let keep = match self.filled {
+            Some((offset, _)) => Keep::Marked(offset),
+            // Then it was the record that was found.
+            None => Keep::Cleared(record::place(backend).unwrap_or(end)),
+        };
+        match decision {
+            Decision::Resized => InPlaceError::Resized {
+                size: end + record::LEN,
+                keep,
+            },
+            Decision::Damaged => InPlaceError::Damaged {
+                len: start.len,
+                original,
+                keep,
+            },
+            _ => InPlaceError::Used {
                 saved: start.saved,
                 len: start.len,
-                record: at,
-            });
+                original,
+                keep,
+            },
         }
-        (_, true) => start.put_back(backend, found)?,
     }
-    if !is_file {
-        Record::destroy(backend)?;
-    }
-    Ok(Some(original))
 }
 
 /// Writes the header of an encryption that is to go on once more, where a cut came before it was whole,
@@ -93,19 +287,114 @@ pub(super) fn finish_beginning(
     luks: &LuksDevice,
 ) -> Result<(), InPlaceError> {
     let session = HeaderSession::start(backend)?;
-    let record = Record::read(backend)?.filter(|record| record.uuid == luks.header().uuid().raw());
+    let beginning = Beginning::of(backend)?
+        .filter(|beginning| beginning.record.uuid == luks.header().uuid().raw());
     let mut is_ours = luks.consent() != Some(Consent::Ask);
-    if let Some(Record { shift, start, .. }) = record {
-        let intact = start.is_intact(backend, shift)?;
-        if start.look(backend, intact)? == Found::Header {
-            start.overwrite(backend, luks.header(), shift)?;
+    if let Some(Beginning { record, .. }) = beginning {
+        let start = record.start;
+        let intact = start.is_intact(backend, record.shift)?;
+        if start.look(backend, &Filling::of(&record), intact)? == Found::Header && intact {
+            start.overwrite(backend, luks.header(), record.shift)?;
             is_ours = true;
         }
     }
     if !is_ours {
-        return Err(LuksError::Ambiguous.into());
+        let copy = match (luks.header(), luks.worse_copy()) {
+            (Header::Luks2(header), Some(HeaderCopy::Primary)) => header.metadata_size(),
+            _ => 0,
+        };
+        return Err(InPlaceError::Overwritten { copy });
     }
     Record::destroy(backend)?;
     drop(session);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(found: Found) -> Seen {
+        Seen {
+            is_file: true,
+            is_resized: false,
+            found,
+            intact: true,
+            unused: true,
+            keep: false,
+        }
+    }
+
+    #[test]
+    fn a_file_is_cut_only_where_nobody_has_used_it() {
+        let put_back = |is_used| Decision::PutBack { is_used };
+        for (found, unused, used) in [
+            (Found::Saved, Decision::Undone, Decision::Grown),
+            (Found::Data, Decision::Grown, Decision::Grown),
+            (Found::Filled, put_back(false), put_back(true)),
+            (Found::Header, put_back(false), put_back(true)),
+            (Found::Mixed, put_back(true), put_back(true)),
+            (Found::Used, Decision::Used, Decision::Used),
+        ] {
+            let seen = seen(found);
+            assert_eq!(decide(seen), unused, "{found:?}");
+            let seen = Seen {
+                unused: false,
+                ..seen
+            };
+            assert_eq!(decide(seen), used, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_put_back_of_what_is_damaged_and_nothing_cleared_unasked() {
+        for found in [Found::Filled, Found::Mixed, Found::Used] {
+            for is_file in [false, true] {
+                let damaged = Seen {
+                    intact: false,
+                    is_file,
+                    ..seen(found)
+                };
+                assert_eq!(decide(damaged), Decision::Damaged, "{found:?}");
+                let kept = Seen {
+                    keep: true,
+                    ..damaged
+                };
+                assert_eq!(decide(kept), Decision::Clear { is_used: is_file });
+            }
+        }
+        for found in [Found::Saved, Found::Data] {
+            let damaged = Seen {
+                intact: false,
+                ..seen(found)
+            };
+            assert_eq!(decide(damaged), Decision::Grown, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_put_back_whatever_its_size_and_a_file_only_with_its_own() {
+        for found in [
+            Found::Saved,
+            Found::Data,
+            Found::Filled,
+            Found::Header,
+            Found::Mixed,
+        ] {
+            let file = Seen {
+                is_resized: true,
+                ..seen(found)
+            };
+            assert_eq!(decide(file), Decision::Resized, "{found:?}");
+            let device = Seen {
+                is_file: false,
+                ..file
+            };
+            let expected = match found {
+                Found::Saved | Found::Data => Decision::Undone,
+                _ => Decision::PutBack { is_used: false },
+            };
+            assert_eq!(decide(device), expected, "{found:?}");
+        }
+    }
 }

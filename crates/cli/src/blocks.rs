@@ -28,6 +28,49 @@ impl Blocks {
         Self::Unknown
     }
 
+    /// Combines what several signatures tell of the same data: a partition table decides, and else the
+    /// smallest blocks. Where it cannot be told which is right, sectors of 512 bytes are.
+    pub(crate) fn of_all(told: &[Self]) -> Self {
+        let sectors = |blocks: &&Self| matches!(blocks, Self::Sectors(_));
+        let mut tables = told.iter().filter(sectors);
+        if let Some(first) = tables.next() {
+            return match tables.all(|other| other == first) {
+                true => *first,
+                false => Self::Sectors(512),
+            };
+        }
+        let multiples = told.iter().map(|blocks| match blocks {
+            Self::Multiples(of) => Some(*of),
+            Self::Unknown | Self::Sectors(_) => None,
+        });
+        // One that does not tell may need the smallest.
+        let smallest = multiples.reduce(|a, b| Some(a?.min(b?))).flatten();
+        smallest.map_or(Self::Unknown, Self::Multiples)
+    }
+
+    /// Partitions of an MBR, other than those that only protect a GPT; sectors have 512 bytes, since
+    /// nothing in it says otherwise. What has none is the boot sector of something else, and so is what
+    /// begins like a file system whose own ends so.
+    pub(crate) fn mbr(start: &[u8]) -> Self {
+        let boot_sector = [
+            (3, &b"NTFS    "[..]),
+            (3, b"EXFAT   "),
+            (54, b"FAT"),
+            (82, b"FAT32"),
+        ];
+        let is_boot_sector = boot_sector
+            .iter()
+            .any(|(at, name)| start.get(*at..).is_some_and(|rest| rest.starts_with(name)));
+        let entries = start.get(446..510).unwrap_or_default();
+        let is_partition = |entry: &[u8; 16]| {
+            entry[0] & 0x7f == 0 && !matches!(entry[4], 0 | 0xee) && entry[12..] != [0; 4]
+        };
+        match entries.as_chunks().0.iter().any(is_partition) && !is_boot_sector {
+            true => Self::Sectors(512),
+            false => Self::Unknown,
+        }
+    }
+
     pub(crate) fn sectors_of_512(_: &[u8]) -> Self {
         Self::Sectors(512)
     }

@@ -87,9 +87,13 @@ impl<'a> NewVolume<'a> {
             Some(asked) => {
                 let bytes = asked.bytes() as u64;
                 if blocks != Blocks::Unknown && !blocks.fit(bytes) {
+                    let refused = match bytes > 512 {
+                        true => ", and smaller writes are refused",
+                        false => "",
+                    };
                     note(format_args!(
                         "scrim: warning: {} holds {} with {blocks}, which --sector-size {bytes} does not \
-                         fit: no kernel can use it so, and its writes are refused; leave that option out",
+                         fit: no kernel can use it so{refused}; leave that option out",
                         data.path().display(),
                         contents.describe()
                     ));

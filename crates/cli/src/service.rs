@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrim_export::nbd::{BindError, Export, InheritedError, Limits, Server, StartError};
+use scrim_export::nbd::{BindError, Export, InheritedError, Limits, Listener, Server, StartError};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::queue::Engine;
 use scrim_volume::{Keys, ResizeError, Volume};
@@ -21,7 +21,7 @@ use crate::commands::resize::sectors_when_opened_now;
 use crate::control::{Answer, ControlSocket, Request, Tls};
 use crate::devices::Devices;
 use crate::error::{CliError, Exit};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, MetricsListener};
 use crate::notify::Manager;
 use crate::prometheus;
 use crate::runtime::VolumeName;
@@ -42,6 +42,33 @@ pub(crate) struct Origin {
     /// The detached header, if any.
     pub(crate) header: Option<String>,
     pub(crate) devices: Devices,
+}
+
+/// A volume's name and addresses, taken before anything is changed or served.
+pub(crate) struct Bound {
+    control: ControlSocket,
+    tls: Option<Tls>,
+    metrics: Option<MetricsListener>,
+    listeners: Vec<Listener>,
+    signals: Signals,
+}
+
+impl Bound {
+    /// Takes the volume's name by its control socket, and begins to listen.
+    pub(crate) fn bind(
+        control: PathBuf,
+        mut serving: Serving,
+        hangup: Hangup,
+    ) -> Result<Self, CliError> {
+        Ok(Self {
+            control: ControlSocket::bind(control)?,
+            tls: serving.tls(),
+            metrics: serving.take_metrics(),
+            listeners: serving.listen()?,
+            // Before anybody hears of an address, and may ask for the end.
+            signals: Signals::listen(hangup)?,
+        })
+    }
 }
 
 /// A volume that is being served.
@@ -72,24 +99,23 @@ struct OpenVolume {
 }
 
 impl Service {
-    /// Takes the volume's name by its control socket, and starts to serve.
+    /// Starts to serve.
     pub(crate) fn start(
         name: VolumeName,
         volume: Volume,
         engine: Engine,
         origin: Origin,
-        mut serving: Serving,
-        control: PathBuf,
-        hangup: Hangup,
+        bound: Bound,
     ) -> Result<Self, CliError> {
-        let control = ControlSocket::bind(control)?;
+        let Bound {
+            control,
+            tls,
+            metrics: serving_metrics,
+            listeners,
+            signals,
+        } = bound;
         let volume = Arc::new(volume);
-        let tls = serving.tls();
-        let serving_metrics = serving.take_metrics();
-        let listeners = serving.listen()?;
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.uri("")).collect();
-        // Before anybody hears of an address, and may ask for the end.
-        let signals = Signals::listen(hangup)?;
         let export = Export {
             name: name.as_str().to_owned(),
             description: origin.r#type.clone(),

@@ -8,6 +8,9 @@ use crate::blocks::Blocks;
 /// How much is looked at, in bytes: the last signature below lies at 64 KiB.
 const LOOK: usize = (64 << 10) + 512;
 
+/// Where the signature of an MBR lies, in bytes.
+const MBR: usize = 510;
+
 /// Something that is known by bytes at a fixed place.
 struct Signature {
     name: &'static str,
@@ -78,12 +81,7 @@ const SIGNATURES: [Signature; 17] = [
         Blocks::unknown,
     ),
     known("a qcow2 image", 0, b"QFI\xfb", Blocks::unknown),
-    known(
-        "a partition table",
-        510,
-        b"\x55\xaa",
-        Blocks::sectors_of_512,
-    ),
+    known("a partition table", MBR, b"\x55\xaa", Blocks::mbr),
 ];
 
 /// What was found.
@@ -114,8 +112,17 @@ impl Contents {
             let bytes = start.get(signature.at..);
             bytes.is_some_and(|bytes| bytes.starts_with(signature.magic))
         };
-        match SIGNATURES.iter().find(there) {
-            Some(found) => (Self::Known(found.name), (found.blocks)(&start)),
+        let found = SIGNATURES.iter().filter(there);
+        let blocks = found
+            .clone()
+            .map(|found| (found.at, (found.blocks)(&start)));
+        // Boot sectors of file systems, and the one before a GPT, end as an MBR does.
+        let blocks = blocks.filter(|(at, blocks)| *at != MBR || *blocks != Blocks::Unknown);
+        match found.clone().next() {
+            Some(first) => {
+                let blocks = blocks.map(|(_, blocks)| blocks).collect::<Vec<_>>();
+                (Self::Known(first.name), Blocks::of_all(&blocks))
+            }
             None if start.iter().all(|&byte| byte == 0) => (Self::Blank, Blocks::Unknown),
             None => (Self::Unknown, Blocks::Unknown),
         }
@@ -148,5 +155,36 @@ mod tests {
         assert!(found.describe().contains("ext4"));
         bytes[0x438] = 1;
         assert_eq!(Contents::of(&MemoryBackend::new(bytes)), Contents::Unknown);
+    }
+
+    #[test]
+    fn of_several_things_the_smallest_blocks_are_told() {
+        let mut bytes = vec![0; 100 << 10];
+        // ext4 with blocks of 4096 bytes.
+        bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        bytes[1048] = 2;
+        let blocks = |bytes: &[u8]| Contents::with_blocks(&MemoryBackend::new(bytes.to_vec())).1;
+        assert_eq!(blocks(&bytes), Blocks::Multiples(4096));
+        bytes[510..512].copy_from_slice(b"\x55\xaa");
+        assert_eq!(blocks(&bytes), Blocks::Multiples(4096), "a boot loader");
+        (bytes[450], bytes[458]) = (0x83, 1);
+        assert_eq!(blocks(&bytes), Blocks::Sectors(512));
+        bytes[450] = 0;
+        bytes[512 + 24..512 + 32].copy_from_slice(b"LVM2 001");
+        assert_eq!(blocks(&bytes), Blocks::Unknown);
+        // A protective MBR lies before each GPT.
+        let mut gpt = vec![0; 100 << 10];
+        gpt[510..512].copy_from_slice(b"\x55\xaa");
+        (gpt[450], gpt[458]) = (0xee, 1);
+        gpt[4096..4104].copy_from_slice(b"EFI PART");
+        assert_eq!(blocks(&gpt), Blocks::Sectors(4096));
+        gpt[512..520].copy_from_slice(b"EFI PART");
+        assert_eq!(blocks(&gpt), Blocks::Sectors(512));
+        // FAT ends its boot sector as an MBR does.
+        let mut fat = vec![0; 100 << 10];
+        fat[82..87].copy_from_slice(b"FAT32");
+        fat[11..13].copy_from_slice(&4096_u16.to_le_bytes());
+        fat[510..512].copy_from_slice(b"\x55\xaa");
+        assert_eq!(blocks(&fat), Blocks::Multiples(4096));
     }
 }

@@ -8,7 +8,9 @@ use scrim_backend::{Access, Backend, FileBackend};
 use scrim_bench::Progress;
 use scrim_crypt::SectorSize;
 use scrim_luks::{HeaderError, Layout, Placement};
-use scrim_volume::{InPlace, InPlaceError, LuksDevice, LuksError, Prepared, Room, undo};
+use scrim_volume::{
+    HeaderSession, InPlace, InPlaceError, LuksDevice, LuksError, Prepared, Room, undo, undo_in,
+};
 
 use super::import::check_raw;
 use super::{note, warn_of_failed_self_tests};
@@ -61,7 +63,7 @@ fn undone(image: &Path) -> Result<FileBackend, CliError> {
     if let Some(original) = undone {
         backend.cut(original)?;
         note(format_args!(
-            "{}: an encryption that was cut short as it began has been undone; it begins again",
+            "{}: an encryption that was cut short as it began has been undone",
             image.display()
         ));
     }
@@ -95,23 +97,33 @@ fn begin(
     let prepared = Prepared::new(room, &spec, key, &passphrase);
     let prepared = prepared.map_err(|error| refused(&error, image))?;
     let interruption = Interruption::listen()?;
-    let within = |error: InPlaceError| CliError::from(error).within(image.display());
-    if device_len > size {
-        backend.reserve(device_len)?;
-        let (at, end) = room.end(&**backend).map_err(within)?;
+    let begun = write_beginning(backend, room, prepared);
+    let begun = begun.map_err(|error| error.within(image.display()))?;
+    Ok((begun, interruption))
+}
+
+/// Makes a file longer and writes the header, all under one lock, so that nothing changes before it is
+/// there and everything can be put back where something fails.
+fn write_beginning(
+    backend: &Arc<FileBackend>,
+    room: Room,
+    prepared: Prepared,
+) -> Result<InPlace, CliError> {
+    let session = HeaderSession::start(&**backend).map_err(CliError::from)?;
+    if room.grows() {
+        let (at, end) = room.end(&session)?;
+        backend.reserve(at.saturating_add(end.len() as u64))?;
         backend.grow(at, &end)?;
     }
-    match InPlace::begin(Arc::clone(backend) as Arc<dyn Backend>, prepared) {
-        Ok(begun) => Ok((begun, interruption)),
-        Err(error) => {
-            // What cannot be put back now will be by the next run.
-            // Where the header is whole there is nothing to put back, but to go on.
-            if let Ok(Some(original)) = undo(&**backend) {
-                let _ = backend.cut(original);
-            }
-            Err(within(error))
+    let begun = InPlace::begin(Arc::clone(backend) as Arc<dyn Backend>, &session, prepared);
+    begun.map_err(|error| {
+        // What cannot be put back now will be by the next run.
+        // Where the header is whole there is nothing to put back, but to go on.
+        if let Ok(Some(original)) = undo_in(&session) {
+            let _ = backend.cut(original);
         }
-    }
+        error.into()
+    })
 }
 
 /// Divides the device as it is to be meanwhile.
@@ -213,8 +225,8 @@ fn finish(
     drop(display);
     let uuid = begun.header().uuid().to_owned();
     let encrypted = begun.clean().map_err(&failed)?;
-    if args.reduce_device_size.is_none() {
-        backend.cut(encrypted.end())?;
+    if let Some(end) = encrypted.end() {
+        backend.cut(end)?;
     }
     encrypted.finish().map_err(failed)?;
     note(format_args!("{shown}: LUKS2 volume {uuid} created"));

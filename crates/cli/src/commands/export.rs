@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use scrim_volume::{DataPath, OpenFlags};
 
-use super::open::{Wanted, from_luks};
+use super::open::{Opened, Wanted, from_luks};
 use super::{note, warn_of_failed_self_tests};
 use crate::args::ExportArgs;
 use crate::error::{CliError, Exit};
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         partial.check_unused(Kind::Export)?;
         None
     };
-    let (volume, origin) = from_luks(&wanted(args))?;
+    let Opened { volume, origin, .. } = from_luks(&wanted(args))?;
     let uuid = origin.uuid;
     warn_of_failed_self_tests();
     let interruption = Interruption::listen()?;

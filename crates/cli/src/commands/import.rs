@@ -7,7 +7,9 @@ use std::sync::Arc;
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_luks::{Foreign, Formatted, Layout, Placement};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
+use scrim_volume::{
+    DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume, is_half_overwritten,
+};
 
 use super::{note, warn_of_failed_self_tests};
 use crate::args::{FormatArgs, ImportArgs};
@@ -104,6 +106,15 @@ pub(super) fn check_raw(raw: &FileBackend) -> Result<(), CliError> {
         return Err(CliError::new(
             Exit::WrongDevice,
             format!("{shown} is empty; make an empty volume with `scrim format`"),
+        ));
+    }
+    if is_half_overwritten(raw).map_err(|error| CliError::from(error).within(&shown))? {
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{shown}: an encryption in place was cut short in the midst of writing the header over \
+                 the data; go on with `scrim encrypt --in-place {shown}`, which puts the data back first"
+            ),
         ));
     }
     let mut start = [0; 512];

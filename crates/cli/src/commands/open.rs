@@ -24,7 +24,7 @@ use crate::header_change::HeaderChange;
 use crate::notify::Manager;
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::secret_input::KeySource;
-use crate::service::{Origin, Service};
+use crate::service::{Bound, Origin, Service};
 use crate::serving::Serving;
 use crate::signals::Hangup;
 use crate::storage::{Manner, Storage, absolute, is_remote};
@@ -63,7 +63,11 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         (Some(Daemon::start()?), Hangup::Reloads, Manager::nobody())
     };
     let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
-    let (volume, origin) = match &args.table {
+    let Opened {
+        volume,
+        origin,
+        update,
+    } = match &args.table {
         Some(given) => from_table(given, args.readonly, manner, args.data_path.into())?,
         None => from_luks(&Wanted::by(args, manner))?,
     };
@@ -73,7 +77,12 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     warn_of_failed_self_tests();
     let control = runtime.control_socket(&name);
     let engine = engine(args.storage.io_engine, &volume);
-    let service = Service::start(name, volume, engine, origin, serving, control, hangup)?;
+    let bound = Bound::bind(control, serving, hangup)?;
+    // What cannot be served is not changed.
+    if let Some(update) = update {
+        update.carry_out()?;
+    }
+    let service = Service::start(name, volume, engine, origin, bound)?;
     print((service.addresses().join("\n") + "\n").as_bytes())?;
     if let Some(daemon) = daemon {
         daemon.detach()?;
@@ -151,8 +160,34 @@ fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
     }
 }
 
+/// A volume that is open, and served by nobody yet.
+pub(crate) struct Opened {
+    pub(crate) volume: Volume,
+    pub(crate) origin: Origin,
+    /// `None` where nothing is to be changed, as of all that is only read.
+    update: Option<Update>,
+}
+
+/// A change of the header that is due once it is certain that the volume can be used.
+struct Update {
+    header: Arc<Storage>,
+    repair: bool,
+    /// Flags to be stored.
+    flags: Option<OpenFlags>,
+}
+
+impl Update {
+    fn carry_out(&self) -> Result<(), CliError> {
+        if self.repair {
+            repair(&self.header);
+        }
+        self.flags
+            .map_or(Ok(()), |flags| make_persistent(flags, &self.header))
+    }
+}
+
 /// Opens a LUKS volume, asking for its passphrase.
-pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
+pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
     let image = absolute(wanted.image)?;
     if !is_remote(&image) {
         refuse_unfinished(&image)?;
@@ -207,20 +242,23 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<(Volume, Origin), CliError> {
     let volume = Volume::start(table, wanted.data_path, |_| {
         Ok(Arc::clone(&data) as Arc<dyn Backend>)
     })?;
-    // What cannot be opened is not changed.
-    if writable && luks.needs_repair() {
-        repair(header);
-    }
-    if wanted.persistent {
-        make_persistent(wanted.flags, header)?;
-    }
+    let update = Update {
+        header: Arc::clone(header),
+        repair: writable && luks.needs_repair(),
+        flags: wanted.persistent.then_some(wanted.flags),
+    };
+    let is_due = update.repair || update.flags.is_some();
     let origin = Origin {
         r#type: format!("LUKS{}", luks.header().version()),
         uuid: luks.header().uuid().raw().to_owned(),
         header: detached.map(|header| header.path().display().to_string()),
         devices,
     };
-    Ok((volume, origin))
+    Ok(Opened {
+        volume,
+        origin,
+        update: is_due.then_some(update),
+    })
 }
 
 /// A header has no signature: whoever can write it can have what is written to the volume stored as it is.
@@ -323,7 +361,7 @@ fn from_table(
     readonly: bool,
     manner: Manner,
     path: DataPath,
-) -> Result<(Volume, Origin), CliError> {
+) -> Result<Opened, CliError> {
     let text = table_text(given)?;
     let text =
         std::str::from_utf8(text.expose()).map_err(|_| CliError::usage("the table is not text"))?;
@@ -335,7 +373,11 @@ fn from_table(
         header: None,
         devices,
     };
-    Ok((volume, origin))
+    Ok(Opened {
+        volume,
+        origin,
+        update: None,
+    })
 }
 
 fn flags(args: &OpenArgs) -> OpenFlags {

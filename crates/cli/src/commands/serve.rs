@@ -40,8 +40,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         })?;
         return print(b"the configuration can be used\n");
     }
-    let log = config.access_log.as_ref().map(open_log).transpose()?;
+    // Before the log is made: a server that cannot listen leaves nothing.
     let listeners = listeners(&config, handed_on)?;
+    let log = config.access_log.as_ref().map(open_log).transpose()?;
     // Before anybody hears of an address, and may ask for the end.
     let signals = Signals::listen(Hangup::here())?;
     let kept = Kept {

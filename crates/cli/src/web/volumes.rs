@@ -13,7 +13,7 @@ use scrim_volume::{CryptTable, DataPath, OpenFlags, UnknownDataPath, Volume};
 
 use crate::args::{KeyArgs, LuksType};
 use crate::commands::note;
-use crate::commands::open::{NOT_LOCKED, Wanted, from_luks};
+use crate::commands::open::{NOT_LOCKED, Opened, Wanted, from_luks};
 use crate::control::Client;
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
@@ -128,7 +128,7 @@ impl Volumes {
             data_path,
         };
         let opened = from_luks(&wanted);
-        let (volume, origin) = opened.map_err(|error| match error.exit {
+        let Opened { volume, origin, .. } = opened.map_err(|error| match error.exit {
             Exit::Busy => error.followed_by(RUNNING),
             _ => error,
         })?;

@@ -144,7 +144,7 @@ mod tests {
     fn numbers_that_cannot_be_true_are_nobodys() {
         for change in [
             (|record| record.original = 0) as fn(&mut Record),
-            |record| record.original = u64::MAX,
+            |record| record.original = 1,
             |record| record.shift = 0,
             |record| record.shift = u64::MAX,
             |record| record.start.saved = u64::MAX,

@@ -267,15 +267,12 @@ impl Start {
         found: Found,
         shift: u64,
     ) -> Result<(), InPlaceError> {
+        self.clear_rest(backend, shift)?;
         match found {
             Found::Saved | Found::Data => return Ok(()),
             Found::Filled => {}
-            Found::Header => {
-                self.clear_rest(backend, shift)?;
-                self.fill(backend, filling)?;
-            }
+            Found::Header => self.fill(backend, filling)?,
             Found::Mixed | Found::Used => {
-                self.clear_rest(backend, shift)?;
                 return self.put_back_sectors(backend, filling, true);
             }
         }
@@ -287,6 +284,9 @@ impl Start {
     /// Clears durably what the header's writing has left behind the data, where there is less of that
     /// than the header is long.
     fn clear_rest(&self, backend: &dyn Backend, shift: u64) -> Result<(), InPlaceError> {
+        if self.len == shift {
+            return Ok(());
+        }
         let [mut found, mut made] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
         for (at, len) in pieces(shift - self.len) {
             let (found, made) = (&mut found[..len], &mut made[..len]);

@@ -1,7 +1,7 @@
 //! Taking back an encryption in place that did not get beyond its beginning.
 
 use scrim_backend::Backend;
-use scrim_luks::{Consent, Header, HeaderCopy};
+use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, Header, HeaderCopy};
 
 use super::error::{InPlaceError, Keep};
 use super::filling::Filling;
@@ -16,7 +16,7 @@ use crate::luks_device::{LuksDevice, LuksError};
 /// As for [`undo_in`], and when another program keeps the lock.
 pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
     let nothing = Beginning::of(backend)?.is_none() && !record::is_of_other_version(backend)?;
-    if nothing {
+    if nothing && overwritten(&LuksDevice::read_area(backend, HEADER_AREA_MAX)?).is_none() {
         return Ok(None);
     }
     undo_in(&HeaderSession::start(backend)?)
@@ -31,7 +31,8 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
 ///
 /// # Errors
 /// [`InPlaceError::Used`] and [`InPlaceError::Damaged`] where the start cannot be put back,
-/// [`InPlaceError::Resized`] and [`InPlaceError::OtherVersion`]; nothing has changed.
+/// [`InPlaceError::Resized`], [`InPlaceError::OtherVersion`] and [`InPlaceError::Overwritten`]; nothing
+/// has changed.
 /// [`InPlaceError::Grown`] where a file was used while it was longer, and its length is for its user to
 /// say; the start is put back. When the storage fails; it can be tried again.
 pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError> {
@@ -44,9 +45,10 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
         Err(error) => return Err(error.into()),
     }
     let Some(beginning) = Beginning::of(backend)? else {
-        return match record::is_of_other_version(backend)? {
-            true => Err(InPlaceError::OtherVersion),
-            false => Ok(None),
+        return match overwritten(&session.bytes(HEADER_AREA_MAX)?) {
+            Some(copy) => Err(InPlaceError::Overwritten { copy }),
+            None if record::is_of_other_version(backend)? => Err(InPlaceError::OtherVersion),
+            None => Ok(None),
         };
     };
     let seen = beginning.look(backend)?;
@@ -280,6 +282,25 @@ impl Beginning {
     }
 }
 
+/// Finds the copy that is left of the header of an unfinished encryption, where something else has been
+/// written over the other copy, in the first bytes of a device.
+fn overwritten(area: &[u8]) -> Option<u64> {
+    let Condition::OneCopy(parsed) = Diagnosis::of(area, u64::MAX).condition else {
+        return None;
+    };
+    let repair = parsed.repair?;
+    let by_another = repair.overwritten_by.is_some() && parsed.header.underway().is_some();
+    by_another.then(|| other_copy(&parsed.header, repair.copy))
+}
+
+/// Finds where the other one of two copies lies.
+fn other_copy(header: &Header, copy: HeaderCopy) -> u64 {
+    match (header, copy) {
+        (Header::Luks2(header), HeaderCopy::Primary) => header.metadata_size(),
+        _ => 0,
+    }
+}
+
 /// Writes the header of an encryption that is to go on once more, where a cut came before it was whole,
 /// and destroys the record. A copy of it over which something else lies is left as it is.
 pub(super) fn finish_beginning(
@@ -299,10 +320,8 @@ pub(super) fn finish_beginning(
         }
     }
     if !is_ours {
-        let copy = match (luks.header(), luks.worse_copy()) {
-            (Header::Luks2(header), Some(HeaderCopy::Primary)) => header.metadata_size(),
-            _ => 0,
-        };
+        let copy = luks.worse_copy().unwrap_or(HeaderCopy::Secondary);
+        let copy = other_copy(luks.header(), copy);
         return Err(InPlaceError::Overwritten { copy });
     }
     Record::destroy(backend)?;

@@ -323,6 +323,21 @@ fn open_makes_its_flags_persistent() {
     assert!(said.contains("LUKS1 has no persistent flags"), "{said}");
 }
 
+/// What cannot be served is not changed either.
+#[test]
+fn flags_are_not_stored_where_the_address_is_in_use() {
+    let image = Image::made_by_scrim(SMALL);
+    let before = fs::read(image.place.path("disk.img")).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let line = format!(
+        "open --persistent --allow-discards --insecure-plaintext --nbd {address} -d key disk.img secret"
+    );
+    image.fails(&line, 5);
+    let now = fs::read(image.place.path("disk.img")).unwrap();
+    assert_same(&now, &before, "the image");
+}
+
 #[test]
 fn tokens_pass_between_the_programs_as_they_are() {
     if !have(&["cryptsetup"]) {

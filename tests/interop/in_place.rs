@@ -2,10 +2,21 @@
 //! ciphers, killed at any moment and taken up again.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+
+use scrim_backend::sim::{Faults, SimBackend};
+use scrim_backend::{Access, Backend, FileBackend};
+use scrim_crypt::SectorSize;
+use scrim_luks::kdf::{Hash, Kdf};
+use scrim_luks::luks2::FormatSpec;
+use scrim_luks::{Layout, NewKeyslot, Placement, VolumeKey};
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::{HeaderSession, InPlace, Prepared, Room, is_half_overwritten};
 
 use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, wait_until};
 use crate::volume::{Case, Image, LUKS2, PASSPHRASE, PAYLOAD, USUAL};
@@ -106,32 +117,114 @@ fn what_is_refused_changes_nothing() {
     }
 }
 
-/// Killed as it waits for a lock that others share, when the file is longer already; then the image is
-/// used.
+/// Where the data of a volume starts unless asked otherwise, in bytes.
+const SHIFT: u64 = 16 << 20;
+
+/// Makes a file longer as the command does, and nothing else.
+fn grow(place: &Place) {
+    let image = FileBackend::open(&place.path("disk.img"), Access::ReadWrite).unwrap();
+    let session = HeaderSession::start(&image).unwrap();
+    let room = Room::in_file(image.info().size, SHIFT, 512).unwrap();
+    let (at, end) = room.end(&session).unwrap();
+    image.grow(at, &end).unwrap();
+}
+
+/// What a power cut leaves of an image in the midst of the first writes to its start.
+fn half_overwritten(bytes: &[u8]) -> Vec<u8> {
+    let room = Room::in_file(bytes.len() as u64, SHIFT, 512).unwrap();
+    let small = SimBackend::holding(bytes, 1);
+    let (at, end) = room.end(&HeaderSession::start(&small).unwrap()).unwrap();
+    let mut grown = bytes.to_vec();
+    grown.resize(usize::try_from(at).unwrap(), 0);
+    grown.extend(end);
+    let spec = FormatSpec {
+        cipher: "aes-xts-plain64".parse().unwrap(),
+        sector_size: SectorSize::S512,
+        digest_hash: Hash::Sha256,
+        digest_iterations: 1000,
+        keyslot: NewKeyslot {
+            slot: None,
+            kdf: Kdf::Pbkdf2 {
+                hash: Hash::Sha256,
+                iterations: 1000,
+            },
+            af_hash: Hash::Sha256,
+            cipher: None,
+        },
+        uuid: None,
+        label: String::new(),
+        subsystem: String::new(),
+        flags: Vec::new(),
+        layout: Layout {
+            placement: Placement::Attached,
+            device_len: grown.len() as u64,
+            grows: false,
+            data_offset: Some(SHIFT),
+        },
+        metadata_size: None,
+        keyslots_size: None,
+    };
+    let passphrase = SecretBytes::copied_from(b"first");
+    let survivor = (1..).find_map(|cut| {
+        let disk = Arc::new(SimBackend::holding(&grown, cut));
+        disk.arm(Faults {
+            cut_at: Some(cut),
+            ..Faults::default()
+        });
+        let key = VolumeKey::new(SecretBytes::copied_from(&[5; 64]));
+        let prepared = Prepared::new(room, &spec, key, &passphrase).unwrap();
+        let session = HeaderSession::start(&*disk).unwrap();
+        let begun = InPlace::begin(Arc::clone(&disk) as _, &session, prepared);
+        assert!(begun.is_err(), "never half written");
+        let survivor = disk.after_cut(cut);
+        is_half_overwritten(&survivor).unwrap().then_some(survivor)
+    });
+    survivor.unwrap().contents()
+}
+
+/// A lock that others share and do not give up.
 #[test]
-fn what_is_written_after_it_was_killed_as_it_waited_is_kept() {
+fn a_command_that_waits_has_changed_nothing() {
     if !have(&["flock"]) {
         return;
     }
-    // As ext4 has: nothing in the first sectors.
-    let mut bytes = noise(2 << 20, 7);
-    bytes[..1024].fill(0);
+    let bytes = noise(2 << 20, 8);
     let place = with_raw(&bytes);
     let mut sharing = place
         .command("flock")
         .args(["--shared", "disk.img", "cat"])
         .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let line = format!("encrypt --in-place disk.img -q -d key {COST}");
-    let mut command = place.command(scrim());
-    let mut child = command.args(line.split(' ')).spawn().unwrap();
-    let len = || fs::metadata(place.path("disk.img")).unwrap().len();
-    wait_until("the file is longer", || len() > bytes.len() as u64);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(sharing.stdin.take());
+    // It has the lock as soon as what it runs answers.
+    let (mut to, mut from) = (
+        sharing.stdin.take().unwrap(),
+        sharing.stdout.take().unwrap(),
+    );
+    to.write_all(b"!").unwrap();
+    from.read_exact(&mut [0]).unwrap();
+    let refused = encrypt(&place, COST);
+    drop(to);
     sharing.wait().unwrap();
+    assert!(!refused.status.success());
+    assert_same(
+        &fs::read(place.path("disk.img")).unwrap(),
+        &bytes,
+        &said(&refused),
+    );
+    assert!(encrypt(&place, COST).status.success());
+}
+
+/// Killed when nothing but the file's length had changed; then the image is used.
+#[test]
+fn what_is_written_to_a_file_that_only_grew_is_kept() {
+    // As ext4 has: nothing in the first sectors.
+    let mut bytes = noise(2 << 20, 7);
+    bytes[..1024].fill(0);
+    let place = with_raw(&bytes);
+    grow(&place);
+    assert!(fs::metadata(place.path("disk.img")).unwrap().len() > bytes.len() as u64);
 
     let image = fs::File::options().write(true).open(place.path("disk.img"));
     image.unwrap().write_all_at(b"newer", 5000).unwrap();
@@ -160,6 +253,38 @@ fn what_is_written_after_it_was_killed_as_it_waited_is_kept() {
         &bytes,
         "the data",
     );
+}
+
+/// Its record lies no longer at its end when it has been made longer, and it is no data either way.
+#[test]
+fn a_half_written_start_is_known_whatever_the_length() {
+    let bytes = noise(2 << 20, 10);
+    let place = with_raw(&half_overwritten(&bytes));
+    let image = || fs::read(place.path("disk.img")).unwrap();
+    let set_len = |len| {
+        let image = fs::File::options().write(true).open(place.path("disk.img"));
+        image.unwrap().set_len(len).unwrap();
+    };
+    let size = image().len() as u64;
+    set_len(size + (10 << 20));
+    let before = image();
+    let line = format!("import disk.img other.img -q -d key {COST}");
+    let import = || place.run_with_input(scrim(), line.split_whitespace(), b"");
+    for (refused, advice) in [
+        (import(), "scrim encrypt --in-place".to_owned()),
+        (encrypt(&place, COST), format!("truncate -s {size} IMAGE")),
+    ] {
+        assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
+        assert!(said(&refused).contains(&advice), "{}", said(&refused));
+        assert_same(&image(), &before, &advice);
+    }
+    set_len(size);
+    assert!(!import().status.success());
+    let done = encrypt(&place, COST);
+    assert!(done.status.success(), "{}", said(&done));
+    place.scrim("export disk.img back.raw -d key".split(' '));
+    let back = fs::read(place.path("back.raw")).unwrap();
+    assert_same(&back, &bytes, "the data");
 }
 
 /// As of a block device, whose length stays.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -23,6 +23,20 @@ fn site() -> Option<Site> {
     let site = Site::new();
     site.write("file.txt", "text of the file");
     Some(site)
+}
+
+#[test]
+fn a_server_that_cannot_listen_makes_no_log() {
+    let Some(site) = site() else { return };
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let line = format!(
+        "serve www --listen {address} --certificate tls/server-cert.pem --key tls/server-key.pem \
+         --access-log access.log"
+    );
+    let refused = (site.place).run_with_input(scrim(), line.split_whitespace(), b"");
+    assert!(!refused.status.success());
+    assert!(!site.place.path("access.log").exists());
 }
 
 /// A slow download that has begun.

@@ -121,8 +121,7 @@ impl<'a> NewVolume<'a> {
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
     }
 
-    /// Derives the key and lays out the header, which is to lie at `place`. `sector_size` is for
-    /// those who did not ask for one.
+    /// Derives the key and lays out the header, which is to lie at `place`. LUKS1 has no `sector_size`.
     pub(crate) fn make(
         &self,
         place: &Path,
@@ -161,7 +160,7 @@ impl<'a> NewVolume<'a> {
     ) -> Result<luks2::FormatSpec, CliError> {
         Ok(luks2::FormatSpec {
             cipher: self.cipher.clone(),
-            sector_size: self.sector_size.unwrap_or(sector_size),
+            sector_size,
             digest_hash: self.hash,
             keyslot: NewKeyslot {
                 slot: Some(self.args.key_slot),

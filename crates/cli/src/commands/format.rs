@@ -41,7 +41,7 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
         grows: header.is_some() && place.created(),
         data_offset: new.data_offset,
     };
-    let sector_size = image.sector_size();
+    let sector_size = new.sector_size.unwrap_or(image.sector_size());
     let formatted = new.make(&place.path, layout, sector_size, &key, &passphrase.secret)?;
     write(&formatted, &image, header.as_ref())?;
     note(format_args!(

@@ -82,7 +82,7 @@ fn a_length_that_is_no_whole_sector_is_filled_up() {
     assert!(rest.len() < 4096 && rest.iter().all(|byte| *byte == 0));
 }
 
-/// What is refused has been checked before anything is written, each time.
+/// A command that is refused has been checked before anything is written, each time.
 #[test]
 fn what_is_refused_changes_nothing() {
     let bytes = noise(100_000, 6);
@@ -117,7 +117,7 @@ fn what_is_refused_changes_nothing() {
     }
 }
 
-/// Where the data of a volume starts unless asked otherwise, in bytes.
+/// Offset of the data in a volume unless asked otherwise, in bytes.
 const SHIFT: u64 = 16 << 20;
 
 /// Makes a file longer as the command does, and nothing else.
@@ -129,7 +129,7 @@ fn grow(place: &Place) {
     image.grow(at, &end).unwrap();
 }
 
-/// What a power cut leaves of an image in the midst of the first writes to its start.
+/// Cuts the power in the midst of the first writes to the start of an image; returns what that leaves.
 fn half_overwritten(bytes: &[u8]) -> Vec<u8> {
     let room = Room::in_file(bytes.len() as u64, SHIFT, 512).unwrap();
     let small = SimBackend::holding(bytes, 1);
@@ -287,7 +287,7 @@ fn a_half_written_start_is_known_whatever_the_length() {
     assert_same(&back, &bytes, "the data");
 }
 
-/// As of a block device, whose length stays.
+/// A file may be treated like a block device, whose length stays.
 #[test]
 fn a_device_gives_up_its_end() {
     let mut bytes = noise(PAYLOAD, 5);
@@ -310,21 +310,21 @@ fn a_device_gives_up_its_end() {
     assert_same(&back[..data], &bytes[..data], "the data");
 }
 
-/// Whether the header says that the encryption is not finished.
+/// Checks whether the header says that the encryption is not finished.
 fn says_underway(place: &Place) -> bool {
     let dump = ["luksDump", "disk.img"];
     let dump = place.command("cryptsetup").args(dump).output().unwrap();
     String::from_utf8_lossy(&dump.stdout).contains("scrim-encrypt-in-place")
 }
 
-/// Whether it is a volume, finished or not.
+/// Checks whether it is a volume, finished or not.
 fn is_luks(place: &Place) -> bool {
     let mut command = place.command("cryptsetup");
     let status = command.args(["isLuks", "disk.img"]).status();
     status.unwrap().success()
 }
 
-/// Whether the header says so; then nobody may use the volume.
+/// Checks whether the header says so; then nobody may use the volume.
 fn is_underway(place: &Place) -> bool {
     let underway = says_underway(place);
     if underway {

@@ -184,7 +184,7 @@ impl<'a> NewVolume<'a> {
     }
 }
 
-/// Why there is no header for what lies at `place`.
+/// Error for a place for which there is no header.
 pub(crate) fn refused(error: &FormatError, place: &Path) -> CliError {
     let message = format!("{}: {error}", place.display());
     match memory_refused(error) {

@@ -5,10 +5,10 @@ use scrim_backend::Backend;
 
 use crate::blocks::Blocks;
 
-/// How much is looked at, in bytes: the last signature below lies at 64 KiB.
+/// Bytes that are looked at: the last signature below lies at 64 KiB.
 const LOOK: usize = (64 << 10) + 512;
 
-/// Where the signature of an MBR lies, in bytes.
+/// Offset of the signature of an MBR, in bytes.
 const MBR: usize = 510;
 
 /// Something that is known by bytes at a fixed place.
@@ -84,7 +84,7 @@ const SIGNATURES: [Signature; 17] = [
     known("a partition table", MBR, b"\x55\xaa", Blocks::mbr),
 ];
 
-/// What was found.
+/// Contents of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// Nothing but zeros, as far as was looked.

@@ -24,9 +24,9 @@ use crate::signature::Contents;
 use crate::storage::demand_local;
 use crate::unlock::{Asking, unlock};
 
-/// Where the data of a volume starts unless asked otherwise, in bytes.
+/// Offset of the data in a volume unless asked otherwise, in bytes.
 const DATA_OFFSET: u64 = 16 << 20;
-/// How often a passphrase is asked for.
+/// Number of times that a passphrase is asked for.
 const TRIES: u32 = 3;
 
 pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {

@@ -29,7 +29,7 @@ const NOT_RAW: [(&str, usize, &[u8], &str); 5] = [
     ("VHDX", 0, b"vhdxfile", "vhdx"),
     ("VDI", 64, b"\x7f\x10\xda\xbe", "vdi"),
 ];
-/// How often a passphrase is asked for.
+/// Number of times that a passphrase is asked for.
 const TRIES: u32 = 3;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {

@@ -124,7 +124,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) header: Option<&'a Path>,
     pub(crate) key_slot: Option<u8>,
     pub(crate) flags: OpenFlags,
-    /// Whether the flags are to be stored in the header.
+    /// The flags are to be stored in the header.
     pub(crate) persistent: bool,
     pub(crate) tries: u32,
     pub(crate) key: &'a KeyArgs,
@@ -150,7 +150,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Of a header on a server, what it has keys derived for is a part of what is waited for.
+/// Limits of a key derivation, which for a header on a server is a part of what is waited for.
 fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
     let asked = wanted.key.source().cost;
     let timeout = wanted.manner.timeout.filter(|_| is_remote(header));

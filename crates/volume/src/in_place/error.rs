@@ -10,7 +10,7 @@ use crate::error::VolumeError;
 use crate::luks_device::LuksError;
 use crate::mapping::OpenError;
 
-/// Why data cannot be encrypted where it lies, or not further.
+/// Error of encrypting data where it lies.
 #[derive(Debug)]
 pub enum InPlaceError {
     /// No encryption in place has begun here.
@@ -22,7 +22,7 @@ pub enum InPlaceError {
     /// The start of the data was half overwritten by a header, and then parts of sectors were written to
     /// by somebody else.
     Used {
-        /// Where the start is saved, in bytes.
+        /// Offset of the saved start, in bytes.
         saved: u64,
         /// Bytes of it that are saved.
         len: u64,
@@ -51,14 +51,14 @@ pub enum InPlaceError {
     Grown {
         /// Length of it before, in bytes.
         original: u64,
-        /// Where the record of this lies, in bytes.
+        /// Offset of the record of this, in bytes.
         record: u64,
     },
     /// Another version of this program has begun, and its header is not whole.
     OtherVersion,
     /// Something else lies over a copy of the header of an encryption that is not finished.
     Overwritten {
-        /// Where the other copy lies, in bytes.
+        /// Offset of the other copy, in bytes.
         copy: u64,
     },
     /// The header cannot be read or written.

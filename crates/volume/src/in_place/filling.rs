@@ -24,9 +24,9 @@ pub(super) const KEEP: &[u8; 4] = b"keep";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) record: Record,
-    /// Where it lies, in bytes.
+    /// Place of the sector, in bytes.
     pub(super) offset: u64,
-    /// Whether its user has decided to keep what is there.
+    /// Tells that its user has decided to keep what is there.
     pub(super) keep: bool,
 }
 

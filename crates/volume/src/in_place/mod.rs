@@ -49,7 +49,7 @@ pub use room::Room;
 use start::Start;
 pub use undo::{is_half_overwritten, undo, undo_in};
 
-/// How much is moved at a time, in bytes.
+/// Bytes that are moved at a time.
 const PIECE: usize = 1 << 20;
 
 /// An encryption in place for which everything has been checked, and nothing has been written.
@@ -94,7 +94,7 @@ pub struct InPlace {
     header: Header,
     volume: Volume,
     underway: Underway,
-    /// By how much everything moves: the data offset, in bytes.
+    /// Bytes by which everything moves: the data offset.
     shift: u64,
 }
 
@@ -175,13 +175,13 @@ impl InPlace {
         })
     }
 
-    /// How much data there is, in bytes.
+    /// Length of the data, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.underway.length
     }
 
-    /// How much of it is not yet encrypted, in bytes.
+    /// Length of the part that is not yet encrypted, in bytes.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.underway.position
@@ -255,8 +255,8 @@ impl InPlace {
 pub struct Encrypted(InPlace);
 
 impl Encrypted {
-    /// Where the volume ends, in bytes of its device: a file that was made longer is to be cut there
-    /// now, and cannot be later. `None` for all others.
+    /// End of the volume, in bytes of its device: a file that was made longer is to be cut there now, and
+    /// cannot be later. `None` for all others.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
         let end = self.0.shift + self.0.underway.length;
@@ -273,7 +273,7 @@ impl Encrypted {
 }
 
 impl LuksDevice {
-    /// Where an encryption in place is under way, the header as it will be at its end: what can be
+    /// The header as it will be at the end of an encryption in place that is under way: what can be
     /// unlocked.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ fn copy(backend: &dyn Backend, from: u64, to: u64, len: u64) -> Result<(), InPla
     Ok(())
 }
 
-/// Where the pieces of `len` bytes start, and how long each is.
+/// Offset and length of each piece of `len` bytes.
 fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..len).step_by(PIECE).map(move |at| {
         let left = usize::try_from(len - at).unwrap_or(PIECE);

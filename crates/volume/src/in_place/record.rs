@@ -22,7 +22,7 @@ const BODY: usize = SECTOR - 32;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
 
-/// How far a beginning is.
+/// Progress of a beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// A file has been made longer, and the start is being saved.
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     Saved,
 }
 
-/// What was done before there is a header. After magic and version there is the stage in 8 bytes; then
+/// Steps that were taken before there is a header. After magic and version there is the stage in 8 bytes; then
 /// the sizes and places in bytes, 8 little endian bytes each, in this order; the digest, the UUID padded
 /// with zeros, zeros, and the SHA-256 of all that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub(super) struct Record {
     pub(super) stage: Stage,
     /// The size of the file before anything was done.
     pub(super) original: u64,
-    /// By how much everything is to move.
+    /// Bytes by which everything is to move.
     pub(super) shift: u64,
-    /// What is saved, and where.
+    /// The saved start.
     pub(super) start: Start,
     /// UUID of the header that is to be written.
     pub(super) uuid: String,
@@ -96,7 +96,7 @@ impl Record {
         bytes
     }
 
-    /// All of it but the stage.
+    /// Encodes all of it but the stage.
     pub(super) fn say(&self) -> Vec<u8> {
         let Start { saved, len, digest } = self.start;
         let numbers = [self.original, self.shift, saved, len];

@@ -8,15 +8,15 @@ use super::start::Start;
 use crate::header_session::HeaderSession;
 use crate::luks_device::LuksError;
 
-/// What begins behind the data begins at a multiple of, in bytes: the largest sector.
+/// Alignment of all that lies behind the data, in bytes: the largest sector.
 const BLOCK: u64 = 4096;
 
-/// How a device is divided while its data is encrypted in place, in bytes.
+/// Division of a device while its data is encrypted in place, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// The size that the file had, to which it goes back if nothing comes of it.
     pub original: u64,
-    /// How much data there is, filled up to whole encryption sectors.
+    /// Length of the data, filled up to whole encryption sectors.
     pub length: u64,
     /// The data offset, and so by how much everything moves.
     pub shift: u64,
@@ -49,7 +49,7 @@ impl Room {
         fits.then_some(room)
     }
 
-    /// How much longer than its data a device must be, for this data offset: `None` is more than
+    /// Bytes that a device must have more than its data, for this data offset: `None` is more than
     /// there can be.
     #[must_use]
     pub fn around(shift: u64) -> Option<u64> {
@@ -96,7 +96,7 @@ impl Room {
         }
     }
 
-    /// Where the start of the data is saved.
+    /// Offset at which the start of the data is saved.
     pub(super) fn saved(&self) -> u64 {
         self.length.next_multiple_of(BLOCK) + self.shift
     }

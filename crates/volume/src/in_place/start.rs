@@ -36,9 +36,9 @@ pub(super) const PART: usize = 32;
 /// The header is `shift` bytes long, and its rest is empty unless there is less data than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Start {
-    /// Where it is or will be saved.
+    /// Offset at which it is or will be saved.
     pub(super) saved: u64,
-    /// How much of the data the header overwrites, in bytes.
+    /// Length of the data that the header overwrites, in bytes.
     pub(super) len: u64,
     /// Digest of all that is saved and made, or of the start itself while nothing is.
     pub(super) digest: Digest,
@@ -47,7 +47,7 @@ pub(super) struct Start {
 /// State of the start of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// All as it was saved.
+    /// Sectors that are all as they were saved.
     Saved,
     /// Something else, and nothing that the header's writing leaves: it was used since.
     Data,
@@ -57,7 +57,7 @@ pub(super) enum Found {
     Header,
     /// Filled sectors, and whole ones that somebody else has written.
     Mixed,
-    /// What is left of these, and something else that cannot be told from them.
+    /// Remains of these, and something else that cannot be told from them.
     Used,
 }
 

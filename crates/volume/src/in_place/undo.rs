@@ -26,7 +26,7 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
 /// Returns the size that the file had, to which it is to be cut: the record, without which nobody knows
 /// that size, goes with that. `None` where there is nothing to undo.
 ///
-/// What was written since stays: only those sectors are put back that show what the header's writing
+/// Data that was written since stays: only those sectors are put back that show what the header's writing
 /// leaves. A file that is used beyond its old end keeps its length.
 ///
 /// # Errors
@@ -93,20 +93,24 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
     }
 }
 
-/// Checks whether a device shows that a header was half written over its data: neither is whole.
+/// Checks whether a device without a header shows that one was half written over its data, so that
+/// neither is whole; of what another version has begun that is not known, but may be so.
 ///
 /// # Errors
 /// When the storage fails.
 pub fn is_half_overwritten(backend: &dyn Backend) -> Result<bool, InPlaceError> {
+    if record::is_of_other_version(backend)? {
+        return Ok(LuksDevice::read(backend).is_err());
+    }
     Ok(Filling::find(backend)?.is_some())
 }
 
 /// A beginning that is not known to have come to its end.
 struct Beginning {
     record: Record,
-    /// Whether the record lies at the end of the device.
+    /// Says that the record lies at the end of the device.
     has_record: bool,
-    /// Where a filled sector lies, and whether it says to keep what is there.
+    /// Place of a filled sector in bytes, and the decision on it to keep what is there.
     filled: Option<(u64, bool)>,
 }
 
@@ -118,7 +122,7 @@ struct Seen {
     /// It has another length since.
     is_resized: bool,
     found: Found,
-    /// What was saved and made is still there.
+    /// Saved start and made header are still there.
     intact: bool,
     /// Nobody has written behind the old end of a file.
     unused: bool,
@@ -308,6 +312,7 @@ pub(super) fn finish_beginning(
     luks: &LuksDevice,
 ) -> Result<(), InPlaceError> {
     let session = HeaderSession::start(backend)?;
+    backend.measure()?;
     let beginning = Beginning::of(backend)?
         .filter(|beginning| beginning.record.uuid == luks.header().uuid().raw());
     let mut is_ours = luks.consent() != Some(Consent::Ask);

@@ -165,8 +165,11 @@ impl Between {
     }
 }
 
+/// Writes of a user: offset in bytes, and what is written there.
+type Uses = Vec<(usize, Vec<u8>)>;
+
 /// Data that begins with zeros, as ext4 does, and what somebody writes to it.
-fn data_and_uses(len: usize) -> [(Vec<u8>, Vec<(usize, Vec<u8>)>); 2] {
+fn data_and_uses(len: usize) -> [(Vec<u8>, Uses); 2] {
     let noise = data(len);
     let mut zeros = noise.clone();
     zeros[..1024].fill(0);

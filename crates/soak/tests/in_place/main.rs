@@ -489,14 +489,16 @@ fn in_device(spare: u64) -> Room {
 #[test]
 fn a_device_that_got_another_size_after_a_cut_is_encrypted_as_it_was() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
-    let room = in_device(0);
-    let mut lost = 0;
-    for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
-        let larger = in_device(320 << 10);
-        let extended = resized(survivor, larger.original);
+    let (room, larger) = (in_device(0), in_device(320 << 10));
+    let whole = encrypt(&disk(&data, room), room).unwrap();
+    for cut in 1..=whole.changes() {
+        let (broken, _) = encrypt_until(&disk(&data, room), room, Some(cut));
+        let extended = resized(&broken.after_cut(cut), larger.original);
         let done = encrypt(&extended, larger).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
         assert!(plaintext(done, data.len()) == data, "cut {cut}");
-
+    }
+    let mut lost = 0;
+    for (cut, survivor) in half_begun(|| disk(&data, room), room).iter().enumerate() {
         let shrunk = resized(survivor, room.original - 8192);
         let before = shrunk.contents();
         match undo(&*shrunk) {

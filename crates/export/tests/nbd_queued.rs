@@ -15,6 +15,8 @@ mod common;
 mod fuzz;
 #[path = "nbd/handshake.rs"]
 mod handshake;
+#[path = "nbd/held.rs"]
+mod held;
 #[path = "nbd/hostile.rs"]
 mod hostile;
 #[path = "nbd/interop.rs"]

@@ -243,17 +243,19 @@ impl<'f> Ring<'f> {
             .map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))
     }
 
-    /// Waits until no slot and no file is the kernel's. Whether it is so.
+    /// Waits until no slot and no file is the kernel's; `false` where the kernel fails that.
     fn settle(&mut self) -> bool {
-        for file in 0..self.files.len() {
-            if self.watched[file] {
-                let watch = opcode::PollRemove::new(WATCH | file as u64).build();
-                if self.push(&watch.user_data(NOTHING)).is_err() {
-                    return false;
+        while self.busy.contains(&true) || self.watched.contains(&true) {
+            // Again each time: while a watch is being woken the kernel refuses to remove it (EALREADY), and goes on with
+            // it where the data has been received by then.
+            for file in 0..self.files.len() {
+                if self.watched[file] {
+                    let watch = opcode::PollRemove::new(WATCH | file as u64).build();
+                    if self.push(&watch.user_data(NOTHING)).is_err() {
+                        return false;
+                    }
                 }
             }
-        }
-        while self.busy.contains(&true) || self.watched.contains(&true) {
             if self.submit(1).is_err() {
                 return false;
             }

@@ -38,4 +38,6 @@ pub use stored::Stored;
 pub use table::{
     CryptOptions, CryptTable, CryptTarget, Difference, Keys, Line, LinearTarget, TableError, Target,
 };
-pub use volume::{Change, ForgetError, LoadError, RecallError, ResumeError, Resumed, Volume};
+pub use volume::{
+    Change, ForgetError, KeyState, LoadError, RecallError, ResumeError, Resumed, Volume,
+};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use forget::{ForgetError, RecallError};
+pub use forget::{ForgetError, KeyState, RecallError};
 
 use scrim_backend::{Backend, BackendError, Durability};
 use scrim_sys::memory::SecretBytes;
@@ -301,6 +301,41 @@ impl Volume {
     /// When discards are not allowed, the range passes the end, or the storage fails.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.enter().discard(offset, len)
+    }
+
+    /// [`write_zeroes`](Self::write_zeroes) where it does not have to wait: `None` while requests are held.
+    ///
+    /// # Errors
+    /// As for [`Volume::write`].
+    pub fn try_write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        durability: Durability,
+    ) -> Option<Result<(), VolumeError>> {
+        let mapping = self.try_enter()?;
+        let mut record = self.counters.begin(Direction::Write);
+        let result = mapping.write_zeroes(offset, len, durability, &mut record);
+        let counted = usize::try_from(len).unwrap_or(usize::MAX);
+        let bytes = result.is_ok().then_some(counted);
+        self.counters.end(Direction::Write, bytes, &record);
+        Some(result)
+    }
+
+    /// [`discard`](Self::discard) where it does not have to wait: `None` while requests are held.
+    ///
+    /// # Errors
+    /// As for [`Volume::discard`].
+    pub fn try_discard(&self, offset: u64, len: u64) -> Option<Result<(), VolumeError>> {
+        Some(self.try_enter()?.discard(offset, len))
+    }
+
+    /// [`flush`](Self::flush) where it does not have to wait: `None` while requests are held.
+    ///
+    /// # Errors
+    /// As for [`Volume::flush`].
+    pub fn try_flush(&self) -> Option<Result<(), VolumeError>> {
+        Some(self.try_enter()?.flush())
     }
 
     /// The mapping, which stays at work until the pass is dropped. See [`Pass`] for what its holder must

@@ -5,9 +5,10 @@
 //!
 //! Who waits for a client must hold nothing that another client's request waits for. So every call that may wait takes
 //! the proof of that, [`Settled`], which a queue gives only while nothing is under way; the others are called `try_…`
-//! and never wait, also not to send what TLS has to say.
+//! and never wait, also not to send what TLS has to say. A wait beside a queue ends with [`End::OtherTable`] once its
+//! table is retired. Nothing is lost then: the same call goes on where this one has ended.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub(super) enum End {
     Gone,
     /// The server stops.
     Stopping,
-    /// It does not: the volume has another table, for which another way of serving may be better.
+    /// It does not: the volume has another table, for which another way of serving may be better, or holds a request,
+    /// which waits without a queue.
     OtherTable,
     /// The handshake took too long.
     Deadline,
@@ -243,27 +245,54 @@ impl Link {
         self.transmit(None, None)
     }
 
-    /// Sends what is in the outbox and then `data`.
-    pub(super) fn send_with(&mut self, data: &[u8], settled: Settled<'_>) -> Result<(), End> {
+    /// Sends what is in the outbox and then `data`, which becomes what has not been taken from it.
+    pub(super) fn send_with(&mut self, data: &mut &[u8], settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
         self.transmit(Some(data), Some(settled)).map(drop)
+    }
+
+    /// Sends what is in the outbox, and gives back memory that it has [grown](Self::grow) by.
+    pub(super) fn send_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
+        self.send(settled)?;
+        self.outbox.shrink();
+        Ok(())
+    }
+
+    /// Makes room for `len` bytes in the outbox without sending what is in it: it grows where it must.
+    pub(super) fn grow(&mut self, len: usize) -> Result<(), End> {
+        self.outbox.grow(len).ok_or(End::Gone)
+    }
+
+    /// Whether the outbox has memory that it should give back.
+    pub(super) fn has_grown(&self) -> bool {
+        self.outbox.has_grown
+    }
+
+    /// Puts `data` into the outbox behind what is to be sent.
+    pub(super) fn keep(&mut self, data: &[u8]) -> Result<(), End> {
+        self.grow(data.len())?;
+        self.outbox.put(data);
+        Ok(())
     }
 
     /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Whether that was all,
     /// which it is where the thread is settled and waits.
     fn transmit(
         &mut self,
-        mut data: Option<&[u8]>,
+        mut data: Option<&mut &[u8]>,
         settled: Option<Settled<'_>>,
     ) -> Result<bool, End> {
         loop {
-            let from = data.unwrap_or_else(|| self.outbox.filled());
-            let mut sealed = 0;
+            let from = match &data {
+                Some(data) => data,
+                None => self.outbox.filled(),
+            };
+            let mut taken = 0;
             let due = match &mut self.tls {
                 None => from,
                 Some(tls) => {
                     if tls.sealed().is_empty() {
-                        sealed = tls.seal(from)?;
+                        taken = tls.seal(from)?;
                     }
                     tls.sealed()
                 }
@@ -276,19 +305,18 @@ impl Link {
                 None => Sending::AtOnce,
                 Some(settled) => Sending::Waiting(self.deadline, settled),
             };
-            let sent = send_some(&self.socket, due, how)?;
-            let taken = match &mut self.tls {
-                None => sent.unwrap_or(0),
-                Some(tls) => {
-                    tls.sent(sent.unwrap_or(0));
-                    sealed
-                }
-            };
+            let sent = send_some(&self.socket, due, how);
+            let len = sent.as_ref().ok().copied().flatten().unwrap_or(0);
+            match &mut self.tls {
+                None => taken = len,
+                Some(tls) => tls.sent(len),
+            }
+            // What is sealed has been taken, however the attempt to send it ended.
             match &mut data {
-                Some(data) => *data = data.get(taken..).unwrap_or_default(),
+                Some(data) => **data = data.get(taken..).unwrap_or_default(),
                 None => self.outbox.sent += taken,
             }
-            if sent.is_none() {
+            if sent?.is_none() {
                 return Ok(false);
             }
             self.meter.sent(1);
@@ -316,24 +344,35 @@ impl Link {
     }
 
     /// Waits for data, or for what `wait` ends for.
-    fn sleep(&self, wait: Wait, _: Settled<'_>) -> Result<(), End> {
+    fn sleep(&self, wait: Wait, settled: Settled<'_>) -> Result<(), End> {
         self.meter.slept();
         let timeout = time_left(self.deadline)?;
+        let unwatched = || PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::empty());
+        let retired = settled.retired();
         let mut sources = [
             PollFd::new(&self.socket, PollFlags::IN),
-            PollFd::new(&self.stop, PollFlags::IN),
+            match wait {
+                Wait::Within => unwatched(),
+                Wait::Idle => PollFd::new(&self.stop, PollFlags::IN),
+            },
+            retired.map_or_else(unwatched, |file| {
+                PollFd::from_borrowed_fd(file, PollFlags::IN)
+            }),
         ];
-        let watched = match wait {
-            Wait::Within => &mut sources[..1],
-            Wait::Idle => &mut sources[..],
-        };
-        match poll(watched, timeout.as_ref()) {
+        match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return Err(End::Gone),
         }
+        let [data, stop, retired] = sources.map(|source| source.revents());
         // Data that has come is looked at first: what was sent before the stop is still served.
-        if sources[0].revents().is_empty() && !sources[1].revents().is_empty() {
+        if !data.is_empty() {
+            return Ok(());
+        }
+        if stop.contains(PollFlags::IN) {
             return Err(End::Stopping);
+        }
+        if retired.contains(PollFlags::IN) {
+            return Err(End::OtherTable);
         }
         Ok(())
     }
@@ -428,7 +467,7 @@ enum Sending<'q> {
 /// is not waited for.
 fn send_some(socket: &OwnedFd, data: &[u8], how: Sending<'_>) -> Result<Option<usize>, End> {
     let flags = match how {
-        Sending::Waiting(None, _) => SendFlags::NOSIGNAL,
+        Sending::Waiting(None, settled) if settled.retired().is_none() => SendFlags::NOSIGNAL,
         _ => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
     };
     loop {
@@ -436,9 +475,18 @@ fn send_some(socket: &OwnedFd, data: &[u8], how: Sending<'_>) -> Result<Option<u
             (Ok(sent), _) => return Ok(Some(sent)),
             (Err(Errno::INTR), _) => {}
             (Err(Errno::AGAIN), Sending::AtOnce) => return Ok(None),
-            (Err(Errno::AGAIN), Sending::Waiting(deadline, _)) => {
+            (Err(Errno::AGAIN), Sending::Waiting(deadline, settled)) => {
                 let timeout = time_left(deadline)?;
-                let _ = poll(&mut [PollFd::new(socket, PollFlags::OUT)], timeout.as_ref());
+                let retired = settled.retired().map_or_else(
+                    || PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::empty()),
+                    |file| PollFd::from_borrowed_fd(file, PollFlags::IN),
+                );
+                let mut sources = [PollFd::new(socket, PollFlags::OUT), retired];
+                let _ = poll(&mut sources, timeout.as_ref());
+                let [room, retired] = sources.map(|source| source.revents());
+                if room.is_empty() && retired.contains(PollFlags::IN) {
+                    return Err(End::OtherTable);
+                }
             }
             (Err(_), _) => return Err(End::Gone),
         }
@@ -517,6 +565,8 @@ pub(super) struct Outbox {
     /// How much of it has been sent.
     sent: usize,
     len: usize,
+    /// Whether it has memory only for what is in it now.
+    has_grown: bool,
 }
 
 impl Outbox {
@@ -525,6 +575,7 @@ impl Outbox {
             buffer: DataBuffer::zeroed(limits::HANDSHAKE_BUFFER),
             sent: 0,
             len: 0,
+            has_grown: false,
         }
     }
 
@@ -541,6 +592,28 @@ impl Outbox {
         self.buffer = DataBuffer::try_zeroed(len)?;
         self.clear();
         Some(())
+    }
+
+    /// Sees to it that `len` more bytes fit, whatever its capacity was; `None` where there is no memory for them.
+    fn grow(&mut self, len: usize) -> Option<()> {
+        if self.spare().len() >= len {
+            return Some(());
+        }
+        let due = self.filled().len();
+        let mut larger = DataBuffer::try_zeroed((due + len).max(2 * self.capacity()))?;
+        larger[..due].copy_from_slice(self.filled());
+        self.buffer = larger;
+        (self.sent, self.len) = (0, due);
+        self.has_grown = true;
+        Some(())
+    }
+
+    /// Gives back memory that it has grown by; there is nothing in it.
+    fn shrink(&mut self) {
+        if std::mem::take(&mut self.has_grown) {
+            // Without memory for another one it stays as it is.
+            let _ = self.widen(limits::SEND_BUFFER);
+        }
     }
 
     /// The part that is still free.

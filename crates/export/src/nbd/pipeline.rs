@@ -8,6 +8,10 @@
 //!
 //! What is under way keeps locks and a table for which other clients may wait. So this waits for its client only with
 //! the proof that the queue has settled, and otherwise tries.
+//!
+//! The queue itself keeps its table in memory, with the keys. So nothing waits here while the volume holds requests, and
+//! no wait for the client outlasts the table: the queue goes, and what is left of a request is [kept](Kept) for the
+//! [`Transmission`], which has no queue while it waits.
 
 use std::io;
 use std::time::Instant;
@@ -22,7 +26,7 @@ use super::meter::Kind;
 use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Range, Request};
-use super::serve::{Failure, MIN_PIECE, Transmission, aligned_part, parts};
+use super::serve::{Failure, Kept, MIN_PIECE, Transmission, aligned_part, parts};
 use super::status::Incident;
 use scrim_nbd::wire::REQUEST_HEADER;
 
@@ -34,6 +38,20 @@ pub(super) struct Pipeline<'t, 'a> {
     requests: Vec<Option<UnderWay<'a>>>,
     /// By slot, what it carries.
     pieces: [Option<Piece>; SLOTS],
+    /// The read or write whose pieces are being started: its index, and what is left of it.
+    starting: Option<(usize, Range)>,
+    /// Whether the queue is to go: replies then wait in the outbox, which grows.
+    gives_way: bool,
+}
+
+/// How serving with a queue has ended.
+pub(super) enum Ended {
+    /// The connection goes on.
+    Left,
+    /// The connection ends, and is to be closed in order.
+    ToBeClosed(End),
+    /// The connection ends at once.
+    CutOff(End),
 }
 
 /// A read or write of which pieces are under way, or still to be started.
@@ -61,7 +79,7 @@ enum Work<'a> {
 /// A read that is put together before any of it is sent.
 struct Apart<'a> {
     data: DataBuffer,
-    _allowance: Taken<'a>,
+    allowance: Taken<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -78,28 +96,82 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             // Each has a slot, but for the one that waits for it.
             requests: Vec::with_capacity(SLOTS + 1),
             pieces: [None; SLOTS],
+            starting: None,
+            gives_way: false,
         }
     }
 
-    /// Serves until the connection ends, or the volume has another table; tells why it did.
-    pub(super) fn run(&mut self) -> End {
+    /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; tells
+    /// why it did. The queue is gone then. A connection that is to be [closed](super::link::Link::close) may wait for its
+    /// client, so its caller lets go of the table first.
+    pub(super) fn run(mut self) -> Ended {
+        self.base.may_wait = false;
         let end = loop {
-            match self.turn() {
-                Ok(()) => {}
-                Err(End::OtherTable) => return End::OtherTable,
-                Err(end) => break end,
+            if let Err(end) = self.turn() {
+                break end;
             }
         };
+        if end == End::OtherTable {
+            return match self.give_way() {
+                Ok(()) => Ended::Left,
+                Err(end) => Ended::CutOff(end),
+            };
+        }
         // What was received is done and answered, if anyone still listens.
         self.base.link.begin_farewell();
         if self.settle().is_ok() {
             let _ = self.answer();
         }
         // A queue that the system fails keeps what it has, so nobody is waited for.
-        if let Ok(settled) = settle(&mut self.queue, self.base.entry) {
-            self.base.link.close(settled);
+        match self.settle() {
+            Ok(()) => Ended::ToBeClosed(end),
+            Err(_) => Ended::CutOff(end),
         }
-        end
+    }
+
+    /// Ends what is under way, waiting for nobody, so that the queue can go: replies stay in the outbox, and what is left
+    /// of a request of which pieces were started is kept.
+    fn give_way(&mut self) -> Result<(), End> {
+        self.gives_way = true;
+        self.settle()?;
+        self.answer()?;
+        let Some((index, left)) = self.starting.take() else {
+            return Ok(());
+        };
+        let Some(request) = self.requests.get_mut(index).and_then(Option::take) else {
+            return Ok(());
+        };
+        let UnderWay {
+            cookie,
+            range,
+            work,
+            failure,
+            ..
+        } = request;
+        self.base.kept = Some(match work {
+            Work::Write { fua } => Kept::Write {
+                cookie,
+                range,
+                left,
+                fua,
+                failure: failure.map(|(failure, _)| failure),
+            },
+            Work::Read if left != range => Kept::Read {
+                cookie,
+                range,
+                left,
+                failure,
+            },
+            // Nothing of it has been sent.
+            Work::Read | Work::ReadApart(_) => Kept::Whole(Request {
+                cookie,
+                is_read: true,
+                payload: 0,
+                one_chunk: matches!(work, Work::ReadApart(_)),
+                command: Ok(Command::Read(range)),
+            }),
+        });
+        Ok(())
     }
 
     fn turn(&mut self) -> Result<(), End> {
@@ -150,13 +222,29 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn start(&mut self, request: &Request) -> Result<(), End> {
         match request.command {
             Ok(Command::Read(range)) if range.len > 0 => self.read(request, range),
-            Ok(Command::Write { range, fua }) => self.write(request.cookie, range, fua),
-            _ => {
-                // It may wait for writes under way, which must not be ours, or for the client.
-                let settled = settle(&mut self.queue, self.base.entry)?;
-                self.base.execute(request, settled)
+            Ok(Command::Write { range, fua }) if range.len > 0 => {
+                self.write(request.cookie, range, fua)
             }
+            Ok(Command::Cache(_)) => self.leave(request),
+            Err(_) if request.payload > 0 => self.leave(request),
+            _ => self.execute(request),
         }
+    }
+
+    /// Carries out a request that waits for nothing but writes under way, which must not be ours.
+    fn execute(&mut self, request: &Request) -> Result<(), End> {
+        self.base.kept = Some(Kept::Whole(*request));
+        self.make_room(REPLY_MAX)?;
+        let settled = settle(&mut self.queue, self.base.entry)?;
+        self.base.execute(request, settled)?;
+        self.base.kept = None;
+        Ok(())
+    }
+
+    /// Leaves a request to be carried out without a queue: there it may wait in the middle.
+    fn leave(&mut self, request: &Request) -> Result<(), End> {
+        self.base.kept = Some(Kept::Whole(*request));
+        Err(End::OtherTable)
     }
 
     fn read(&mut self, request: &Request, range: Range) -> Result<(), End> {
@@ -165,40 +253,32 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Work::Read
         } else {
             let Some((data, allowance)) = self.base.memory_apart(range.len as usize) else {
-                let settled = settle(&mut self.queue, self.base.entry)?;
-                return self.base.execute(request, settled);
+                return self.leave(request);
             };
-            Work::ReadApart(Apart {
-                data,
-                _allowance: allowance,
-            })
+            Work::ReadApart(Apart { data, allowance })
         };
         let index = self.enter(request.cookie, range, work);
         for piece in parts(range, SLOT) {
             let slot = self.slot_for(index, piece)?;
             self.queue.read(slot, piece.offset, piece.len as usize);
         }
+        self.starting = None;
         Ok(())
     }
 
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
-        if range.len == 0 {
-            self.make_room(REPLY_MAX)?;
-            self.base.finish(cookie, Kind::Write, 0, Ok(()));
-            return Ok(());
-        }
         let index = self.enter(cookie, range, Work::Write { fua });
-        let mut left = range;
-        while left.len > 0 {
+        while let Some((_, left)) = self.starting
+            && left.len > 0
+        {
             let piece = self.receive_piece(left)?;
-            left.offset += u64::from(piece.len);
-            left.len -= piece.len;
             let slot = self.slot_for(index, piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
             let len = data.len();
             self.queue.write(slot, piece.offset, data);
             self.base.link.count_copy(len);
         }
+        self.starting = None;
         Ok(())
     }
 
@@ -212,7 +292,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             started: false,
             failure: None,
         });
-        match self.requests.iter().position(Option::is_none) {
+        let index = match self.requests.iter().position(Option::is_none) {
             Some(free) => {
                 self.requests[free] = request;
                 free
@@ -221,19 +301,27 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 self.requests.push(request);
                 self.requests.len() - 1
             }
-        }
+        };
+        self.starting = Some((index, range));
+        index
     }
 
-    /// A slot for a piece of a request, waiting for one where it must.
+    /// A slot for the next piece of a request, waiting for one where it must. From then on the piece is not left any
+    /// more.
     fn slot_for(&mut self, index: usize, piece: Range) -> Result<Slot, End> {
-        let slot = loop {
-            if let Some(slot) = self.queue.take() {
-                break slot;
-            }
+        while !self.queue.has_free_slot() {
             let waited = self.queue.wait_for_completion();
             check(self.base.entry, waited)?;
             self.answer()?;
-        };
+        }
+        if self.gives_way || !self.queue.try_begin() {
+            return Err(End::OtherTable);
+        }
+        let slot = self.queue.take().ok_or(End::Gone)?;
+        if let Some((_, left)) = &mut self.starting {
+            left.offset += u64::from(piece.len);
+            left.len -= piece.len;
+        }
         if let Some(Some(request)) = self.requests.get_mut(index) {
             let end = request.range.offset + u64::from(request.range.len);
             request.pieces += 1;
@@ -360,10 +448,24 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 } else {
                     self.base.put(&reply::simple(cookie, None));
                 }
-                let settled = settle(&mut self.queue, self.base.entry)?;
-                self.base.link.send_with(&apart.data, settled)?;
+                return self.send_apart(apart);
             }
         }
+        Ok(())
+    }
+
+    /// Sends the data of a read, behind the reply that is in the outbox; what cannot be sent now waits there with it.
+    fn send_apart(&mut self, apart: Apart<'a>) -> Result<(), End> {
+        let mut due = &*apart.data;
+        if !self.gives_way {
+            let settled = settle(&mut self.queue, self.base.entry)?;
+            match self.base.link.send_with(&mut due, settled) {
+                Err(End::OtherTable) => self.gives_way = true,
+                sent => return sent,
+            }
+        }
+        self.base.link.keep(due)?;
+        self.base.allowances.push(apart.allowance);
         Ok(())
     }
 
@@ -387,7 +489,6 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 // As long as the client likes.
                 self.settle()?;
                 self.answer()?;
-                // To answer a durable write took the table again.
                 let settled = settle(&mut self.queue, self.base.entry)?;
                 self.base.link.require(len, Wait::Within, settled)?;
             }
@@ -404,12 +505,19 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         self.base.link.send(settled)
     }
 
-    /// Makes room in the outbox, which has it once all is sent.
+    /// Makes room in the outbox, which has it once all is sent. Where that would outlast the table it grows, so that a
+    /// reply never ends with [`End::OtherTable`].
     fn make_room(&mut self, len: usize) -> Result<(), End> {
-        if self.base.link.outbox.spare().len() < len {
-            self.send()?;
+        if self.base.link.outbox.spare().len() >= len {
+            return Ok(());
         }
-        Ok(())
+        if !self.gives_way {
+            match self.send() {
+                Err(End::OtherTable) => self.gives_way = true,
+                sent => return sent,
+            }
+        }
+        self.base.link.grow(len)
     }
 
     /// Waits until nothing is under way; what has ended is not answered yet.

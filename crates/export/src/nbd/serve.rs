@@ -43,6 +43,34 @@ pub(super) struct Transmission<'a> {
     pub(super) reads_apart: &'a Budget,
     /// Of the volume's table, when the way of serving was chosen.
     pub(super) generation: usize,
+    /// Whether requests wait while the volume holds them. A thread with a queue does not: it leaves them as
+    /// [`Kept`] for the time after it.
+    pub(super) may_wait: bool,
+    /// The request that a queue has left.
+    pub(super) kept: Option<Kept>,
+    /// Allowances for replies that a queue has left in the outbox.
+    pub(super) allowances: Vec<Taken<'a>>,
+}
+
+/// A request that was received with a queue and goes on without one.
+pub(super) enum Kept {
+    /// Nothing of it has been done, or it is done again as a whole.
+    Whole(Request),
+    /// The parts before the last `left` bytes of a read have been answered with chunks.
+    Read {
+        cookie: u64,
+        range: Range,
+        left: Range,
+        failure: Option<(Failure, u64)>,
+    },
+    /// The parts before the last `left` bytes of a write have been received and written.
+    Write {
+        cookie: u64,
+        range: Range,
+        left: Range,
+        fua: bool,
+        failure: Option<Failure>,
+    },
 }
 
 /// Why a request failed: what the client is told, and what the journal.
@@ -55,6 +83,7 @@ impl<'a> Transmission<'a> {
     /// Serves by plain calls until the connection ends, or the volume has another table; tells why it did.
     pub(super) fn run(&mut self) -> End {
         let settled = Settled::WITHOUT_QUEUE;
+        self.may_wait = true;
         loop {
             match self.next(settled) {
                 Ok(()) => {}
@@ -67,9 +96,62 @@ impl<'a> Transmission<'a> {
         }
     }
 
+    /// Whether a queue has left anything.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
+    }
+
+    /// Sends and ends what a queue has left; then the way of serving is to be chosen anew.
+    pub(super) fn run_kept(&mut self) -> End {
+        let settled = Settled::WITHOUT_QUEUE;
+        self.may_wait = true;
+        match self.end_kept(settled) {
+            Ok(()) | Err(End::OtherTable) => End::OtherTable,
+            Err(end) => {
+                self.link.close(settled);
+                end
+            }
+        }
+    }
+
+    fn end_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
+        // What has ended is answered before anything else may have to wait.
+        self.link.send_kept(settled)?;
+        self.allowances.clear();
+        match self.kept.take() {
+            None => Ok(()),
+            Some(Kept::Whole(request)) => self.execute(&request, settled),
+            Some(Kept::Read {
+                cookie,
+                range,
+                left,
+                failure,
+            }) => self.read_rest(cookie, range, left, failure, settled),
+            Some(Kept::Write {
+                cookie,
+                range,
+                left,
+                fua,
+                failure,
+            }) => {
+                let result = match failure {
+                    None => self.write_in_pieces(left, fua, settled)?,
+                    Some(failure) => {
+                        self.link.skip(left.len, Wait::Within, settled)?;
+                        Err(failure)
+                    }
+                };
+                self.link.make_room(REPLY_MAX, settled)?;
+                self.finish(cookie, Kind::Write, range.len, result);
+                Ok(())
+            }
+        }
+    }
+
     /// Serves one request by plain calls; then the way of serving is to be chosen anew.
     pub(super) fn run_one(&mut self) -> End {
         let settled = Settled::WITHOUT_QUEUE;
+        self.may_wait = true;
         match self.next(settled) {
             Ok(()) | Err(End::OtherTable) => End::OtherTable,
             Err(end) => {
@@ -105,7 +187,8 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Carries a request out by plain calls, and answers it.
+    /// Carries a request out by plain calls, and answers it. A thread that may not wait for the volume leaves it as it
+    /// was, with [`End::OtherTable`], where it would have to.
     pub(super) fn execute(&mut self, request: &Request, settled: Settled<'_>) -> Result<(), End> {
         // For the replies that have no data.
         self.link.make_room(REPLY_MAX, settled)?;
@@ -119,12 +202,12 @@ impl<'a> Transmission<'a> {
             Command::Write { range, fua } => self.write(cookie, range, fua, settled),
             Command::Disconnect => Err(End::Gone),
             Command::Flush => {
-                let result = self.volume.flush().map_err(Failure::from);
+                let result = self.make_durable(true)?;
                 self.finish(cookie, Kind::Flush, 0, result);
                 Ok(())
             }
             Command::Trim { range, fua } => {
-                let result = self.trim(range, fua);
+                let result = self.trim(range, fua)?;
                 self.finish(cookie, Kind::Trim, range.len, result);
                 Ok(())
             }
@@ -134,7 +217,7 @@ impl<'a> Transmission<'a> {
                 Ok(())
             }
             Command::WriteZeroes { range, fua } => {
-                let result = self.write_zeroes(range, fua);
+                let result = self.write_zeroes(range, fua)?;
                 self.finish(cookie, Kind::WriteZeroes, range.len, result);
                 Ok(())
             }
@@ -228,6 +311,38 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
+    /// Reads the last bytes of a range whose first parts have been answered with chunks, in chunks of their own.
+    fn read_rest(
+        &mut self,
+        cookie: u64,
+        range: Range,
+        left: Range,
+        mut failure: Option<(Failure, u64)>,
+        settled: Settled<'_>,
+    ) -> Result<(), End> {
+        for piece in pieces(left, limits::PIECE) {
+            let len = piece.len as usize;
+            let header = reply::data(Last::No, cookie, piece);
+            self.link.make_room(header.len() + len, settled)?;
+            let data = &mut self.link.outbox.spare()[header.len()..header.len() + len];
+            match self.volume.read(piece.offset, data) {
+                Ok(()) => {
+                    self.put(&header);
+                    self.link.outbox.advance(len);
+                }
+                Err(error) => {
+                    failure.get_or_insert((error.into(), piece.offset));
+                }
+            }
+        }
+        self.link.make_room(REPLY_MAX, settled)?;
+        match failure {
+            Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
+            None => self.finish(cookie, Kind::Read, range.len, Ok(())),
+        }
+        Ok(())
+    }
+
     /// Memory for a read that is put together before any of it is sent; `None` where there is none left.
     pub(super) fn memory_apart(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
         let allowance = self.reads_apart.take(len)?;
@@ -256,7 +371,7 @@ impl<'a> Transmission<'a> {
         }
         self.count_read(range);
         self.put(header);
-        self.link.send_with(&data, settled)
+        self.link.send_with(&mut &*data, settled)
     }
 
     /// The same without memory of its own. What fails only the second time ends the connection: nothing else tells the
@@ -331,23 +446,46 @@ impl<'a> Transmission<'a> {
             offset += u64::from(here);
             left -= here;
         }
-        Ok(self.make_durable(fua))
-    }
-
-    fn trim(&self, range: Range, fua: bool) -> Result<(), Failure> {
-        for step in pieces(range, limits::STEP) {
-            self.check_stop()?;
-            self.volume.discard(step.offset, step.len.into())?;
-        }
         self.make_durable(fua)
     }
 
-    fn write_zeroes(&self, range: Range, fua: bool) -> Result<(), Failure> {
-        for step in pieces(range, limits::STEP) {
-            self.check_stop()?;
-            let len = u64::from(step.len);
-            self.volume
-                .write_zeroes(step.offset, len, Durability::Cached)?;
+    fn trim(&self, range: Range, fua: bool) -> Result<Result<(), Failure>, End> {
+        self.in_steps(range, fua, |step| {
+            let (offset, len) = (step.offset, step.len.into());
+            match self.may_wait {
+                true => Some(self.volume.discard(offset, len)),
+                false => self.volume.try_discard(offset, len),
+            }
+        })
+    }
+
+    fn write_zeroes(&self, range: Range, fua: bool) -> Result<Result<(), Failure>, End> {
+        self.in_steps(range, fua, |step| {
+            let (offset, len) = (step.offset, step.len.into());
+            match self.may_wait {
+                true => Some(self.volume.write_zeroes(offset, len, Durability::Cached)),
+                false => self
+                    .volume
+                    .try_write_zeroes(offset, len, Durability::Cached),
+            }
+        })
+    }
+
+    /// Carries a long command out, which can be done again; `step` gives `None` where it would have to wait.
+    fn in_steps(
+        &self,
+        range: Range,
+        fua: bool,
+        step: impl Fn(Range) -> Option<Result<(), VolumeError>>,
+    ) -> Result<Result<(), Failure>, End> {
+        for part in pieces(range, limits::STEP) {
+            let result = match self.check_stop() {
+                Ok(()) => step(part).ok_or(End::OtherTable)?.map_err(Failure::from),
+                Err(failure) => Err(failure),
+            };
+            if result.is_err() {
+                return Ok(result);
+            }
         }
         self.make_durable(fua)
     }
@@ -378,11 +516,15 @@ impl<'a> Transmission<'a> {
     }
 
     /// One flush for everything a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
-    fn make_durable(&self, fua: bool) -> Result<(), Failure> {
-        if fua {
-            self.volume.flush()?;
+    fn make_durable(&self, fua: bool) -> Result<Result<(), Failure>, End> {
+        if !fua {
+            return Ok(Ok(()));
         }
-        Ok(())
+        let flushed = match self.may_wait {
+            true => self.volume.flush(),
+            false => self.volume.try_flush().ok_or(End::OtherTable)?,
+        };
+        Ok(flushed.map_err(Failure::from))
     }
 
     /// Replies to a command without data in its reply; there is room for [`REPLY_MAX`] bytes.

@@ -17,7 +17,7 @@ use super::limits;
 use super::link::{End, Link};
 use super::listener::Listener;
 use super::negotiate::negotiate;
-use super::pipeline::Pipeline;
+use super::pipeline::{Ended, Pipeline};
 use super::registry::{Entry, Registry};
 use super::serve::Transmission;
 use super::status::{Incident, Status};
@@ -253,6 +253,9 @@ fn converse(
         entry,
         reads_apart: &shared.reads_apart,
         generation: 0,
+        may_wait: true,
+        kept: None,
+        allowances: Vec::new(),
     };
     let watched = [socket.as_fd(), shared.stop.as_fd()];
     loop {
@@ -272,21 +275,35 @@ fn serve_one_table(
 ) -> End {
     // In this order: a table that comes in between is noticed.
     transmission.generation = export.volume.generation();
+    if transmission.has_kept() {
+        return transmission.run_kept();
+    }
     // A request that has to wait does so without a queue, which would keep the table and its key.
     if export.volume.is_suspended() && transmission.link.inbox.first::<REQUEST_HEADER>().is_some() {
         return transmission.run_one();
     }
     let mapping = export.volume.mapping();
-    match Queue::new(&export.volume, &mapping, export.engine, watched) {
-        Ok(Some(queue)) => return Pipeline::new(transmission, queue).run(),
-        Ok(None) => {}
-        Err(error) => entry.note(Incident::NoQueue {
-            reason: error.to_string(),
-        }),
-    }
+    let ended = match Queue::new(&export.volume, &mapping, export.engine, watched) {
+        Ok(Some(queue)) => Some(Pipeline::new(transmission, queue).run()),
+        Ok(None) => None,
+        Err(error) => {
+            entry.note(Incident::NoQueue {
+                reason: error.to_string(),
+            });
+            None
+        }
+    };
     // Only a queue keeps a table that is no longer at work.
     drop(mapping);
-    transmission.run()
+    match ended {
+        None => transmission.run(),
+        Some(Ended::Left) => End::OtherTable,
+        Some(Ended::CutOff(end)) => end,
+        Some(Ended::ToBeClosed(end)) => {
+            transmission.link.close(Settled::WITHOUT_QUEUE);
+            end
+        }
+    }
 }
 
 /// Why a server did not start.

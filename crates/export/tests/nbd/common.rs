@@ -12,12 +12,19 @@ use std::time::Duration;
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
+use scrim_luks::VolumeKey;
+use scrim_sys::memory::SecretBytes;
 use scrim_volume::{CryptTable, Volume};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
 /// A key for tests: 32 bytes, two different halves, in hexadecimal.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+const KEY_BYTES: [u8; 32] = [
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+    26, 27, 28, 29, 30, 31,
+];
 
 /// A store in memory that counts what reaches it.
 pub(crate) struct Counting {
@@ -97,6 +104,13 @@ pub(crate) fn crypt_table(size: u64, options: &str) -> String {
         "0 {} crypt aes-xts-plain64 {KEY} 0 memory 0 {options}",
         size / 512
     )
+}
+
+/// Gives a volume with the key of these tests its key back.
+pub(crate) fn recall(volume: &Volume) {
+    let key = VolumeKey::new(SecretBytes::copied_from(&KEY_BYTES));
+    let open = |name: &str| panic!("{name} is open");
+    volume.recall_key(&key, open).unwrap();
 }
 
 /// An encrypted volume of `size` bytes with 512-byte sectors.

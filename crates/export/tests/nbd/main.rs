@@ -14,6 +14,7 @@ mod common;
 mod crowds;
 mod fuzz;
 mod handshake;
+mod held;
 mod hostile;
 mod interop;
 mod lifecycle;

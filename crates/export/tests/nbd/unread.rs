@@ -1,7 +1,8 @@
 //! Clients that read nothing and stop, or break the rules, at some byte: nobody else waits for them.
 //!
 //! While a server waits for such a client it must hold no lock of a range and no table. So beside them another client
-//! writes a part of a sector, which takes the lock of its region alone, flushes, and the table is exchanged.
+//! writes a part of a sector, which takes the lock of its region alone, flushes, the table is exchanged, and the volume
+//! forgets its key, which nobody may keep.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -96,6 +97,9 @@ impl Scene {
         assert_eq!(self.volume.resume(LONG).unwrap(), Resumed::OnNewTable);
         assert!(self.volume.suspend(LONG));
         assert_eq!(self.volume.resume(LONG).unwrap(), Resumed::AsItWas);
+        // Nobody who waits for a client keeps the key in memory.
+        self.volume.forget_key(LONG).unwrap();
+        recall(&self.volume);
         assert_eq!(self.good.read(300, 700).unwrap().len(), 700);
     }
 

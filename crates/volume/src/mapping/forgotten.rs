@@ -6,52 +6,82 @@ use std::sync::{Arc, Weak};
 use rustix::event::{EventfdFlags, eventfd};
 use scrim_luks::VolumeKey;
 use scrim_luks::kdf::{Hash, Kdf};
+use scrim_sys::memory::SecretBytes;
 
 use super::{Mapping, OpenError, SECTOR, Segment};
 use crate::segment::Runner;
 use crate::{CryptTable, Target};
 
-/// What is left of a key that is forgotten.
+/// Recognises a key that is forgotten, by what it encrypts.
+///
+/// The cipher, which keeps its keys in memory for secrets, encrypts a sector of zeros behind the volume's end, and the
+/// digest of that is kept. No hash ever sees the key itself, of which it would leave a copy on the stack.
 pub(crate) struct ForgottenKey {
+    /// Index of the segment whose key it is.
+    segment: usize,
+    /// Bytes from the segment's start: where the volume has no data.
+    offset: u64,
+    key_len: usize,
     digest: [u8; 32],
     /// Alive while anything is left of the mapping that had the key.
     remains: Weak<()>,
 }
 
 impl ForgottenKey {
-    /// By what a key is known again. Volume keys are random and as long as this, so that it helps nobody to
-    /// guess one. `None` where it cannot be computed.
-    fn digest(key: &VolumeKey) -> Option<[u8; 32]> {
-        let derivation = Kdf::Pbkdf2 {
-            hash: Hash::Sha256,
-            iterations: 1000,
-        };
-        let mut digest = [0; 32];
-        derivation
-            .derive(key.expose(), b"scrim forgotten key", &mut digest)
-            .ok()?;
-        Some(digest)
+    /// `None` where `mapping` does not have exactly one key, or its digest cannot be computed.
+    fn of(mapping: &Mapping) -> Option<Self> {
+        let (segment, key) = mapping.only_key()?;
+        let sealed = mapping.segments.get(segment)?;
+        let end = mapping.size().saturating_sub(sealed.range.start);
+        let offset = end.checked_next_multiple_of(sealed.runner.unit() as u64)?;
+        Some(Self {
+            segment,
+            offset,
+            key_len: key.len(),
+            digest: digest(&sealed.runner, offset)?,
+            remains: Arc::downgrade(&mapping.alive),
+        })
     }
 
-    /// Whether this is the key.
-    pub(crate) fn is(&self, key: &VolumeKey) -> bool {
-        Self::digest(key) == Some(self.digest)
+    /// Tells whether `key` may be the one: it is as long.
+    pub(crate) fn fits(&self, key: &VolumeKey) -> bool {
+        key.len() == self.key_len
     }
 
-    /// Whether somebody still has it in memory.
+    /// Tells whether `mapping`, which has the same table but for its key, has this key.
+    pub(crate) fn is_of(&self, mapping: &Mapping) -> bool {
+        let sealed = mapping.segments.get(self.segment);
+        sealed.and_then(|sealed| digest(&sealed.runner, self.offset)) == Some(self.digest)
+    }
+
+    /// Tells whether somebody still has it in memory.
     pub(crate) fn remains(&self) -> bool {
         self.remains.strong_count() > 0
     }
 }
 
+/// A digest of zeros that are encrypted for `offset`. Such a sector, were it kept itself, would tell the whole sectors
+/// with the same IV to who has a stream cipher.
+fn digest(runner: &Runner, offset: u64) -> Option<[u8; 32]> {
+    let len = runner.unit();
+    let mut sealed = SecretBytes::zeroed(len);
+    runner.seal(offset, &vec![0; len], sealed.expose_mut());
+    let derivation = Kdf::Pbkdf2 {
+        hash: Hash::Sha256,
+        iterations: 1000,
+    };
+    let mut digest = [0; 32];
+    derivation
+        .derive(sealed.expose(), b"scrim forgotten key", &mut digest)
+        .ok()?;
+    Some(digest)
+}
+
 impl Mapping {
-    /// The same without the key of its only crypt target: a request that comes through fails. `None` where
+    /// Makes the same mapping without the key of its only crypt target: a request that comes through fails. `None` where
     /// there is not exactly one key.
     pub(crate) fn without_key(&self) -> Option<Result<Self, OpenError>> {
-        let forgotten = ForgottenKey {
-            digest: ForgottenKey::digest(self.only_key()?)?,
-            remains: Arc::downgrade(&self.alive),
-        };
+        let forgotten = ForgottenKey::of(self)?;
         let retired = eventfd(0, EventfdFlags::CLOEXEC);
         Some(match retired {
             Err(error) => Err(OpenError::Queues(error.into())),
@@ -71,7 +101,7 @@ impl Mapping {
         })
     }
 
-    /// What is left of the key, if it is forgotten.
+    /// Returns what recognises the key, if it is forgotten.
     pub(crate) fn forgotten(&self) -> Option<&ForgottenKey> {
         self.forgotten.as_ref()
     }
@@ -89,16 +119,14 @@ impl Mapping {
         segments.collect()
     }
 
-    fn only_key(&self) -> Option<&VolumeKey> {
-        let mut keys = self
-            .table
-            .lines()
-            .iter()
-            .filter_map(|line| match &line.target {
-                Target::Crypt(crypt) => Some(&crypt.key),
-                Target::Linear(_) | Target::Zero | Target::Error => None,
-            });
-        let only = keys.next().filter(|key| key.len() > 0)?;
+    /// The index of the segment that has a key, and the key, where there is exactly one.
+    fn only_key(&self) -> Option<(usize, &VolumeKey)> {
+        let lines = self.table.lines().iter().enumerate();
+        let mut keys = lines.filter_map(|(index, line)| match &line.target {
+            Target::Crypt(crypt) => Some((index, &crypt.key)),
+            Target::Linear(_) | Target::Zero | Target::Error => None,
+        });
+        let only = keys.next().filter(|(_, key)| key.len() > 0)?;
         keys.next().is_none().then_some(only)
     }
 }

@@ -19,6 +19,10 @@
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
 //! table; later requests are carried out on the new one, one call each, until the queue
 //! is replaced.
+//!
+//! A queue keeps its table in memory, and the table its keys. So an owner that must let go of the keys of a suspended
+//! volume asks [`try_begin`](Queue::try_begin) before each request, and drops the queue where that is refused or where
+//! a wait ends with [`Settled::retired`].
 
 mod crew;
 mod kcryptd;
@@ -27,7 +31,6 @@ mod slots;
 
 use std::fmt;
 use std::io;
-use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -142,14 +145,25 @@ pub struct Completion {
 }
 
 /// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that keeps
-/// a table at work. With it the thread may wait for whatever it likes, a client above all. It borrows the queue that
-/// gave it, so nothing can be started while it exists.
+/// a table at work. With it the thread may wait for whatever it likes, a client above all, until the table of its queue
+/// is [retired](Settled::retired). It borrows the queue that gave it, so nothing can be started while it exists.
 #[derive(Debug, Clone, Copy)]
-pub struct Settled<'q>(PhantomData<&'q ()>);
+pub struct Settled<'q> {
+    retired: Option<BorrowedFd<'q>>,
+}
 
 impl Settled<'static> {
     /// For a thread without a queue: a call of [`Volume`] gives back what it takes before it returns.
-    pub const WITHOUT_QUEUE: Self = Self(PhantomData);
+    pub const WITHOUT_QUEUE: Self = Self { retired: None };
+}
+
+impl<'q> Settled<'q> {
+    /// A file that can be read from once another table is at work: a wait has to end then, since the queue would keep
+    /// the old one and its keys in memory. `None` without a queue.
+    #[must_use]
+    pub fn retired(&self) -> Option<BorrowedFd<'q>> {
+        self.retired
+    }
 }
 
 /// One thread's requests to a volume. See the [module's documentation](self).
@@ -158,6 +172,8 @@ pub struct Queue<'v> {
     mapping: &'v Arc<Mapping>,
     /// Held while anything is under way, and for a little longer.
     pass: Option<Pass<'v, Mapping>>,
+    /// Whether a write was carried out on another table than the queue's.
+    has_written_elsewhere: bool,
     kind: Kind<'v>,
     free: Vec<Slot>,
     /// By slot, what it carries.
@@ -214,6 +230,7 @@ impl<'v> Queue<'v> {
             volume,
             mapping,
             pass: None,
+            has_written_elsewhere: false,
             kind,
             free: (0..SLOTS).map(Slot).collect(),
             carried: (0..SLOTS).map(|_| idle()).collect(),
@@ -257,6 +274,7 @@ impl<'v> Queue<'v> {
         let other = self.enter();
         let record = &mut self.carried[slot.0].record;
         if let Some(other) = other {
+            self.has_written_elsewhere = true;
             let call = |_: &mut [u8]| other.write(offset, data, Durability::Cached, record);
             return self.kind.carry_out(slot, call);
         }
@@ -267,16 +285,17 @@ impl<'v> Queue<'v> {
         }
     }
 
-    /// Makes all writes that have ended durable, while others may be under way: [`Volume::flush`] would
-    /// wait for them where somebody waits to exchange the table, and so for ever.
+    /// Makes all writes of this queue that have ended durable, while others may be under way. It flushes the storage
+    /// that they went to, also while requests are held: [`Volume::flush`] would wait until they are not.
     ///
     /// # Errors
     /// When the storage fails, now or in an earlier flush.
     pub fn flush(&mut self) -> Result<(), VolumeError> {
-        match self.enter() {
-            Some(other) => other.flush(),
-            None => self.mapping.flush(),
+        self.mapping.flush()?;
+        if self.has_written_elsewhere {
+            self.volume.flush()?;
         }
+        Ok(())
     }
 
     /// Decrypts what a successful read brought into `into`, whose length is that of the read.
@@ -355,7 +374,9 @@ impl<'v> Queue<'v> {
             Kind::Crew(crew) => crew.slots.pass_on_panic(),
             Kind::Kcryptd(queues) => queues.slots.pass_on_panic(),
         }
-        Ok(Settled(PhantomData))
+        Ok(Settled {
+            retired: Some(self.mapping.retired()),
+        })
     }
 
     /// Whether [`take`](Self::take) has a slot to give.
@@ -376,11 +397,12 @@ impl<'v> Queue<'v> {
         self.volume.is_suspended()
     }
 
-    /// Sees to it that the next request does not have to wait because requests are held; `false` where they
-    /// are. Who waits then should let go of this queue first, which keeps the table with its key.
+    /// Sees to it that the next request does not have to wait; `false` where requests are held, or another table is at
+    /// work. The owner should then drop this queue, which keeps its table and the keys of it, before it waits.
     pub fn try_begin(&mut self) -> bool {
         if self.pass.is_none() {
-            self.pass = self.volume.try_enter();
+            let pass = self.volume.try_enter();
+            self.pass = pass.filter(|pass| Arc::ptr_eq(pass, self.mapping));
         }
         self.pass.is_some()
     }

@@ -48,10 +48,21 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether the key is forgotten.
+    /// Tells whether the volume needs its key back before requests can go on. See [`key_state`](Self::key_state) for
+    /// whether the key has left memory.
     #[must_use]
     pub fn is_key_forgotten(&self) -> bool {
         self.gate.peek().forgotten().is_some()
+    }
+
+    /// Returns where the key is.
+    #[must_use]
+    pub fn key_state(&self) -> KeyState {
+        match self.gate.peek().forgotten() {
+            None => KeyState::Held,
+            Some(forgotten) if forgotten.remains() => KeyState::BeingDestroyed,
+            Some(_) => KeyState::Forgotten,
+        }
     }
 
     /// Lets the requests go on of a volume whose key is forgotten. `open` is asked for devices that are not
@@ -67,7 +78,7 @@ impl Volume {
         let _one_at_a_time = self.inactive();
         let held = self.gate.peek();
         let forgotten = held.forgotten().ok_or(RecallError::NotForgotten)?;
-        if !forgotten.is(key) {
+        if !forgotten.fits(key) {
             return Err(RecallError::AnotherKey);
         }
         let table = held.table_with(Some(key));
@@ -75,6 +86,9 @@ impl Volume {
             Some(backend) => Ok(Arc::clone(backend)),
             None => open(name),
         })?;
+        if !forgotten.is_of(&mapping) {
+            return Err(RecallError::AnotherKey);
+        }
         self.gate.exchange(&Arc::new(mapping));
         self.generation.fetch_add(1, Ordering::Release);
         self.gate.open();
@@ -94,6 +108,17 @@ impl Volume {
     }
 }
 
+/// Where the key of a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// In memory, as its table needs it.
+    Held,
+    /// The table has none any more, but something that has not ended yet still has it in memory.
+    BeingDestroyed,
+    /// Nowhere in memory.
+    Forgotten,
+}
+
 /// Why a key was not forgotten.
 #[derive(Debug)]
 pub enum ForgetError {
@@ -103,8 +128,8 @@ pub enum ForgetError {
     Busy,
     /// A mapping without the key could not be made; requests go on.
     Open(OpenError),
-    /// Requests are held, and will not go on without the key; but a thread that waits for that still has it in
-    /// memory.
+    /// Requests are held, and will not go on without the key; but a thread that has not let go of the old table still
+    /// has it in memory.
     Kept,
 }
 
@@ -120,8 +145,8 @@ impl fmt::Display for ForgetError {
             ),
             Self::Open(error) => error.fmt(f),
             Self::Kept => f.write_str(
-                "its requests are held, but one that waits keeps the key in memory: close the volume, or \
-                 resume it, let its clients finish and suspend it again",
+                "its requests are held, but one that its storage does not answer keeps the key in memory: \
+                 try again once the storage answers, or close the volume",
             ),
         }
     }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use crate::support::{Background, Place, assert_same, have, noise, wait_until};
+use crate::support::{Place, assert_same, have, noise};
 use crate::volume::CHEAP;
 
 const MIB: usize = 1 << 20;
 
 /// A disk with an MBR: its second partition, and the first logical one, are the volume.
-fn disk(place: &Place, volume: &[u8]) {
+fn disk(place: &Place, name: &str, volume: &[u8]) {
     let sectors = |bytes: usize| u32::try_from(bytes / 512).unwrap().to_le_bytes();
     let mut table = vec![0; 512];
     let mut link = vec![0; 512];
@@ -30,10 +30,10 @@ fn disk(place: &Place, volume: &[u8]) {
     for sector in [&mut table, &mut link] {
         sector[510..].copy_from_slice(b"\x55\xaa");
     }
-    place.sparse("my disk.img", 64 << 20);
+    place.sparse(name, 64 << 20);
     let image = fs::File::options()
         .write(true)
-        .open(place.path("my disk.img"))
+        .open(place.path(name))
         .unwrap();
     for (at, bytes) in [
         (0, &table[..]),
@@ -45,34 +45,43 @@ fn disk(place: &Place, volume: &[u8]) {
     }
 }
 
-/// The lines of the commands for one partition, as they were printed.
+/// The lines of the commands for one partition, as they were printed: to open it, and to close it.
 fn commands(said: &str, number: u32) -> (String, String) {
     let head = format!("partition {number}, ");
-    let mut lines = said
-        .lines()
-        .skip_while(|line| !line.contains(&head))
-        .skip(1);
+    let lines = said.lines().skip_while(|line| !line.contains(&head));
+    let mut lines = lines.skip(1).filter(|line| line.starts_with("  "));
     let mut next = || lines.next().unwrap().trim().to_owned();
     (next(), next())
 }
 
-#[test]
-fn what_is_printed_opens_the_partition() {
-    if !have(&["cryptsetup", "nbdkit", "nbdcopy", "bash"]) {
-        return;
-    }
-    let place = Place::new();
+/// A volume with `payload` in a file of its own.
+fn volume(place: &Place, payload: &[u8]) -> Vec<u8> {
     place.write("key", "open sesame");
     place.sparse("volume.img", 20 << 20);
     place.cryptsetup(&format!("luksFormat --type luks2 {CHEAP} volume.img key"));
     let uri = place.open("volume.img", "filling", &["-d", "key"]);
-    let payload = noise(4 << 20, 3);
-    place.copy_in(&payload, &uri);
+    place.copy_in(payload, &uri);
     place.close("filling");
-    disk(&place, &fs::read(place.path("volume.img")).unwrap());
-    let before = fs::read(place.path("my disk.img")).unwrap();
-    for words in ["repair", "dump", "open --test-passphrase -d key"] {
-        let words = words.split(' ').chain(["my disk.img"]);
+    fs::read(place.path("volume.img")).unwrap()
+}
+
+#[test]
+fn what_is_printed_opens_the_partition() {
+    if !have(&["cryptsetup", "nbdcopy", "bash"]) {
+        return;
+    }
+    let place = Place::new();
+    let payload = noise(4 << 20, 3);
+    let volume = volume(&place, &payload);
+    for (name, words) in [
+        (r"it's my \disk.img", "repair"),
+        ("vm=a.img", "dump"),
+        ("-d.img", "open --test-passphrase -d key"),
+    ] {
+        disk(&place, name, &volume);
+        let before = fs::read(place.path(name)).unwrap();
+        let named = format!("./{name}");
+        let words = words.split(' ').chain([&*named]);
         let output = place.run_with_input("scrim", words, b"");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -85,24 +94,75 @@ fn what_is_printed_opens_the_partition() {
             "{said}"
         );
         for number in [2, 5] {
-            let (serve, open) = commands(&said, number);
-            let mut shell = place.command("bash");
-            shell.args(["-c", &format!("exec {serve} --foreground")]);
-            let _server = Background::start(&mut shell);
-            let socket = place.path(&format!("partition{number}.sock"));
-            wait_until("nbdkit listens", || socket.exists());
+            let (open, close) = commands(&said, number);
             let open = open.replace("NAME", "secret --key-file key --readonly");
             let uri = place.run("bash", ["-c", &open]);
             assert_same(&place.copy_out(uri.trim()), &payload, "the payload");
-            place.close("secret");
-            fs::remove_file(&socket).unwrap();
+            // Nobody else gets the disk meanwhile.
+            let busy = place.run_with_input("scrim", ["erase", "-q", &named], b"");
+            assert!(!busy.status.success());
+            place.run("bash", ["-c", &close.replace("NAME", "secret")]);
         }
+        assert!(place.scrim(["list", "--json"]).trim().ends_with("[]"));
+        assert_same(&fs::read(place.path(name)).unwrap(), &before, "the disk");
     }
-    assert_same(
-        &fs::read(place.path("my disk.img")).unwrap(),
-        &before,
-        "the disk",
+}
+
+/// A disk that was a LUKS2 volume as a whole has its secondary header still, and a partition table over the primary.
+#[test]
+fn partitions_are_shown_where_a_stale_header_survives() {
+    if !have(&["cryptsetup", "nbdcopy"]) {
+        return;
+    }
+    let place = Place::new();
+    let volume = volume(&place, &noise(4 << 20, 4));
+    disk(&place, "disk.img", &volume);
+    let table = fs::read(place.path("disk.img")).unwrap()[..512].to_vec();
+    let image = fs::File::options().write(true).open(place.path("disk.img"));
+    let image = image.unwrap();
+    // The header that was there, but for the sector of the partition table.
+    image.write_all_at(&volume[512..MIB], 512).unwrap();
+    image.write_all_at(&table, 0).unwrap();
+    let before = fs::read(place.path("disk.img")).unwrap();
+    for (words, expected) in [
+        ("dump disk.img", 1),
+        ("open --test-passphrase -d key disk.img", 1),
+        // Nobody is there to be asked.
+        ("repair disk.img", 5),
+        ("repair -q disk.img", 1),
+    ] {
+        let output = place.run_with_input("scrim", words.split(' '), b"");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(expected), "{words}: {said}");
+        assert!(said.contains("partition 2,"), "{words}: {said}");
+        let now = fs::read(place.path("disk.img")).unwrap();
+        assert!(now == before, "{words}: {said}");
+    }
+}
+
+/// A device that was cut short is to be made longer: no backup fits it.
+#[test]
+fn repair_says_how_long_a_device_must_be() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", "open sesame");
+    place.sparse("disk.img", 20 << 20);
+    place.cryptsetup(&format!("luksFormat --type luks2 {CHEAP} disk.img key"));
+    let image = fs::File::options().write(true).open(place.path("disk.img"));
+    let image = image.unwrap();
+    image.set_len(1 << 20).unwrap();
+    let output = place.run_with_input("scrim", ["repair", "disk.img"], b"");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("make it 16777216 bytes long") && !said.contains("header-restore"),
+        "{said}"
     );
+    image.set_len(16 << 20).unwrap();
+    let said = place.run_with_input("scrim", ["repair", "disk.img"], b"");
+    assert!(said.status.success(), "{said:?}");
 }
 
 /// What is not known is not said: without a trace of LUKS, and with a header that is damaged.

@@ -181,6 +181,16 @@ fn a_volume_lives_on_qemu() {
         &["--persistent", "--allow-discards", "-d", "key"],
     );
     image.place.close("remote");
+    // Its client is the process that serves the volume, which alone can read the header for a passphrase.
+    let uri = image.place.open(&socket, "remote", &["-d", "key"]);
+    let payload = noise(PAYLOAD, 8);
+    image.place.copy_in(&payload, &uri);
+    image.place.scrim(["luksSuspend", "remote"]);
+    let wrong = scrim(&image.place, "luksResume remote -d other");
+    assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
+    image.place.scrim(["luksResume", "remote", "-d", "key"]);
+    assert_same(&image.place.copy_out(&uri), &payload, "the payload");
+    image.place.close("remote");
     drop(running);
     assert!(image.cryptsetup_accepts("key"));
 

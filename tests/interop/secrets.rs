@@ -187,11 +187,35 @@ fn keys_lie_only_in_locked_memory() {
     }
 }
 
+/// A client of the socket in its argument: it asks for a durable write at 512 KiB, sends half of a write of 512 KiB at 1280 KiB,
+/// and the rest once it is told to; it prints what the server says of both.
+const HALF: &str = "\
+import socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+def take(n):
+    got = b''
+    while len(got) < n:
+        more = s.recv(n - len(got))
+        if not more: sys.exit('the server has gone')
+        got += more
+    return got
+take(18)
+s.sendall(struct.pack('>IQII', 3, 0x49484156454f5054, 1, 0))
+take(10)
+head = lambda flags, cookie, at, size: struct.pack('>IHHQQI', 0x25609513, flags, 1, cookie, at, size)
+s.sendall(head(1, 1, 512 << 10, 4096) + b'\\x04' * 4096 + head(1, 2, 1280 << 10, 512 << 10) + b'\\x05' * (1 << 18))
+print('sent', flush=True)
+sys.stdin.readline()
+s.sendall(b'\\x05' * (1 << 18))
+print(sorted(struct.unpack('>IIQ', take(16))[1:] for _ in 'ab'), flush=True)
+";
+
 /// `luksSuspend` leaves no key in the process, on any way to the storage, with an idle client, with one whose
 /// requests wait, and with a table that was loaded; the passphrase brings it back, and nothing else does.
 #[test]
 fn a_suspended_volume_has_forgotten_its_key() {
-    if !is_root() || !have(&["cryptsetup", "nbdcopy", "qemu-io", "kill"]) {
+    if !is_root() || !have(&["cryptsetup", "nbdcopy", "qemu-io", "kill", PYTHON]) {
         println!("skipped: only root can look into the process");
         return;
     }
@@ -224,10 +248,22 @@ fn a_suspended_volume_has_forgotten_its_key() {
         let table = place.scrim(["table", "secret", "--showkeys"]);
         let loaded = place.run_with_input(scrim(), ["reload", "secret"], table.as_bytes());
         assert!(loaded.status.success(), "{loaded:?}");
+        // And a client that is in the middle of a request.
+        let socket = uri.split_once("socket=").unwrap().1;
+        let mut half = place.command(PYTHON);
+        let half = half.args(["-c", HALF, socket]);
+        let mut half = Background::start(half.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut half_said = BufReader::new(half.0.stdout.take().unwrap()).lines();
+        assert_eq!(half_said.next().unwrap().unwrap(), "sent");
 
         place.scrim(["luksSuspend", "secret"]);
         assert!(!is_there(&key), "{options}: the key is still there");
-        asks.write_all(b"read 0 2M\nwrite -P 3 1M 64k\n").unwrap();
+        // As HMAC has a key on the stack.
+        for pad in [0x36, 0x5c] {
+            let padded: Vec<u8> = key.iter().map(|byte| byte ^ pad).collect();
+            assert!(!is_there(&padded), "{options}: the key is there, padded");
+        }
+        asks.write_all(b"read 0 2M\n").unwrap();
         wait_until("it is held", || {
             let stats = place.scrim(["stats", "secret", "--json"]);
             let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
@@ -237,10 +273,13 @@ fn a_suspended_volume_has_forgotten_its_key() {
         let status = place.scrim(["status", "secret"]);
         assert!(status.contains("its key is forgotten"), "{status}");
         assert!(status.contains("LIVE\n"), "{status}");
+        let status = place.scrim(["status", "secret", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        assert_eq!(status["key"], "forgotten");
 
         // No way around the passphrase.
         for (words, expected) in [
-            ("resume secret -d other", 2),
+            ("luksResume secret -d other", 2),
             ("resume secret -d key -S 7", 1),
             ("refresh secret --allow-discards", 5),
             ("resize secret --size 2048", 5),
@@ -257,22 +296,32 @@ fn a_suspended_volume_has_forgotten_its_key() {
         assert!(!is_there(&key), "{options}: the key is there again");
 
         place.scrim(["luksResume", "secret", "--key-file", "key"]);
-        for what in ["2 MiB", "64 KiB"] {
+        // It takes the next line from its input once it has ended the one before.
+        for (what, next) in [("read", &b"write -P 3 1M 64k\n"[..]), ("wrote", b"")] {
             let line = said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
             let line = line.unwrap().unwrap();
-            assert!(
-                line.contains("read") || line.contains("wrote"),
-                "{what}: {line}"
-            );
+            assert!(line.contains(what), "{what}: {line}");
+            asks.write_all(next).unwrap();
         }
         drop(asks);
         assert!(idle.0.wait().unwrap().success());
+        half.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert_eq!(half_said.next().unwrap().unwrap(), "[(0, 1), (0, 2)]");
+        assert!(half.0.wait().unwrap().success());
         let mut expected = payload;
+        expected[512 << 10..(512 << 10) + 4096].fill(4);
+        expected[1280 << 10..1792 << 10].fill(5);
         expected[1 << 20..(1 << 20) + (64 << 10)].fill(3);
         crate::support::assert_same(&place.copy_out(&uri), &expected, options);
         // With its key, options about one are refused, and a loaded table goes to work as ever.
-        let refused = place.run_with_input(scrim(), ["resume", "secret", "-d", "key"], b"");
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        for words in [
+            "resume secret -d key",
+            "resume secret -T 5",
+            "luksResume secret",
+        ] {
+            let refused = place.run_with_input(scrim(), words.split(' '), b"");
+            assert_eq!(refused.status.code(), Some(1), "{words}: {refused:?}");
+        }
         place.scrim(["suspend", "secret"]);
         assert!(is_there(&key), "{options}: `suspend` keeps the key");
         place.scrim(["resume", "secret"]);

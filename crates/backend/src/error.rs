@@ -63,7 +63,8 @@ pub struct BackendError {
 }
 
 impl BackendError {
-    pub(crate) fn new(operation: Operation, place: &str, source: impl Into<io::Error>) -> Self {
+    /// Says what failed where; the next step follows from why.
+    pub fn new(operation: Operation, place: &str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let hint = hint(operation, &source);
         Self {

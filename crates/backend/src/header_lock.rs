@@ -46,7 +46,8 @@ enum Held {
 
 impl HeaderLock {
     /// A lock that excludes nobody: of storage that no other program can reach.
-    pub(crate) fn unneeded() -> Self {
+    #[must_use]
+    pub fn unneeded() -> Self {
         Self(Held::Nothing)
     }
 

@@ -6,8 +6,6 @@ mod bench_paths;
 mod bench_serve;
 mod headers;
 mod keys;
-#[cfg(test)]
-mod obeyed;
 mod running;
 mod serve;
 mod serving;
@@ -126,8 +124,10 @@ pub(crate) enum Command {
     LuksSuspend(OpenNameArgs),
     /// Let an open volume's requests go on, on the loaded table if there is one; asks for the
     /// passphrase after luksSuspend
-    #[command(visible_alias = "luksResume")]
     Resume(ResumeArgs),
+    /// Give a volume back the key that luksSuspend has destroyed, and let its requests go on
+    #[command(name = "luksResume", visible_alias = "luks-resume")]
+    LuksResume(ResumeArgs),
     /// Drop the table that was loaded beside an open volume's
     Clear(OpenNameArgs),
     /// Give an open volume other flags or another data path, at once; no passphrase is needed
@@ -260,7 +260,7 @@ pub(crate) struct FormatArgs {
     pub(crate) key: KeyArgs,
 }
 
-/// What a new volume is asked for, and one that was begun has.
+/// Options of a new volume, which one that was begun already has.
 const BEGUN_EXCLUDES: [&str; 15] = [
     "type",
     "cipher",
@@ -338,8 +338,8 @@ pub(crate) struct ExportArgs {
     pub(crate) key: KeyArgs,
 }
 
-/// What a table says by itself, or has not.
-const TABLE_EXCLUDES: [&str; 16] = [
+/// Options of a LUKS volume: a table says what they say, or has no place for it.
+const TABLE_EXCLUDES: [&str; 18] = [
     "tries",
     "name",
     "persistent",
@@ -351,6 +351,8 @@ const TABLE_EXCLUDES: [&str; 16] = [
     "key_file",
     "keyfile_offset",
     "keyfile_size",
+    "pbkdf_memory_limit",
+    "pbkdf_time_limit",
     "same_cpu_crypt",
     "submit_from_crypt_cpus",
     "no_read_workqueue",
@@ -358,8 +360,16 @@ const TABLE_EXCLUDES: [&str; 16] = [
     "high_priority",
 ];
 
-/// How a volume is served that is only tested.
-const TEST_EXCLUDES: [&str; 11] = [
+/// Options of a volume that is opened, for one whose passphrase is only tested.
+const TEST_EXCLUDES: [&str; 19] = [
+    "name",
+    "readonly",
+    "allow_discards",
+    "same_cpu_crypt",
+    "submit_from_crypt_cpus",
+    "no_read_workqueue",
+    "no_write_workqueue",
+    "high_priority",
     "nbd",
     "tls_cert",
     "insecure_plaintext",
@@ -516,7 +526,7 @@ impl HeaderOnlyArgs {
     }
 }
 
-/// What every command has that changes a header.
+/// Options of every command that changes a header.
 #[derive(Args)]
 pub(crate) struct ChangeArgs {
     #[command(flatten)]

@@ -28,6 +28,7 @@ mod prometheus;
 mod runtime;
 mod secret_input;
 mod self_tests;
+mod served_header;
 mod service;
 mod serving;
 mod signals;
@@ -96,6 +97,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Suspend(args) => commands::reload::suspend(&args),
         Command::LuksSuspend(args) => commands::resume::luks_suspend(&args),
         Command::Resume(args) => commands::resume::run(&args),
+        Command::LuksResume(args) => commands::resume::luks_resume(&args),
         Command::Clear(args) => commands::reload::clear(&args),
         Command::Refresh(args) => commands::refresh::run(&args),
         Command::Stats(args) => commands::stats::run(&args),

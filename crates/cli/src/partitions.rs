@@ -4,23 +4,27 @@
 //! logical partitions end where they are too long or come back, and only a bounded part of a table is read.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use scrim_backend::Backend;
+use scrim_foreign::Foreign;
 use scrim_luks::probe;
+use scrim_volume::{CryptTable, Keys, Line, LinearTarget, Target};
 
 use crate::commands::note;
-use crate::storage::is_remote;
+use crate::storage::absolute;
 
+/// The unit of a table's numbers, in bytes.
+const SECTOR: u64 = 512;
 /// The sizes of a disk's sector in which its tables may count, in bytes.
 const SECTORS: [u64; 2] = [512, 4096];
 /// Where an MBR, and the first sector of a logical partition, has its four entries.
 const MBR_ENTRIES: Range<usize> = 446..510;
 const MBR_ENTRY: usize = 16;
-/// Most logical partitions that are looked for.
-const LOGICAL_MAX: u32 = 64;
+/// Most sectors with logical partitions that are read, as in Linux.
+const LINKS_MAX: usize = 100;
 /// Most entries of a GPT that are looked at; as many as programs make.
 const GPT_ENTRIES_MAX: u32 = 128;
 /// Bytes of a GPT's header that are used.
@@ -117,45 +121,65 @@ fn gpt_at(image: &dyn Backend, sector: u64, lba: u64) -> Option<Vec<(u32, Range<
     Some(partitions)
 }
 
-/// The partitions of an MBR, primary and logical ones.
+/// The partitions of an MBR, primary and logical ones, with the numbers that Linux gives them
+/// (`block/partitions/msdos.c`).
 fn mbr(image: &dyn Backend, sector: u64) -> Vec<(u32, Range<u64>)> {
     let mut partitions = Vec::new();
+    let mut links = 0;
+    let mut next_number = 5;
     for (number, entry) in (1..).zip(entries(image, 0, sector)) {
-        match entry.kind {
-            0 => {}
-            kind if is_extended(kind) => {
-                partitions.extend(logical(image, entry.start, sector));
-            }
-            _ => partitions.push((number, entry.range())),
+        if entry.len == 0 {
+            continue;
+        }
+        if !is_extended(entry.kind) {
+            partitions.push((number, entry.range()));
+            continue;
+        }
+        for range in logical(image, &entry.range(), sector, &mut links) {
+            partitions.push((next_number, range));
+            next_number += 1;
         }
     }
     partitions
 }
 
-/// The logical partitions of an extended one that starts at `extended`, in bytes: each is described by a
-/// sector before it, which names the next one.
-fn logical(image: &dyn Backend, extended: u64, sector: u64) -> Vec<(u32, Range<u64>)> {
+/// The logical partitions within an extended one: each sector of a chain describes at least none and usually one, and
+/// names the next sector. `links` counts the sectors of all chains.
+fn logical(
+    image: &dyn Backend,
+    extended: &Range<u64>,
+    sector: u64,
+    links: &mut usize,
+) -> Vec<Range<u64>> {
     let mut partitions = Vec::new();
     let mut visited = BTreeSet::new();
-    let mut at = extended;
-    while partitions.len() < LOGICAL_MAX as usize && visited.insert(at) {
-        let mut next = None;
-        for entry in entries(image, at, sector) {
-            match entry.kind {
-                0 => {}
-                kind if is_extended(kind) => next = next.or(extended.checked_add(entry.start)),
-                _ => {
-                    let number = 5 + u32::try_from(visited.len() - 1).unwrap_or(u32::MAX - 5);
-                    let Some(start) = at.checked_add(entry.start) else {
-                        continue;
-                    };
-                    partitions.push((number, start..start.saturating_add(entry.len)));
-                }
+    let mut link = Some(extended.clone());
+    while let Some(here) = link.take()
+        && *links < LINKS_MAX
+        && visited.insert(here.start)
+    {
+        *links += 1;
+        for (index, entry) in entries(image, here.start, sector).into_iter().enumerate() {
+            if entry.len == 0 {
+                continue;
             }
-        }
-        match next {
-            Some(next) if visited.len() < LOGICAL_MAX as usize => at = next,
-            _ => break,
+            if is_extended(entry.kind) {
+                let start = extended.start.checked_add(entry.start);
+                let next = start.map(|start| start..start.saturating_add(entry.len));
+                link = link.or(next);
+                continue;
+            }
+            let Some(start) = here.start.checked_add(entry.start) else {
+                continue;
+            };
+            let range = start..start.saturating_add(entry.len);
+            // Some programs leave stale entries in the last two places.
+            let is_within = entry.range().end <= here.end - here.start
+                && extended.start <= start
+                && range.end <= extended.end;
+            if index < 2 || is_within {
+                partitions.push(range);
+            }
         }
     }
     partitions
@@ -204,44 +228,83 @@ fn le64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes))
 }
 
-/// Says how each of the partitions of an image is opened.
+/// Prints how each of the partitions of an image is opened.
 pub(crate) fn show_partitions(image: &Path, partitions: &[LuksPartition]) {
     for partition in partitions {
-        let how = HowToOpen { image, partition };
-        note(format_args!("{}: {how}", image.display()));
+        note(format_args!(
+            "{}: {}",
+            image.display(),
+            how_to_open(image, partition)
+        ));
     }
 }
 
-/// How to open a partition of an image: `nbdkit` shows it as a device of its own, without root.
-struct HowToOpen<'a> {
-    image: &'a Path,
-    partition: &'a LuksPartition,
+/// Says where a partition lies, and by which commands it is opened.
+fn how_to_open(image: &Path, partition: &LuksPartition) -> String {
+    let LuksPartition { number, range } = partition;
+    let len = range.end - range.start;
+    let head = format!(
+        "partition {number}, {len} bytes at byte {}, has a LUKS header",
+        range.start
+    );
+    if let Some(node) = kernel_node(image, *number) {
+        return format!(
+            "{head}; open it with:\n  scrim open {} NAME",
+            shell_word(&node)
+        );
+    }
+    let Some((name, hint)) = name_for_table(image) else {
+        return head;
+    };
+    let line = Line {
+        start: 0,
+        len: len / SECTOR,
+        target: Target::Linear(LinearTarget {
+            device: name,
+            offset: range.start / SECTOR,
+        }),
+    };
+    let Ok(table) = CryptTable::from_lines(vec![line]) else {
+        return head;
+    };
+    let table = table.to_text(Keys::Masked);
+    let table = String::from_utf8_lossy(table.expose());
+    format!(
+        "{head}; open it with:{hint}\n  scrim open \"$(scrim open --table {} partition{number})\" NAME\n\
+         and close both when it is not needed any more:\n  scrim close NAME && scrim close partition{number}",
+        shell_word(table.trim_end())
+    )
 }
 
-impl fmt::Display for HowToOpen<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LuksPartition { number, range } = self.partition;
-        let image = shell_word(&self.image.display().to_string());
-        let plugin = match is_remote(self.image) {
-            true => "nbd",
-            false => "file",
-        };
-        let len = range.end - range.start;
-        writeln!(
-            f,
-            "partition {number}, {len} bytes at byte {}, has a LUKS header; open it with:",
-            range.start
-        )?;
-        writeln!(
-            f,
-            "  nbdkit --unix partition{number}.sock --filter=offset {plugin} {image} offset={} range={len}",
-            range.start
-        )?;
-        write!(
-            f,
-            "  scrim open 'nbd+unix:///?socket=partition{number}.sock' NAME"
-        )
+/// The kernel's device for a partition of a block device, where it has one.
+fn kernel_node(image: &Path, number: u32) -> Option<String> {
+    let is_device = |path: &Path| {
+        let found = std::fs::metadata(path).ok();
+        found.is_some_and(|found| found.file_type().is_block_device())
+    };
+    let device = image.canonicalize().ok().filter(|path| is_device(path))?;
+    let mut node = device.to_str()?.to_owned();
+    if node.ends_with(|c: char| c.is_ascii_digit()) {
+        node.push('p');
     }
+    node.push_str(&number.to_string());
+    is_device(Path::new(&node)).then_some(node)
+}
+
+/// The name of an image in a table, and a hint where that is another one: a table is text, and a terminal shows no
+/// control characters.
+fn name_for_table(image: &Path) -> Option<(String, &'static str)> {
+    let path = absolute(image).ok()?;
+    let plain = path.to_str().filter(|name| {
+        Foreign::new(*name).to_string() == **name && CryptTable::TEXT_MAX / 4 > name.len()
+    });
+    Some(match plain {
+        Some(name) => (name.to_owned(), ""),
+        None => (
+            "/LINK".to_owned(),
+            " (its name has letters that a table cannot have: make a link to it, and name that in the place of /LINK)",
+        ),
+    })
 }
 
 /// A text as one word of a shell.
@@ -310,6 +373,26 @@ mod tests {
             (6, 7 * MIB..7 * MIB + MIB / 2),
         ];
         assert_eq!(found(image), expected);
+    }
+
+    /// Links without a partition, links with two, and a second extended partition.
+    #[test]
+    fn logical_partitions_are_numbered_as_by_the_kernel() {
+        let mut image = vec![0; 32 << 20];
+        entry(&mut image, 0, 0, 0x05, 2048, 20480);
+        entry(&mut image, 0, 1, 0x0f, 40960, 8192);
+        // The first link has no partition, the second one two, and stale entries behind them.
+        entry(&mut image, MIB, 1, 0x05, 2048, 16384);
+        let second = 2 * MIB;
+        entry(&mut image, second, 0, 0x83, 2048, 2048);
+        entry(&mut image, second, 1, 0x83, 4096, 2048);
+        entry(&mut image, second, 2, 0x83, 0, u64::from(u32::MAX));
+        entry(&mut image, 20 * MIB, 0, 0x83, 2048, 2048);
+        for at in [3, 4, 21] {
+            luks_at(&mut image, at * MIB);
+        }
+        let mib = |at: u64| at * MIB..(at + 1) * MIB;
+        assert_eq!(found(image), [(5, mib(3)), (6, mib(4)), (7, mib(21))]);
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl OpenVolume {
             Request::Clear => self.clear(),
             Request::Reload { change, .. } => self.load(body, change),
             Request::Refresh(flags, path) => self.refresh(flags, path),
+            Request::ReadHeader { offset, len } => self.read_header(offset, len),
             Request::Resize(sectors) => self.resize(sectors),
             Request::CloseForced => return None,
             Request::Close => match self.clients_after_a_moment() {
@@ -312,10 +313,14 @@ impl OpenVolume {
     fn finish(self) -> Result<(), CliError> {
         // Requests that are held must be carried out to end, on the table that they were made for.
         if self.volume.give_up() {
-            note(format_args!(
-                "scrim: {}: its key is forgotten, so requests that were held have failed",
-                self.name.as_str()
-            ));
+            let now = self.volume.statistics();
+            let held = now.read.in_flight + now.write.in_flight;
+            if held > 0 {
+                note(format_args!(
+                    "scrim: warning: {}: its key is forgotten, so the reads and writes that are held fail ({held})",
+                    self.name.as_str()
+                ));
+            }
         } else {
             self.volume.clear();
             self.volume.resume(DRAIN)?;

@@ -27,7 +27,8 @@ pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(Storage, LuksDevice), 
 pub(crate) fn read_luks(backend: &dyn Backend, path: &Path) -> Result<LuksDevice, CliError> {
     let place = path.display();
     let luks = LuksDevice::read(backend).map_err(|error| {
-        if let LuksError::Header(HeaderError::NotLuks) = error {
+        // A disk with partitions may have been a LUKS volume as a whole, and have remains of that.
+        if matches!(&error, LuksError::Header(error) if may_be_a_disk(error)) {
             show_partitions(path, &luks_partitions(backend));
         }
         CliError::from(error).within(format_args!("{place}"))
@@ -38,7 +39,17 @@ pub(crate) fn read_luks(backend: &dyn Backend, path: &Path) -> Result<LuksDevice
     Ok(luks)
 }
 
-/// Whether a header is of the version that was asked for.
+/// Tells whether what is wrong with a header may come from a partition table that was written over it.
+fn may_be_a_disk(error: &HeaderError) -> bool {
+    match error {
+        HeaderError::NotLuks | HeaderError::Luks2 { .. } | HeaderError::Overwritten { .. } => true,
+        HeaderError::Version(_) | HeaderError::Luks1(_) | HeaderError::DeviceTooSmall { .. } => {
+            false
+        }
+    }
+}
+
+/// Tells whether a header is of the version that was asked for.
 pub(crate) fn is_of_type(header: &Header, wanted: LuksType) -> bool {
     match wanted {
         LuksType::Luks => true,

@@ -120,6 +120,12 @@ fn an_overwritten_primary_is_recognised_and_comes_back() {
     assert_eq!(diagnose(&good).overwritten_by, None);
 }
 
+/// What is found beside the secondary of a volume whose primary is damaged behind its first sector.
+fn diagnose_torn(mut area: Vec<u8>) -> Option<Signature> {
+    area[5000] ^= 1;
+    diagnose(&area).overwritten_by
+}
+
 /// As in cryptsetup, a signature behind the primary counts for the secondary, too; the two bytes of a boot
 /// sector count only where the flags of partitions are possible.
 #[test]
@@ -135,6 +141,14 @@ fn what_else_is_on_the_device_decides_whether_one_copy_is_used() {
     image[COPY + 5000] ^= 1;
     let btrfs = (HeaderCopy::Secondary, Signature::Btrfs);
     assert_eq!(refused(&image), Some(btrfs));
+    // The words of a label are no signature.
+    for (at, words) in [(54, &b"FAT1"[..]), (32, b"NXSB")] {
+        let mut area = luks2_image();
+        area[at..at + words.len()].copy_from_slice(words);
+        assert_eq!(diagnose_torn(area.clone()), None);
+        area[..4].fill(0);
+        assert!(diagnose_torn(area).is_some());
+    }
     assert_eq!(diagnose(&image).consent(), Consent::Ask);
 
     let mut image = luks2_image();

@@ -92,7 +92,7 @@ impl NewKeyArgs {
     }
 }
 
-/// How a passphrase becomes a key.
+/// A key derivation.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PbkdfType {
     /// PBKDF2 (the only one of LUKS1)
@@ -103,7 +103,7 @@ pub(crate) enum PbkdfType {
     Argon2id,
 }
 
-/// What a key slot costs to try.
+/// Options of the cost of a key slot.
 #[derive(Args)]
 pub(crate) struct PbkdfArgs {
     /// How the passphrase becomes a key (default: argon2id for LUKS2, pbkdf2 for LUKS1)
@@ -123,7 +123,7 @@ pub(crate) struct PbkdfArgs {
     pub(crate) pbkdf_force_iterations: Option<u32>,
 }
 
-/// How a key slot that is made protects its key.
+/// Options of the protection of a new key slot.
 #[derive(Args)]
 pub(crate) struct SealArgs {
     /// Hash of the key slot's anti-forensic splitter and of PBKDF2 (default: sha256; in LUKS1 that of
@@ -140,7 +140,7 @@ pub(crate) struct SealArgs {
     pub(crate) pbkdf: PbkdfArgs,
 }
 
-/// How an existing key is given, which nobody needs who has the volume key or stores another.
+/// Options of an existing key, which is not needed with the volume key, nor to store another one.
 const EXISTING_KEY: [&str; 4] = ["key_file", "keyfile_offset", "keyfile_size", "tries"];
 
 #[derive(Args)]

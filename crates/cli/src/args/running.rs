@@ -86,9 +86,9 @@ pub(crate) struct ResumeArgs {
     /// Try only this key slot, where the key is forgotten
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// How often to ask for the passphrase, where the key is forgotten
-    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
-    pub(crate) tries: u32,
+    /// How often to ask for the passphrase, where the key is forgotten [default: 3]
+    #[arg(long, short = 'T', value_name = "N")]
+    pub(crate) tries: Option<u32>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
 }
@@ -105,7 +105,7 @@ impl ResumeArgs {
         } = &self.key;
         let of_file = key_file.is_some() || *keyfile_offset > 0 || keyfile_size.is_some();
         let of_cost = pbkdf_memory_limit.is_some() || pbkdf_time_limit.is_some();
-        of_file || of_cost || self.key_slot.is_some()
+        of_file || of_cost || self.key_slot.is_some() || self.tries.is_some()
     }
 }
 

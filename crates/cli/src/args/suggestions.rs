@@ -1,11 +1,11 @@
-//! What is said of a command that does not exist.
+//! Tips for a command that does not exist.
 //!
 //! Whoever mistypes a command and takes the tip must not lose anything by it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Commands that change nothing on any device: only these are suggested.
-const HARMLESS: [&str; 27] = [
+const HARMLESS: [&str; 28] = [
     "open",
     "luksOpen",
     "close",
@@ -17,6 +17,7 @@ const HARMLESS: [&str; 27] = [
     "luks-suspend",
     "resume",
     "luksResume",
+    "luks-resume",
     "stats",
     "list",
     "serve",
@@ -37,10 +38,8 @@ const HARMLESS: [&str; 27] = [
 
 /// Actions of cryptsetup, with their older names, that Scrim has nothing for; none of them must be taken for
 /// another.
-const ONLY_CRYPTSETUP: [&str; 17] = [
+const ONLY_CRYPTSETUP: [&str; 15] = [
     "reencrypt",
-    "create",
-    "remove",
     "plainOpen",
     "plainClose",
     "loopaesOpen",
@@ -57,6 +56,15 @@ const ONLY_CRYPTSETUP: [&str; 17] = [
     "luksReencrypt",
 ];
 
+/// Names of dmsetup, and of old versions of cryptsetup, for commands that Scrim has under another one.
+const OTHER_NAMES: [(&str, &str); 2] = [
+    (
+        "create",
+        "a table is opened with `scrim open --table FILE NAME`, a LUKS volume with `scrim open IMAGE NAME`",
+    ),
+    ("remove", "an open volume is closed with `scrim close NAME`"),
+];
+
 /// The error without suggestions that could cost data.
 pub(crate) fn without_danger(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::String(argument)) = error.get(ContextKind::SuggestedArg)
@@ -66,25 +74,39 @@ pub(crate) fn without_danger(mut error: clap::Error) -> clap::Error {
     {
         error.remove(ContextKind::SuggestedArg);
     }
+    let tip = tip(&error);
     if let Some(suggested) = error.remove(ContextKind::SuggestedSubcommand) {
         let harmless = harmless(suggested);
-        if let Some(harmless) = harmless.filter(|_| !is_of_cryptsetup(&error)) {
+        if let Some(harmless) = harmless.filter(|_| tip.is_none()) {
             error.insert(ContextKind::SuggestedSubcommand, harmless);
         }
     }
-    if error.kind() == ErrorKind::InvalidSubcommand && is_of_cryptsetup(&error) {
-        let tip = "this is a command of cryptsetup that Scrim does not have; use cryptsetup for it";
+    if let Some(tip) = tip {
         let tips = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tips);
     }
     error
 }
 
-fn is_of_cryptsetup(error: &clap::Error) -> bool {
-    match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(name)) => ONLY_CRYPTSETUP.contains(&name.as_str()),
-        _ => false,
+/// The tip for a command, not for one of `token` or `bench`, that another program has.
+fn tip(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    if error.kind() != ErrorKind::InvalidSubcommand || !usage.contains("scrim <COMMAND>") {
+        return None;
     }
+    if ONLY_CRYPTSETUP.contains(&name.as_str()) {
+        return Some(
+            "this is a command of cryptsetup that Scrim does not have; use cryptsetup for it",
+        );
+    }
+    let other = OTHER_NAMES.iter().find(|(other, _)| other == name);
+    other.map(|(_, tip)| *tip)
 }
 
 fn harmless(suggested: ContextValue) -> Option<ContextValue> {
@@ -122,6 +144,25 @@ mod tests {
         for name in ONLY_CRYPTSETUP {
             let tip = tip(&["scrim", name, "x"]);
             assert!(tip.contains("a command of cryptsetup"), "{name}: {tip}");
+        }
+        for (name, expected) in OTHER_NAMES {
+            let tip = tip(&["scrim", name, "x"]);
+            assert!(
+                tip.contains(expected) && !tip.contains("use cryptsetup"),
+                "{tip}"
+            );
+        }
+        // Only at the top: Scrim has tokens, and they are made with `token add`.
+        for words in [
+            ["token", "create"],
+            ["token", "reencrypt"],
+            ["bench", "remove"],
+        ] {
+            let tip = tip(&["scrim", words[0], words[1]]);
+            assert!(
+                !tip.contains("cryptsetup") && !tip.contains("scrim "),
+                "{words:?}: {tip}"
+            );
         }
     }
 

@@ -28,6 +28,16 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
         .map_err(|error| within(LuksError::from(error).into()))?;
     let Some(plan) = plan else {
         return match &diagnosis.condition {
+            Condition::Unusable {
+                error: HeaderError::DeviceTooSmall { need, have },
+                ..
+            } => Err(CliError::new(
+                Exit::WrongDevice,
+                format!(
+                    "{place}: the header and its key slots take {need} bytes, and {have} are there; nothing was \
+                 changed: make it {need} bytes long at least, as long as it was at best, and try again"
+                ),
+            )),
             Condition::Unusable { error, remains } => {
                 Err(beyond_repair(&backend, error, remains.is_empty()))
             }
@@ -38,6 +48,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
         };
     };
     if diagnosis.consent() == Consent::Ask {
+        refuse_disk(args, &backend)?;
         confirm(args, &diagnosis)?;
     }
     let session = HeaderSession::start(&backend)?;
@@ -53,24 +64,39 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
 /// that are.
 fn beyond_repair(backend: &Storage, error: &HeaderError, no_remains: bool) -> CliError {
     let place = backend.path().display();
+    let partitions = luks_partitions(backend);
+    show_partitions(backend.path(), &partitions);
+    if !partitions.is_empty() {
+        return CliError::usage(format!(
+            "{place}: this is a disk with partitions, and nothing was changed: name the partition instead, as \
+             shown above"
+        ));
+    }
     if *error != HeaderError::NotLuks || !no_remains {
         return CliError::usage(format!(
             "{place}: nothing here can be repaired; nothing was changed: put a backup of the header back \
              with `scrim header-restore`; without one keep the image as it is, its key slots may be whole"
         ));
     }
+    CliError::usage(format!(
+        "{place}: there is no trace of a LUKS header, so nothing was changed: check the name; if this \
+         is a LUKS volume all the same, put a backup of its header back with `scrim header-restore`"
+    ))
+}
+
+/// Shows the partitions of a disk whose table a repair may overwrite, since the disk was a LUKS volume once; without
+/// somebody who reads that, nothing is done.
+fn refuse_disk(args: &RepairArgs, backend: &Storage) -> Result<(), CliError> {
     let partitions = luks_partitions(backend);
     show_partitions(backend.path(), &partitions);
-    if partitions.is_empty() {
-        return CliError::usage(format!(
-            "{place}: there is no trace of a LUKS header, so nothing was changed: check the name; if this \
-             is a LUKS volume all the same, put a backup of its header back with `scrim header-restore`"
-        ));
+    if partitions.is_empty() || !args.on.batch_mode {
+        return Ok(());
     }
-    CliError::usage(format!(
-        "{place}: this is a disk with partitions, and nothing was changed: name the partition instead, as \
-         shown above"
-    ))
+    Err(CliError::usage(format!(
+        "{}: this is a disk with partitions, and a header in its first sectors would take the place of their \
+         table; nothing was changed: name the partition, as shown above, or leave out --batch-mode to be asked",
+        backend.path().display()
+    )))
 }
 
 fn check_type(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {

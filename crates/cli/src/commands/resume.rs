@@ -2,19 +2,33 @@
 
 use std::path::Path;
 
-use scrim_backend::Access;
+use scrim_backend::{Access, Backend};
 
 use super::{status, warn_of_failed_self_tests};
 use crate::args::{OpenNameArgs, ResumeArgs};
 use crate::control::{Client, Request, Status};
 use crate::error::{CliError, Exit};
 use crate::runtime::RuntimeDir;
-use crate::storage::Storage;
+use crate::served_header::ServedHeader;
+use crate::storage::{Storage, is_remote};
 use crate::unlock::{Asking, read_luks, unlock};
 
 pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
     Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Forget)?;
     Ok(())
+}
+
+/// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
+pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
+    let open = status::ask(Client::connect(&RuntimeDir::locate(), &args.name)?)?;
+    if open.key_forgotten {
+        return with_passphrase(args, &open);
+    }
+    let name = &open.name;
+    Err(CliError::usage(match open.suspended {
+        false => format!("{name} is not suspended"),
+        true => format!("{name} has its key: `scrim resume {name}` lets its requests go on"),
+    }))
 }
 
 /// Lets requests go on; where the key is forgotten, with the one that the passphrase opens.
@@ -36,8 +50,12 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
 
 fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
     let path = Path::new(open.header.as_ref().unwrap_or(&open.device));
-    let header = Storage::open_shared(path, Access::ReadOnly)?;
-    let luks = read_luks(&header, header.path())?;
+    let header: Box<dyn Backend> = match open.header.is_none() && is_remote(path) {
+        true => Box::new(ServedHeader::of(args.name.clone(), open)),
+        false => Box::new(Storage::open_shared(path, Access::ReadOnly)?),
+    };
+    let header = &*header;
+    let luks = read_luks(header, path)?;
     if luks.header().uuid().raw() != open.uuid {
         return Err(CliError::new(
             Exit::WrongDevice,
@@ -53,9 +71,9 @@ fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
     let asking = Asking {
         question: &format!("Enter passphrase for {shown}: "),
         key: args.key.source(),
-        tries: args.tries,
+        tries: args.tries.unwrap_or(3),
     };
-    let (unlocked, _) = unlock(&luks, &header, &shown, args.key_slot, &asking)?;
+    let (unlocked, _) = unlock(&luks, header, &shown, args.key_slot, &asking)?;
     let len = unlocked.key.len();
     // The process is asked after the key is there: it would wait for it.
     let client = Client::connect(&RuntimeDir::locate(), &args.name)?;

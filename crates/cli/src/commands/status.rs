@@ -118,10 +118,11 @@ fn rows(status: &Status) -> Vec<(&'static str, String)> {
 }
 
 fn state(status: &Status) -> &'static str {
-    match (status.suspended, status.key_forgotten) {
-        (_, true) => "SUSPENDED, its key is forgotten",
-        (true, false) => "SUSPENDED",
-        (false, false) => "ACTIVE",
+    match (status.suspended, &*status.key) {
+        (_, "forgotten") => "SUSPENDED, its key is forgotten",
+        (_, "being destroyed") => "SUSPENDED, its key is being destroyed and still in memory",
+        (true, _) => "SUSPENDED",
+        (false, _) => "ACTIVE",
     }
 }
 

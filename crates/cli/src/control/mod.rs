@@ -2,8 +2,9 @@
 //! connection, on a unix socket that only its owner reaches.
 //!
 //! A request is one line of at most 256 bytes, `scrim 1 WORD…`; after `reload LENGTH` follow LENGTH bytes,
-//! a table, and after `resume-key LENGTH` the volume key. An answer is one line, `ok LENGTH` or `error EXIT LENGTH`, and LENGTH bytes: text, or JSON for
-//! `status` and `statistics`. One client at a time is heard, and has 5 seconds to say what it wants.
+//! a table, and after `resume-key LENGTH` the volume key. An answer is one line, `ok LENGTH` or
+//! `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status` and `statistics`, or what `header OFFSET LENGTH`
+//! asks for. One client at a time is heard, and has 5 seconds to say what it wants.
 
 mod client;
 mod figures;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{Client, find};
 pub(crate) use figures::{Figures, Times, Traffic};
-pub(crate) use request::Request;
+pub(crate) use request::{READ_MAX, Request};
 pub(crate) use server::{Answer, ControlSocket};
 
 /// Longest answer, in bytes: a table of the largest size that is read.
@@ -43,9 +44,12 @@ pub(crate) struct Status {
     pub(crate) write_path: String,
     /// Whether requests are held.
     pub(crate) suspended: bool,
-    /// Whether the key is forgotten until somebody resumes the volume with its passphrase.
+    /// Whether the volume needs its key back, by its passphrase, before requests go on.
     #[serde(default)]
     pub(crate) key_forgotten: bool,
+    /// Where the key is: `held`, `being destroyed` while something still has it in memory, or `forgotten`.
+    #[serde(default)]
+    pub(crate) key: String,
     /// Whether a table is loaded beside the one at work.
     pub(crate) inactive_table: bool,
     /// How requests reach the storage: `plain`, `io_uring` or `threads`.

@@ -7,6 +7,9 @@ pub(super) const LINE_MAX: usize = 256;
 /// Longest volume key, in bytes.
 const KEY_MAX: usize = 512;
 
+/// Most bytes of a header in one answer.
+pub(crate) const READ_MAX: usize = 1 << 20;
+
 /// What can be asked of an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -36,6 +39,11 @@ pub(crate) enum Request {
     },
     /// The flags of the table, and the data path if it is to be another.
     Refresh(OpenFlags, Option<DataPath>),
+    /// Bytes of the device before its data, at most [`READ_MAX`].
+    ReadHeader {
+        offset: u64,
+        len: usize,
+    },
 }
 
 /// Those that are one word.
@@ -69,6 +77,7 @@ impl Request {
             Self::ResumeWithKey { len } => format!("resume-key {len}"),
             Self::Reload { len, change } => format!("{} {len}", reload_word(change)),
             Self::Refresh(flags, path) => refresh_words(flags, path),
+            Self::ReadHeader { offset, len } => format!("header {offset} {len}"),
             _ => {
                 let word = REQUESTS.iter().find(|(request, _)| *request == self);
                 word.map_or("", |(_, word)| word).to_owned()
@@ -87,6 +96,7 @@ impl Request {
             Some(("reload", len)) => reload(Change::OfService, len)?,
             Some(("reload-force", len)) => reload(Change::OfMeaning, len)?,
             Some(("refresh", rest)) => refresh(rest)?,
+            Some(("header", rest)) => read_header(rest)?,
             _ => REQUESTS.iter().find(|(_, name)| *name == words)?.0,
         };
         // Each has one spelling.
@@ -104,6 +114,12 @@ fn reload_word(change: Change) -> &'static str {
 fn resume_with_key(len: &str) -> Option<Request> {
     let len = len.parse().ok()?;
     (len <= KEY_MAX).then_some(Request::ResumeWithKey { len })
+}
+
+fn read_header(words: &str) -> Option<Request> {
+    let (offset, len) = words.split_once(' ')?;
+    let (offset, len) = (offset.parse().ok()?, len.parse().ok()?);
+    (len <= READ_MAX).then_some(Request::ReadHeader { offset, len })
 }
 
 fn reload(change: Change, len: &str) -> Option<Request> {
@@ -186,6 +202,10 @@ mod tests {
                 change: Change::OfService,
             },
             Request::ResumeWithKey { len: 64 },
+            Request::ReadHeader {
+                offset: u64::MAX,
+                len: READ_MAX,
+            },
             Request::Refresh(flags, None),
             Request::Refresh(OpenFlags::default(), Some(DataPath::Queued)),
         ];
@@ -213,6 +233,9 @@ mod tests {
             b"scrim 1 resume-key 513\n",
             b"scrim 1 resume-key 064\n",
             b"scrim 1 refresh\n",
+            b"scrim 1 header 0\n",
+            b"scrim 1 header 0 1048577\n",
+            b"scrim 1 header -1 1\n",
             b"scrim 1 refresh fast 000000\n",
             b"scrim 1 refresh auto 00000\n",
             b"scrim 1 refresh auto 000002\n",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrim_export::nbd::{ClientStatus, Protection};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
-use scrim_volume::{CryptTarget, Direction, Line, Target, Volume};
+use scrim_volume::{CryptTarget, Direction, KeyState, Line, Target, Volume};
 
 use super::OpenVolume;
 use crate::control::{
@@ -43,6 +43,7 @@ impl OpenVolume {
         let device = device.map(|name| path_of(name).display().to_string());
         let server = self.server.status();
         let traffic = &server.traffic;
+        let key = self.volume.key_state();
         let is_served = |client: &&ClientStatus| client.export.is_some();
         let connections: Vec<_> = (server.clients.iter().filter(is_served))
             .map(connection)
@@ -58,7 +59,13 @@ impl OpenVolume {
             read_path: mapping.path_of(Direction::Read).to_string(),
             write_path: mapping.path_of(Direction::Write).to_string(),
             suspended: self.volume.is_suspended(),
-            key_forgotten: self.volume.is_key_forgotten(),
+            key_forgotten: key != KeyState::Held,
+            key: match key {
+                KeyState::Held => "held",
+                KeyState::BeingDestroyed => "being destroyed",
+                KeyState::Forgotten => "forgotten",
+            }
+            .to_owned(),
             inactive_table: self.volume.has_inactive_table(),
             engine: self.engine.to_string(),
             device: device.unwrap_or_default(),

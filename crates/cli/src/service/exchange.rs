@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use scrim_backend::Backend;
 use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
     Change, CryptTable, DataPath, ForgetError, Keys, LoadError, OpenFlags, RecallError,
-    ResumeError, Resumed,
+    ResumeError, Resumed, Target,
 };
 
 use super::{DEPARTURE, OpenVolume};
@@ -108,6 +109,29 @@ impl OpenVolume {
             .map_err(|error| CliError::from(error).within(name))?;
         self.loads_other_data.set(false);
         done()
+    }
+
+    /// Reads a part of what lies before the data, for a command that cannot reach the device itself.
+    pub(super) fn read_header(&self, offset: u64, len: usize) -> Answer {
+        let mapping = self.volume.mapping();
+        let mut lines = mapping.table().lines().iter();
+        let data = lines.find_map(|line| match &line.target {
+            Target::Crypt(crypt) => Some((&crypt.device, crypt.offset.saturating_mul(512))),
+            _ => None,
+        });
+        let refused = || CliError::usage(format!("{} has no header there", self.name.as_str()));
+        let (device, start) = data.ok_or_else(refused)?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > start) {
+            return Err(refused());
+        }
+        let path = path_of(device);
+        let open = self.devices.now();
+        let found = open.iter().find(|storage| storage.path() == path);
+        let mut bytes = SecretBytes::zeroed(len);
+        found
+            .ok_or_else(refused)?
+            .read_at(offset, bytes.expose_mut())?;
+        Ok(bytes)
     }
 
     pub(super) fn resume_with_key(&self, key: &SecretBytes) -> Answer {

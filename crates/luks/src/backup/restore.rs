@@ -5,6 +5,8 @@ use std::fmt;
 use scrim_foreign::Foreign;
 
 use super::{Backup, RestoreError, slice};
+use crate::diagnosis::Signature;
+use crate::finding::{HeaderCopy, Repair};
 use crate::header::{HEADER_AREA_MAX, Header, Parsed};
 use crate::keyslot::{self, Keyslot};
 use crate::plan::{Plan, Step};
@@ -27,6 +29,13 @@ pub struct Restore {
 pub enum RestoreNote {
     /// There is no LUKS header on the device that could be trusted: whatever is there goes.
     NoHeader,
+    /// One copy of the LUKS2 header on the device is damaged, and the device may have become something else.
+    Overwritten {
+        /// The copy that is damaged.
+        copy: HeaderCopy,
+        /// What else is there; it may be overwritten.
+        by: Signature,
+    },
     /// The header on the device is of another version.
     Version {
         /// On the device.
@@ -132,8 +141,13 @@ impl Backup {
             self.compare(current, device)
         });
         let repair = found.as_ref().and_then(|found| found.repair);
-        if repair.is_some_and(|repair| repair.overwritten_by.is_some()) {
-            notes.push(RestoreNote::NoHeader);
+        if let Some(Repair {
+            copy,
+            overwritten_by: Some(by),
+            ..
+        }) = repair
+        {
+            notes.push(RestoreNote::Overwritten { copy, by });
         }
         if !at_risk.is_empty() {
             notes.push(RestoreNote::AtRisk { slots: at_risk });
@@ -297,6 +311,11 @@ impl fmt::Display for RestoreNote {
             Self::NoHeader => f.write_str(
                 "no LUKS header that can be trusted is on the device: what lies at its start is \
                  overwritten",
+            ),
+            Self::Overwritten { copy, by } => write!(
+                f,
+                "the {copy} header on the device is damaged, and the device also has the signature of {by}, \
+                 which may be overwritten"
             ),
             Self::Version { device, backup } => write!(
                 f,

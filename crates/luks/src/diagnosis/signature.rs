@@ -1,6 +1,7 @@
 //! What else a device may be: what is known by bytes at a fixed place near its start.
 
 use std::fmt;
+use std::ops::Range;
 
 /// Something that is known by bytes at a fixed place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,10 +159,17 @@ impl Signature {
     }
 }
 
+/// Where a LUKS2 header has its label, whose text is its user's.
+const LABEL: Range<usize> = 24..72;
+
 fn known(area: &[u8]) -> Option<Signature> {
+    let has_label = area.starts_with(b"LUKS\xba\xbe\0\x02");
     let there = |offset: usize, bytes: &[u8]| {
-        area.get(offset..)
-            .is_some_and(|area| area.starts_with(bytes))
+        let is_label = has_label && LABEL.contains(&offset);
+        !is_label
+            && area
+                .get(offset..)
+                .is_some_and(|area| area.starts_with(bytes))
     };
     KNOWN
         .iter()

@@ -11,7 +11,7 @@ use super::Volume;
 use crate::mapping::{ForgottenKey, Mapping, OpenError};
 use crate::sync::{Ordering, thread};
 
-/// How often it is looked whether the last who keeps the key has let it go.
+/// The pause between two looks whether the last thread has let the key go.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Volume {
@@ -97,7 +97,7 @@ impl Volume {
     }
 
     /// Lets the requests fail that are held, and those that come, where the key is forgotten: for a volume
-    /// that is to end. Whether it is so.
+    /// that is to end. Returns `true` where it is so.
     pub fn give_up(&self) -> bool {
         let _one_at_a_time = self.inactive();
         let is_forgotten = self.is_key_forgotten();
@@ -108,7 +108,7 @@ impl Volume {
     }
 }
 
-/// Where the key of a volume is.
+/// The place of a volume's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
     /// In memory, as its table needs it.
@@ -119,7 +119,7 @@ pub enum KeyState {
     Forgotten,
 }
 
-/// Why a key was not forgotten.
+/// The reason for which a key was not forgotten.
 #[derive(Debug)]
 pub enum ForgetError {
     /// The table does not have exactly one key.
@@ -161,7 +161,7 @@ impl std::error::Error for ForgetError {
     }
 }
 
-/// Why a volume was not given its key back.
+/// The reason for which a volume was not given its key back.
 #[derive(Debug)]
 pub enum RecallError {
     /// It has its key.

@@ -39,6 +39,14 @@ pub(crate) fn run(args: &TokenArgs) -> Result<(), CliError> {
             let (id, slot) = (args.token_id, args.key_slot);
             let done = format!("no longer assigned to key slot {slot}");
             let change = HeaderChange::begin(&args.on)?;
+            let mut tokens = change.header().tokens().iter();
+            let token = tokens.find(|token| token.id == id);
+            if token.is_some_and(|token| !token.keyslots.contains(&slot)) {
+                return Err(CliError::usage(format!(
+                    "{}: token {id} is not assigned to key slot {slot}",
+                    change.place
+                )));
+            }
             edit(&change, id, &done, Edit::UnassignToken { id, slot })
         }
     }

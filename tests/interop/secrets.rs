@@ -2,11 +2,11 @@
 //! that may be swapped or dumped.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{ChildStdout, ExitStatus, Stdio};
 
 use crate::support::{
     Background, PYTHON, Place, have, is_root, noise, scrim, succeeded, wait_until,
@@ -211,6 +211,51 @@ s.sendall(b'\\x05' * (1 << 18))
 print(sorted(struct.unpack('>IIQ', take(16))[1:] for _ in 'ab'), flush=True)
 ";
 
+/// Nothing but the passphrase of `secret` makes it go on, and nothing tells its key.
+fn assert_no_way_around_the_passphrase(place: &Place) {
+    for (words, expected) in [
+        ("luksResume secret -d other", 2),
+        ("resume secret -d key -S 7", 1),
+        ("refresh secret --allow-discards", 5),
+        ("resize secret --size 2048", 5),
+        ("table secret --showkeys", 5),
+        ("reload secret --force --table 0\u{a0}8\u{a0}zero", 5),
+    ] {
+        let words = words.split(' ').map(|word| word.replace('\u{a0}', " "));
+        let refused = place.run_with_input(scrim(), words, b"");
+        assert_eq!(refused.status.code(), Some(expected), "{refused:?}");
+    }
+    let masked = place.scrim(["table", "secret"]);
+    let refused = place.run_with_input(scrim(), ["reload", "secret"], masked.as_bytes());
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+}
+
+/// A client that is in the middle of a request.
+struct HalfSent {
+    child: Background,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl HalfSent {
+    fn start(place: &Place, uri: &str) -> Self {
+        let socket = uri.split_once("socket=").unwrap().1;
+        let mut command = place.command(PYTHON);
+        let command = command.args(["-c", HALF, socket]);
+        let mut child = Background::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut said = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "sent");
+        Self { child, said }
+    }
+
+    /// Sends the rest; both writes succeed.
+    fn end(mut self) {
+        let mut asks = self.child.0.stdin.take().unwrap();
+        asks.write_all(b"\n").unwrap();
+        assert_eq!(self.said.next().unwrap().unwrap(), "[(0, 1), (0, 2)]");
+        assert!(self.child.0.wait().unwrap().success());
+    }
+}
+
 /// `luksSuspend` leaves no key in the process, on any way to the storage, with an idle client, with one whose
 /// requests wait, and with a table that was loaded; the passphrase brings it back, and nothing else does.
 #[test]
@@ -249,12 +294,7 @@ fn a_suspended_volume_has_forgotten_its_key() {
         let loaded = place.run_with_input(scrim(), ["reload", "secret"], table.as_bytes());
         assert!(loaded.status.success(), "{loaded:?}");
         // And a client that is in the middle of a request.
-        let socket = uri.split_once("socket=").unwrap().1;
-        let mut half = place.command(PYTHON);
-        let half = half.args(["-c", HALF, socket]);
-        let mut half = Background::start(half.stdin(Stdio::piped()).stdout(Stdio::piped()));
-        let mut half_said = BufReader::new(half.0.stdout.take().unwrap()).lines();
-        assert_eq!(half_said.next().unwrap().unwrap(), "sent");
+        let half = HalfSent::start(place, &uri);
 
         place.scrim(["luksSuspend", "secret"]);
         assert!(!is_there(&key), "{options}: the key is still there");
@@ -277,22 +317,7 @@ fn a_suspended_volume_has_forgotten_its_key() {
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         assert_eq!(status["key"], "forgotten");
 
-        // No way around the passphrase.
-        for (words, expected) in [
-            ("luksResume secret -d other", 2),
-            ("resume secret -d key -S 7", 1),
-            ("refresh secret --allow-discards", 5),
-            ("resize secret --size 2048", 5),
-            ("table secret --showkeys", 5),
-            ("reload secret --force --table 0\u{a0}8\u{a0}zero", 5),
-        ] {
-            let words = words.split(' ').map(|word| word.replace('\u{a0}', " "));
-            let refused = place.run_with_input(scrim(), words, b"");
-            assert_eq!(refused.status.code(), Some(expected), "{refused:?}");
-        }
-        let masked = place.scrim(["table", "secret"]);
-        let refused = place.run_with_input(scrim(), ["reload", "secret"], masked.as_bytes());
-        assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+        assert_no_way_around_the_passphrase(place);
         assert!(!is_there(&key), "{options}: the key is there again");
 
         place.scrim(["luksResume", "secret", "--key-file", "key"]);
@@ -305,9 +330,7 @@ fn a_suspended_volume_has_forgotten_its_key() {
         }
         drop(asks);
         assert!(idle.0.wait().unwrap().success());
-        half.0.stdin.take().unwrap().write_all(b"\n").unwrap();
-        assert_eq!(half_said.next().unwrap().unwrap(), "[(0, 1), (0, 2)]");
-        assert!(half.0.wait().unwrap().success());
+        half.end();
         let mut expected = payload;
         expected[512 << 10..(512 << 10) + 4096].fill(4);
         expected[1280 << 10..1792 << 10].fill(5);

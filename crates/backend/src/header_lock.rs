@@ -46,7 +46,6 @@ enum Held {
 
 impl HeaderLock {
     /// A lock that excludes nobody: of storage that no other program can reach.
-    #[must_use]
     pub fn unneeded() -> Self {
         Self(Held::Nothing)
     }

@@ -296,7 +296,8 @@ fn kernel_node(image: &Path, number: u32) -> Option<String> {
 fn name_for_table(image: &Path) -> Option<(String, &'static str)> {
     let path = absolute(image).ok()?;
     let plain = path.to_str().filter(|name| {
-        Foreign::new(*name).to_string() == **name && CryptTable::TEXT_MAX / 4 > name.len()
+        let shown = Foreign::new(*name).to_string();
+        shown.as_str() == *name && CryptTable::TEXT_MAX / 4 > name.len()
     });
     Some(match plain {
         Some(name) => (name.to_owned(), ""),

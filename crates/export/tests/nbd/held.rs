@@ -16,6 +16,9 @@ const LONG: Duration = Duration::from_secs(30);
 
 const SIZE: u64 = 16 * MIB;
 
+/// Bytes of a long request.
+const LEN: u32 = 1 << 20;
+
 /// The part of the volume that one client has to itself.
 const PART: u64 = 2 * MIB;
 
@@ -130,12 +133,12 @@ fn a_busy_volume_forgets_its_key_at_once() {
 
 /// One kind of requests after the other, each client with another one first.
 fn exercise(raw: &mut Raw, number: u64, start: u64, turn: u64) {
-    let data = pattern(turn, MIB as usize);
+    let data = pattern(turn, LEN as usize);
     match (number + turn) % 4 {
         // Durable writes, several at a time.
         0 => {
             for cookie in 0..8 {
-                let at = cookie as usize * 4096;
+                let at = usize::try_from(cookie).unwrap() * 4096;
                 raw.write_request(FUA, cookie, start + at as u64, &data[at..at + 4096]);
             }
             for _ in 0..8 {
@@ -148,7 +151,7 @@ fn exercise(raw: &mut Raw, number: u64, start: u64, turn: u64) {
         1 => {
             assert_eq!(raw.write(start, &data), 0);
             assert_eq!(raw.command(0, FLUSH, 0, 0), 0);
-            assert!(raw.read(start, MIB as u32).unwrap() == data);
+            assert!(raw.read(start, LEN).unwrap() == data);
         }
         2 => {
             assert_eq!(raw.command(FUA, WRITE_ZEROES, start, 300_000), 0);
@@ -156,8 +159,8 @@ fn exercise(raw: &mut Raw, number: u64, start: u64, turn: u64) {
         }
         _ => {
             assert_eq!(raw.write(start + MIB, &data), 0);
-            assert_eq!(raw.command(0, TRIM, start, MIB as u32), 0);
-            assert!(raw.read(start + MIB, MIB as u32).unwrap() == data);
+            assert_eq!(raw.command(0, TRIM, start, LEN), 0);
+            assert!(raw.read(start + MIB, LEN).unwrap() == data);
         }
     }
 }
@@ -199,9 +202,9 @@ fn half_received_writes_go_on_when_the_key_is_back() {
 #[test]
 fn half_read_replies_go_on_when_the_key_is_back() {
     let (served, volume, _image) = served();
-    let data = pattern(3, SIZE as usize);
+    let data = pattern(3, usize::try_from(SIZE).unwrap());
     let mut good = served.simple();
-    for (at, part) in data.chunks(MIB as usize).enumerate() {
+    for (at, part) in data.chunks(LEN as usize).enumerate() {
         assert_eq!(good.write(at as u64 * MIB, part), 0);
     }
     for is_structured in [false, true] {

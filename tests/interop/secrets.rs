@@ -211,6 +211,15 @@ s.sendall(b'\\x05' * (1 << 18))
 print(sorted(struct.unpack('>IIQ', take(16))[1:] for _ in 'ab'), flush=True)
 ";
 
+fn assert_key_is_forgotten(place: &Place) {
+    let status = place.scrim(["status", "secret"]);
+    assert!(status.contains("its key is forgotten"), "{status}");
+    assert!(status.contains("LIVE\n"), "{status}");
+    let status = place.scrim(["status", "secret", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["key"], "forgotten");
+}
+
 /// Nothing but the passphrase of `secret` makes it go on, and nothing tells its key.
 fn assert_no_way_around_the_passphrase(place: &Place) {
     for (words, expected) in [
@@ -310,12 +319,7 @@ fn a_suspended_volume_has_forgotten_its_key() {
             stats["read"]["in_flight"] != 0
         });
         place.scrim(["luksSuspend", "secret"]);
-        let status = place.scrim(["status", "secret"]);
-        assert!(status.contains("its key is forgotten"), "{status}");
-        assert!(status.contains("LIVE\n"), "{status}");
-        let status = place.scrim(["status", "secret", "--json"]);
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-        assert_eq!(status["key"], "forgotten");
+        assert_key_is_forgotten(place);
 
         assert_no_way_around_the_passphrase(place);
         assert!(!is_there(&key), "{options}: the key is there again");

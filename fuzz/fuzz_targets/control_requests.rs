@@ -8,10 +8,10 @@
 mod request;
 
 use libfuzzer_sys::fuzz_target;
-use request::{LINE_MAX, Request};
+use request::{KEY_MAX, LINE_MAX, READ_MAX, Request};
 use scrim_volume::CryptTable;
 
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 12] = [
     "status",
     "statistics",
     "table",
@@ -19,6 +19,7 @@ const WORDS: [&str; 11] = [
     "inactive",
     "inactive-showkeys",
     "suspend",
+    "forget",
     "resume",
     "clear",
     "close",
@@ -42,6 +43,10 @@ fn is_request(bytes: &[u8]) -> bool {
     match words.split(' ').collect::<Vec<_>>()[..] {
         [word] => WORDS.contains(&word),
         ["resize", sectors] => number(sectors).is_some(),
+        ["resume-key", len] => number(len).is_some_and(|len| len <= KEY_MAX as u64),
+        ["header", offset, len] => {
+            number(offset).is_some() && number(len).is_some_and(|len| len <= READ_MAX as u64)
+        }
         ["reload" | "reload-force", len] => {
             number(len).is_some_and(|len| len <= CryptTable::TEXT_MAX as u64)
         }
@@ -57,6 +62,6 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(request.is_some(), is_request(bytes));
     if let Some(request) = request {
         assert_eq!(request.to_line().as_bytes(), bytes);
-        assert!(bytes.len() <= LINE_MAX && request.body_len() <= CryptTable::TEXT_MAX);
+        assert!(bytes.len() <= LINE_MAX && request.body_len() <= CryptTable::TEXT_MAX.max(KEY_MAX));
     }
 });

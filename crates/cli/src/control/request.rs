@@ -5,7 +5,7 @@ use scrim_volume::{Change, CryptTable, DataPath, OpenFlags};
 /// Longest request line, in bytes.
 pub(super) const LINE_MAX: usize = 256;
 /// Longest volume key, in bytes.
-const KEY_MAX: usize = 512;
+pub(super) const KEY_MAX: usize = 512;
 
 /// Most bytes of a header in one answer.
 pub(crate) const READ_MAX: usize = 1 << 20;

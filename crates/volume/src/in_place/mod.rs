@@ -11,7 +11,7 @@
 //!    header is made beside it; then a [`Record`] behind that says so. Until here nothing is lost by a
 //!    crash, and the data may still be used.
 //! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
-//!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo`]
+//!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo()`]
 //!    puts back those sectors of the start that prove that nobody else has written to them. Then the
 //!    record is destroyed, before anything moves: a header that is damaged later must not look like one
 //!    that was never written.

@@ -70,11 +70,11 @@ impl Room {
     }
 
     /// Makes what a file is to end with from the moment when it is made longer, and says where that
-    /// lies: with it [`undo`](super::undo) knows how long the file was, and whether it was used since.
+    /// lies: with it [`undo`](super::undo()) knows how long the file was, and whether it was used since.
     /// The `session` is to last until [`InPlace::begin`](super::InPlace::begin) has returned.
     ///
     /// # Errors
-    /// [`LuksError::Changed`](crate::LuksError::Changed) where the file has got a header or another
+    /// [`LuksError::Changed`] where the file has got a header or another
     /// length meanwhile; when the storage fails.
     pub fn end(&self, session: &HeaderSession<'_>) -> Result<(u64, Vec<u8>), InPlaceError> {
         check_raw(session, self.original)?;

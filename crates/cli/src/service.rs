@@ -312,9 +312,9 @@ impl OpenVolume {
     /// Lets requests in flight end, then makes everything durable and lets go of it.
     fn finish(self) -> Result<(), CliError> {
         // Requests that are held must be carried out to end, on the table that they were made for.
+        let now = self.volume.statistics();
+        let held = now.read.in_flight + now.write.in_flight;
         if self.volume.give_up() {
-            let now = self.volume.statistics();
-            let held = now.read.in_flight + now.write.in_flight;
             if held > 0 {
                 note(format_args!(
                     "scrim: warning: {}: its key is forgotten, so the reads and writes that are held fail ({held})",

@@ -120,6 +120,10 @@ impl OpenVolume {
             _ => None,
         });
         let refused = || CliError::usage(format!("{} has no header there", self.name.as_str()));
+        let is_attached = self.r#type.starts_with("LUKS") && self.header.is_none();
+        if !is_attached || self.has_other_data.get() {
+            return Err(refused());
+        }
         let (device, start) = data.ok_or_else(refused)?;
         if offset.checked_add(len as u64).is_none_or(|end| end > start) {
             return Err(refused());

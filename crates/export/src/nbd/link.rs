@@ -600,7 +600,7 @@ impl Outbox {
             return Some(());
         }
         let due = self.filled().len();
-        let mut larger = DataBuffer::try_zeroed((due + len).max(2 * self.capacity()))?;
+        let mut larger = DataBuffer::try_zeroed(due + len)?;
         larger[..due].copy_from_slice(self.filled());
         self.buffer = larger;
         (self.sent, self.len) = (0, due);

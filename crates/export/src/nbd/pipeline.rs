@@ -225,7 +225,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Ok(Command::Write { range, fua }) if range.len > 0 => {
                 self.write(request.cookie, range, fua)
             }
-            Ok(Command::Cache(_)) => self.leave(request),
+            // A write of nothing, too, goes through the volume.
+            Ok(Command::Cache(_) | Command::Write { .. }) => self.leave(request),
             Err(_) if request.payload > 0 => self.leave(request),
             _ => self.execute(request),
         }

@@ -191,6 +191,8 @@ struct Carried {
     direction: Direction,
     len: usize,
     is_ok: bool,
+    /// Counted as under way in the volume's statistics.
+    is_counted: bool,
     record: Record,
 }
 
@@ -224,6 +226,7 @@ impl<'v> Queue<'v> {
             direction: Direction::Read,
             len: 0,
             is_ok: false,
+            is_counted: false,
             record: Record::default(),
         };
         Ok(Some(Self {
@@ -246,6 +249,7 @@ impl<'v> Queue<'v> {
     pub fn give_back(&mut self, slot: Slot) {
         let carried = &mut self.carried[slot.0];
         let bytes = carried.is_ok.then_some(carried.len);
+        carried.is_counted = false;
         let record = std::mem::take(&mut carried.record);
         (self.volume.counters()).end(carried.direction, bytes, &record);
         self.free.push(slot);
@@ -420,6 +424,7 @@ impl<'v> Queue<'v> {
             direction,
             len,
             is_ok: false,
+            is_counted: true,
             record: self.volume.counters().begin(direction),
         };
     }
@@ -472,6 +477,10 @@ impl Drop for Queue<'_> {
         if self.kind.settle().is_err() {
             // What the system has left under way keeps it.
             std::mem::forget(self.pass.take());
+        }
+        // Nobody has asked for the results of these.
+        for carried in self.carried.iter().filter(|carried| carried.is_counted) {
+            (self.volume.counters()).end(carried.direction, None, &carried.record);
         }
     }
 }

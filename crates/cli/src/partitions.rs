@@ -34,24 +34,18 @@ const GPT_ENTRY: usize = 48;
 /// Bytes of a partition in which a LUKS header is known: up to the secondary of the usual size.
 const LOOK: usize = (16 << 10) + 6;
 
-/// A partition of a disk image.
+/// A partition with a LUKS header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Partition {
+pub(crate) struct LuksPartition {
     /// Its number in the table, as the kernel counts: logical ones from 5 on.
     pub(crate) number: u32,
     /// Where it lies in the image, in bytes.
     pub(crate) range: Range<u64>,
 }
 
-/// Returns those of an image's partitions that hold LUKS volumes.
-pub(crate) fn luks_partitions(image: &dyn Backend) -> Vec<Partition> {
-    let mut found = partitions(image);
-    found.retain(|partition| holds_luks(image, &partition.range));
-    found
-}
-
-/// Returns the partitions of an image, in the order of their numbers. What cannot be read counts as not there.
-pub(crate) fn partitions(image: &dyn Backend) -> Vec<Partition> {
+/// The partitions of an image that hold LUKS volumes, in the order of their numbers. What cannot be read
+/// counts as not there.
+pub(crate) fn luks_partitions(image: &dyn Backend) -> Vec<LuksPartition> {
     let size = image.info().size;
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -63,7 +57,9 @@ pub(crate) fn partitions(image: &dyn Backend) -> Vec<Partition> {
             if range.start == 0 || range.is_empty() || !seen.insert(range.start) {
                 continue;
             }
-            found.push(Partition { number, range });
+            if holds_luks(image, &range) {
+                found.push(LuksPartition { number, range });
+            }
         }
     }
     found.sort_by_key(|partition| partition.number);
@@ -233,7 +229,7 @@ fn le64(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Prints how each of the partitions of an image is opened.
-pub(crate) fn show_partitions(image: &Path, partitions: &[Partition]) {
+pub(crate) fn show_partitions(image: &Path, partitions: &[LuksPartition]) {
     for partition in partitions {
         note(format_args!(
             "{}: {}",
@@ -244,8 +240,8 @@ pub(crate) fn show_partitions(image: &Path, partitions: &[Partition]) {
 }
 
 /// Says where a partition lies, and by which commands it is opened.
-fn how_to_open(image: &Path, partition: &Partition) -> String {
-    let Partition { number, range } = partition;
+fn how_to_open(image: &Path, partition: &LuksPartition) -> String {
+    let LuksPartition { number, range } = partition;
     let len = range.end - range.start;
     let head = format!(
         "partition {number}, {len} bytes at byte {}, has a LUKS header",

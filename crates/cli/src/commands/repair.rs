@@ -9,7 +9,7 @@ use crate::args::RepairArgs;
 use crate::confirm::Question;
 use crate::error::{CliError, Exit};
 use crate::header_change::write;
-use crate::partitions::{luks_partitions, partitions, show_partitions};
+use crate::partitions::{luks_partitions, show_partitions};
 use crate::storage::Storage;
 
 pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
@@ -31,13 +31,10 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
             Condition::Unusable {
                 error: HeaderError::DeviceTooSmall { need, have },
                 ..
-            } => Err(CliError::new(
-                Exit::WrongDevice,
-                format!(
-                    "{place}: the header and its key slots take {need} bytes, and {have} are there; nothing was \
+            } => Err(CliError::usage(format!(
+                "{place}: the header and its key slots take {need} bytes, and {have} are there; nothing was \
                  changed: make it {need} bytes long at least, as long as it was at best, and try again"
-                ),
-            )),
+            ))),
             Condition::Unusable { error, remains } => {
                 Err(beyond_repair(&backend, error, remains.is_empty()))
             }
@@ -87,13 +84,14 @@ fn beyond_repair(backend: &Storage, error: &HeaderError, no_remains: bool) -> Cl
 /// Shows the partitions of a disk whose table a repair may overwrite, since the disk was a LUKS volume once; without
 /// somebody who reads that, nothing is done.
 fn refuse_disk(args: &RepairArgs, backend: &Storage) -> Result<(), CliError> {
-    show_partitions(backend.path(), &luks_partitions(backend));
-    if !args.on.batch_mode || partitions(backend).is_empty() {
+    let partitions = luks_partitions(backend);
+    show_partitions(backend.path(), &partitions);
+    if partitions.is_empty() || !args.on.batch_mode {
         return Ok(());
     }
     Err(CliError::usage(format!(
         "{}: this is a disk with partitions, and a header in its first sectors would take the place of their \
-         table; nothing was changed: name the partition, or leave out --batch-mode to be asked",
+         table; nothing was changed: name the partition, as shown above, or leave out --batch-mode to be asked",
         backend.path().display()
     )))
 }

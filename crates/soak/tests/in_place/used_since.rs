@@ -86,7 +86,7 @@ impl Between {
                 assert!(cleared.all(|(now, used)| now == used || *now == 0));
                 let cut = encrypt(&grown(&now[..len], room), room).unwrap();
                 assert!(plaintext(cut, len) == self.expected());
-                clear(&disk, record);
+                clear(&disk, record.unwrap());
                 assert_eq!(undo(&*disk).unwrap(), None);
                 let begun = begin_or_go_on(&disk, room).unwrap().unwrap();
                 begun.clean().unwrap().finish().unwrap();

@@ -37,8 +37,20 @@ pub enum InPlaceError {
         len: u64,
         /// Length of a file before it was made longer, in bytes.
         original: Option<u64>,
+        /// Size of a device before it was made smaller, in bytes.
+        shrunk_from: Option<u64>,
         /// Command that keeps what is there.
         keep: Keep,
+    },
+    /// A sector looks like those that a header was to overwrite, and nothing else proves that one was: a
+    /// file in the data may look so.
+    Unproven {
+        /// Offset of the sector, in bytes.
+        offset: u64,
+        /// Offset of the saved start, as the sector says, in bytes.
+        saved: u64,
+        /// Bytes of it that are saved, as the sector says.
+        len: u64,
     },
     /// The start of the data was half overwritten by a header, and then the file got another length.
     Resized {
@@ -51,8 +63,15 @@ pub enum InPlaceError {
     Grown {
         /// Length of it before, in bytes.
         original: u64,
-        /// Offset of the record of this, in bytes.
-        record: u64,
+        /// Offset of the record of this in bytes, where it is still there.
+        record: Option<u64>,
+    },
+    /// A file got another length in the midst of its encryption.
+    Length {
+        /// The length that it has, in bytes.
+        size: u64,
+        /// The length that it had, in bytes.
+        expected: u64,
     },
     /// Another version of this program has begun, and its header is not whole.
     OtherVersion,
@@ -135,14 +154,26 @@ impl fmt::Display for InPlaceError {
             Self::Damaged {
                 len,
                 original,
+                shrunk_from,
                 keep,
             } => {
                 write!(
                     f,
                     "an encryption in place was cut short in the midst of writing the header, and what \
                      it had saved of the first {len} bytes has been overwritten or cut off since; \
-                     nothing was changed. Restore the image from a copy. Where it is in use with new \
-                     data, so that what is lost of the old is not missed: {keep}"
+                     nothing was changed. "
+                )?;
+                if let Some(size) = shrunk_from {
+                    write!(
+                        f,
+                        "The device had {size} bytes: what was saved may be there again once it has as \
+                         many; try that first, with the same command. "
+                    )?;
+                }
+                write!(
+                    f,
+                    "Restore the image from a copy. Where it is in use with new data, so that what is \
+                     lost of the old is not missed: {keep}"
                 )?;
                 then(f, *keep, *original)
             }
@@ -153,13 +184,47 @@ impl fmt::Display for InPlaceError {
                  start put back: `truncate -s {size} IMAGE`, then the same command again. Where it is in \
                  use with new data, to keep that: {keep}, then the same command again"
             ),
-            Self::Grown { original, record } => write!(
+            Self::Unproven { offset, saved, len } => write!(
                 f,
-                "it was written to after an encryption in place that came to nothing had made it longer; \
-                 what was written is kept. Where its data still ends at byte {original}: `truncate -s \
-                 {original} IMAGE`. Where it is in use up to its end: `dd if=/dev/zero of=IMAGE \
-                 conv=notrunc bs=512 count=1 seek={}`",
-                record / 512
+                "its sector {} says that an encryption in place was cut short, but neither its first \
+                 sector nor its end does, and a file in the image may look so; nothing was changed. Save a \
+                 copy of the image. Where one was cut short, to put the first {len} bytes back as they \
+                 were before: `dd if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. Where none was: \
+                 delete the file that the sector belongs to, and clear the sector: `dd if=/dev/zero \
+                 of=IMAGE conv=notrunc bs=512 count=1 seek={}`. Then the same command again",
+                offset / 512,
+                len / 512,
+                saved / 512,
+                offset / 512
+            ),
+            Self::Grown { original, record } => {
+                write!(
+                    f,
+                    "an encryption in place that came to nothing had made it longer, and behind its old \
+                     end there is what may have been written since; that is kept. Where its data still \
+                     ends at byte {original}: `truncate -s {original} IMAGE`. Where it is in use up to its \
+                     end: "
+                )?;
+                match record {
+                    Some(record) => write!(
+                        f,
+                        "`dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
+                        record / 512
+                    ),
+                    None => f.write_str("the same command again"),
+                }
+            }
+            Self::Length { size, expected } if size > expected => write!(
+                f,
+                "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
+                 nothing was changed. Copy what was written behind byte {expected} to another file, as the \
+                 volume will not have it. Then `truncate -s {expected} IMAGE`, and the same command again"
+            ),
+            Self::Length { size, expected } => write!(
+                f,
+                "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
+                 nothing was changed. The start of the data was saved in what is cut off: restore the \
+                 image from a copy"
             ),
             Self::OtherVersion => f.write_str(
                 "another version of scrim has begun to encrypt it in place, and was cut short; nothing \

@@ -71,7 +71,8 @@ impl Filling {
         }
         let record = Record::said(Stage::Saved, found.get(24..HEAD)?)?;
         let filling = Self::of(&record).sector(offset);
-        let whole = Self::is_sector(found, &filling) && record.is_possible();
+        let is_within = offset < record.start.len;
+        let whole = is_within && Self::is_sector(found, &filling) && record.is_possible();
         whole.then_some(Filled {
             record,
             offset,
@@ -79,8 +80,19 @@ impl Filling {
         })
     }
 
+    /// Reads the first sector of a device, where it is a filled one. Unlike any other sector it is not a
+    /// part of a file in the data.
+    pub(super) fn first(backend: &dyn Backend) -> Result<Option<Filled>, InPlaceError> {
+        if backend.info().size < SECTOR as u64 {
+            return Ok(None);
+        }
+        let mut sector = [0; SECTOR];
+        backend.read_at(0, &mut sector)?;
+        Ok(Self::read(&sector, 0))
+    }
+
     /// Finds the first filled sector of a device. All that it says was written by anybody who can write
-    /// to the device.
+    /// to the device, or to a file in it.
     pub(super) fn find(backend: &dyn Backend) -> Result<Option<Filled>, InPlaceError> {
         let mut buffer = DataBuffer::zeroed(PIECE);
         for (at, len) in pieces(backend.info().size.min(LOOK)) {
@@ -132,6 +144,8 @@ mod tests {
             assert_eq!(Filling::read(&sector, 1024), None, "{at}");
             sector[at] ^= 1;
         }
+        let behind = record().start.len;
+        assert_eq!(Filling::read(&filling.sector(behind), behind), None);
         sector[..4].copy_from_slice(KEEP);
         assert!(Filling::read(&sector, 1024).unwrap().keep);
         let mut bytes = vec![0; 10_000];
@@ -152,6 +166,11 @@ mod tests {
             |record| record.start.len = u64::MAX,
             |record| record.start.len = 0,
             |record| record.start.len += 1,
+            |record| record.start.len -= 512,
+            |record| {
+                record.start.saved += 512;
+                record.original += 512;
+            },
         ] {
             let mut record = record();
             change(&mut record);

@@ -179,7 +179,15 @@ impl Record {
         let Some(device) = end.and_then(|end| end.checked_add(LEN)) else {
             return false;
         };
-        let whole = len.is_multiple_of(SECTOR as u64) && (1..=self.shift).contains(&len);
+        let aligned = [saved, self.shift].iter().all(|n| n.is_multiple_of(LEN));
+        // The data in whole blocks; in whole sectors it may be shorter by less than a block.
+        let data = saved.saturating_sub(self.shift);
+        let overwritten = data.min(self.shift);
+        let is_overwritten = match data > self.shift {
+            true => len == overwritten,
+            false => len <= overwritten && overwritten - len < LEN,
+        };
+        let whole = len > 0 && len.is_multiple_of(SECTOR as u64) && aligned && is_overwritten;
         let made = saved.checked_sub(len);
         let behind_the_header = made.is_some_and(|made| made >= self.shift);
         let belongs = if self.is_of_file() {
@@ -189,6 +197,20 @@ impl Record {
             self.stage == Stage::Saved && self.original >= device
         };
         self.original > 0 && whole && behind_the_header && belongs
+    }
+
+    /// Finds the size that a file or device has while this is its record.
+    pub(super) fn size(&self) -> u64 {
+        match self.is_of_file() {
+            true => self.start.saved + self.shift + LEN,
+            false => self.original,
+        }
+    }
+
+    /// Checks whether the bytes at the end of a file of its size are nobody else's: the record, or zeros.
+    pub(super) fn is_end_unused(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
+        let end = end_of(backend)?;
+        Ok(end.is_some_and(|(_, bytes)| is_zero(&bytes) || bytes == self.encode()))
     }
 
     /// Checks whether its numbers can be those of a device of `size` bytes on which it lies at `place`.
@@ -201,10 +223,17 @@ impl Record {
     }
 
     /// Checks whether a file that was made longer holds nothing of its user's behind its old end, but
-    /// perhaps a part of what is saved there: of a start that has not changed since.
+    /// perhaps a part of what is saved there: of a start that has not changed since. A part of a header
+    /// cannot be told from what a user writes.
     pub(super) fn is_unused(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
         let Start { saved, len, .. } = self.start;
-        if !are_zeros(backend, self.original, saved - len)? {
+        let behind = [(self.original, saved), (saved + len, saved + self.shift)];
+        for (from, end) in behind {
+            if !are_zeros(backend, from, end)? {
+                return Ok(false);
+            }
+        }
+        if !self.is_end_unused(backend)? {
             return Ok(false);
         }
         let [mut start, mut copy] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
@@ -315,6 +344,15 @@ mod tests {
         assert!(!with(|record| record.start.len += 512));
         assert!(!with(|record| record.start.len = u64::MAX));
         assert!(!with(|record| record.start.saved = 0));
+        assert!(
+            !with(|record| record.start.len -= 512),
+            "a header is longer"
+        );
+        assert!(!with(|record| {
+            record.shift -= 512;
+            record.start.saved += 512;
+            record.start.len = record.shift;
+        }));
         assert!(with(|record| record.stage = Stage::Grown), "it only grew");
         assert!(!with(|record| record.start = Start::default()));
         let device = |record: &mut Record| record.original = (8 << 20) + LEN;
@@ -324,6 +362,44 @@ mod tests {
             record.stage = Stage::Grown;
         };
         assert!(!with(grown), "a device keeps its size");
+    }
+
+    /// The header overwrites all of the data that is shorter.
+    #[test]
+    fn a_record_says_how_much_is_overwritten_and_no_less() {
+        let with = |original: u64, len| {
+            let saved = original.next_multiple_of(LEN) + (1 << 20);
+            let start = Start {
+                saved,
+                len,
+                ..record().start
+            };
+            Record {
+                original,
+                start,
+                ..record()
+            }
+            .is_possible()
+        };
+        for (original, len) in [
+            (1, 512),
+            (1, 4096),
+            (4608, 4608),
+            (4608, 8192),
+            (1 << 20, 1 << 20),
+        ] {
+            assert!(with(original, len), "{original} {len}");
+        }
+        for (original, len) in [
+            (1, 0),
+            (1, 4608),
+            (4608, 4096),
+            (4608, 512),
+            ((1 << 20) + 1, (1 << 20) - 512),
+            (6 << 20, 512),
+        ] {
+            assert!(!with(original, len), "{original} {len}");
+        }
     }
 
     #[test]

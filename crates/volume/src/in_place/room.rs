@@ -137,13 +137,20 @@ pub(super) fn check(
     let in_order = shift > 0
         && encrypted.is_some_and(|end| end <= saved)
         && whole.is_some()
-        && needed.is_some_and(|end| end <= size);
+        && (underway.grown || needed.is_some_and(|end| end <= size));
     let on_the_way = position == length || (position < length && position % shift.max(1) == 0);
-    if aligned && in_order && on_the_way {
-        Ok(())
-    } else {
-        Err(InPlaceError::Note(underway))
+    if !(aligned && in_order && on_the_way) {
+        return Err(InPlaceError::Note(underway));
     }
+    // A file is cut at its end, so that nothing may be there that was written since.
+    let (expected, is_cut) = (
+        whole.unwrap_or(size),
+        position == 0 && encrypted == Some(size),
+    );
+    if underway.grown && size != expected && !is_cut {
+        return Err(InPlaceError::Length { size, expected });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -184,7 +191,7 @@ mod tests {
             length,
             saved,
             position,
-            grown: true,
+            grown: false,
         };
         let check = |underway, shift| check(underway, shift, 512, size).is_ok();
         assert!(check(underway(5 * MIB, 6 * MIB, 5 * MIB), MIB));
@@ -204,6 +211,36 @@ mod tests {
             (underway(5 * MIB + 512, 6 * MIB + 512, MIB), MIB),
         ] {
             assert!(!check(wrong, shift), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_made_longer_has_one_length_until_it_is_cut() {
+        let check = |position, size| {
+            let underway = Underway {
+                length: 5 * MIB,
+                saved: 6 * MIB,
+                position,
+                grown: true,
+            };
+            check(underway, MIB, 512, size)
+        };
+        let whole = 7 * MIB + record::LEN;
+        assert!(check(5 * MIB, whole).is_ok() && check(0, whole).is_ok());
+        assert!(check(0, 6 * MIB).is_ok(), "it was cut");
+        for (position, size) in [
+            (5 * MIB, whole + 1),
+            (MIB, whole + MIB),
+            (MIB, whole - 1),
+            (MIB, 6 * MIB),
+            (0, whole + 1),
+            (0, 6 * MIB + 1),
+            (0, 6 * MIB - 1),
+        ] {
+            match check(position, size) {
+                Err(InPlaceError::Length { expected, .. }) => assert_eq!(expected, whole),
+                other => panic!("{position} {size}: {other:?}"),
+            }
         }
     }
 }

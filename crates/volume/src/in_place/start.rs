@@ -15,7 +15,7 @@ use scrim_luks::{Header, Plan, Target};
 use scrim_sys::memory::DataBuffer;
 
 use super::error::InPlaceError;
-use super::filling::Filling;
+use super::filling::{Filling, KEEP};
 use super::record::{Digest, are_zeros, is_zero};
 use super::room::Room;
 use super::{PIECE, copy, pieces};
@@ -151,13 +151,14 @@ impl Start {
         Digest::of(backend, self.saved - self.len, self.len + shift)
     }
 
-    /// Overwrites it durably with what nobody else writes. Its first sectors come first, so that what is
-    /// filled is known by them.
+    /// Overwrites it durably with what nobody else writes. The first sector comes first, so that what is
+    /// filled is known by it.
     pub(super) fn fill(
         &self,
         backend: &dyn Backend,
         filling: &Filling,
     ) -> Result<(), InPlaceError> {
+        backend.write_at(0, &filling.sector(0), Durability::Durable)?;
         let mut buffer = DataBuffer::zeroed(PIECE);
         for (at, len) in pieces(self.len) {
             let piece = &mut buffer[..len];
@@ -165,9 +166,6 @@ impl Start {
                 sector.copy_from_slice(&filling.sector(offset));
             }
             backend.write_at(at, piece, Durability::Cached)?;
-            if at == 0 {
-                backend.flush()?;
-            }
         }
         backend.flush()?;
         Ok(())
@@ -259,7 +257,9 @@ impl Start {
         Ok(true)
     }
 
-    /// Puts back what was saved. A cut meanwhile leaves what [`Start::look`] knows, too.
+    /// Puts back the sectors that nobody but this program has written, and keeps all others. A cut
+    /// meanwhile leaves what [`Start::look`] knows, too: while anything is left to do a filled sector says
+    /// so, and the first one is put back last.
     pub(super) fn put_back(
         &self,
         backend: &dyn Backend,
@@ -267,18 +267,16 @@ impl Start {
         found: Found,
         shift: u64,
     ) -> Result<(), InPlaceError> {
-        self.clear_rest(backend, shift)?;
-        match found {
-            Found::Saved | Found::Data => return Ok(()),
-            Found::Filled => {}
-            Found::Header => self.fill(backend, filling)?,
-            Found::Mixed | Found::Used => {
-                return self.put_back_sectors(backend, filling, true);
-            }
+        // Only over a filling that begins with the first sector is a header written.
+        if found != Found::Filled && Filling::first(backend)?.is_some() {
+            self.clear_rest(backend, shift)?;
         }
-        copy(backend, self.saved, 0, self.len)?;
-        backend.flush()?;
-        Ok(())
+        match found {
+            Found::Header => self.fill(backend, filling)?,
+            Found::Used => self.fill_made(backend, filling)?,
+            _ => {}
+        }
+        self.replace_filled(backend, filling, true)
     }
 
     /// Clears durably what the header's writing has left behind the data, where there is less of that
@@ -303,33 +301,60 @@ impl Start {
         Ok(())
     }
 
-    /// Puts back the sectors that nobody but this program has written, and keeps all others. Where what
-    /// was saved is not `intact` nothing else can be said of them than that, so they are cleared.
-    pub(super) fn put_back_sectors(
-        &self,
-        backend: &dyn Backend,
-        filling: &Filling,
-        intact: bool,
-    ) -> Result<(), InPlaceError> {
-        let [mut found, mut saved, mut made] = [0; 3].map(|_: u8| DataBuffer::zeroed(PIECE));
-        for (at, len) in pieces(self.len.min(backend.info().size)) {
-            let (found, saved, made) = (&mut found[..len], &mut saved[..len], &mut made[..len]);
+    /// Fills the sectors durably that the header's writing has left, and marks that the others are kept.
+    fn fill_made(&self, backend: &dyn Backend, filling: &Filling) -> Result<(), InPlaceError> {
+        let [mut found, mut made] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
+        for (at, len) in pieces(self.len) {
+            let (found, made) = (&mut found[..len], &mut made[..len]);
             backend.read_at(at, found)?;
-            if intact {
-                backend.read_at(self.saved + at, saved)?;
-                backend.read_at(self.made(at), made)?;
-            }
+            backend.read_at(self.made(at), made)?;
             let sectors = found.chunks_mut(SECTOR).zip((at..).step_by(SECTOR));
-            let expected = saved.chunks(SECTOR).zip(made.chunks(SECTOR));
-            for ((found, offset), (saved, made)) in sectors.zip(expected) {
-                let is_made = intact && found == made && !is_zero(made);
-                if is_made || Filling::is_sector(found, &filling.sector(offset)) {
-                    found.copy_from_slice(saved);
+            for ((found, offset), made) in sectors.zip(made.chunks(SECTOR)) {
+                if found == made && !is_zero(made) {
+                    found.copy_from_slice(&filling.sector(offset));
+                    found[..KEEP.len()].copy_from_slice(KEEP);
                 }
             }
             backend.write_at(at, found, Durability::Cached)?;
         }
         backend.flush()?;
+        Ok(())
+    }
+
+    /// Puts back the filled sectors durably, the first one after all others. Where what was saved is not
+    /// `intact` they are cleared.
+    pub(super) fn replace_filled(
+        &self,
+        backend: &dyn Backend,
+        filling: &Filling,
+        intact: bool,
+    ) -> Result<(), InPlaceError> {
+        let [mut found, mut saved] = [0; 2].map(|_: u8| DataBuffer::zeroed(PIECE));
+        let mut first = None;
+        for (at, len) in pieces(self.len.min(backend.info().size)) {
+            let (found, saved) = (&mut found[..len], &mut saved[..len]);
+            backend.read_at(at, found)?;
+            if intact {
+                backend.read_at(self.saved + at, saved)?;
+            }
+            let sectors = found.chunks_mut(SECTOR).zip((at..).step_by(SECTOR));
+            for ((found, offset), saved) in sectors.zip(saved.chunks(SECTOR)) {
+                if !Filling::is_sector(found, &filling.sector(offset)) {
+                    continue;
+                }
+                if first.is_none() {
+                    first = Some((offset, saved.to_vec()));
+                    continue;
+                }
+                found.copy_from_slice(saved);
+            }
+            backend.write_at(at, found, Durability::Cached)?;
+        }
+        backend.flush()?;
+        if let Some((offset, saved)) = first {
+            backend.write_at(offset, &saved, Durability::Cached)?;
+            backend.flush()?;
+        }
         Ok(())
     }
 }

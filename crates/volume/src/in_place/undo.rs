@@ -31,6 +31,7 @@ pub fn undo(backend: &dyn Backend) -> Result<Option<u64>, InPlaceError> {
 ///
 /// # Errors
 /// [`InPlaceError::Used`] and [`InPlaceError::Damaged`] where the start cannot be put back,
+/// [`InPlaceError::Unproven`] where a file in the data may look as if it had to be,
 /// [`InPlaceError::Resized`], [`InPlaceError::OtherVersion`] and [`InPlaceError::Overwritten`]; nothing
 /// has changed.
 /// [`InPlaceError::Grown`] where a file was used while it was longer, and its length is for its user to
@@ -60,17 +61,18 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
     } = beginning.record;
     let filling = Filling::of(&beginning.record);
     let decision = decide(seen);
+    let mut has_record = beginning.has_record;
     match decision {
         Decision::Undone | Decision::Grown => {}
         Decision::PutBack { .. } => {
-            beginning.write_record(backend)?;
+            has_record |= beginning.write_record(backend)?;
             start.put_back(backend, &filling, seen.found, shift)?;
         }
         Decision::Clear { .. } => {
-            beginning.write_record(backend)?;
-            start.put_back_sectors(backend, &filling, false)?;
+            has_record |= beginning.write_record(backend)?;
+            start.replace_filled(backend, &filling, false)?;
         }
-        Decision::Used | Decision::Damaged | Decision::Resized => {
+        Decision::Used | Decision::Damaged | Decision::Resized | Decision::Unproven => {
             return Err(beginning.refusal(backend, decision));
         }
     }
@@ -78,7 +80,7 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
         Record::destroy(backend)?;
         return Ok(Some(size));
     }
-    if seen.is_resized {
+    if seen.is_resized && !has_record {
         // Its user has said how long it is to be.
         return Ok(None);
     }
@@ -87,7 +89,7 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
         | Decision::PutBack { is_used: true }
         | Decision::Clear { is_used: true } => Err(InPlaceError::Grown {
             original,
-            record: start.saved + shift,
+            record: has_record.then_some(start.saved + shift),
         }),
         _ => Ok(Some(original)),
     }
@@ -102,7 +104,13 @@ pub fn is_half_overwritten(backend: &dyn Backend) -> Result<bool, InPlaceError> 
     if record::is_of_other_version(backend)? {
         return Ok(LuksDevice::read(backend).is_err());
     }
-    Ok(Filling::find(backend)?.is_some())
+    if Filling::first(backend)?.is_some() {
+        return Ok(true);
+    }
+    let Some(record) = Record::read(backend)? else {
+        return Ok(false);
+    };
+    Ok(Filling::find(backend)?.is_some_and(|filled| filled.record == record))
 }
 
 /// A beginning that is not known to have come to its end.
@@ -128,6 +136,10 @@ struct Seen {
     unused: bool,
     /// The user has decided to keep what cannot be told.
     keep: bool,
+    /// A sector is filled.
+    is_filled: bool,
+    /// The first sector is filled, or the record lies at the end.
+    proven: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +159,7 @@ enum Decision {
     Used,
     Damaged,
     Resized,
+    Unproven,
 }
 
 /// Decides what becomes of a beginning.
@@ -158,11 +171,20 @@ fn decide(seen: Seen) -> Decision {
         unused,
         ..
     } = seen;
-    if seen.is_resized && is_file && !seen.keep {
-        return Decision::Resized;
+    if !seen.proven {
+        return Decision::Unproven;
     }
-    let is_used = is_file && !unused;
+    if seen.is_resized && is_file && !seen.keep {
+        return match found {
+            Found::Saved | Found::Data => Decision::Grown,
+            _ if intact => Decision::Resized,
+            _ => Decision::Damaged,
+        };
+    }
+    let is_used = is_file && (!unused || seen.is_resized);
     match (found, intact) {
+        // While the header is not whole some sectors are filled.
+        (Found::Header, true) if !seen.is_filled => Decision::Used,
         (Found::Saved, true) if !is_used => Decision::Undone,
         (Found::Saved | Found::Data, _) if is_file => Decision::Grown,
         (Found::Saved | Found::Data, _) => Decision::Undone,
@@ -203,11 +225,7 @@ impl Beginning {
             ..
         } = self.record;
         let is_file = self.record.is_of_file();
-        let place = record::place(backend);
-        let is_resized = match is_file {
-            true => place != Some(start.saved + shift),
-            false => original != backend.info().size,
-        };
+        let is_resized = self.record.size() != backend.info().size;
         let mut seen = Seen {
             is_file,
             is_resized,
@@ -215,6 +233,8 @@ impl Beginning {
             intact: true,
             unused: true,
             keep: self.filled.is_some_and(|(_, keep)| keep),
+            is_filled: self.filled.is_some(),
+            proven: self.has_record || self.filled.is_some_and(|(offset, _)| offset == 0),
         };
         if stage == Stage::Grown {
             let now = Digest::of(backend, 0, start.len.min(original))?;
@@ -232,23 +252,23 @@ impl Beginning {
                 // A sector of which only a part is data is filled as a whole.
                 _ => original.max(start.len),
             };
-            seen.unused = start.is_unused(backend, from, shift)?;
+            seen.unused = !is_resized
+                && self.record.is_end_unused(backend)?
+                && start.is_unused(backend, from, shift)?;
         }
         Ok(seen)
     }
 
     /// Writes the record once more where only the start tells of it, and nobody uses its place: once
-    /// the start is put back nothing else does.
-    fn write_record(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
-        let Some(place) = record::place(backend) else {
-            return Ok(());
-        };
-        let is_here = self.record.start.saved + self.record.shift == place;
+    /// the start is put back nothing else does. Says whether it did.
+    fn write_record(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
+        let is_here = self.record.size() == backend.info().size;
         let is_missing = self.record.is_of_file() && is_here && !self.has_record;
-        if is_missing && record::are_zeros(backend, place, place + record::LEN)? {
-            self.record.write(backend)?;
+        if !is_missing || !self.record.is_end_unused(backend)? {
+            return Ok(false);
         }
-        Ok(())
+        self.record.write(backend)?;
+        Ok(true)
     }
 
     /// Says why the start is left as it is.
@@ -259,6 +279,8 @@ impl Beginning {
             start,
             ..
         } = self.record;
+        let is_shrunk = backend.info().size < original;
+        let shrunk_from = (!self.record.is_of_file() && is_shrunk).then_some(original);
         let original = self.record.is_of_file().then_some(original);
         let end = start.saved + shift;
         let keep = match self.filled {
@@ -274,7 +296,13 @@ impl Beginning {
             Decision::Damaged => InPlaceError::Damaged {
                 len: start.len,
                 original,
+                shrunk_from,
                 keep,
+            },
+            Decision::Unproven => InPlaceError::Unproven {
+                offset: self.filled.map_or(end, |(offset, _)| offset),
+                saved: start.saved,
+                len: start.len,
             },
             _ => InPlaceError::Used {
                 saved: start.saved,
@@ -346,6 +374,8 @@ mod tests {
             intact: true,
             unused: true,
             keep: false,
+            is_filled: true,
+            proven: true,
         }
     }
 
@@ -409,7 +439,11 @@ mod tests {
                 is_resized: true,
                 ..seen(found)
             };
-            assert_eq!(decide(file), Decision::Resized, "{found:?}");
+            let expected = match found {
+                Found::Saved | Found::Data => Decision::Grown,
+                _ => Decision::Resized,
+            };
+            assert_eq!(decide(file), expected, "{found:?}");
             let device = Seen {
                 is_file: false,
                 ..file
@@ -420,5 +454,37 @@ mod tests {
             };
             assert_eq!(decide(device), expected, "{found:?}");
         }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_there_again_in_a_file_of_its_old_length() {
+        for found in [Found::Filled, Found::Header, Found::Mixed, Found::Used] {
+            let cut = Seen {
+                is_resized: true,
+                intact: false,
+                ..seen(found)
+            };
+            assert_eq!(decide(cut), Decision::Damaged, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_for_a_sector_that_anybody_could_have_written() {
+        for found in [Found::Filled, Found::Header, Found::Mixed, Found::Used] {
+            for (intact, keep) in [(true, false), (true, true), (false, true)] {
+                let unproven = Seen {
+                    intact,
+                    keep,
+                    proven: false,
+                    ..seen(found)
+                };
+                assert_eq!(decide(unproven), Decision::Unproven, "{found:?}");
+            }
+        }
+        let unfilled = Seen {
+            is_filled: false,
+            ..seen(Found::Header)
+        };
+        assert_eq!(decide(unfilled), Decision::Used);
     }
 }

@@ -163,7 +163,7 @@ fn a_file_that_got_another_length_in_the_midst_is_not_gone_on_with() {
 /// A start that is longer than the part of it in which a filled sector is looked for.
 #[test]
 fn a_start_that_is_half_put_back_is_known_by_its_first_bytes() {
-    const FAR: u64 = 17 << 20;
+    const FAR: u64 = 21 << 20;
     let data = data(usize::try_from(FAR).unwrap());
     let size = Room::in_file(FAR, FAR, 4096).unwrap().device().unwrap();
     let room = Room::in_device(size, size - FAR, FAR, 4096).unwrap();
@@ -181,7 +181,7 @@ fn a_start_that_is_half_put_back_is_known_by_its_first_bytes() {
         }
     }
     let larger = size + (1 << 20);
-    for cut in [low - 2, low - 24] {
+    for cut in [low - 2, low - 28] {
         let half = resized(&after(cut), larger).contents();
         let broken = |cut| {
             let disk = SimBackend::holding(&half, 1);
@@ -192,7 +192,7 @@ fn a_start_that_is_half_put_back_is_known_by_its_first_bytes() {
             (undo(&disk).is_err(), disk)
         };
         let mut cuts = 0;
-        for second in (1..).step_by(4) {
+        for second in (1..).step_by(5) {
             let (is_cut, disk) = broken(second);
             if !is_cut {
                 break;

@@ -234,7 +234,7 @@ fn what_is_written_to_a_file_that_only_grew_is_kept() {
         let refused = encrypt(&place, COST);
         assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
         assert!(
-            said(&refused).contains("truncate -s 2097152 IMAGE"),
+            said(&refused).contains("truncate -s 2097152 disk.img"),
             "{}",
             said(&refused)
         );
@@ -272,7 +272,14 @@ fn a_half_written_start_is_known_whatever_the_length() {
     let import = || place.run_with_input(scrim(), line.split_whitespace(), b"");
     for (refused, advice) in [
         (import(), "scrim encrypt --in-place".to_owned()),
-        (encrypt(&place, COST), format!("truncate -s {size} IMAGE")),
+        (
+            place.run_with_input(scrim(), "open disk.img half -d key".split(' '), b""),
+            "puts the data back".to_owned(),
+        ),
+        (
+            encrypt(&place, COST),
+            format!("truncate -s {size} disk.img"),
+        ),
     ] {
         assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
         assert!(said(&refused).contains(&advice), "{}", said(&refused));

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use scrim_backend::BackendError;
@@ -12,6 +13,7 @@ use scrim_serve::site::SiteError;
 use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
 
 use crate::cost::memory_refused;
+use crate::partitions::shell_word;
 
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +79,19 @@ impl CliError {
             message: format!("{place}: {}", self.message),
             ..self
         }
+    }
+
+    /// An error of encrypting an image in place; the commands that it gives name the image.
+    pub(crate) fn in_place(error: InPlaceError, image: &Path) -> Self {
+        let is_of_others = matches!(
+            error,
+            InPlaceError::Luks(_) | InPlaceError::Open(_) | InPlaceError::Volume(_)
+        );
+        let mut error = Self::from(error);
+        if let (false, Some(path)) = (is_of_others, image.to_str()) {
+            error.message = error.message.replace("IMAGE", &shell_word(path));
+        }
+        error.within(image.display())
     }
 }
 

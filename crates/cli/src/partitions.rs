@@ -309,7 +309,7 @@ fn name_for_table(image: &Path) -> Option<(String, &'static str)> {
 }
 
 /// A text as one word of a shell.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
         return text.to_owned();

@@ -6,7 +6,7 @@ use std::path::Path;
 use scrim_backend::{Access, Backend};
 use scrim_luks::{Header, HeaderError};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::{LuksDevice, LuksError, Unlocked};
+use scrim_volume::{LuksDevice, LuksError, Unlocked, is_half_overwritten};
 
 use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::commands::note;
@@ -31,12 +31,29 @@ pub(crate) fn read_luks(backend: &dyn Backend, path: &Path) -> Result<LuksDevice
         if matches!(&error, LuksError::Header(error) if may_be_a_disk(error)) {
             show_partitions(path, &luks_partitions(backend));
         }
+        let is_not_luks = matches!(error, LuksError::Header(HeaderError::NotLuks));
+        if is_not_luks && is_half_overwritten(backend).is_ok_and(|is_half| is_half) {
+            return half_overwritten(path);
+        }
         CliError::from(error).within(format_args!("{place}"))
     })?;
     for finding in luks.findings() {
         note(format_args!("scrim: warning: {place}: {finding}"));
     }
     Ok(luks)
+}
+
+/// Refuses an image whose encryption in place was cut short before its header was whole.
+pub(crate) fn half_overwritten(image: &Path) -> CliError {
+    let shown = image.display();
+    CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{shown}: an encryption in place was cut short in the midst of writing the header over the \
+             data: give `scrim encrypt --in-place {shown}`, which puts the data back, and then asks \
+             whether to encrypt it; with the answer no it stays as it was before"
+        ),
+    )
 }
 
 /// Tells whether what is wrong with a header may come from a partition table that was written over it.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
     demand_local(image, "encrypt --in-place")?;
     let new = NewVolume::asked_for(&args.format)?;
     let backend = Arc::new(undone(image)?);
-    let within = |error: InPlaceError| CliError::from(error).within(image.display());
+    let within = |error| CliError::in_place(error, image);
     let (begun, interruption) = match LuksDevice::read(&*backend) {
         Ok(luks) => match luks.once_encrypted().map_err(within)? {
             Some(encrypted) => go_on(args, &backend, luks, &encrypted)?,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
 /// beginning.
 fn undone(image: &Path) -> Result<FileBackend, CliError> {
     let backend = FileBackend::open(image, Access::ReadWrite)?;
-    let undone = undo(&backend).map_err(|error| CliError::from(error).within(image.display()))?;
+    let undone = undo(&backend).map_err(|error| CliError::in_place(error, image))?;
     if let Some(original) = undone {
         backend.cut(original)?;
         note(format_args!(
@@ -188,7 +188,7 @@ fn go_on(
     let (unlocked, _) = unlock(encrypted, &**backend, &shown, None, &asking)?;
     let interruption = Interruption::listen()?;
     let begun = InPlace::resume(Arc::clone(backend) as Arc<dyn Backend>, luks, unlocked.key);
-    let begun = begun.map_err(|error| CliError::from(error).within(&shown))?;
+    let begun = begun.map_err(|error| CliError::in_place(error, &args.format.image))?;
     Ok((begun, interruption))
 }
 
@@ -202,7 +202,7 @@ fn finish(
     let shown = args.format.image.display();
     let next = format!("go on with `scrim encrypt --in-place {shown}`");
     let failed = |error: InPlaceError| {
-        let error = CliError::from(error).within(&shown);
+        let error = CliError::in_place(error, &args.format.image);
         CliError::new(error.exit, format!("{error}; {next}"))
     };
     let mut display = Display::new("encrypting");

@@ -18,7 +18,7 @@ use crate::interruption::Interruption;
 use crate::new_volume::NewVolume;
 use crate::storage::demand_local;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
-use crate::unlock::{Asking, read_luks, unlock};
+use crate::unlock::{Asking, half_overwritten, read_luks, unlock};
 
 /// Formats that hold a disk's contents in some order of their own: name, where the signature lies,
 /// the signature, and what `qemu-img` calls it.
@@ -109,13 +109,7 @@ pub(super) fn check_raw(raw: &FileBackend) -> Result<(), CliError> {
         ));
     }
     if is_half_overwritten(raw).map_err(|error| CliError::from(error).within(&shown))? {
-        return Err(CliError::new(
-            Exit::WrongDevice,
-            format!(
-                "{shown}: an encryption in place was cut short in the midst of writing the header over \
-                 the data; go on with `scrim encrypt --in-place {shown}`, which puts the data back first"
-            ),
-        ));
+        return Err(half_overwritten(raw.path()));
     }
     let mut start = [0; 512];
     let len = usize::try_from(raw.info().size).map_or(start.len(), |len| len.min(start.len()));

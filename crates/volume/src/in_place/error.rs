@@ -138,45 +138,13 @@ impl fmt::Display for InPlaceError {
                 len,
                 original,
                 keep,
-            } => {
-                write!(
-                    f,
-                    "it was written to after an encryption in place had been cut short in the midst of \
-                     writing the header, and nothing is put back over that; nothing was changed. Save a \
-                     copy of the image. To put its first {len} bytes back as they were before: `dd \
-                     if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. To keep what is there now: \
-                     {keep}",
-                    len / 512,
-                    saved / 512
-                )?;
-                then(f, *keep, *original)
-            }
+            } => used(f, *saved, *len, *original, *keep),
             Self::Damaged {
                 len,
                 original,
                 shrunk_from,
                 keep,
-            } => {
-                write!(
-                    f,
-                    "an encryption in place was cut short in the midst of writing the header, and what \
-                     it had saved of the first {len} bytes has been overwritten or cut off since; \
-                     nothing was changed. "
-                )?;
-                if let Some(size) = shrunk_from {
-                    write!(
-                        f,
-                        "The device had {size} bytes: what was saved may be there again once it has as \
-                         many; try that first, with the same command. "
-                    )?;
-                }
-                write!(
-                    f,
-                    "Restore the image from a copy. Where it is in use with new data, so that what is \
-                     lost of the old is not missed: {keep}"
-                )?;
-                then(f, *keep, *original)
-            }
+            } => damaged(f, *len, *original, *shrunk_from, *keep),
             Self::Resized { size, keep } => write!(
                 f,
                 "an encryption in place was cut short in the midst of writing the header, and the file \
@@ -184,48 +152,9 @@ impl fmt::Display for InPlaceError {
                  start put back: `truncate -s {size} IMAGE`, then the same command again. Where it is in \
                  use with new data, to keep that: {keep}, then the same command again"
             ),
-            Self::Unproven { offset, saved, len } => write!(
-                f,
-                "its sector {} says that an encryption in place was cut short, but neither its first \
-                 sector nor its end does, and a file in the image may look so; nothing was changed. Save a \
-                 copy of the image. Where one was cut short, to put the first {len} bytes back as they \
-                 were before: `dd if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. Where none was: \
-                 delete the file that the sector belongs to, and clear the sector: `dd if=/dev/zero \
-                 of=IMAGE conv=notrunc bs=512 count=1 seek={}`. Then the same command again",
-                offset / 512,
-                len / 512,
-                saved / 512,
-                offset / 512
-            ),
-            Self::Grown { original, record } => {
-                write!(
-                    f,
-                    "an encryption in place that came to nothing had made it longer, and behind its old \
-                     end there is what may have been written since; that is kept. Where its data still \
-                     ends at byte {original}: `truncate -s {original} IMAGE`. Where it is in use up to its \
-                     end: "
-                )?;
-                match record {
-                    Some(record) => write!(
-                        f,
-                        "`dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
-                        record / 512
-                    ),
-                    None => f.write_str("the same command again"),
-                }
-            }
-            Self::Length { size, expected } if size > expected => write!(
-                f,
-                "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
-                 nothing was changed. Copy what was written behind byte {expected} to another file, as the \
-                 volume will not have it. Then `truncate -s {expected} IMAGE`, and the same command again"
-            ),
-            Self::Length { size, expected } => write!(
-                f,
-                "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
-                 nothing was changed. The start of the data was saved in what is cut off: restore the \
-                 image from a copy"
-            ),
+            Self::Unproven { offset, saved, len } => unproven(f, *offset, *saved, *len),
+            Self::Grown { original, record } => grown(f, *original, *record),
+            Self::Length { size, expected } => wrong_length(f, *size, *expected),
             Self::OtherVersion => f.write_str(
                 "another version of scrim has begun to encrypt it in place, and was cut short; nothing \
                  was changed: give the same command with that version",
@@ -243,6 +172,110 @@ impl fmt::Display for InPlaceError {
             Self::Volume(error) => error.fmt(f),
         }
     }
+}
+
+/// Says how data comes back whose start was written to since, or how that stays.
+fn used(
+    f: &mut fmt::Formatter<'_>,
+    saved: u64,
+    len: u64,
+    original: Option<u64>,
+    keep: Keep,
+) -> fmt::Result {
+    write!(
+        f,
+        "it was written to after an encryption in place had been cut short in the midst of \
+         writing the header, and nothing is put back over that; nothing was changed. Save a \
+         copy of the image. To put its first {len} bytes back as they were before: `dd \
+         if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. To keep what is there now: \
+         {keep}",
+        len / 512,
+        saved / 512
+    )?;
+    then(f, keep, original)
+}
+
+/// Says what is left to do where the saved start is gone.
+fn damaged(
+    f: &mut fmt::Formatter<'_>,
+    len: u64,
+    original: Option<u64>,
+    shrunk_from: Option<u64>,
+    keep: Keep,
+) -> fmt::Result {
+    write!(
+        f,
+        "an encryption in place was cut short in the midst of writing the header, and what \
+         it had saved of the first {len} bytes has been overwritten or cut off since; \
+         nothing was changed. "
+    )?;
+    if let Some(size) = shrunk_from {
+        write!(
+            f,
+            "The device had {size} bytes: what was saved may be there again once it has as \
+             many; try that first, with the same command. "
+        )?;
+    }
+    write!(
+        f,
+        "Restore the image from a copy. Where it is in use with new data, so that what is \
+         lost of the old is not missed: {keep}"
+    )?;
+    then(f, keep, original)
+}
+
+/// Says how a sector is told from a start that was half overwritten.
+fn unproven(f: &mut fmt::Formatter<'_>, offset: u64, saved: u64, len: u64) -> fmt::Result {
+    write!(
+        f,
+        "its sector {} says that an encryption in place was cut short, but neither its first \
+         sector nor its end does, and a file in the image may look so; nothing was changed. Save a \
+         copy of the image. Where one was cut short, to put the first {len} bytes back as they \
+         were before: `dd if=IMAGE of=IMAGE conv=notrunc bs=512 count={} skip={}`. Where none was: \
+         delete the file that the sector belongs to, and clear the sector: `dd if=/dev/zero \
+         of=IMAGE conv=notrunc bs=512 count=1 seek={}`. Then the same command again",
+        offset / 512,
+        len / 512,
+        saved / 512,
+        offset / 512
+    )
+}
+
+/// Says how a file gets the length that its user knows.
+fn grown(f: &mut fmt::Formatter<'_>, original: u64, record: Option<u64>) -> fmt::Result {
+    write!(
+        f,
+        "an encryption in place that came to nothing had made it longer, and behind its old \
+         end there is what may have been written since; that is kept. Where its data still \
+         ends at byte {original}: `truncate -s {original} IMAGE`. Where it is in use up to its \
+         end: "
+    )?;
+    match record {
+        Some(record) => write!(
+            f,
+            "`dd if=/dev/zero of=IMAGE conv=notrunc bs=512 count=1 seek={}`",
+            record / 512
+        ),
+        None => f.write_str("the same command again"),
+    }
+}
+
+/// Says how a file gets the length with which its encryption goes on.
+fn wrong_length(f: &mut fmt::Formatter<'_>, size: u64, expected: u64) -> fmt::Result {
+    if size > expected {
+        return write!(
+            f,
+            "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
+             nothing was changed. Copy what was written behind byte {expected} to another file, as the \
+             volume will not have it. Then `truncate -s {expected} IMAGE`, and the same command again"
+        );
+    }
+    write!(
+        f,
+        "its encryption is not finished, and the file has {size} bytes since, not {expected}; \
+         nothing was changed. What is cut off is a part of the data: restore the \
+         image from a copy"
+    )
 }
 
 /// Says what follows a command that keeps what is there.

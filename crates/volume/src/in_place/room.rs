@@ -143,14 +143,13 @@ pub(super) fn check(
         return Err(InPlaceError::Note(underway));
     }
     // A file is cut at its end, so that nothing may be there that was written since.
-    let (expected, is_cut) = (
-        whole.unwrap_or(size),
-        position == 0 && encrypted == Some(size),
-    );
-    if underway.grown && size != expected && !is_cut {
-        return Err(InPlaceError::Length { size, expected });
+    let is_cut = position == 0 && whole.is_some_and(|whole| size < whole);
+    match if is_cut { encrypted } else { whole } {
+        Some(expected) if underway.grown && size != expected => {
+            Err(InPlaceError::Length { size, expected })
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -237,8 +236,11 @@ mod tests {
             (0, 6 * MIB + 1),
             (0, 6 * MIB - 1),
         ] {
+            let is_cut = position == 0 && size < whole;
             match check(position, size) {
-                Err(InPlaceError::Length { expected, .. }) => assert_eq!(expected, whole),
+                Err(InPlaceError::Length { expected, .. }) => {
+                    assert_eq!(expected, if is_cut { 6 * MIB } else { whole });
+                }
                 other => panic!("{position} {size}: {other:?}"),
             }
         }

@@ -57,9 +57,9 @@ Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memo
 keeps what it has and gives 128 + signal, so 130 after Ctrl-C.";
 
 const SERVING: &str = "\
-SIGTERM closes the volume in order; SIGHUP makes it as long as its device has become, and closes it where \
---foreground is at a terminal. Where a service manager hands sockets on (LISTEN_FDS), they are served on in \
-place of --nbd; in the foreground it is told when clients are served (NOTIFY_SOCKET).";
+SIGTERM closes the volume in order; SIGHUP resizes it to match its device, and closes it where --foreground \
+is at a terminal. Sockets that a service manager passes (LISTEN_FDS) replace --nbd; in the foreground, open tells \
+the manager when clients can connect (NOTIFY_SOCKET).";
 
 const SERVE: &str = "\
 SIGTERM and Ctrl-C end it once the requests under way are answered; SIGHUP reads sites and certificates \
@@ -100,21 +100,21 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Decrypt a volume into a raw image
     Export(ExportArgs),
-    /// Encrypt a raw image or device where it lies; given again, go on with it
+    /// Encrypt a raw image or device in place; give the command again to continue after an interruption
     #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with data, which becomes a volume")))]
     #[command(mut_arg("positional_key", |arg| arg.index(2)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
     Encrypt(EncryptArgs),
-    /// Stop serving a volume, once its data is safe
+    /// Flush a volume, stop serving it and end its process
     #[command(visible_alias = "luksClose")]
     Close(CloseArgs),
-    /// Tell about an open volume
+    /// Show the state of an open volume
     Status(NameArgs),
-    /// Tell how an open volume gets the size that its device has now
+    /// Resize an open volume to match its device, or to --size
     Resize(ResizeArgs),
     /// Print an open volume's device-mapper table
     Table(TableArgs),
-    /// Load another table beside an open volume's, which `resume` puts in its place
+    /// Load a table beside the active one; `resume` activates it
     #[command(visible_alias = "load", after_help = RELOAD)]
     Reload(ReloadArgs),
     /// Hold an open volume's requests; its key stays in memory
@@ -122,22 +122,22 @@ pub(crate) enum Command {
     /// Hold an open LUKS volume's requests, and destroy its key in memory
     #[command(name = "luksSuspend", visible_alias = "luks-suspend", after_help = LUKS_SUSPEND)]
     LuksSuspend(OpenNameArgs),
-    /// Let an open volume's requests go on, on the loaded table if there is one; asks for the
-    /// passphrase after luksSuspend
+    /// Resume an open volume, with the loaded table if there is one; asks for the passphrase after
+    /// luksSuspend
     Resume(ResumeArgs),
-    /// Give a volume back the key that luksSuspend has destroyed, and let its requests go on
+    /// Ask for the passphrase of a volume after luksSuspend, and resume it
     #[command(name = "luksResume", visible_alias = "luks-resume")]
     LuksResume(ResumeArgs),
-    /// Drop the table that was loaded beside an open volume's
+    /// Drop the loaded table of an open volume
     Clear(OpenNameArgs),
-    /// Give an open volume other flags or another data path, at once; no passphrase is needed
+    /// Change flags or data path of an open volume, at once and without a passphrase
     #[command(after_help = REFRESH)]
     Refresh(RefreshArgs),
-    /// Tell what an open volume has done, and how long it took
+    /// Show an open volume's requests and their latencies
     Stats(StatsArgs),
     /// List open volumes
     List(ListArgs),
-    /// Serve the files of a folder over HTTPS
+    /// Serve files over HTTPS, from a directory or out of a volume
     #[command(after_help = SERVE)]
     Serve(ServeArgs),
     /// Show a LUKS header
@@ -145,7 +145,7 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Check a passphrase or key file without opening anything
     TestPassphrase(TestArgs),
-    /// Tell by exit code whether IMAGE has a LUKS header
+    /// Check whether IMAGE has a LUKS header, for scripts: the exit code tells
     #[command(name = "isLuks", visible_alias = "is-luks")]
     IsLuks(IsLuksArgs),
     /// Print the UUID of a LUKS header, or change it
@@ -157,7 +157,7 @@ pub(crate) enum Command {
     /// Change a passphrase or key file
     #[command(visible_alias = "luksChangeKey")]
     ChangeKey(ChangeKeyArgs),
-    /// Give a key slot another key derivation or cipher, and leave its passphrase as it is
+    /// Change the key derivation or cipher of a key slot; its passphrase stays the same
     #[command(visible_alias = "luksConvertKey")]
     ConvertKey(ConvertKeyArgs),
     /// Remove the key slot that a passphrase or key file opens
@@ -172,10 +172,10 @@ pub(crate) enum Command {
     /// Save the header and its key slots in a file
     #[command(visible_alias = "luksHeaderBackup")]
     HeaderBackup(HeaderBackupArgs),
-    /// Put a saved header back, and keep the one that it replaces
+    /// Restore a saved header, and keep a copy of the one that it replaces
     #[command(visible_alias = "luksHeaderRestore")]
     HeaderRestore(HeaderRestoreArgs),
-    /// Find out what is wrong with a header, and mend what can be mended
+    /// Show what is wrong with a header, and repair what can be repaired
     Repair(RepairArgs),
     /// Change the label, the subsystem, persistent flags or a key slot's priority
     Config(ConfigArgs),
@@ -183,14 +183,14 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Add, remove, import, export and assign tokens
     Token(TokenArgs),
-    /// Tell what this machine offers, and what each thing that is missing costs
+    /// Show what this machine offers, and what each missing thing costs
     #[command(after_help = DOCTOR)]
     Doctor(DoctorArgs),
-    /// List the implementations of ciphers, and which one a specification gets here
+    /// List the implementations of ciphers, and the one that a specification selects on this machine
     Ciphers(CiphersArgs),
-    /// Measure this machine
+    /// Measure what encryption costs on this machine
     Bench(BenchArgs),
-    /// As `bench ciphers`, with the options of `cryptsetup benchmark`
+    /// Measure ciphers and key derivations, with the options of `cryptsetup benchmark`
     Benchmark(BenchCiphersArgs),
     /// Print the man page, or a shell's completions
     #[command(hide = true)]

@@ -252,7 +252,7 @@ impl OpenVolume {
         manager.serving(self.volume.size() / 512, &self.addresses.join(" "));
     }
 
-    /// Makes the volume as long as its device has become, as `scrim resize` does.
+    /// Resizes the volume to match its device, as `scrim resize` does.
     fn reload(&self) {
         let name = self.name.as_str();
         let before = self.volume.size() / 512;

@@ -1,4 +1,4 @@
-//! `scrim resize NAME`: an open volume as long as its device has become, or as the user says.
+//! `scrim resize NAME`: resizes an open volume to match its device, or to the size that the user gives.
 
 use scrim_backend::{Access, Backend};
 use scrim_luks::Placement;

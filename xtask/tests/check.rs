@@ -14,11 +14,14 @@ const SOUND: [(&str, &str); 7] = [
         "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n\n[workspace.lints]\n",
     ),
     ("crates/sys/Cargo.toml", SYS_MANIFEST),
-    ("crates/sys/src/lib.rs", "//! Sys.\n"),
+    (
+        "crates/sys/src/lib.rs",
+        "//! The system calls that Scrim uses.\n",
+    ),
     ("crates/luks/Cargo.toml", LUKS_MANIFEST),
     (
         "crates/luks/src/lib.rs",
-        "//! Luks.\n#![forbid(unsafe_code)]\n",
+        "//! Headers of LUKS volumes.\n#![forbid(unsafe_code)]\n",
     ),
     (
         "docs/dependencies.md",
@@ -67,7 +70,7 @@ fn each_rule_can_be_broken() {
     let unlinted = SYS_MANIFEST.replace("workspace = true", "");
     let long = "fn f() {}\n".repeat(801);
     let unfinished = ["// TO", "DO"].concat();
-    let cases: [(&[(&str, &str)], &str); 9] = [
+    let cases: [(&[(&str, &str)], &str); 10] = [
         (
             &[
                 ("crates/sys/Cargo.toml", &upwards),
@@ -80,7 +83,7 @@ fn each_rule_can_be_broken() {
             "crates/sys/Cargo.toml:1: does not take",
         ),
         (
-            &[("crates/luks/src/lib.rs", "//! Luks.\n")],
+            &[("crates/luks/src/lib.rs", "//! Headers of LUKS volumes.\n")],
             "crates/luks/src/lib.rs:1: a crate root",
         ),
         (
@@ -109,6 +112,13 @@ fn each_rule_can_be_broken() {
         (
             &[("crates/luks/src/a.rs", &unfinished)],
             "crates/luks/src/a.rs:1: `TO",
+        ),
+        (
+            &[(
+                "crates/luks/src/a.rs",
+                "/// Who has a key, opens it.\nfn f() {}",
+            )],
+            "crates/luks/src/a.rs:1: a doc comment starts with",
         ),
     ];
     for (changes, wanted) in cases {

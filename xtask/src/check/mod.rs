@@ -7,6 +7,7 @@ mod layers;
 mod length;
 mod links;
 mod manifests;
+mod prose;
 mod repository;
 mod rust;
 mod secrets;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cargo::workspace_root;
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use repository::{Repository, Violation};
 
 /// Options of `cargo xtask check`.
@@ -26,17 +27,21 @@ pub(crate) struct Args {
     /// Check another workspace than this one
     #[arg(long, value_name = "DIRECTORY")]
     root: Option<PathBuf>,
+    /// Store the counts of habits of writing that have fallen
+    #[arg(long)]
+    lower: bool,
 }
 
 type Rule = fn(&Repository) -> Vec<Violation>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     dependencies::check,
     foreign::check,
     layers::check,
     length::check,
     links::check,
     manifests::check,
+    prose::check,
     secrets::check,
     unsafety::check,
     wording::check,
@@ -45,7 +50,13 @@ const RULES: [Rule; 9] = [
 /// Prints every violation; the exit code is 1 when there is one.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     let root = args.root.clone().unwrap_or_else(workspace_root);
-    let repository = Repository::load(&root)?;
+    let mut repository = Repository::load(&root)?;
+    if args.lower {
+        let counts = prose::lowered(&repository);
+        std::fs::write(root.join(prose::STORED), counts)
+            .doing(|| format!("write {}", prose::STORED))?;
+        repository = Repository::load(&root)?;
+    }
     let mut violations: Vec<_> = RULES.iter().flat_map(|rule| rule(&repository)).collect();
     violations.sort();
     for violation in &violations {

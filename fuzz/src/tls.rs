@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Whether it is TLS 1.3, or else 1.2.
+    /// Returns whether it is TLS 1.3, or else 1.2.
     #[must_use]
     pub fn tls13(&self) -> bool {
         self.tls13

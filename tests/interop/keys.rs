@@ -33,7 +33,7 @@ impl Image {
         said
     }
 
-    /// Whether both programs say the same of a key file.
+    /// Returns whether both programs say the same of a key file.
     #[track_caller]
     pub(crate) fn both_accept(&self, key: &str) -> bool {
         let scrim = self.scrim_accepts(key);

@@ -294,7 +294,7 @@ fn a_server_that_does_not_come_back_fails_the_close_in_time() {
     assert_eq!(place.scrim(["list"]), "");
 }
 
-/// Whether all threads of a process have: the signal is first taken by one of them.
+/// Returns whether all threads of a process have: the signal is first taken by one of them.
 fn has_stopped(id: &str) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     threads.flatten().all(|thread| {

@@ -35,7 +35,7 @@ impl Connected {
         client
     }
 
-    /// Whether the next answer that names bytes or a failure has this in it.
+    /// Returns whether the next answer that names bytes or a failure has this in it.
     fn says(&mut self, command: &str, wanted: &str) -> bool {
         let process = &mut self.0.0;
         let stdin = process.stdin.as_mut().unwrap();

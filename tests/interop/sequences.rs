@@ -50,10 +50,10 @@ struct History {
     numbers: Numbers,
     model: Model,
     backup: Option<Model>,
-    /// Whether one copy of a LUKS2 header is damaged, so that the other must stay.
+    /// True if one copy of a LUKS2 header is damaged, so that the other must stay.
     damaged: bool,
     volume_key: Vec<u8>,
-    /// Whether everything is checked after each step.
+    /// True if everything is checked after each step.
     thorough: bool,
     /// What has been done.
     log: String,

@@ -4,7 +4,7 @@
 use crate::server::{Server, Site};
 use crate::support::{have, wait_until};
 
-/// Whether this machine's kernel has TLS for `scrim`, as it says itself.
+/// Returns whether this machine's kernel has TLS for `scrim`, as it says itself.
 fn kernel_has_tls(site: &Site) -> bool {
     let mut command = site.place.command(crate::support::scrim());
     let said = command

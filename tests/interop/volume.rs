@@ -247,7 +247,7 @@ impl Image {
         dump.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether `cryptsetup` accepts a key file.
+    /// Returns whether `cryptsetup` accepts a key file.
     pub(crate) fn cryptsetup_accepts(&self, key: &str) -> bool {
         let mut command = self.place.command("timeout");
         command.args(["60", "cryptsetup", "open", "--test-passphrase"]);
@@ -256,7 +256,7 @@ impl Image {
         accepted(&output.unwrap())
     }
 
-    /// Whether Scrim accepts a key file.
+    /// Returns whether Scrim accepts a key file.
     pub(crate) fn scrim_accepts(&self, key: &str) -> bool {
         let mut command = self.place.command(scrim());
         let args = ["test-passphrase", "--key-file", key, self.header()];

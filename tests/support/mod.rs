@@ -193,7 +193,7 @@ pub(crate) fn script(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Whether the tests run as root.
+/// Returns whether the tests run as root.
 pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
 }
@@ -219,7 +219,7 @@ pub(crate) fn succeeded(what: &str, output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether all of these programs are here. Outside CI a missing one skips the test, with a line
+/// Returns whether all of these programs are here. Outside CI a missing one skips the test, with a line
 /// that says so; in CI it fails it.
 pub(crate) fn have(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";

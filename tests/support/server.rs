@@ -153,7 +153,7 @@ impl<'a> Server<'a> {
         wait_until("everything is read again", || count() > before);
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

@@ -133,7 +133,7 @@ fn same(expected: &str, actual: &str) -> bool {
             .all(|(e, a)| line_matches(e, a))
 }
 
-/// Whether a line is what was expected, `[..]` standing for anything.
+/// Returns whether a line is what was expected, `[..]` standing for anything.
 fn line_matches(expected: &str, actual: &str) -> bool {
     let mut pieces = expected.split("[..]");
     let first = pieces.next().unwrap_or_default();

@@ -80,7 +80,7 @@ impl BackendError {
         self
     }
 
-    /// Whether the storage is in use by another program.
+    /// Returns whether the storage is in use by another program.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let busy = self.source.raw_os_error() == Some(Errno::BUSY.raw_os_error());

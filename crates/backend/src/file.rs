@@ -59,7 +59,7 @@ pub struct FileBackend {
     /// In bytes; what lies behind it is not touched.
     size: AtomicU64,
     read_only: bool,
-    /// Whether a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
+    /// True if a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
     /// of a failed write-back once, and of two syncs at a time the other would seem to succeed.
     sync_failed: Mutex<bool>,
 }
@@ -175,7 +175,7 @@ impl FileBackend {
         Ok(self)
     }
 
-    /// Whether it is a block device.
+    /// Returns whether it is a block device.
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(self.kind, Kind::Block(_))

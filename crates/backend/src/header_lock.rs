@@ -112,7 +112,7 @@ fn open_lock_file(path: &Path) -> io::Result<File> {
     options.mode(0o600).custom_flags(no_follow).open(path)
 }
 
-/// Whether `path` still names the open file.
+/// Returns whether `path` still names the open file.
 fn is_at(file: BorrowedFd<'_>, path: &Path) -> bool {
     match (rustix::fs::fstat(file), rustix::fs::stat(path)) {
         (Ok(open), Ok(there)) => (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino),

@@ -46,7 +46,7 @@ pub struct Info {
     /// Size in bytes. A file can grow or shrink under us: this is the size when it was opened, or when
     /// [`Backend::measure`] last looked.
     pub size: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
 }
 

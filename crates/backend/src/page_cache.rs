@@ -24,7 +24,7 @@ const TMPFS: FsWord = 0x0102_1994;
 
 /// Windows of one file.
 pub struct PageCache {
-    /// Whether the file can be read so.
+    /// True if the file can be read so.
     suits: OnceLock<bool>,
     /// Each at the place that its number has in a circle.
     windows: Box<[Mutex<Option<Window>>; WINDOWS]>,
@@ -88,7 +88,7 @@ impl PageCache {
     }
 }
 
-/// Whether the kernel tells truly what of a file is in memory, and what is there is the file: of one that another
+/// Checks whether the kernel tells truly what of a file is in memory, and what is there is the file: of one that another
 /// machine has, or another program (NFS, FUSE), a mapping may be old, and a page that went meanwhile is far away.
 /// Such file systems do not know reads that must not wait, and nor did tmpfs (preadv2(2)).
 fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
@@ -124,7 +124,7 @@ impl Cached {
         self.map.bytes(self.at + at, len)
     }
 
-    /// Whether what was read so far is what the file has.
+    /// Checks whether what was read so far is what the file has.
     ///
     /// # Errors
     /// When its storage failed, or it was cut short, since it was asked. From then on it is read by calls.

@@ -14,7 +14,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Whether it is whole blocks.
+    /// Returns whether it is whole blocks.
     pub(crate) fn is_aligned(&self) -> bool {
         self.whole.start == self.offset && self.whole_len() == self.len
     }

@@ -49,7 +49,7 @@ pub struct Machine {
     /// Each peer that was found, with its version.
     pub versions: Vec<(&'static str, String)>,
     missing: Vec<Peer>,
-    /// Whether the processor says that it is a guest's.
+    /// True if the processor says that it is a guest's.
     is_virtual: bool,
 }
 
@@ -77,7 +77,7 @@ impl Machine {
         machine
     }
 
-    /// Whether `program` was among the peers and found.
+    /// Returns whether `program` was among the peers and found.
     #[must_use]
     pub fn has(&self, program: &str) -> bool {
         self.versions.iter().any(|(name, _)| *name == program)

@@ -96,7 +96,7 @@ impl Vitals {
 }
 
 impl Difference {
-    /// Whether it is more than chance would make of equal sets, 19 times of 20.
+    /// Returns whether it is more than chance would make of equal sets, 19 times of 20.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.of.abs() > self.give_or_take

@@ -52,7 +52,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Whether the first thread was interrupted so often that it was not alone on its processor:
+    /// Returns whether the first thread was interrupted so often that it was not alone on its processor:
     /// more than 50 times a second. An idle machine's own threads make a tenth of that.
     #[must_use]
     pub fn was_interrupted(&self) -> bool {

@@ -101,7 +101,7 @@ fn at_least(least: u32, asked: u32, option: &str) -> Result<u32, CliError> {
     )))
 }
 
-/// Whether an error comes of too little memory for the key derivation.
+/// Returns whether an error comes of too little memory for the key derivation.
 pub(crate) fn memory_refused(error: &(dyn Error + 'static)) -> bool {
     let refused = matches!(
         error.downcast_ref(),

@@ -18,7 +18,7 @@ use crate::terminal;
 /// The process that waits for this one to serve; 0 where there is none.
 static STARTER: AtomicI32 = AtomicI32::new(0);
 
-/// Whether the command that waits for this process has been ended: nobody wants its result.
+/// Returns whether the command that waits for this process has been ended: nobody wants its result.
 pub(crate) fn is_abandoned() -> bool {
     let starter = STARTER.load(Ordering::Relaxed);
     starter != 0 && getppid().map(Pid::as_raw_pid) != Some(starter)

@@ -42,7 +42,7 @@ impl Interruption {
         Ok(Self { signal })
     }
 
-    /// Whether the process was asked to end.
+    /// Returns whether the process was asked to end.
     pub(crate) fn came(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }

@@ -199,7 +199,7 @@ impl Connection {
     }
 }
 
-/// Whether a call of the socket is to be made again when that can be done.
+/// Returns whether a call of the socket is to be made again when that can be done.
 fn is_for_later(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -225,7 +225,7 @@ enum Refusal {
     Misdirected,
 }
 
-/// Whether a request is one for the page. A web page from elsewhere may have its own name lead to this machine, and
+/// Checks whether a request is one for the page. A web page from elsewhere may have its own name lead to this machine, and
 /// must not read the figures by it.
 fn judge(head: &[u8]) -> Result<(), Refusal> {
     let hosts = std::str::from_utf8(head)

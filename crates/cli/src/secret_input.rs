@@ -73,7 +73,7 @@ pub(crate) struct KeySource<'a> {
 }
 
 impl KeySource<'_> {
-    /// Whether it is all of standard input, so that nothing else can be.
+    /// Returns whether it is all of standard input, so that nothing else can be.
     pub(crate) fn is_standard_input(&self) -> bool {
         self.file == Some(Path::new("-"))
     }

@@ -87,9 +87,9 @@ struct OpenVolume {
     uuid: String,
     header: Option<String>,
     devices: Devices,
-    /// Whether the table makes other data of what is stored than the one that it was opened with.
+    /// True if the table makes other data of what is stored than the one that it was opened with.
     has_other_data: Cell<bool>,
-    /// Whether that is so of the one that is loaded.
+    /// True if that is so of the one that is loaded.
     loads_other_data: Cell<bool>,
     /// The URIs of the plaintext device.
     addresses: Vec<String>,

@@ -114,7 +114,7 @@ fn tls(args: &ServingArgs) -> Result<Option<(ServerTls, ServerFiles)>, CliError>
     Ok(Some((ServerTls::load(&files)?, files)))
 }
 
-/// Whether an address may be served on so.
+/// Checks whether an address may be served on so.
 fn check(
     address: &Address,
     args: &ServingArgs,

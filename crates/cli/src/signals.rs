@@ -15,7 +15,7 @@ use crate::error::CliError;
 /// Whether this process was asked to end, by whatever noticed it.
 static ASKED_TO_END: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Whether this process was asked to end: for work that takes long and waits for no signal.
+/// Returns whether this process was asked to end: for work that takes long and waits for no signal.
 pub(crate) fn asked_to_end() -> bool {
     ASKED_TO_END.load(Ordering::SeqCst)
 }

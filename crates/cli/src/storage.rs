@@ -151,7 +151,7 @@ fn remote_name(image: &Path) -> Option<&str> {
     image.to_str().filter(|name| Uri::is_meant(name))
 }
 
-/// Whether an image is an NBD export, and no file or device.
+/// Returns whether an image is an NBD export, and no file or device.
 pub(crate) fn is_remote(image: &Path) -> bool {
     remote_name(image).is_some()
 }

@@ -100,7 +100,7 @@ impl Compressor {
             .unwrap_or(Self(Driver::Portable))
     }
 
-    /// Whether the list names this driver, its family or its CPU feature.
+    /// Returns whether the list names this driver, its family or its CPU feature.
     fn is_named_in(self, list: &str) -> bool {
         let (family, feature) = match self.0 {
             #[cfg(target_arch = "x86_64")]

@@ -182,7 +182,7 @@ struct Cursor {
 struct Next {
     /// At least 1.
     units: usize,
-    /// Whether the ends of pieces split each of them; otherwise all lie in one piece.
+    /// True if the ends of pieces split each of them; otherwise all lie in one piece.
     split: bool,
 }
 

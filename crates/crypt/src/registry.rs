@@ -23,7 +23,7 @@ pub struct Implementation {
     pub family: &'static str,
     /// Of several that can be used, the one with the highest is taken.
     pub priority: u32,
-    /// Whether its time and its memory accesses are independent of keys and data.
+    /// True if its time and its memory accesses are independent of keys and data.
     pub constant_time: bool,
     /// The CPU features that it needs, in Rust's spelling; it runs everywhere when there are none.
     pub features: &'static [&'static str],
@@ -36,7 +36,7 @@ pub struct Implementation {
     pub key_sizes: &'static [usize],
     /// Length of the IV in bytes; 0 where there is none.
     pub iv_size: usize,
-    /// Whether it can be used in this process.
+    /// True if it can be used in this process.
     pub state: State,
     kernel: &'static Kernel,
 }
@@ -208,7 +208,7 @@ fn missing(features: &[&'static str]) -> Vec<&'static str> {
     features.iter().filter(lacks).copied().collect()
 }
 
-/// Whether this CPU has a feature, by Rust's name for it; `None` for a name that is not known here.
+/// Checks whether this CPU has a feature, by Rust's name for it; `None` for a name that is not known here.
 fn cpu_has(feature: &str) -> Option<bool> {
     macro_rules! look {
         ($($name:tt)*) => {

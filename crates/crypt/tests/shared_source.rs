@@ -121,7 +121,7 @@ fn check(cipher: &SectorCipher, sectors: usize, driver: &str) {
     assert!(was_read_once(&data), "{driver}");
 }
 
-/// Whether these are words that the handler wrote, each whole, and not all of the same moment.
+/// Returns whether these are words that the handler wrote, each whole, and not all of the same moment.
 fn was_read_once(bytes: &[u8]) -> bool {
     let words: Vec<_> = bytes
         .as_chunks()

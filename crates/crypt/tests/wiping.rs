@@ -261,7 +261,7 @@ impl Memory {
     }
 }
 
-/// Whether one of `pieces` is in `bytes`.
+/// Returns whether one of `pieces` is in `bytes`.
 fn find(bytes: &[u8], pieces: &[[u8; 16]]) -> bool {
     // Most places are ruled out by their first byte.
     let mut starts = [false; 256];

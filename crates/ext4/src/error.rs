@@ -46,7 +46,7 @@ impl Error {
         Self::Corrupt { what, inode }
     }
 
-    /// Whether it would have had to wait for the device, and was not allowed to.
+    /// Returns whether it would have had to wait for the device, and was not allowed to.
     #[must_use]
     pub fn would_wait(&self) -> bool {
         matches!(self, Self::Device { source, .. } if source.kind() == io::ErrorKind::WouldBlock)

@@ -112,7 +112,7 @@ impl Inode {
         self.kind
     }
 
-    /// Whether it is a folder.
+    /// Returns whether it is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.kind == Kind::Folder

@@ -78,7 +78,7 @@ pub(crate) struct Superblock {
     pub(crate) copies: Copies,
     /// What checksums of metadata begin with, if there are any.
     pub(crate) seed: Option<u32>,
-    /// Whether folders may have an index, and one of three levels.
+    /// True if folders may have an index, and one of three levels.
     pub(crate) has_indexes: bool,
     pub(crate) has_large_folders: bool,
     /// What hashes of names begin with, and how their bytes count.
@@ -194,7 +194,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// Returns whether a group begins with a copy of the superblock.
     pub(crate) fn has_copy(&self, group: u32) -> bool {
         let is_power_of = |base: u32| {
             let mut power = base;

@@ -22,7 +22,7 @@ pub(crate) fn program(name: &'static str) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// Whether the host has the programs that guests need, whatever is cached already.
+/// Checks whether the host has the programs that guests need, whatever is cached already.
 ///
 /// # Errors
 /// [`Error::Missing`] names the first that is not there.

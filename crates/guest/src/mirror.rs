@@ -65,7 +65,7 @@ fn in_list(text: &str) -> Option<String> {
     })
 }
 
-/// Whether this is the archive itself, rather than its security updates or somebody else's.
+/// Returns whether this is the archive itself, rather than its security updates or somebody else's.
 fn is_debian(mirror: &str, suite: &str) -> bool {
     let path = mirror.trim_end_matches('/');
     path.ends_with("/debian") && !suite.contains("-security")

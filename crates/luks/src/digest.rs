@@ -28,7 +28,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Whether `key` has this digest. The comparison takes the same time wherever they differ.
+    /// Returns whether `key` has this digest. The comparison takes the same time wherever they differ.
     ///
     /// # Errors
     /// What the guard says, above all: the iterations are the header's.

@@ -48,7 +48,7 @@ pub enum HeaderCopy {
 pub struct Repair {
     /// The copy to rewrite.
     pub copy: HeaderCopy,
-    /// Whether to ask first.
+    /// True if to ask first.
     pub consent: Consent,
     /// Something else that the device may be used as. The header is used only once it has been repaired.
     pub overwritten_by: Option<Signature>,

@@ -18,11 +18,11 @@ const MIB: u64 = 1 << 20;
 /// Where a new header goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Whether the data follows on the same device.
+    /// True if the data follows on the same device.
     pub placement: Placement,
     /// Length of the header's device, or of its file as it is now, in bytes.
     pub device_len: u64,
-    /// Whether that can grow, as a regular file does.
+    /// True if that can grow, as a regular file does.
     pub grows: bool,
     /// Where the data starts on its device, in bytes: a multiple of 4096. `None` is cryptsetup's
     /// default: 16 MiB for LUKS2, 2 MiB for LUKS1 with AES, 0 where the header is detached.

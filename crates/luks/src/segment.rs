@@ -25,7 +25,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether this is the record of an earlier or later layout, kept for reencryption, and no
+    /// Returns whether this is the record of an earlier or later layout, kept for reencryption, and no
     /// part of the data now.
     #[must_use]
     pub fn is_backup(&self) -> bool {

@@ -212,7 +212,7 @@ pub enum UnlockError {
 }
 
 impl UnlockError {
-    /// Whether a guard has ended the search for a key: other key slots need not be tried.
+    /// Returns whether a guard has ended the search for a key: other key slots need not be tried.
     #[must_use]
     pub fn is_the_end(&self) -> bool {
         let (Self::Kdf { source, .. } | Self::Digest(source)) = self else {

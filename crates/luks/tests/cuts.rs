@@ -82,7 +82,7 @@ const CHANGED: Keys = Keys {
     gone: &[A],
 };
 
-/// Whether every cut leaves the old keys or the new ones.
+/// Checks whether every cut leaves the old keys or the new ones.
 fn survives(before: &[u8], plan: &Plan, keys: &Keys, disk: Disk) -> Result<(), String> {
     let opener = Opener::default();
     let mut outcome = Ok(());

@@ -25,7 +25,7 @@ fn parse(image: &[u8]) -> Result<Parsed, HeaderError> {
     Header::parse(image, image.len() as u64)
 }
 
-/// Whether the first slot opens.
+/// Returns whether the first slot opens.
 fn opens(header: &Header, image: &[u8], passphrase: &str) -> bool {
     header.keyslots().iter().any(|slot| {
         let range = slot.material();

@@ -46,7 +46,7 @@ pub enum Endpoint {
 }
 
 impl Uri {
-    /// Whether a text is meant as an NBD URI, well-formed or not, and not as a path.
+    /// Returns whether a text is meant as an NBD URI, well-formed or not, and not as a path.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);

@@ -27,7 +27,7 @@ struct Load {
     /// As in the names of results.
     name: &'static str,
     work: Work,
-    /// Whether the buffer is longer than the caches.
+    /// True if the buffer is longer than the caches.
     cold: bool,
 }
 

@@ -182,7 +182,7 @@ struct OneBlock {
     decrypt: fn(&Aes128, &mut AesBlock),
     last: AesBlock,
     registers: Registers,
-    /// Whether the registers are saved around each.
+    /// True if the registers are saved around each.
     saves: bool,
 }
 

@@ -131,7 +131,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Whether each pass opens records: these have to be sealed again first.
+    /// Returns whether each pass opens records: these have to be sealed again first.
     fn needs_sealing(&self) -> bool {
         self.work.is_tagged() && self.direction == Direction::Decrypt
     }

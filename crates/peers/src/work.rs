@@ -113,7 +113,7 @@ impl Work {
         }
     }
 
-    /// Whether each unit has a tag.
+    /// Returns whether each unit has a tag.
     pub(crate) fn is_tagged(self) -> bool {
         self.cipher == Cipher::Aes128Gcm
     }

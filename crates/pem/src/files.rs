@@ -80,7 +80,7 @@ fn private_key(path: &Path, most: usize) -> Result<Arc<dyn SigningKey>, FileErro
     })
 }
 
-/// Whether a key file says that its key is encrypted, in either of the ways that OpenSSL writes.
+/// Returns whether a key file says that its key is encrypted, in either of the ways that OpenSSL writes.
 fn is_encrypted(text: &[u8]) -> bool {
     let marks: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"ENCRYPTED\n"];
     marks

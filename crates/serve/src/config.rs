@@ -60,7 +60,7 @@ pub struct TlsConfig {
     pub certificates: Vec<CertificateConfig>,
     /// The only suite that is offered, by its registered name.
     pub suite: Option<String>,
-    /// Whether HTTP/2 is offered; it is.
+    /// True if HTTP/2 is offered; it is.
     pub http2: Option<bool>,
     /// Who makes records: `auto`, `on` or `off`.
     pub offload: Mode,
@@ -154,11 +154,11 @@ pub struct SiteConfig {
     pub mounts: Vec<MountConfig>,
     /// Names of files that stand for their folder.
     pub index: Option<Vec<String>>,
-    /// Whether a folder without such a file is listed.
+    /// True if a folder without such a file is listed.
     pub listings: bool,
     /// Which symbolic links are followed.
     pub symlinks: Option<Links>,
-    /// Whether names that begin with a dot are served.
+    /// True if names that begin with a dot are served.
     pub dot_files: bool,
     /// Codings of which there may be a file beside each file: `br`, `zstd`, `gzip`; all three.
     pub precompressed: Option<Vec<String>>,

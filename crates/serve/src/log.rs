@@ -51,7 +51,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) status: u16,
     /// Bytes of content that were sent.
     pub(crate) bytes: u64,
-    /// Whether all of it was.
+    /// True if all of it was.
     pub(crate) whole: bool,
     pub(crate) took: Duration,
     pub(crate) referer: Option<&'a [u8]>,

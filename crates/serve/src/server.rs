@@ -246,7 +246,7 @@ async fn accept_at(door: Door, crowd: Rc<Crowd>) {
     }
 }
 
-/// Whether a connection ended before it was accepted; the next one may be sound.
+/// Returns whether a connection ended before it was accepted; the next one may be sound.
 fn is_clients_fault(error: &io::Error) -> bool {
     !matches!(
         Errno::from_io_error(error),

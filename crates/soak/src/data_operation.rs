@@ -20,7 +20,7 @@ pub struct DataOperation {
     pub name: &'static str,
     /// The encryption sector, in bytes.
     pub sector_size: usize,
-    /// Whether all of it is durable when it returns.
+    /// True if all of it is durable when it returns.
     pub durable: bool,
     /// Does it.
     pub run: fn(&Volume) -> Result<(), VolumeError>,

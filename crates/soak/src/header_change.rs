@@ -161,7 +161,7 @@ impl HeaderChange {
         between
     }
 
-    /// Whether all that was written before it is durable when it is done.
+    /// Returns whether all that was written before it is durable when it is done.
     pub(crate) fn flushes(&self) -> bool {
         !matches!(self, Self::Backup)
     }

@@ -40,7 +40,7 @@ impl HeaderModel {
         })
     }
 
-    /// Whether a change that failed has left something in the cache.
+    /// Returns whether a change that failed has left something in the cache.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.begun.is_some()
     }

@@ -55,7 +55,7 @@ impl Tally {
     }
 }
 
-/// Whether there is a LUKS header before the data in the history of a seed.
+/// Returns whether there is a LUKS header before the data in the history of a seed.
 #[must_use]
 pub fn has_header(seed: u64) -> bool {
     Ground::choose(&mut Random::new(seed)).front != Front::Nothing

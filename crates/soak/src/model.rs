@@ -25,7 +25,7 @@ pub(crate) struct Model {
     clock: Moment,
     /// When the last flush ended that failed.
     lossy: Option<Moment>,
-    /// Whether flushes may fail while others read: then what is not durable may be lost at any time.
+    /// True if flushes may fail while others read: then what is not durable may be lost at any time.
     always_lossy: bool,
 }
 
@@ -41,7 +41,7 @@ struct Version {
     values: Vec<Value>,
     begun: Moment,
     ended: Option<Moment>,
-    /// Whether it ended well: it has replaced what was before.
+    /// True if it ended well: it has replaced what was before.
     done: bool,
     durable: bool,
 }

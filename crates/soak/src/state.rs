@@ -135,7 +135,7 @@ fn sealing(keyslot: &Keyslot) -> String {
     }
 }
 
-/// Whether a copy is to be rewritten, and whether to ask first.
+/// Checks whether a copy is to be rewritten, and whether to ask first.
 fn consent(backend: &dyn Backend) -> Result<Option<Consent>, Refused> {
     let size = backend.info().size;
     let mut area = vec![
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// Whether it opens with all keys of one of the two, and with no key that neither has.
+    /// Returns whether it opens with all keys of one of the two, and with no key that neither has.
     pub(crate) fn has_keys_of_either(&self, old: &Self, new: &Self) -> bool {
         let (mine, old, new) = (self.opened_by(), old.opened_by(), new.opened_by());
         let has = |keys: &[&str]| !keys.is_empty() && keys.iter().all(|key| mine.contains(key));
@@ -171,7 +171,7 @@ impl State {
         (has(&old) || has(&new)) && mine.iter().all(known)
     }
 
-    /// Whether it is `old` but that some key slots, which go, are no longer opened by anything. All
+    /// Returns whether it is `old` but that some key slots, which go, are no longer opened by anything. All
     /// keys of `new` are there.
     pub(crate) fn is_losing_keys(&self, old: &Self, new: &Self) -> bool {
         let mine = self.opened_by();
@@ -187,7 +187,7 @@ impl State {
         now == &lost && new.opened_by().iter().all(|key| mine.contains(key))
     }
 
-    /// Whether it is `old` or `new` but that some of these key slots are not opened by anything.
+    /// Returns whether it is `old` or `new` but that some of these key slots are not opened by anything.
     pub(crate) fn has_lost(&self, slots: &[u8], old: &Self, new: &Self) -> bool {
         let Self::Header(now) = self else {
             return false;

@@ -50,7 +50,7 @@ impl Transition {
         }
     }
 
-    /// Whether the old header is taken away before the new one is there.
+    /// Returns whether the old header is taken away before the new one is there.
     pub(crate) fn may_leave_none(&self) -> bool {
         self.between.contains(&Between::NoHeader)
     }

@@ -46,7 +46,7 @@ impl Value {
         self.known.is_none()
     }
 
-    /// Whether `part` can be what is at `start`.
+    /// Returns whether `part` can be what is at `start`.
     pub(crate) fn agrees(&self, start: usize, part: &[u8]) -> bool {
         let mine = &self.bytes[start..start + part.len()];
         match &self.known {

@@ -34,7 +34,7 @@ pub fn try_lock(file: BorrowedFd<'_>, kind: Kind, range: Range<u64>) -> io::Resu
     fcntl(file, libc::F_OFD_SETLK, &mut record)
 }
 
-/// Whether a lock of `kind` on `range` (bytes) would be refused now, without taking it.
+/// Checks whether a lock of `kind` on `range` (bytes) would be refused now, without taking it.
 ///
 /// # Errors
 /// As `fcntl(2)`.

@@ -22,7 +22,7 @@ pub struct Ring<'f> {
     buffers: ManuallyDrop<Pages>,
     /// Bytes of a slot, a multiple of the page size.
     slot_len: usize,
-    /// Whether the kernel has the buffers' pages mapped already.
+    /// True if the kernel has the buffers' pages mapped already.
     registered: bool,
     /// For each slot, whether it is the kernel's.
     busy: Vec<bool>,

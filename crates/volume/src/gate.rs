@@ -76,7 +76,7 @@ impl<T> Gate<T> {
         (!self.is_closed()).then_some(pass)
     }
 
-    /// Whether somebody waits for those inside, or has the gate closed.
+    /// Returns whether somebody waits for those inside, or has the gate closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -150,14 +150,14 @@ impl LuksDevice {
         Ok(true)
     }
 
-    /// Whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and what lies in
+    /// Returns whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and what lies in
     /// its place is nothing else.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
         self.consent() == Some(Consent::NotNeeded)
     }
 
-    /// Whether the copy that should be rewritten may be, if there is one.
+    /// Checks whether the copy that should be rewritten may be, if there is one.
     pub(crate) fn consent(&self) -> Option<Consent> {
         self.parsed.repair.map(|repair| repair.consent)
     }
@@ -167,7 +167,7 @@ impl LuksDevice {
         self.parsed.repair.map(|repair| repair.copy)
     }
 
-    /// Whether both headers say the same, to the last unknown member.
+    /// Returns whether both headers say the same, to the last unknown member.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         dump::json(self.header()) == dump::json(other.header())
     }

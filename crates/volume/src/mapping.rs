@@ -168,7 +168,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Whether a direction of a target goes through dm-crypt's queues.
+    /// Returns whether a direction of a target goes through dm-crypt's queues.
     pub(crate) fn is_queued(&self) -> bool {
         self.segments.iter().any(|segment| match &segment.runner {
             Runner::Crypt(crypt) => crypt.queues.is_some(),
@@ -195,13 +195,13 @@ impl Mapping {
         self.segments.iter().find_map(|s| s.runner.driver())
     }
 
-    /// Whether writes are refused.
+    /// Returns whether writes are refused.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Whether discards are passed on.
+    /// Returns whether discards are passed on.
     #[must_use]
     pub fn allows_discard(&self) -> bool {
         self.allow_discards && !self.read_only

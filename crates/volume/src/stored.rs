@@ -110,7 +110,7 @@ impl Stored {
         runner.cipher.decrypt_from_shared(iv, source, sectors);
     }
 
-    /// Whether all that was decrypted so far was what is stored: asked once, before any of it is handed on.
+    /// Checks whether all that was decrypted so far was what is stored: asked once, before any of it is handed on.
     ///
     /// # Errors
     /// When the storage failed since it was fetched, or was cut short; then what was decrypted is anything.

@@ -154,13 +154,13 @@ impl Volume {
         Ok(Resumed::OnNewTable)
     }
 
-    /// Whether requests are held, or are about to be.
+    /// Returns whether requests are held, or are about to be.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.gate.is_closed()
     }
 
-    /// Whether a table is loaded that is not at work.
+    /// Returns whether a table is loaded that is not at work.
     #[must_use]
     pub fn has_inactive_table(&self) -> bool {
         self.inactive().is_some()
@@ -198,13 +198,13 @@ impl Volume {
         self.mapping().block_size()
     }
 
-    /// Whether writes are refused.
+    /// Returns whether writes are refused.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.mapping().is_read_only()
     }
 
-    /// Whether discards are passed on.
+    /// Returns whether discards are passed on.
     #[must_use]
     pub fn allows_discard(&self) -> bool {
         self.mapping().allows_discard()

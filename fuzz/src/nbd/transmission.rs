@@ -96,7 +96,7 @@ impl Request {
         (end <= SIZE).then_some(start..end)
     }
 
-    /// Whether no server that offered what ours offers may refuse it.
+    /// Returns whether no server that offered what ours offers may refuse it.
     fn is_plain(&self, terms: Terms) -> bool {
         let within = self.range().is_some() && self.len > 0;
         self.flags == 0

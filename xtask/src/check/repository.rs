@@ -34,9 +34,9 @@ pub(crate) struct Member {
 #[derive(Clone, Debug)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Whether only tests use it.
+    /// True if only tests use it.
     pub(crate) dev: bool,
-    /// Whether it is another package of this workspace.
+    /// True if it is another package of this workspace.
     pub(crate) internal: bool,
 }
 
@@ -97,7 +97,7 @@ impl Repository {
         self.files.len()
     }
 
-    /// Whether there is such a file or directory.
+    /// Returns whether there is such a file or directory.
     pub(crate) fn contains(&self, path: &str) -> bool {
         let directory = format!("{path}/");
         let mut after = self.files.range(directory.clone()..);

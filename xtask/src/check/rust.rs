@@ -37,7 +37,7 @@ impl Source {
             .collect()
     }
 
-    /// Whether a comment with `words` stands on `line` (from 0), or above it with only comments and
+    /// Returns whether a comment with `words` stands on `line` (from 0), or above it with only comments and
     /// attributes between.
     pub(crate) fn is_explained(&self, line: usize, words: &[&str]) -> bool {
         let says = |line: usize| words.iter().any(|word| self.comments[line].contains(word));

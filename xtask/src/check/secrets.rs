@@ -115,7 +115,7 @@ impl Item<'_> {
     }
 }
 
-/// Whether what follows these tokens is behind `&`, `&'a`, `Arc<` or `Rc<`.
+/// Returns whether what follows these tokens is behind `&`, `&'a`, `Arc<` or `Rc<`.
 fn is_pointer(before: &[Token<'_>]) -> bool {
     let mut texts = before.iter().rev().map(|token| token.text);
     match texts.next() {

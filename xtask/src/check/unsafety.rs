@@ -71,7 +71,7 @@ fn forbids(source: &Source) -> bool {
     source.code.iter().any(|line| squeezed(line) == wanted)
 }
 
-/// Whether an unsafe function, trait, implementation or foreign block has no SAFETY. (Blocks in
+/// Returns whether an unsafe function, trait, implementation or foreign block has no SAFETY. (Blocks in
 /// functions are clippy's, and a function pointer's type promises nothing.)
 fn is_unexplained(source: &Source, tokens: &[Token<'_>]) -> bool {
     let follows = |at: usize| tokens.get(at).map_or("", |token| token.text);

@@ -71,7 +71,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a path starts with `directory` here, and does not only contain it.
+/// Returns whether a path starts with `directory` here, and does not only contain it.
 fn has_path(line: &str, directory: &str) -> bool {
     line.match_indices(directory).any(|(at, _)| {
         let before = line[..at].chars().next_back();

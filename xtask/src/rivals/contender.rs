@@ -18,7 +18,7 @@ pub(super) struct Contender {
     /// As in the names of results.
     pub(super) name: &'static str,
     pub(super) software: Software,
-    /// Whether it serves a LUKS image, or a plain one.
+    /// True if it serves a LUKS image, or a plain one.
     pub(super) encrypted: bool,
 }
 

@@ -20,7 +20,7 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 pub(super) struct Room {
     directory: TempDir,
     interrupted: Arc<AtomicBool>,
-    /// Whether it is in memory, as it should be: else the disk is measured too.
+    /// True if it is in memory, as it should be: else the disk is measured too.
     pub(super) in_memory: bool,
 }
 

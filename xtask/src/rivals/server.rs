@@ -157,7 +157,7 @@ impl Server {
     }
 }
 
-/// Whether an NBD server answers on `socket`.
+/// Checks whether an NBD server answers on `socket`.
 fn greets(socket: &Path) -> io::Result<bool> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -145,7 +145,7 @@ impl RemoteBackend {
         &self.place
     }
 
-    /// Whether the connection is encrypted, and the server's certificate not verified.
+    /// Returns whether the connection is encrypted, and the server's certificate not verified.
     #[must_use]
     pub fn believes_anyone(&self) -> bool {
         self.believes_anyone
@@ -165,7 +165,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Whether the server has said so.
+    /// Returns whether the server has said so.
     pub(super) fn offers(&self, flag: u16) -> bool {
         self.link.export.flags & flag != 0
     }

@@ -200,7 +200,7 @@ impl Connection {
         }
     }
 
-    /// Whether a whole reply to somebody else has been received already.
+    /// Checks whether a whole reply to somebody else has been received already.
     fn has_another(&self, inbox: &Inbox) -> io::Result<bool> {
         let Some(header) = inbox.filled().first_chunk() else {
             return Ok(false);

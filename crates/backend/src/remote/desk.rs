@@ -12,7 +12,7 @@ use super::connection::Wake;
 #[derive(Default)]
 pub(super) struct Desk {
     slots: Vec<Slot>,
-    /// Whether somebody receives.
+    /// True if somebody receives.
     receiving: bool,
     /// Why the connection is lost.
     lost: Option<Arc<io::Error>>,

@@ -115,7 +115,7 @@ impl Journal {
         self.cost
     }
 
-    /// Whether an entry has a part of this range (bytes).
+    /// Returns whether an entry has a part of this range (bytes).
     pub(super) fn has_part_of(&self, range: &Range<u64>) -> bool {
         self.entries
             .iter()
@@ -204,7 +204,7 @@ impl Data {
     }
 }
 
-/// Whether two ranges have a byte in common.
+/// Returns whether two ranges have a byte in common.
 pub(super) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }

@@ -47,11 +47,11 @@ pub(super) struct State {
     inside: usize,
     /// Since the connection was lost, until the server has answered a request again.
     outage: Option<Outage>,
-    /// Whether somebody tries to make another session.
+    /// True if somebody tries to make another session.
     recovering: bool,
     pub(super) journal: Journal,
     pub(super) claims: Claims,
-    /// Whether acknowledged data is lost: for good, as for a file.
+    /// True if acknowledged data is lost: for good, as for a file.
     pub(super) sync_failed: bool,
     /// Everything below this number has been flushed.
     pub(super) flushed: u64,

@@ -42,7 +42,7 @@ impl Outage {
         self.next_attempt.saturating_duration_since(now)
     }
 
-    /// Whether it has lasted for so long that nobody should wait for the next attempt.
+    /// Returns whether it has lasted for so long that nobody should wait for the next attempt.
     pub(super) fn is_lasting(&self, now: Instant, limit: Duration) -> bool {
         now.saturating_duration_since(self.since) >= limit
     }

@@ -81,7 +81,7 @@ pub(super) fn named(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, why)
 }
 
-/// Whether the other side has gone.
+/// Returns whether the other side has gone.
 fn is_end(error: &io::Error) -> bool {
     let kinds = [
         io::ErrorKind::UnexpectedEof,

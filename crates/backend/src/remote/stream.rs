@@ -239,7 +239,7 @@ pub(super) fn remaining(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
-/// Whether to try again after an error: it was only a moment that passed, and there is time.
+/// Checks whether to try again after an error: it was only a moment that passed, and there is time.
 ///
 /// # Errors
 /// The error itself, or `TimedOut`.

@@ -103,7 +103,7 @@ impl SimBackend {
         self.lock().power_is_cut = true;
     }
 
-    /// Whether the power is cut.
+    /// Returns whether the power is cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.lock().power_is_cut

@@ -53,7 +53,7 @@ pub struct Faults {
     pub cut_at: Option<u64>,
     /// Calls that fail.
     pub failures: Vec<Fault>,
-    /// Whether calls pause, and yield to other threads in their middle.
+    /// True if calls pause, and yield to other threads in their middle.
     pub latency: bool,
 }
 

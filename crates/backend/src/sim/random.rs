@@ -37,7 +37,7 @@ impl Random {
         u64::try_from(scaled).unwrap_or(0)
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// Returns whether something happens that happens once in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -73,7 +73,7 @@ impl Survival {
         Self { seed, policy }
     }
 
-    /// Whether what `write` wrote to `sector` is on the medium, unless a later write is.
+    /// Returns whether what `write` wrote to `sector` is on the medium, unless a later write is.
     pub(super) fn keeps(&self, write: u64, extent: Extent, sector: u64) -> bool {
         let mut random = Random::of(self.seed, write);
         let fate = match self.policy {

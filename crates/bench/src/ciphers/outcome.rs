@@ -26,7 +26,7 @@ pub struct Row {
     pub key_bits: usize,
     /// What computed it.
     pub driver: &'static str,
-    /// Whether that was asked for, and others would have been possible.
+    /// True if that was asked for, and others would have been possible.
     pub driver_was_asked_for: bool,
     /// In bytes.
     pub sector_size: usize,

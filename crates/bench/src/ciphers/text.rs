@@ -17,7 +17,7 @@ const COLUMNS: &str = "\
 ";
 
 impl Outcome {
-    /// Whether there is not one figure of a cipher.
+    /// Returns whether there is not one figure of a cipher.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let mut speeds = self.rows.iter().flat_map(|row| row.speeds);

@@ -82,7 +82,7 @@ pub struct Users {
     pub path: Option<PathBuf>,
     /// Options by which the program opens it in the same way.
     pub options: Vec<String>,
-    /// Whether its data may be overwritten.
+    /// True if its data may be overwritten.
     pub writes: bool,
 }
 

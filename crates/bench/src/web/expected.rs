@@ -20,7 +20,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Whether that was all; `None` if it was too much.
+    /// Checks whether that was all; `None` if it was too much.
     pub(super) fn take_plain(&mut self, count: u64) -> Option<bool> {
         self.plain = self.plain.checked_sub(count)?;
         Some(self.plain == 0)

@@ -12,7 +12,7 @@ pub struct Head {
     pub length: u64,
     /// Bytes of the head itself.
     pub(super) bytes: usize,
-    /// Whether the file may still be changing (RFC 9110, 8.8.1): later heads will be shorter then.
+    /// True if the file may still be changing (RFC 9110, 8.8.1): later heads will be shorter then.
     pub(super) has_weak_tag: bool,
 }
 

@@ -8,7 +8,7 @@ use super::error::WebError;
 /// `http://HOST[:PORT]/PATH`, or the same with `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is `https`.
+    /// True if it is `https`.
     pub tls: bool,
     /// The host as in the URL, without brackets.
     pub host: String,

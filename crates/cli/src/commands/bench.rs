@@ -126,7 +126,7 @@ fn slice(args: &BenchCiphersArgs) -> Result<Duration, CliError> {
     Ok(slice)
 }
 
-/// Whether key derivation, and whether ciphers are wanted: both where nothing is asked for.
+/// Returns whether key derivation, and whether ciphers are wanted: both where nothing is asked for.
 fn wanted(args: &BenchCiphersArgs) -> (bool, bool) {
     let kdfs = args.hash.is_some() || args.pbkdf.is_some();
     let ciphers =

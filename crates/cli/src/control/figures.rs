@@ -14,7 +14,7 @@ pub(crate) struct Figures {
     pub(crate) timed_one_in: u32,
     /// How often the table has been exchanged.
     pub(crate) exchanges: usize,
-    /// Whether requests are held.
+    /// True if requests are held.
     pub(crate) suspended: bool,
     pub(crate) read: Traffic,
     pub(crate) write: Traffic,

@@ -42,15 +42,15 @@ pub(crate) struct Status {
     pub(crate) read_path: String,
     /// For writes.
     pub(crate) write_path: String,
-    /// Whether requests are held.
+    /// True if requests are held.
     pub(crate) suspended: bool,
-    /// Whether the volume needs its key back, by its passphrase, before requests go on.
+    /// True if the volume needs its key back, by its passphrase, before requests go on.
     #[serde(default)]
     pub(crate) key_forgotten: bool,
     /// Where the key is: `held`, `being destroyed` while something still has it in memory, or `forgotten`.
     #[serde(default)]
     pub(crate) key: String,
-    /// Whether a table is loaded beside the one at work.
+    /// True if a table is loaded beside the one at work.
     pub(crate) inactive_table: bool,
     /// How requests reach the storage: `plain`, `io_uring` or `threads`.
     pub(crate) engine: String,
@@ -64,11 +64,11 @@ pub(crate) struct Status {
     pub(crate) offset_sectors: u64,
     /// Size of the plaintext in 512-byte sectors.
     pub(crate) size_sectors: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub(crate) read_only: bool,
     /// The table's flags.
     pub(crate) flags: Vec<String>,
-    /// Whether every key is locked in memory.
+    /// True if every key is locked in memory.
     pub(crate) keys_locked: bool,
     /// What is wrong with the code that serves it, in sentences.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub(crate) struct Server {
 /// TLS, which every client must begin.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Tls {
-    /// Whether clients must show a certificate.
+    /// True if clients must show a certificate.
     pub(crate) client_certificates: bool,
 }
 

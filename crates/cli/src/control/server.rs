@@ -103,7 +103,7 @@ impl Caller {
         Some((Self(stream), request, body))
     }
 
-    /// Whether nobody is there to be answered.
+    /// Returns whether nobody is there to be answered.
     fn has_gone(&self) -> bool {
         let mut sources = [PollFd::new(&self.0, PollFlags::empty())];
         let now = Timespec {

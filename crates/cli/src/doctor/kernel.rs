@@ -28,7 +28,7 @@ fn is_there(path: &str) -> bool {
     std::path::Path::new(path).exists()
 }
 
-/// Whether a filter decides about system calls. `status` is `/proc/self/status`.
+/// Returns whether a filter decides about system calls. `status` is `/proc/self/status`.
 fn is_filtered(status: &str) -> bool {
     let mut lines = status.lines();
     let mode = lines.find_map(|line| line.strip_prefix("Seccomp:"));

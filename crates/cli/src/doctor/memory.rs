@@ -107,7 +107,7 @@ fn swap(swaps: Option<&str>, is_encrypted: &dyn Fn(&str) -> bool) -> Finding {
     )
 }
 
-/// Whether a block device is dm-crypt's, or lies on one that is.
+/// Returns whether a block device is dm-crypt's, or lies on one that is.
 fn is_encrypted(path: &str) -> bool {
     let Ok(real) = fs::canonicalize(path) else {
         return false;
@@ -156,7 +156,7 @@ fn huge_pages(enabled: Option<&str>) -> Finding {
     }
 }
 
-/// Whether the usual key slot can be opened. `meminfo` is `/proc/meminfo`.
+/// Checks whether the usual key slot can be opened. `meminfo` is `/proc/meminfo`.
 fn free(meminfo: Option<&str>) -> Finding {
     const NAME: &str = "free memory";
     let available = meminfo.and_then(|text| {

@@ -82,7 +82,7 @@ fn absent(missing: Missing, modules: Option<&str>) -> Finding {
     }
 }
 
-/// Whether a line, `PATH: PATHS`, is the module's: `kernel/net/tls/tls.ko.xz:`.
+/// Returns whether a line, `PATH: PATHS`, is the module's: `kernel/net/tls/tls.ko.xz:`.
 fn is_tls(line: &str) -> bool {
     let path = line.split(':').next().unwrap_or_default();
     let file = path.rsplit('/').next().unwrap_or_default();

@@ -25,7 +25,7 @@ pub(crate) struct Partial {
     target: PathBuf,
     path: PathBuf,
     state: PathBuf,
-    /// Whether an older target gives way.
+    /// True if an older target gives way.
     replace: bool,
 }
 
@@ -88,7 +88,7 @@ impl Partial {
         &self.path
     }
 
-    /// Whether a crash has left the record of a target that is whole.
+    /// Checks whether a crash has left the record of a target that is whole.
     fn is_finished(&self) -> Result<bool, CliError> {
         Ok(self.target.exists()
             && !self.path.exists()
@@ -271,7 +271,7 @@ pub(crate) fn refuse_unfinished(image: &Path) -> Result<(), CliError> {
     ))
 }
 
-/// Whether both paths lead to one file.
+/// Returns whether both paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let id = |path| {
         let found = fs::metadata(path).ok()?;

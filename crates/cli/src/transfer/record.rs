@@ -70,7 +70,7 @@ pub(crate) struct Record {
     pub(crate) uuid: String,
     /// Bytes of plaintext that are on the disk at their places.
     pub(crate) position: u64,
-    /// Whether nothing is left to do but to give the target its name.
+    /// True if nothing is left to do but to give the target its name.
     pub(super) whole: bool,
 }
 
@@ -86,7 +86,7 @@ impl Record {
         }
     }
 
-    /// Whether this version of Scrim understands it.
+    /// Returns whether this version of Scrim understands it.
     pub(super) fn is_current(&self) -> bool {
         self.version == VERSION
     }

@@ -26,7 +26,7 @@ const RUNNING: &str = "; the files of a volume that scrim has open are served by
 #[derive(Default)]
 pub(crate) struct Volumes {
     open: RefCell<Vec<(PathBuf, Weak<VolumeFiles>)>>,
-    /// Whether nobody is there who could be asked for a passphrase.
+    /// True if nobody is there who could be asked for a passphrase.
     asks_no_more: Cell<bool>,
 }
 

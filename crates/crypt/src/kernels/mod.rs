@@ -58,7 +58,7 @@ pub(crate) struct Kernel {
     pub(crate) priority: u32,
     pub(crate) constant_time: bool,
     pub(crate) features: &'static [&'static str],
-    /// Whether this CPU has all `features` and the operating system lets them be used.
+    /// Checks whether this CPU has all `features` and the operating system lets them be used.
     pub(crate) runs_here: fn() -> bool,
     /// Expands a key; `None` where `runs_here` is false, or for a key of another algorithm.
     pub(crate) set_up: fn(&[u8]) -> Option<Box<dyn SectorKernel>>,

@@ -60,19 +60,19 @@ impl CipherSpec {
         }
     }
 
-    /// Whether it is in the kernel's own words, `capi:…`, which no key slot may have.
+    /// Returns whether it is in the kernel's own words, `capi:…`, which no key slot may have.
     #[must_use]
     pub fn is_capi(&self) -> bool {
         self.text.starts_with("capi:")
     }
 
-    /// Whether it is to have a queue of its own, `cryptd`, on a path that has queues.
+    /// Returns whether it is to have a queue of its own, `cryptd`, on a path that has queues.
     #[must_use]
     pub fn is_asynchronous(&self) -> bool {
         self.asynchronous
     }
 
-    /// Whether both make the same bytes of the same data, whatever they are called and whoever does it.
+    /// Returns whether both make the same bytes of the same data, whatever they are called and whoever does it.
     #[must_use]
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let meaning = |spec: &Self| (spec.algorithm, spec.iv, spec.essiv);
@@ -85,7 +85,7 @@ impl CipherSpec {
         self.driver
     }
 
-    /// Whether it encrypts nothing. Its key is empty, whatever key a LUKS volume has.
+    /// Returns whether it encrypts nothing. Its key is empty, whatever key a LUKS volume has.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.algorithm == Algorithm::NullEcb

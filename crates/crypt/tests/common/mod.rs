@@ -33,7 +33,7 @@ pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
     ready.map(|row| row.driver).collect()
 }
 
-/// Whether its instructions are those of a library.
+/// Returns whether its instructions are those of a library.
 pub(crate) fn is_portable(driver: &str) -> bool {
     driver.ends_with("-portable")
 }

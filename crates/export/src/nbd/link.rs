@@ -77,7 +77,7 @@ pub(super) struct Link {
     tls: Option<Box<Secured>>,
     /// When the client has been waited for long enough: in the handshake, and at the end.
     deadline: Option<Instant>,
-    /// Whether nothing more is asked of the client than to take what is due.
+    /// True if nothing more is asked of the client than to take what is due.
     is_farewell: bool,
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
@@ -159,7 +159,7 @@ impl Link {
         self.tls.as_ref().and_then(|tls| tls.protection())
     }
 
-    /// Whether all bytes go under TLS.
+    /// Returns whether all bytes go under TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
@@ -176,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Whether the server stops.
+    /// Returns whether the server stops.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_raised()
     }
@@ -218,7 +218,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether the outbox can hold `len` bytes. Where they do not fit, it becomes the one for long replies,
+    /// Checks whether the outbox can hold `len` bytes. Where they do not fit, it becomes the one for long replies,
     /// if there is memory for that.
     pub(super) fn can_hold(&mut self, len: usize, settled: Settled<'_>) -> Result<bool, End> {
         if len > self.outbox.capacity() && self.outbox.capacity() < limits::LONG_SEND_BUFFER {
@@ -229,7 +229,7 @@ impl Link {
         Ok(len <= self.outbox.capacity())
     }
 
-    /// Whether something is to be sent.
+    /// Returns whether something is to be sent.
     pub(super) fn has_to_send(&self) -> bool {
         let tls = self.tls.as_ref();
         !self.outbox.filled().is_empty() || tls.is_some_and(|tls| tls.has_to_send())
@@ -263,7 +263,7 @@ impl Link {
         self.outbox.grow(len).ok_or(End::Gone)
     }
 
-    /// Whether the outbox has memory that it should give back.
+    /// Returns whether the outbox has memory that it should give back.
     pub(super) fn has_grown(&self) -> bool {
         self.outbox.has_grown
     }
@@ -565,7 +565,7 @@ pub(super) struct Outbox {
     /// How much of it has been sent.
     sent: usize,
     len: usize,
-    /// Whether it has memory only for what is in it now.
+    /// True if it has memory only for what is in it now.
     has_grown: bool,
 }
 

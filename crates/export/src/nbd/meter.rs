@@ -48,7 +48,7 @@ impl Meter {
         add(&self.receives, 1);
     }
 
-    /// Whether anything has been received.
+    /// Returns whether anything has been received.
     pub(super) fn has_received(&self) -> bool {
         self.receives.load(Ordering::Relaxed) > 0
     }

@@ -71,7 +71,7 @@ struct Handshake<'a> {
     tls: Option<&'a ServerTls>,
     /// Where the client takes its place among those that are served.
     entry: &'a Entry,
-    /// Whether the client knows that options can be refused.
+    /// True if the client knows that options can be refused.
     fixed: bool,
     no_zeroes: bool,
     structured: bool,
@@ -149,7 +149,7 @@ impl Handshake<'_> {
         Ok(None)
     }
 
-    /// Whether an option has to wait for TLS.
+    /// Returns whether an option has to wait for TLS.
     fn is_too_early(&self, code: u32) -> bool {
         let waits = !matches!(code, opt::STARTTLS | opt::ABORT);
         self.tls.is_some() && !self.link.is_secure() && waits

@@ -40,7 +40,7 @@ pub(super) struct Pipeline<'t, 'a> {
     pieces: [Option<Piece>; SLOTS],
     /// The read or write whose pieces are being started: its index, and what is left of it.
     starting: Option<(usize, Range)>,
-    /// Whether the queue is to go: replies then wait in the outbox, which grows.
+    /// True if the queue is to go: replies then wait in the outbox, which grows.
     gives_way: bool,
 }
 
@@ -61,7 +61,7 @@ struct UnderWay<'a> {
     work: Work<'a>,
     /// Pieces under way.
     pieces: u32,
-    /// Whether the last piece has been started.
+    /// True if the last piece has been started.
     started: bool,
     /// The first failure, and where.
     failure: Option<(Failure, u64)>,

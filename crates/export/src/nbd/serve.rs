@@ -43,7 +43,7 @@ pub(super) struct Transmission<'a> {
     pub(super) reads_apart: &'a Budget,
     /// Of the volume's table, when the way of serving was chosen.
     pub(super) generation: usize,
-    /// Whether requests wait while the volume holds them. A thread with a queue does not: it leaves them as
+    /// True if requests wait while the volume holds them. A thread with a queue does not: it leaves them as
     /// [`Kept`] for the time after it.
     pub(super) may_wait: bool,
     /// The request that a queue has left.
@@ -96,7 +96,7 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Whether a queue has left anything.
+    /// Returns whether a queue has left anything.
     pub(super) fn has_kept(&self) -> bool {
         self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
     }
@@ -161,7 +161,7 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Whether the volume has had another table since the way of serving was chosen. It is served
+    /// Returns whether the volume has had another table since the way of serving was chosen. It is served
     /// rightly in either way, but perhaps not best.
     pub(super) fn is_stale(&self) -> bool {
         self.generation != self.volume.generation()

@@ -96,7 +96,7 @@ impl Secured {
         self.outgoing.consume(len);
     }
 
-    /// Whether records wait to be sent.
+    /// Returns whether records wait to be sent.
     pub(super) fn has_to_send(&self) -> bool {
         !self.outgoing.is_empty() || self.session.has_pending()
     }

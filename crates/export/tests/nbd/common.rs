@@ -270,7 +270,7 @@ impl Raw {
         u64::from_be_bytes(self.receive(8).try_into().unwrap())
     }
 
-    /// Whether the server has closed the connection, after no more than `most` unread bytes.
+    /// Returns whether the server has closed the connection, after no more than `most` unread bytes.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {

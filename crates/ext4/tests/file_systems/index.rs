@@ -145,7 +145,7 @@ fn scanned(fs: &FileSystem, folder: &Inode) -> BTreeMap<Vec<u8>, u32> {
     found
 }
 
-/// Whether each name is found, and others are not; and how much of the device it takes at most to find one.
+/// Returns whether each name is found, and others are not; and how much of the device it takes at most to find one.
 #[track_caller]
 fn check_lookups(image: &Path, names: &BTreeSet<Vec<u8>>, most: u32, what: &str) {
     let fs = open(image).unwrap();

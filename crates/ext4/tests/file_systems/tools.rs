@@ -123,7 +123,7 @@ impl Tools {
         assert!(matches!(code, Some(0 | 1)), "e2fsck -D: {code:?}");
     }
 
-    /// Whether a file system is sound, by e2fsck.
+    /// Returns whether a file system is sound, by e2fsck.
     #[track_caller]
     pub(crate) fn check(&self, image: &Path) {
         let mut e2fsck = self.command("e2fsck");

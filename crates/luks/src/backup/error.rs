@@ -86,7 +86,7 @@ pub enum RestoreError {
     Requirement {
         /// The requirement.
         name: String,
-        /// Whether the backup has it, or else the header on the device.
+        /// True if the backup has it, or else the header on the device.
         in_backup: bool,
     },
     /// It cannot be written.

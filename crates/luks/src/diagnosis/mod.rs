@@ -103,7 +103,7 @@ impl Diagnosis {
         }
     }
 
-    /// Whether the plan needs the user's word: it may overwrite something else, or it is a guess.
+    /// Returns whether the plan needs the user's word: it may overwrite something else, or it is a guess.
     #[must_use]
     pub fn consent(&self) -> Consent {
         match &self.condition {

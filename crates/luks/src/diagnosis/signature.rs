@@ -177,7 +177,7 @@ fn known(area: &[u8]) -> Option<Signature> {
         .map(|(signature, _, _)| *signature)
 }
 
-/// Whether each entry of an MBR says that it can be booted, or that it cannot.
+/// Returns whether each entry of an MBR says that it can be booted, or that it cannot.
 fn has_boot_flags(area: &[u8]) -> bool {
     let flags = BOOT_FLAGS.map(|offset| area.get(offset).copied());
     flags.iter().all(|flag| matches!(flag, Some(0 | 0x80)))

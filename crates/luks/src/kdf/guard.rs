@@ -50,7 +50,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether to stop; asks the guard.
+    /// Returns whether to stop; asks the guard.
     pub(super) fn stops(&self) -> bool {
         if self.stopped.get().is_none()
             && let Err(error) = self.guard.go_on()

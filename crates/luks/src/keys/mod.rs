@@ -98,7 +98,7 @@ pub enum LastKey {
 pub struct KeyslotChange {
     /// Its number.
     pub slot: u8,
-    /// Whether the plan overwrites the only copy of a key.
+    /// True if the plan overwrites the only copy of a key.
     pub in_place: bool,
     /// What writes it.
     pub plan: Plan,
@@ -117,7 +117,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Whether the data would be lost, as nothing would be left that opens the volume.
+    /// Returns whether the data would be lost, as nothing would be left that opens the volume.
     #[must_use]
     pub fn loses_volume(&self) -> bool {
         !self.lost.is_empty() && self.left.is_empty()

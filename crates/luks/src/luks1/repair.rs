@@ -27,7 +27,7 @@ pub enum Fix {
     Marker {
         /// The key slot.
         slot: u8,
-        /// Whether it is taken to be in use: it has iterations and a salt.
+        /// True if it is taken to be in use: it has iterations and a salt.
         in_use: bool,
     },
     /// A number of stripes other than 4000.

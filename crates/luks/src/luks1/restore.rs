@@ -11,7 +11,7 @@ use crate::layout::BLOCK;
 use crate::plan::Step;
 
 impl Header {
-    /// Whether both say the same.
+    /// Returns whether both say the same.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.phdr == other.phdr
     }

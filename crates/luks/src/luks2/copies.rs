@@ -6,7 +6,7 @@ use crate::error::{CopyFault, HeaderError};
 use crate::finding::{Consent, Finding, HeaderCopy, Repair};
 use crate::header::{self, Parsed};
 
-/// Whether anything in `area` claims to be a secondary header.
+/// Returns whether anything in `area` claims to be a secondary header.
 pub(crate) fn has_secondary(area: &[u8]) -> bool {
     binary::secondary_offsets(area).next().is_some()
 }

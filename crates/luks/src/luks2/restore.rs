@@ -14,7 +14,7 @@ use crate::layout;
 use crate::plan::Step;
 
 impl Header {
-    /// Whether both say the same.
+    /// Returns whether both say the same.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.binary == other.binary && self.document == other.document
     }

@@ -47,7 +47,7 @@ pub(crate) const LUKS1_PAIRS: [(usize, bool, &str); 6] = [
     (64, false, "sha256"),
 ];
 
-/// Whether `cryptsetup` is there. Without it a test says so and passes, except in CI.
+/// Returns whether `cryptsetup` is there. Without it a test says so and passes, except in CI.
 pub(crate) fn have_cryptsetup() -> bool {
     let version = Command::new("cryptsetup")
         .arg("--version")

@@ -193,14 +193,14 @@ fn judge(bench: &Bench, image: &[u8]) -> Verdict {
     }
 }
 
-/// Whether cryptsetup takes the header as it is; one that it mends it does not take.
+/// Returns whether cryptsetup takes the header as it is; one that it mends it does not take.
 fn loads(bench: &Bench, image: &[u8]) -> bool {
     let path = bench.path("image");
     fs::write(&path, image).unwrap();
     cryptsetup(bench, &["luksDump"]) && fs::read(path).unwrap() == image
 }
 
-/// Whether this succeeds. What it prints may be no text.
+/// Returns whether this succeeds. What it prints may be no text.
 fn cryptsetup(bench: &Bench, arguments: &[&str]) -> bool {
     let mut cryptsetup = Command::new("cryptsetup");
     cryptsetup.args(arguments).arg("image");

@@ -25,10 +25,10 @@ const MINIMUM_MAX: u32 = 64 << 10;
 /// What a server says before it is asked for anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
-    /// Whether it answers options.
+    /// True if it answers options.
     fixed_newstyle: bool,
     no_zeroes: bool,
-    /// Whether TLS has begun since. What was said before may be anybody's.
+    /// True if TLS has begun since. What was said before may be anybody's.
     secured: bool,
 }
 

@@ -81,7 +81,7 @@ impl ServerTls {
         })
     }
 
-    /// Whether clients must show a certificate.
+    /// Returns whether clients must show a certificate.
     #[must_use]
     pub fn asks_for_certificates(&self) -> bool {
         self.asks_for_certificates

@@ -74,13 +74,13 @@ impl Session {
         }
     }
 
-    /// Whether the handshake is still going on.
+    /// Returns whether the handshake is still going on.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.common().is_handshaking()
     }
 
-    /// Whether the other side has said that it sends no more.
+    /// Returns whether the other side has said that it sends no more.
     #[must_use]
     pub fn peer_has_closed(&self) -> bool {
         self.peer_closed
@@ -152,7 +152,7 @@ impl Session {
         Ok(received)
     }
 
-    /// Whether records wait to be sent before any data: those of the handshake, or an alert.
+    /// Returns whether records wait to be sent before any data: those of the handshake, or an alert.
     #[must_use]
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()

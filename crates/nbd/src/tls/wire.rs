@@ -47,7 +47,7 @@ impl Wire {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether it holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end

@@ -21,7 +21,7 @@ pub struct UriTls {
     pub certificates: Option<PathBuf>,
     /// The DNS name or IP address that the server's certificate must be for, if not the host.
     pub hostname: Option<String>,
-    /// Whether the server's certificate is verified.
+    /// True if the server's certificate is verified.
     pub verify_peer: bool,
 }
 

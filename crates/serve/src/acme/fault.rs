@@ -53,12 +53,12 @@ pub struct StateError {
 }
 
 impl Fault {
-    /// Whether the authority knows nothing of the account that is stored.
+    /// Returns whether the authority knows nothing of the account that is stored.
     pub(super) fn is_unknown_account(&self) -> bool {
         self.kind() == Some("accountDoesNotExist")
     }
 
-    /// Whether the authority has been asked too often.
+    /// Returns whether the authority has been asked too often.
     pub(super) fn is_rate_limit(&self) -> bool {
         self.kind() == Some("rateLimited")
     }

@@ -141,7 +141,7 @@ fn issued(chain: &str, key: &KeyPair, names: &[String]) -> Result<Issued, Fault>
     }
 }
 
-/// Whether a certificate is for each of these names.
+/// Returns whether a certificate is for each of these names.
 pub(super) fn is_for(certificate: &Certificate, names: &[String]) -> bool {
     let has = |name: &String| certificate.names().any(|of| of == name);
     names.iter().all(has)

@@ -38,7 +38,7 @@ impl Showcase {
         &self.certificates
     }
 
-    /// Whether nobody but the server itself has signed what is shown to those who name no host.
+    /// Returns whether nobody but the server itself has signed what is shown to those who name no host.
     #[must_use]
     pub fn is_self_signed(&self) -> bool {
         let parts = self.parts();

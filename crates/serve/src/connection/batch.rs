@@ -275,7 +275,7 @@ impl Batch {
         Ok(&self.room[..at])
     }
 
-    /// Whether what was fetched was there until it was decrypted: else nothing of it may be sent.
+    /// Checks whether what was fetched was there until it was decrypted: else nothing of it may be sent.
     fn check_fetched(&mut self) -> Result<(), Broken> {
         let mut fetched = self.fetched.drain(..);
         fetched.try_for_each(Stored::check).map_err(Broken::File)

@@ -283,7 +283,7 @@ async fn send(
     sent
 }
 
-/// Whether it cannot be said, or takes too long to find out, where the next request begins: a client that
+/// Returns whether it cannot be said, or takes too long to find out, where the next request begins: a client that
 /// waits to be told to send its content may send it or not, now that it has an answer.
 fn is_unsure(head: &Head) -> bool {
     match head.framing {

@@ -35,7 +35,7 @@ pub struct Body {
     /// Empty where there is no first one.
     rest: VecDeque<Piece>,
     length: u64,
-    /// Whether some of it has been taken.
+    /// True if some of it has been taken.
     begun: bool,
 }
 
@@ -109,7 +109,7 @@ impl Body {
         self.begun = true;
     }
 
-    /// Whether some of it is on its way, so that time has passed since somebody looked at its files.
+    /// Returns whether some of it is on its way, so that time has passed since somebody looked at its files.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun

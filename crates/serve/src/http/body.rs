@@ -18,7 +18,7 @@ pub struct Skipper {
 pub struct Skipped {
     /// Bytes that belonged to the content; what follows them is the next request's.
     pub bytes: usize,
-    /// Whether the content has ended.
+    /// True if the content has ended.
     pub is_all: bool,
 }
 
@@ -61,7 +61,7 @@ impl Skipper {
         Ok(Self { state, left: limit })
     }
 
-    /// Whether nothing more is to come.
+    /// Returns whether nothing more is to come.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done | State::Plain(0))

@@ -9,7 +9,7 @@ use super::{Fields, Method};
 pub struct Etag<'a> {
     /// What stands in it, with the quotation marks.
     pub opaque: &'a [u8],
-    /// Whether the content may differ in spite of it.
+    /// True if the content may differ in spite of it.
     pub is_weak: bool,
 }
 
@@ -75,7 +75,7 @@ impl Validators<'_> {
         }
     }
 
-    /// Whether a range is meant of this content: there is no `If-Range`, or it is what it names, byte by byte.
+    /// Checks whether a range is meant of this content: there is no `If-Range`, or it is what it names, byte by byte.
     #[must_use]
     pub fn is_range_of_this(&self, if_range: Option<&[u8]>) -> bool {
         let Some(value) = if_range else { return true };
@@ -89,7 +89,7 @@ impl Validators<'_> {
         }
     }
 
-    /// Whether a list names this content, by a tag that `counts`. One that is malformed names nothing from
+    /// Returns whether a list names this content, by a tag that `counts`. One that is malformed names nothing from
     /// there on.
     fn is_among(&self, list: &[u8], counts: impl Fn(&Etag<'_>) -> bool) -> bool {
         let mut rest = list.trim_ascii();

@@ -49,13 +49,13 @@ pub enum Framing {
 pub struct Head<'a> {
     /// What is asked for.
     pub request: Request<'a>,
-    /// Whether it is of HTTP/1.0.
+    /// True if it is of HTTP/1.0.
     pub is_old: bool,
     /// Bytes that it took of the buffer; content follows, or the next request.
     pub length: usize,
-    /// Whether the client goes on with this connection after the answer.
+    /// True if the client goes on with this connection after the answer.
     pub keep_alive: bool,
-    /// Whether the client sends its content only after a status of 100, or waits for a while.
+    /// True if the client sends its content only after a status of 100, or waits for a while.
     pub expects_continue: bool,
     /// What content follows.
     pub framing: Framing,

@@ -118,7 +118,7 @@ impl Site {
         Some(self.of_variant(request, chosen))
     }
 
-    /// Whether it may take a disk's time to look for what a target leads to, and not that of a few system
+    /// Returns whether it may take a disk's time to look for what a target leads to, and not that of a few system
     /// calls: in a volume nobody else keeps names in memory.
     #[must_use]
     pub fn takes_time(&self) -> bool {

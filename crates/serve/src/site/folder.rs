@@ -47,7 +47,7 @@ impl FolderTree {
         })
     }
 
-    /// Whether this kernel can keep a walk below a folder.
+    /// Checks whether this kernel can keep a walk below a folder.
     pub(super) fn probe(&self) -> Result<(), Errno> {
         self.walk(self.root.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY)
             .map(drop)

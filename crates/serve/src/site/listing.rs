@@ -30,7 +30,7 @@ pub enum Form {
 pub(super) struct Listing {
     entries: Vec<Entry>,
     is_all: bool,
-    /// Whether something could not be looked at.
+    /// True if something could not be looked at.
     is_damaged: bool,
 }
 

@@ -9,7 +9,7 @@ use super::percent;
 pub struct FilePath {
     /// The names with slashes between them; empty for the site's folder itself.
     bytes: Vec<u8>,
-    /// Whether a folder is meant, because a slash is at the end.
+    /// True if a folder is meant, because a slash is at the end.
     is_folder: bool,
 }
 
@@ -59,7 +59,7 @@ impl FilePath {
         &self.bytes
     }
 
-    /// Whether a folder is meant.
+    /// Returns whether a folder is meant.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.is_folder
@@ -72,7 +72,7 @@ impl FilePath {
             .flat_map(|bytes| bytes.split(|&byte| byte == b'/'))
     }
 
-    /// Whether one of its names begins with a dot. `.well-known` is there to be seen (RFC 8615).
+    /// Returns whether one of its names begins with a dot. `.well-known` is there to be seen (RFC 8615).
     pub(super) fn is_hidden(&self) -> bool {
         self.names()
             .enumerate()

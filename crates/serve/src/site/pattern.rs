@@ -18,7 +18,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it fits a path from the site's folder on.
+    /// Returns whether it fits a path from the site's folder on.
     pub(super) fn fits(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         fits(&self.text, if self.by_name { name } else { path })

@@ -215,7 +215,7 @@ fn tag(file: &OpenFile) -> String {
     format!("\"{time:x}-{:x}-{}\"", file.size(), file.identity())
 }
 
-/// Whether the file's time of change is so long ago that another change would have another one.
+/// Returns whether the file's time of change is so long ago that another change would have another one.
 fn has_settled(file: &OpenFile, now: SystemTime) -> bool {
     let (seconds, nanoseconds) = file.settled_from();
     let Ok(seconds) = u64::try_from(seconds) else {

@@ -71,11 +71,11 @@ pub struct Settings {
     pub mounts: Vec<Mount>,
     /// Names of files that stand for their folder, the first one that is there.
     pub index: Vec<String>,
-    /// Whether a folder without such a file is listed.
+    /// True if a folder without such a file is listed.
     pub listings: bool,
     /// Which symbolic links are followed.
     pub symlinks: Symlinks,
-    /// Whether names that begin with a dot are served; `/.well-known` always is.
+    /// True if names that begin with a dot are served; `/.well-known` always is.
     pub dot_files: bool,
     /// Codings of which there may be a file beside each file.
     pub precompressed: Vec<Coding>,

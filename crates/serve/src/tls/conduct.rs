@@ -28,7 +28,7 @@ pub(super) struct Conduct {
     tls13: bool,
     /// Records without data since the last one with some.
     dataless: u8,
-    /// Whether it may be negotiated again, once: no, it has been refused.
+    /// True if it may be negotiated again, once: no, it has been refused.
     refused: bool,
 }
 

@@ -113,7 +113,7 @@ impl std::error::Error for UnknownSuite {}
 pub struct Settings {
     /// The only suite, with its version of TLS; all of them otherwise.
     pub only: Option<Suite>,
-    /// Whether HTTP/2 is offered, before HTTP/1.1.
+    /// True if HTTP/2 is offered, before HTTP/1.1.
     pub http2: bool,
 }
 

@@ -12,7 +12,7 @@ use super::record::{OpenFault, SealFault};
 pub enum TlsError {
     /// What came first is not TLS. `http` tells that it looks like a request without TLS.
     NotTls {
-        /// Whether it begins as a request of HTTP does.
+        /// True if it begins as a request of HTTP does.
         http: bool,
     },
     /// The handshake failed: the client's messages were refused, or it refused ours.

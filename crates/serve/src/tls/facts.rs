@@ -45,7 +45,7 @@ pub struct Facts {
     pub suite: &'static str,
     /// What is spoken under TLS.
     pub protocol: Protocol,
-    /// Whether an earlier session was resumed, without a certificate.
+    /// True if an earlier session was resumed, without a certificate.
     pub resumed: bool,
     /// How the key was agreed, such as `X25519MLKEM768`; nothing where the resumed session's was used again.
     pub group: Option<&'static str>,
@@ -79,7 +79,7 @@ impl Facts {
         })
     }
 
-    /// Whether it is TLS 1.3, or else 1.2.
+    /// Returns whether it is TLS 1.3, or else 1.2.
     #[must_use]
     pub fn tls13(&self) -> bool {
         self.version == TLS13

@@ -42,7 +42,7 @@ pub struct TlsStream {
     sent: usize,
     /// Where the record that is being gathered begins in `outgoing`, which then ends with its payload.
     gathering: Option<usize>,
-    /// Whether nothing more can be written.
+    /// True if nothing more can be written.
     ended: bool,
     /// Why nothing more can be read.
     failure: Option<TlsError>,

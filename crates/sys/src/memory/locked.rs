@@ -51,7 +51,7 @@ impl SecretBytes {
         self.len
     }
 
-    /// Whether it holds no byte at all.
+    /// Returns whether it holds no byte at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

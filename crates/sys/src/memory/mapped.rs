@@ -78,7 +78,7 @@ impl MappedFile {
         }
     }
 
-    /// Whether the kernel tells this process what of a file is in memory. Who neither owns a file nor may write to
+    /// Checks whether the kernel tells this process what of a file is in memory. Who neither owns a file nor may write to
     /// it is told that all is (mincore(2)), even of what lies behind its end.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl MappedFile {
         assert!(end.is_some_and(|end| end <= self.len), "beyond a mapping");
     }
 
-    /// Whether the file has so many bytes from `at` on, and none that was read so far was a zero that it does
+    /// Returns whether the file has so many bytes from `at` on, and none that was read so far was a zero that it does
     /// not have.
     #[must_use]
     pub fn has(&self, at: usize, len: usize) -> bool {
@@ -151,7 +151,7 @@ impl MappedFile {
         self.watch.failed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether anything that was read so far was a zero that the file does not have: nothing here counts any more.
+    /// Returns whether anything that was read so far was a zero that the file does not have: nothing here counts any more.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.watch.failed.load(Ordering::SeqCst)
@@ -210,7 +210,7 @@ impl MappedBytes<'_> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len == 0

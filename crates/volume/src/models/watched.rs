@@ -16,7 +16,7 @@ const SIZE: u64 = 512 << 10;
 
 pub(super) struct Watched {
     memory: Arc<MemoryBackend>,
-    /// Whether it is waited for.
+    /// True if it is waited for.
     slow: bool,
     /// Place at which requests are carried out in two steps, in bytes from the start.
     torn_at: Option<u64>,

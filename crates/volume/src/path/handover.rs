@@ -175,7 +175,7 @@ impl<J> JobList<J> {
         }
     }
 
-    /// Whether a thread waits for each job, so that no more of them are needed.
+    /// Returns whether a thread waits for each job, so that no more of them are needed.
     pub(crate) fn push(&self, job: J) -> bool {
         let mut waiting = self.lock();
         waiting.jobs.push_back(job);

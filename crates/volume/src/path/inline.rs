@@ -35,7 +35,7 @@ pub(crate) struct CryptRunner {
     /// Of the geometry, in bytes.
     pub(crate) sector_size: usize,
     pub(crate) locks: RangeLock,
-    /// Whether the queued path has a queue for the cipher alone, `cryptd`.
+    /// True if the queued path has a queue for the cipher alone, `cryptd`.
     pub(crate) asynchronous: bool,
 }
 

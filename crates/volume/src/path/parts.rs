@@ -22,7 +22,7 @@ pub(crate) struct Part {
     pub(crate) offset: u64,
     /// In bytes.
     pub(crate) len: usize,
-    /// Whether it is a run of whole sectors, and not a part of one.
+    /// True if it is a run of whole sectors, and not a part of one.
     pub(crate) whole: bool,
 }
 

@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Whether this process may use it.
+    /// Returns whether this process may use it.
     #[must_use]
     pub fn is_allowed(self) -> bool {
         self != Self::IoUring || ring::is_allowed()
@@ -172,7 +172,7 @@ pub struct Queue<'v> {
     mapping: &'v Arc<Mapping>,
     /// Held while anything is under way, and for a little longer.
     pass: Option<Pass<'v, Mapping>>,
-    /// Whether a write was carried out on another table than the queue's.
+    /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
     kind: Kind<'v>,
     free: Vec<Slot>,
@@ -383,19 +383,19 @@ impl<'v> Queue<'v> {
         })
     }
 
-    /// Whether [`take`](Self::take) has a slot to give.
+    /// Returns whether [`take`](Self::take) has a slot to give.
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether no request is under way or waits to be dealt with.
+    /// Returns whether no request is under way or waits to be dealt with.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.free.len() == SLOTS
     }
 
-    /// Whether somebody waits until nothing is under way, to hold requests or to exchange the table.
+    /// Returns whether somebody waits until nothing is under way, to hold requests or to exchange the table.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         self.volume.is_suspended()

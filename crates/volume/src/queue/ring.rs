@@ -17,7 +17,7 @@ use crate::stats::{Record, Stage};
 use crate::sync::RwLockReadGuard;
 use crate::{Mapping, VolumeError};
 
-/// Whether this process may have a ring.
+/// Returns whether this process may have a ring.
 pub(super) fn is_allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| Ring::new(1, 1, &[]).is_ok())

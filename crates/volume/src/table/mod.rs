@@ -123,7 +123,7 @@ impl CryptTable {
         self.lines.last().map_or(0, |line| line.start + line.len)
     }
 
-    /// Whether there is no line; never true of a table that was checked.
+    /// Returns whether there is no line; never true of a table that was checked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -131,7 +131,7 @@ impl CryptTable {
 }
 
 impl Line {
-    /// Whether discards may pass this line.
+    /// Returns whether discards may pass this line.
     #[must_use]
     pub fn allows_discards(&self) -> bool {
         match &self.target {

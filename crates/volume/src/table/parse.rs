@@ -149,7 +149,7 @@ fn parse_line(words: &[Cow<'_, str>]) -> Result<Line, Problem> {
     })
 }
 
-/// Whether a word could be a key, or has one in it behind some rarer white space: as many hexadecimal
+/// Returns whether a word could be a key, or has one in it behind some rarer white space: as many hexadecimal
 /// digits as the shortest key has.
 fn looks_like_key(word: &str) -> bool {
     let is_key =

@@ -221,7 +221,7 @@ fn connect_from_crowd(server: SocketAddr) -> io::Result<OwnedFd> {
     Ok(stream)
 }
 
-/// Whether an NBD server says its first word.
+/// Checks whether an NBD server says its first word.
 fn greeted(stream: io::Result<TcpStream>) -> io::Result<()> {
     let mut stream = stream?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

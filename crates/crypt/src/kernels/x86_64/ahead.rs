@@ -66,7 +66,7 @@ impl Units {
         after: 0,
     };
 
-    /// Whether the last tweak that was given out is that of the next of `ivs`. If so, this and the
+    /// Returns whether the last tweak that was given out is that of the next of `ivs`. If so, this and the
     /// IVs of the tweaks that are still here are taken from `ivs`.
     #[inline]
     pub(super) fn go_on(&self, ivs: &mut Numbers) -> bool {

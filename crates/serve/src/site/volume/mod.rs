@@ -38,7 +38,7 @@ pub struct VolumeIdentity {
     /// Its header's UUID; empty where that is not known. Files are tagged by it too: file systems that are made
     /// reproducibly have the same numbers for other content.
     pub uuid: String,
-    /// Whether others may write to it meanwhile.
+    /// True if others may write to it meanwhile.
     pub is_shared: bool,
 }
 
@@ -109,7 +109,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Whether nobody was told of a fault of this kind just now.
+    /// Returns whether nobody was told of a fault of this kind just now.
     fn is_news(&self, error: &Error) -> bool {
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -327,7 +327,7 @@ impl Walk<'_> {
         Ok(self.follow(&target))
     }
 
-    /// Whether there is a folder above that may be entered. The root's is the root.
+    /// Returns whether there is a folder above that may be entered. The root's is the root.
     fn go_up(&mut self) -> bool {
         if self.trail.len() > self.floor || self.symlinks == Symlinks::Any {
             if self.trail.len() > 1 {

@@ -71,7 +71,7 @@ impl Expiry {
         })
     }
 
-    /// Whether it was before `now`.
+    /// Returns whether it was before `now`.
     #[must_use]
     pub fn is_before(self, now: SystemTime) -> bool {
         let now = now

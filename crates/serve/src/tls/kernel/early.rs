@@ -33,7 +33,7 @@ impl Early {
         &self.info
     }
 
-    /// Whether what comes next is for the kernel.
+    /// Returns whether what comes next is for the kernel.
     pub(super) fn is_empty(&self) -> bool {
         self.incoming.is_empty()
     }

@@ -25,7 +25,7 @@ pub struct Offer {
     pub suites: Vec<SuiteOffer>,
     /// Why it has none.
     pub missing: Option<Missing>,
-    /// Whether it can change the keys of a connection, as TLS 1.3 has to. A kernel that cannot ends the
+    /// True if it can change the keys of a connection, as TLS 1.3 has to. A kernel that cannot ends the
     /// connection instead.
     pub rekey: bool,
 }
@@ -37,9 +37,9 @@ pub struct SuiteOffer {
     pub version: Version,
     /// The cipher.
     pub cipher: Cipher,
-    /// Whether the kernel takes a key to send by.
+    /// True if the kernel takes a key to send by.
     pub send: bool,
-    /// Whether it takes one to receive by.
+    /// True if it takes one to receive by.
     pub receive: bool,
     /// What it says where it does not take one: the number of an error, as in `errno(3)`.
     pub errno: Option<i32>,
@@ -85,7 +85,7 @@ impl Offer {
         offer
     }
 
-    /// Whether it takes both directions of a connection with this cipher.
+    /// Returns whether it takes both directions of a connection with this cipher.
     #[must_use]
     pub fn takes(&self, version: Version, cipher: Cipher) -> bool {
         self.suites.iter().any(|suite| {
@@ -93,7 +93,7 @@ impl Offer {
         })
     }
 
-    /// Whether it takes any.
+    /// Returns whether it takes any.
     #[must_use]
     pub fn takes_any(&self) -> bool {
         self.suites.iter().any(|suite| suite.send && suite.receive)

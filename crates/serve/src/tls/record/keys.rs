@@ -60,7 +60,7 @@ pub struct Direction {
     pub sequence: u64,
     /// Key and IV.
     pub secrets: ConnectionTrafficSecrets,
-    /// Whether it is TLS 1.3, or else 1.2.
+    /// True if it is TLS 1.3, or else 1.2.
     pub tls13: bool,
 }
 

@@ -55,7 +55,7 @@ struct Queues {
     cryptd: Option<JobList<Job>>,
     /// `dmcrypt_write`, if writes are sorted.
     write: Option<SortedList>,
-    /// Whether the storage is waited for.
+    /// True if the storage is waited for.
     waits: bool,
     high_priority: bool,
 }

@@ -25,13 +25,13 @@ fuzz_target!(|text: &str| {
     turn(&spec);
 });
 
-/// Both make the same ciphertext.
+/// Asserts that both make the same ciphertext.
 fn assert_same(one: &CipherSpec, other: &CipherSpec) {
     assert_eq!(one.key_sizes(), other.key_sizes());
     assert_eq!(turn(one), turn(other));
 }
 
-/// Encrypts a few sectors with the longest key and gets them back; the ciphertext.
+/// Encrypts and decrypts a few sectors with the longest key; returns the ciphertext.
 fn turn(spec: &CipherSpec) -> Option<Vec<u8>> {
     let longest = spec
         .key_sizes()
@@ -40,7 +40,7 @@ fn turn(spec: &CipherSpec) -> Option<Vec<u8>> {
         .expect("there is a key size");
     let key: Vec<u8> = (0..=u8::MAX).take(longest).collect();
     let plain: Vec<u8> = (0..=u8::MAX).cycle().take(3 * 512).collect();
-    // A driver may not be there on this processor.
+    // This processor may lack a driver.
     let cipher = SectorCipher::new(spec, &key, Geometry::new(SectorSize::S512)).ok()?;
     let mut turned = plain.clone();
     cipher.encrypt_in_place(IvSector(7), &mut turned);

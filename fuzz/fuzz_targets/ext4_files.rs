@@ -1,6 +1,6 @@
-//! The input is a file system: places and what is there, in an image of zeros. It is in a volume, and a site serves all
-//! that it has. Besides, each name is looked for, by its folder's index where there is one: what is found is what the
-//! folder, read from its front, has under that name.
+//! The input is a file system: offsets and the bytes there, in an image of zeros. A site serves all of its files from a
+//! volume. Besides, each name is looked up, by its folder's index if there is one: the result must be an entry that the
+//! folder, read from its start, has under that name.
 
 #![no_main]
 
@@ -21,9 +21,9 @@ use scrim_volume::{CryptTable, DataPath, Volume};
 
 /// Bytes of the image: 256 blocks of 1 KiB.
 const SIZE: usize = 256 << 10;
-/// Most names that are asked for, of a file system that may have more than it has room for.
+/// Largest number of names to ask for: a damaged file system may have more names than it has space for.
 const NAMES: usize = 64;
-/// Bytes that are read at each end of a file: its holes have no end.
+/// Bytes that are read at each end of a file, which may consist of holes of any length.
 const READ: u64 = 64 << 10;
 
 fn image(mut input: &[u8]) -> Vec<u8> {
@@ -79,7 +79,7 @@ fn look_for_names(image: Vec<u8>) {
                     return;
                 }
                 if let Ok(Some(found)) = fs.lookup(&folder, &name, &budget()) {
-                    // Behind damage there may be more of it.
+                    // A damaged folder may have further entries behind the damage.
                     assert!(read.is_err() || entries.contains(&(name, found)));
                 }
             }
@@ -95,7 +95,7 @@ fn names(answer: &mut Answer) -> Vec<String> {
     entries.into_iter().map(href).collect()
 }
 
-/// Reads the start of a file and its end. What comes is as long as it was said to be, or it is an error.
+/// Reads the start and the end of a file. The content has the announced length, or there is an error.
 fn read(answer: &Answer) {
     let Some(Piece::File(file, range)) = answer.body.front() else {
         return;

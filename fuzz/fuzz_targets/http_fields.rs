@@ -1,4 +1,4 @@
-//! The input is the fields of a request for a file that is there, also compressed: one a line.
+//! The input is the fields, one on each line, of a request for a file that exists, also compressed.
 
 #![no_main]
 

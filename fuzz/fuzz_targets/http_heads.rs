@@ -1,4 +1,4 @@
-//! The input is what a client of HTTP/1 sends: a head, and what follows.
+//! The input is the bytes that an HTTP/1 client sends: a head, and the bytes after it.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(None) => assert!(bytes.len() < limits.head),
         Ok(Some(head)) => {
             let (own, rest) = bytes.split_at(head.length);
-            // It is not known before its last byte, nor otherwise without what follows.
+            // The head is not complete before its last byte, and is the same without the bytes after it.
             assert!(matches!(
                 Head::parse(&own[..own.len() - 1], &limits),
                 Ok(None)
@@ -72,7 +72,7 @@ fn check(head: &Head<'_>, bytes: &[u8]) {
     }
 }
 
-/// Content ends in the same place whether it comes at once or byte by byte.
+/// Checks that content ends at the same offset whether it arrives at once or byte by byte.
 fn skip(framing: Framing, bytes: &[u8]) {
     let Ok(mut whole) = Skipper::new(framing, 4096) else {
         return;

@@ -68,7 +68,7 @@ fuzz_target!(|target: &str| {
                             || content.starts_with(b"<!doctype html>")
                             || content == b"hidden"
                     );
-                    // Only by a link's own name, which is not hidden.
+                    // A hidden file is found only by the name of a link to it, which is not hidden.
                     assert!(content != b"hidden" || target.contains(['h', '%']));
                 }
                 301 => {
@@ -83,7 +83,7 @@ fuzz_target!(|target: &str| {
             found.push(status);
         }
     }
-    // Without links nothing is there that is not there with them, and HEAD is told what GET is.
+    // Without links the answer is the same or 404, and HEAD gets the same answer as GET.
     let [one, head, other, last] = found[..] else {
         panic!("four answers");
     };

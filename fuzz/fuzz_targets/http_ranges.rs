@@ -22,7 +22,7 @@ fuzz_target!(|input: (u64, &[u8])| {
             assert!(range.end < other.start || other.end < range.start);
         }
     }
-    // Asked for in other words, they are the same.
+    // The same ranges written differently give the same result.
     let words: Vec<String> = list
         .iter()
         .map(|range| format!("{}-{}", range.start, range.end - 1))

@@ -1,4 +1,4 @@
-//! The input is a LUKS1 header from its first field behind magic and version on.
+//! The input is a LUKS1 header, starting with the first field after magic and version.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|fields: &[u8]| {
     }
 });
 
-/// The header says what stands at the offsets of the specification's table.
+/// Checks that the parsed header has the values at the offsets of the specification's table.
 fn assert_fields(area: &[u8], header: &Header) {
     let Header::Luks1(luks1) = header else {
         panic!("another version");
@@ -48,7 +48,7 @@ fn assert_fields(area: &[u8], header: &Header) {
     for slot in slots {
         let at = 208 + 48 * usize::from(slot.id);
         let start = u64::from(number(at + 40)) * 512;
-        // Whole sectors of it, for it is encrypted in sectors.
+        // Key material takes whole sectors, because it is encrypted in sectors.
         let len = (u64::from(number(108)) * 4000).next_multiple_of(512);
         assert_eq!(slot.material(), start..start + len);
         let KeyslotKind::Passphrase(passphrase) = &slot.kind else {

@@ -9,7 +9,7 @@ use scrim_fuzz::header::{
 };
 use scrim_luks::{Consent, Finding, Header, HeaderCopy};
 
-/// Bytes of a binary header that mean something.
+/// Bytes of a binary header that have a meaning.
 const FIELDS: usize = 512;
 
 fuzz_target!(|fields: &[u8]| {
@@ -26,11 +26,11 @@ fuzz_target!(|fields: &[u8]| {
                 parsed.findings.iter().any(of_copies)
             );
             if let Some(repair) = parsed.repair {
-                // Nothing is torn here: whatever one copy lacks, somebody made it so.
+                // No copy is torn here, so each difference between the copies is deliberate.
                 let older = matches!(parsed.findings[..], [Finding::OlderCopy { .. }, ..]);
                 let unasked = repair.consent == Consent::NotNeeded;
                 assert!(!older || unasked);
-                // A torn primary may look like something else, which is asked about.
+                // If the primary is torn it may look like something else, for which a repair needs consent.
                 assert!(!unasked || older || torn(&parsed.findings));
                 let offset = if repair.copy == HeaderCopy::Primary {
                     COPY
@@ -53,7 +53,7 @@ fn of_copies(finding: &Finding) -> bool {
     )
 }
 
-/// The checksum that was made here is of another kind than the header names, or longer.
+/// Returns whether a copy has a wrong checksum: the one made here is of another kind than the header names, or longer.
 fn torn(findings: &[Finding]) -> bool {
     let checksum = scrim_luks::CopyFault::Checksum;
     findings
@@ -61,7 +61,7 @@ fn torn(findings: &[Finding]) -> bool {
         .any(|finding| matches!(finding, Finding::DamagedCopy { fault, .. } if *fault == checksum))
 }
 
-/// The header that was chosen has the fields of the copy that needs no repair.
+/// Checks that the chosen header has the fields of the copy that needs no repair.
 fn assert_label(whole: &[u8], header: &Header) {
     let text = |at: usize, len: usize| {
         let field = &whole[at..at + len];

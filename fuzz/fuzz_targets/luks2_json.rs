@@ -12,11 +12,11 @@ fuzz_target!(|json: &[u8]| {
         Ok(parsed) => {
             assert!(parsed.repair.is_none());
             exercise(&parsed);
-            // The secondary is written from what was read of the primary.
+            // A repair writes the secondary from the primary.
             area[COPY..].fill(0);
             match Header::parse(&area, DEVICE) {
                 Ok(parsed) => assert_repairs(&area, &parsed),
-                // The text has the signature of something else at its place.
+                // The text happens to have the signature of another format at its offset.
                 Err(HeaderError::Overwritten { .. }) => {}
                 Err(error) => panic!("the primary is whole: {error}"),
             }

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use scrim_nbd::client::{Reply, handshake};
 use scrim_nbd::wire::{SIMPLE_HEADER, SIMPLE_REPLY_MAGIC};
 
-/// The longest thing that a client says: an option with a name of four bytes.
+/// Length of the longest message of a client: an option with a name of four bytes.
 const LONGEST: usize = 4 + 2 * (16 + 4 + 8);
 
 struct Server<'a> {

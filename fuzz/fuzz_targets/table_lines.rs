@@ -1,4 +1,4 @@
-//! The input is a table as somebody typed it.
+//! The input is a table as a user types it.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// No word that could be a key is repeated by an error, wherever it stood.
+/// Checks that no error repeats a word that could be a key, wherever the word stood.
 fn assert_no_key(text: &str, error: &str) {
     let could_be_key =
         |word: &&str| word.len() >= 32 && word.bytes().all(|letter| letter.is_ascii_hexdigit());

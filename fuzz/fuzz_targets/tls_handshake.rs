@@ -1,5 +1,5 @@
-//! The input is all that a client sends to the HTTPS server before the handshake is over, and the pieces in
-//! which it comes: the first byte says how long they are.
+//! The input is all that a client sends to the HTTPS server before the handshake is over. Its first byte is
+//! the length of the pieces in which the rest arrives.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use scrim_fuzz::tls;
 use scrim_serve::tls::{HANDSHAKE_MAX, Handshake};
 
-/// More than the server's answer to anything has: its certificates and two requests to try again.
+/// More bytes than any answer of the server has: its certificates and two HelloRetryRequests.
 const ANSWER_MAX: usize = 16 << 10;
 
 fuzz_target!(|input: &[u8]| {
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
         total += piece.len();
         match server.advance(&mut incoming, &mut outgoing) {
             Ok(progress) => {
-                // Nobody finishes a handshake by guessing.
+                // No input can finish a handshake by guessing.
                 assert!(!progress.done && progress.taken <= incoming.len());
                 incoming.drain(..progress.taken);
             }

@@ -1,5 +1,5 @@
-//! The input is a suite, and what a client says after its handshake: records under the right key with
-//! anything inside, and bytes under none.
+//! The input is a suite, and the data that a client sends after its handshake: records under the right key
+//! with any content, and bytes that no key has sealed.
 
 #![no_main]
 
@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
         let mut record = match action {
             0..0x40 => client.record(23, inside),
             0x40..0x80 => client.record(20 + action % 5, inside),
-            // Full ones, and longer ones than there may be.
+            // Full records, and records that are longer than allowed.
             0x80..0xA0 => client.record(23, &inside.repeat(16_640 / inside.len().max(1))),
             _ => inside.to_vec(),
         };
@@ -56,7 +56,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The server says something, and the client understands it.
+/// Checks that the client can open a record that the server has sealed.
 fn answer(client: &mut Client, error: Option<TlsError>) {
     let mut sent = Vec::new();
     let session = &mut client.session;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 pub const COPY: usize = 0x4000;
 /// Bytes of the binary header at the start of a copy.
 pub const BINARY: usize = 4096;
-/// Where the checksum field lies.
+/// Range of the checksum field in the binary header.
 const CHECKSUM: std::ops::Range<usize> = 448..512;
 /// Length of the header device that the headers are for.
 pub const DEVICE: u64 = 4 << 40;
@@ -45,8 +45,8 @@ pub fn seal(whole: &mut [u8]) {
     whole[CHECKSUM][..32].copy_from_slice(&digest);
 }
 
-/// All that can be asked of a header without a passphrase. Nothing may panic, no text may move a
-/// terminal's cursor, and no range may leave its device.
+/// Asks a header for everything that needs no passphrase. Nothing may panic, no text may move a terminal's
+/// cursor, and no range may leave its device.
 pub fn exercise(parsed: &Parsed) {
     let header = &parsed.header;
     assert_printable(&dump::text(header, "disk.img"));
@@ -83,7 +83,7 @@ pub fn exercise(parsed: &Parsed) {
     );
     let passphrase = SecretBytes::copied_from(b"x");
     for slot in header.keyslots_to_try(None).unwrap_or_default() {
-        // Without key material no key derivation is begun, whatever it would cost.
+        // Without key material no key derivation starts, whatever it would cost.
         let refusal = header.unlock(slot, &[], &passphrase);
         assert_printable(&refusal.err().expect("there is no key material").to_string());
     }
@@ -96,7 +96,7 @@ pub fn assert_printable(text: &str) {
     assert!(!text.is_empty());
 }
 
-/// What is written to mend a header is read back as the same header, with nothing left to mend.
+/// Asserts that a repaired header is read back as the same header, with nothing left to repair.
 pub fn assert_repairs(area: &[u8], parsed: &Parsed) {
     let plan = match parsed.repair_plan() {
         Ok(Some(plan)) => plan,

@@ -1,5 +1,5 @@
-//! What the fuzz targets share: headers that are whole but for what is fuzzed, a client of the NBD server
-//! that knows what must be answered, how to read what a site answers, and a client of TLS that has the
+//! Shared code of the fuzz targets: headers that are whole except for the fuzzed part, a client of the NBD
+//! server that knows which answers are right, a reader of a site's answers, and a TLS client that has the
 //! right key.
 
 #![forbid(unsafe_code)]

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use scrim_serve::http::{Answer, Fields, Method, Piece, Request};
 use scrim_serve::site::Patience;
 
-/// GET of a target.
+/// Builds a GET request for `target`.
 #[must_use]
 pub fn get<'a>(target: &'a str, fields: Fields<'a>) -> Request<'a> {
     Request {
@@ -18,10 +18,10 @@ pub fn get<'a>(target: &'a str, fields: Fields<'a>) -> Request<'a> {
     }
 }
 
-/// The one field of this name.
+/// Returns the only field of this name.
 ///
 /// # Panics
-/// There are two.
+/// Panics if the answer has two such fields.
 #[must_use]
 pub fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let shared = answer.shared.iter().flat_map(|shared| shared.iter());
@@ -33,10 +33,10 @@ pub fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     value
 }
 
-/// An answer's content.
+/// Reads the content of an answer.
 ///
 /// # Panics
-/// There is not as much as it said.
+/// Panics if the content is shorter than the answer said.
 pub fn content(answer: &mut Answer) -> Vec<u8> {
     let length = answer.body.length();
     let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! A client of the HTTPS server's TLS that has made its handshake and then may say anything, under the
+//! A TLS client of the HTTPS server that has completed its handshake, and then may send anything under the
 //! right key.
 
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,7 @@ pub fn server() -> Arc<ServerConfig> {
     Arc::clone(&world().servers[0])
 }
 
-/// What a client seals with: not the code that is fuzzed.
+/// Key with which a client seals records; it does not use the code that is fuzzed.
 struct Key {
     key: LessSafeKey,
     iv: [u8; 12],
@@ -89,15 +89,15 @@ pub struct Client {
     key: Key,
     kernel: KernelConnection<ClientConnectionData>,
     tls13: bool,
-    /// What opens the server's records.
+    /// Opens the server's records.
     pub opener: Opener,
-    /// The server's side.
+    /// The server's side of the connection.
     pub session: Session,
 }
 
 impl Client {
-    /// Makes a handshake with a suite that `choice` chooses; each key of the server seals so many records
-    /// of data.
+    /// Makes a handshake with a suite that `choice` selects; each key of the server seals at most
+    /// `records_max` records of data.
     #[must_use]
     pub fn connect(choice: u8, records_max: u64) -> Self {
         let server = &world().servers[1 + usize::from(choice) % SUITES.len()];
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Returns whether it is TLS 1.3, or else 1.2.
+    /// Returns true for TLS 1.3, false for TLS 1.2.
     #[must_use]
     pub fn tls13(&self) -> bool {
         self.tls13
@@ -157,12 +157,12 @@ impl Client {
         [&header[..], explicit, &body].concat()
     }
 
-    /// Takes the next key, as a client does that has said so.
+    /// Switches to the client's next key, as after a KeyUpdate that it has sent.
     pub fn next_key(&mut self) {
         self.key = Key::new(self.kernel.update_tx_secret().unwrap(), true);
     }
 
-    /// Takes the next key of the server, which has said so.
+    /// Switches to the server's next key, after a KeyUpdate that it has sent.
     pub fn next_key_of_server(&mut self) {
         let (sequence, secrets) = self.kernel.update_rx_secret().unwrap();
         self.opener = opener(sequence, secrets, true);
@@ -178,7 +178,7 @@ fn opener(sequence: u64, secrets: ConnectionTrafficSecrets, tls13: bool) -> Open
     Opener::new(direction).unwrap()
 }
 
-/// Goes on with a client's handshake; whether it is over, tickets taken.
+/// Continues a client's handshake; returns true once it is complete and the tickets are taken.
 fn drive(
     client: &mut UnbufferedClientConnection,
     incoming: &mut Vec<u8>,

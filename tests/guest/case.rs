@@ -25,7 +25,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest")
 }
 
-/// All, in order of name.
+/// All scripts, in order of name.
 pub(crate) fn all() -> Vec<Case> {
     let entries = std::fs::read_dir(folder().join("cases")).unwrap();
     let mut paths: Vec<_> = entries

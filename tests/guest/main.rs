@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
     let pool = Arc::new(Pool::default());
     let cases = case::all();
-    // Kernel by kernel in turn, so that those at work beside each other are different ones.
+    // The kernels take turns, so that tests that run at the same time use different ones.
     let mut trials = Vec::new();
     for case in &cases {
         for kernel in Kernel::ALL {

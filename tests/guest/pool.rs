@@ -1,4 +1,4 @@
-//! Running guests, one a kernel.
+//! Running guests, one for each kernel.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub(crate) struct Pool {
     guests: [Mutex<Option<Guest>>; Kernel::ALL.len()],
 }
 
-/// How a script ended.
+/// Exit code and output of a script.
 pub(crate) struct Outcome {
     pub(crate) code: u8,
     pub(crate) printed: String,
@@ -50,7 +50,7 @@ impl Pool {
         Ok(Outcome { code, printed })
     }
 
-    /// Ends all guests.
+    /// Powers off all running guests.
     pub(crate) fn power_off(&self) {
         for kernel in Kernel::ALL {
             if let Some(Err(error)) = self.slot(kernel).take().map(Guest::power_off) {

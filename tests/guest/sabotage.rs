@@ -12,14 +12,14 @@ use crate::pool::Pool;
 /// The cases that hand volumes over, by the function `hand_over` of `lib.sh`.
 const CASES: [&str; 2] = ["cryptsetup_to_scrim", "scrim_to_cryptsetup"];
 
-/// What `hand_over` can do to a volume, each on another kernel: the suite's own code is the same on all.
+/// Damage that `hand_over` can do to a volume, each on another kernel: the suite's own code is the same on all.
 const DEEDS: [(&str, Kernel); 3] = [
     ("flipped_bit", Kernel::V6_1),
     ("shifted_iv", Kernel::V6_12),
     ("swapped_sectors", Kernel::V7_3),
 ];
 
-/// How a case says that a payload is not what it was.
+/// Message of a case that finds a changed payload.
 const COMPLAINT: &str = "payload differs";
 
 pub(crate) fn trials(pool: &Arc<Pool>, cases: &[Case]) -> Vec<Trial> {

@@ -16,7 +16,7 @@ fn bench(place: &Place, words: &str) -> Output {
     place.run_with_input("scrim", words.split_whitespace(), b"")
 }
 
-/// What a process of that number has started and left, or written and left.
+/// Processes and files that process `pid` has left behind.
 fn left_by(pid: u32) -> Vec<String> {
     let mut left = Vec::new();
     for process in fs::read_dir("/proc").unwrap().flatten() {

@@ -175,7 +175,7 @@ fn a_file_is_served_plain_and_over_tls() {
     let place = Place::new();
     let report = json(&bench(&place, "--size 1M --rounds 2 --json"));
     for ratio in ["serve_tls_vs_http", "serve_cpu_tls_vs_http"] {
-        // So little costs no tick of the clock, and then there is none.
+        // So little work may take less than one tick of the clock; then there is no ratio.
         let left_out = report["warnings"].to_string().contains(ratio);
         assert!(report["ratios"][ratio].is_number() || left_out, "{ratio}");
     }
@@ -284,7 +284,7 @@ fn a_folder_alone_has_times_and_nothing_to_compare_with() {
     }
 }
 
-/// What a process of that number has started and left, or written and left.
+/// Number of processes and of files that process `pid` has left behind.
 fn left_by(pid: u32) -> (usize, usize) {
     let processes = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();

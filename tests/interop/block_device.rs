@@ -12,7 +12,7 @@ struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    /// `None` where there are none to be had, as in most containers.
+    /// `None` if this machine has no loop devices to give, as in most containers.
     fn on(place: &'a Place, file: &str) -> Option<Self> {
         if !is_root() || !Path::new("/dev/loop-control").exists() || !have(&["losetup"]) {
             println!("skipped: no loop devices");
@@ -77,7 +77,7 @@ fn a_block_device_is_formatted_opened_and_guarded() {
     }
 }
 
-/// A device cannot grow: it gives up its end.
+/// A device cannot grow, so the data gives up its end.
 #[test]
 fn a_block_device_is_encrypted_in_place() {
     if !have(&["cryptsetup", "nbdcopy"]) {

@@ -153,7 +153,7 @@ fn a_signal_ends_it_without_losing_an_acknowledged_write() {
     }
 }
 
-/// What a killed process leaves is in nobody's way.
+/// Sockets that a killed process leaves behind do not keep the volume from being opened again.
 #[test]
 fn a_killed_process_leaves_the_volume_and_its_name_free() {
     if !have(&["nbdcopy", "kill"]) {
@@ -191,7 +191,7 @@ fn it_serves_on_loopback_and_on_a_socket_of_ones_choice() {
     }
 }
 
-/// What a process has open, how many threads it has, and how much memory, in KiB.
+/// Number of a process's open files and of its threads, and its resident memory in KiB.
 fn held_by(pid: &str) -> (usize, usize, u64) {
     let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -220,7 +220,7 @@ fn come_and_go(socket: &str, how: usize) {
 
 fn sockets_of(pid: &str) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-    // One that was closed meanwhile has no target.
+    // A descriptor that was closed meanwhile has no target.
     let targets = descriptors.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
     targets
         .filter(|target| target.to_string_lossy().starts_with("socket:"))
@@ -245,7 +245,7 @@ fn a_thousand_clients_that_come_and_go_leave_nothing() {
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         let pid = status["pid"].to_string();
         let listening = sockets_of(&pid);
-        // One that has said nothing has a socket and no thread.
+        // A client that has sent nothing has a socket and no thread.
         let gone = || {
             wait_until("the clients have gone", || {
                 let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().count();
@@ -272,7 +272,7 @@ fn a_thousand_clients_that_come_and_go_leave_nothing() {
     }
 }
 
-/// All at once, each on a range of its own, none in the way of another.
+/// All clients write at once, each to a range of its own, and none disturbs another.
 #[test]
 fn sixty_four_clients_are_served_at_once() {
     if !have(&["cryptsetup", "fio"]) {
@@ -322,7 +322,7 @@ fn write_request(offset: u64, len: u32) -> Vec<u8> {
     request
 }
 
-/// One that stops in the middle of a request, or reads no replies, holds up nobody who writes next to it.
+/// A client that stops in the middle of a request, or reads no replies, does not delay other clients' writes.
 #[test]
 fn a_client_that_stalls_holds_up_only_itself() {
     if !have(&["cryptsetup"]) {

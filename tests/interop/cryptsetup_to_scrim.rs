@@ -1,4 +1,4 @@
-//! What `cryptsetup` made and changed, opened by Scrim.
+//! Volumes that `cryptsetup` made and changed, opened by Scrim.
 
 use crate::support::{PYTHON, assert_same, have, noise};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};

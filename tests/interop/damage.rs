@@ -18,14 +18,14 @@ const LENGTH: usize = 256 << 10;
 struct Patient {
     image: Image,
     file: PathBuf,
-    /// The image when it was well.
+    /// Content of the image before the damage.
     bytes: Vec<u8>,
     payload: Vec<u8>,
 }
 
-/// What became of `scrim open --readonly`.
+/// Result of `scrim open --readonly`.
 enum Outcome {
-    /// It opened and served this; with what it had to say.
+    /// It opened and served these bytes, and printed this.
     Opened(Vec<u8>, String),
     /// It was refused, with this exit code and message.
     Refused(i32, String),
@@ -100,7 +100,7 @@ impl Patient {
     }
 }
 
-/// The other copy serves, and it is said which one is damaged.
+/// The other copy is used, and a warning says which one is damaged.
 #[test]
 fn a_flipped_bit_in_either_luks2_header_costs_a_warning() {
     if !have(&["cryptsetup", "nbdcopy"]) {
@@ -243,7 +243,7 @@ fn an_image_cut_anywhere_is_refused_or_serves_what_is_left() {
     }
 }
 
-/// Looking changes nothing; opening for writing makes the copies the same again.
+/// Reading commands change nothing; opening for writing makes the copies the same again.
 #[test]
 fn a_damaged_copy_is_mended_when_the_volume_is_opened_for_writing() {
     if !have(&["cryptsetup", "nbdcopy"]) {

@@ -1,5 +1,4 @@
-//! `scrim doctor` where things are missing: nothing that it asks needs root, and nothing that it finds is
-//! an error.
+//! `scrim doctor` on a machine where things are missing: no check needs root, and no finding is an error.
 
 use serde_json::Value;
 
@@ -7,7 +6,7 @@ use crate::no_root::Home;
 use crate::schema::violations;
 use crate::support::{PYTHON, Place, have};
 
-/// What `--json` printed, checked against the schema.
+/// Parses the output of `--json`, and checks it against the schema.
 fn checked(printed: &str) -> Value {
     let found: Value = serde_json::from_str(printed).unwrap();
     let schema = include_str!("../../docs/doctor.schema.json");

@@ -41,7 +41,7 @@ fn what_each_engine_writes_is_what_an_independent_decryptor_reads() {
     }
 }
 
-/// Sizes and places that are no multiples of a sector, many at a time.
+/// Many requests at a time, whose sizes and offsets are not multiples of a sector.
 #[test]
 fn fio_reads_what_it_wrote_through_each_engine() {
     if !have(&["cryptsetup", "fio"]) {

@@ -16,7 +16,7 @@ const ENGINES: [&str; 3] = [
     "--direct-io on --io-engine io_uring",
 ];
 
-/// What a switch is to: flags of a table that is reloaded, or options of a refresh.
+/// Switches of the data path: flags of a table that is reloaded, or options of a refresh.
 const SWITCHES: [&str; 10] = [
     "refresh --data-path queued",
     "reload 1 same_cpu_crypt",
@@ -110,7 +110,7 @@ fn a_hundred_switches_under_fio_lose_nothing() {
     }
 }
 
-/// How often fio was content.
+/// Runs fio with verification until `ended` is set; returns the number of runs.
 fn verify_until(place: &Place, uri: &str, ended: &AtomicBool) -> usize {
     let mut times = 0;
     while !ended.load(Ordering::Relaxed) {
@@ -135,7 +135,7 @@ fn request(place: &Place, uri: &str, request: &str) -> Background {
     Background::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-/// It has ended well, with what was expected.
+/// Waits for its end; it must succeed and print what was expected.
 fn assert_done(mut request: Background) {
     let mut said = String::new();
     let mut stdout = request.0.stdout.take().unwrap();
@@ -179,7 +179,7 @@ fn what_is_held_is_carried_out_on_the_table_that_comes() {
     }
 }
 
-/// By a signal and by `close`; a table that was only loaded is not used.
+/// Ends a suspended volume by a signal and by `close`; a table that was only loaded is not used.
 #[test]
 fn a_suspended_volume_carries_out_what_it_holds_before_it_is_closed() {
     if !have(&["cryptsetup", "qemu-io", "kill"]) {
@@ -250,7 +250,7 @@ fn nonsense_on_the_control_socket_harms_nobody() {
     place.close("secret");
 }
 
-/// Whatever is wrong with a line that has one.
+/// Table lines with a key and some fault are refused, and no message repeats the key.
 #[test]
 fn no_message_repeats_a_key() {
     let image = Image::made_by_scrim(USUAL);

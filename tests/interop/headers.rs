@@ -199,7 +199,7 @@ fn one_copy_is_repaired_from_the_other() {
         assert!(image.both_accept("key"));
         assert!(image.must("repair disk.img").contains("nothing to repair"));
     }
-    // A partition table over the primary may be somebody's: nobody overwrites it unasked.
+    // A partition table over the primary may be in use: no command overwrites it without consent.
     let image = Image::made_by_scrim(SMALL);
     let mut sector = [0; 512];
     sector[510..].copy_from_slice(b"\x55\xaa");
@@ -324,7 +324,7 @@ fn open_makes_its_flags_persistent() {
     assert!(said.contains("LUKS1 has no persistent flags"), "{said}");
 }
 
-/// What cannot be served is not changed either.
+/// If the volume cannot be served, its header is not changed either.
 #[test]
 fn flags_are_not_stored_where_the_address_is_in_use() {
     let image = Image::made_by_scrim(SMALL);
@@ -362,7 +362,7 @@ fn tokens_pass_between_the_programs_as_they_are() {
     assert_eq!(parse(&ours), parse(&theirs));
     assert_eq!(parse(&ours)["deep"], parse(own)["deep"]);
     assert_eq!(parse(&ours)["keyslots"], parse(r#"["0"]"#));
-    // It stays as it is whoever changes what is beside it.
+    // The token stays as it is when either program changes other parts of the header.
     image.must(&format!("add-key {CHEAP} -d key disk.img other"));
     place.cryptsetup("config --label new disk.img");
     assert_eq!(
@@ -466,7 +466,7 @@ fn headers_are_converted_both_ways() {
     assert!(vague.contains("--type luks2"), "{vague}");
 }
 
-/// What `open` says of a header without a backup.
+/// Warnings of `open` about a header whose keys are in no known backup.
 #[test]
 fn open_warns_of_keys_that_are_in_no_known_backup() {
     let image = Image::made_by_scrim(SMALL);
@@ -488,7 +488,7 @@ fn open_warns_of_keys_that_are_in_no_known_backup() {
     assert!(warning(&image).contains("keys have changed since the last backup"));
     image.must("header-restore -q disk.img --header-backup-file backup");
     assert_eq!(warning(&image), "");
-    // Where nothing can be noted, nothing is said.
+    // If the state cannot be stored, there is no warning.
     fs::remove_dir_all(image.place.path("state")).unwrap();
     image.place.write("state", "in the way");
     image.must("remove-key disk.img other");

@@ -1,4 +1,4 @@
-//! Headers that somebody else has made to harm whoever looks at them.
+//! Headers that an attacker has made to harm a user who looks at them.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::remote::{said, scrim, serve};
 use crate::support::{Background, PYTHON, Place, have, wait_until};
 use crate::terminal::{at_a_terminal, steps};
 
-/// Cheap key slots.
+/// Options that make key slots cheap.
 const COST: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 /// One of each kind that a terminal obeys or that hides something: a title, a cursor, a C1 control,
 /// DEL, line ends, an override of the direction.
@@ -24,7 +24,7 @@ const LABEL_FIELD: (usize, usize) = (24, 48);
 const UUID_FIELD: (usize, usize) = (168, 40);
 const SUBSYSTEM_FIELD: (usize, usize) = (208, 48);
 const CHECKSUM: std::ops::Range<usize> = 448..512;
-/// Where the JSON starts.
+/// Offset of the JSON area in a copy.
 const JSON: usize = 4096;
 
 /// Changes both copies of a LUKS2 header, and their checksums with them.
@@ -182,7 +182,7 @@ fn names_of_files_reach_no_terminal_as_escapes() {
     }
 }
 
-/// What the server of `disk.img` serves.
+/// Address at which the server serves `disk.img`.
 const URI: &str = "nbd+unix:///?socket=server";
 
 /// A volume `disk.img` of which each key slot has this key derivation, with its server.
@@ -285,7 +285,7 @@ fn a_digest_has_the_same_limit() {
     }
 }
 
-/// A limit that would not be obeyed is not taken.
+/// A limit that the command would not obey is refused.
 #[test]
 fn a_new_header_has_no_such_limit() {
     let place = Place::new();
@@ -304,7 +304,7 @@ fn a_new_header_has_no_such_limit() {
     }
 }
 
-/// Whoever ends the command ends the process too that derives a key in the background.
+/// A signal that ends the command also ends the process that derives a key in the background.
 #[test]
 fn a_signal_ends_a_derivation() {
     if !have(&["nbdkit", "nbdinfo", "kill"]) {

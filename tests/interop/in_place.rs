@@ -182,7 +182,7 @@ fn half_overwritten(bytes: &[u8]) -> Vec<u8> {
     survivor.unwrap().contents()
 }
 
-/// A lock that others share and do not give up.
+/// The command waits for a lock that others share and do not give up.
 #[test]
 fn a_command_that_waits_has_changed_nothing() {
     if !have(&["flock"]) {
@@ -216,7 +216,7 @@ fn a_command_that_waits_has_changed_nothing() {
     assert!(encrypt(&place, COST).status.success());
 }
 
-/// Killed when nothing but the file's length had changed; then the image is used.
+/// The command is killed when only the file's length has changed, and then the image is used.
 #[test]
 fn what_is_written_to_a_file_that_only_grew_is_kept() {
     // As ext4 has: nothing in the first sectors.
@@ -331,7 +331,7 @@ fn is_luks(place: &Place) -> bool {
     status.unwrap().success()
 }
 
-/// Checks whether the header says so; then nobody may use the volume.
+/// Checks whether the header says that; if so, checks that no program can use the volume.
 fn is_underway(place: &Place) -> bool {
     let underway = says_underway(place);
     if underway {

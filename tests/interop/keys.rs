@@ -1,5 +1,5 @@
-//! Key slots: what Scrim adds, changes and removes, judged by `cryptsetup`; every word that its users
-//! know.
+//! Key slots that Scrim adds, changes and removes, checked by `cryptsetup`; every verb and option that its
+//! users know.
 
 use std::process::Output;
 
@@ -17,7 +17,7 @@ impl Image {
         self.place.run_with_input(scrim(), words, input)
     }
 
-    /// As `try_scrim`; demands success and returns what was said.
+    /// Like `try_scrim`, but demands success and returns the output.
     pub(crate) fn must(&self, words: &str) -> String {
         let output = self.try_scrim(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -25,7 +25,7 @@ impl Image {
         said
     }
 
-    /// Demands this exit code; returns what was said.
+    /// Demands this exit code; returns the message.
     pub(crate) fn fails(&self, words: &str, code: i32) -> String {
         let output = self.try_scrim(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -101,7 +101,7 @@ fn key_slots_of_cryptsetup_s_headers_are_changed() {
     }
 }
 
-/// What a key slot is made with is what cryptsetup then shows.
+/// cryptsetup shows the parameters with which a key slot was made.
 #[test]
 fn key_slots_have_the_cost_and_cipher_that_were_asked_for() {
     if !have(&["cryptsetup"]) {
@@ -132,7 +132,7 @@ fn key_slots_have_the_cost_and_cipher_that_were_asked_for() {
     image.fails(&format!("add-key {half} -d key disk.img other"), 1);
 }
 
-/// By the volume key, without any passphrase; and a key that is not the volume's.
+/// A key is added with the volume key instead of a passphrase; an unbound key slot has a key of its own.
 #[test]
 fn volume_keys_and_unbound_keys_come_from_files() {
     if !have(&["cryptsetup"]) {
@@ -184,7 +184,7 @@ fn volume_keys_and_unbound_keys_come_from_files() {
     assert!(image.fails(&without, 1).contains("--key-size"));
 }
 
-/// One line of standard input for each, as cryptsetup reads it.
+/// Each passphrase is one line of standard input, as cryptsetup reads it.
 #[test]
 fn both_passphrases_come_from_standard_input() {
     let image = Image::made_by_scrim(LUKS1[0]);
@@ -202,7 +202,7 @@ fn both_passphrases_come_from_standard_input() {
     assert!(!image.scrim_accepts("key") && image.scrim_accepts("third"));
 }
 
-/// Nothing of it changes a byte.
+/// None of these refused commands changes a byte.
 #[test]
 fn what_is_refused_leaves_the_header_alone() {
     for case in [LUKS1[1], USUAL] {
@@ -280,8 +280,8 @@ fn a_long_unbound_key_of_cryptsetup_s_is_in_nobody_s_way() {
     assert!(image.both_accept("key"));
 }
 
-/// What would be written behind its end is refused before anything is written; what would only be
-/// overwritten there is not.
+/// A change that would write past the end of the truncated header is refused before anything is written,
+/// and so is the erasure of key slots that lie there.
 #[test]
 fn a_truncated_header_is_left_alone_until_it_is_whole() {
     if !have(&["cryptsetup"]) {
@@ -351,7 +351,7 @@ fn batch_mode_removes_the_last_key_too() {
     assert!(image.scrim_accepts("key"));
 }
 
-/// Whoever erases a volume that is being reencrypted does not mean to finish that.
+/// Keys of a volume in reencryption can be erased: a user who erases it does not mean to finish that.
 #[test]
 fn keys_of_a_half_reencrypted_volume_are_erased_but_not_changed() {
     if !have(&["cryptsetup"]) {
@@ -428,7 +428,7 @@ fn keys_are_changed_while_the_volume_is_open() {
     }
 }
 
-/// Twenty at once, of both programs: each waits for its turn.
+/// Twenty processes of both programs at once: each waits for its turn.
 #[test]
 fn changes_at_the_same_time_are_all_made_or_refused() {
     if !have(&["cryptsetup"]) {

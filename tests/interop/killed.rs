@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::support::{Background, Place, noise, scrim};
 use crate::volume::{Image, LUKS1, PAYLOAD, USUAL};
 
-/// How often.
+/// Number of times that the process is killed.
 const KILLS: usize = 50;
 /// Bytes that one write does not tear: a page of the file.
 pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: usize = PAYLOAD / BLOCK;
-/// Most blocks of one write.
+/// Largest number of blocks of one write.
 const MOST: usize = 32;
 
 /// A plain NBD client: one request at a time, by simple replies.
@@ -72,9 +72,9 @@ impl Client {
     }
 }
 
-/// What each block holds, by the number it is filled with.
+/// Expected content of each block: the number that it is filled with.
 struct Model {
-    /// What was acknowledged last.
+    /// Numbers of the writes that were acknowledged last.
     blocks: Vec<u64>,
     /// The number of the write that had no answer, and its blocks.
     unanswered: Option<(u64, std::ops::Range<usize>)>,
@@ -83,7 +83,7 @@ struct Model {
 }
 
 impl Model {
-    /// Compares with what is read, and takes over what became of the write without an answer.
+    /// Compares with the bytes read, and takes over the outcome of the write without an answer.
     fn check(&mut self, bytes: &[u8], turn: usize) {
         for (at, block) in bytes.chunks_exact(BLOCK).enumerate() {
             let found = u64::from_le_bytes(block[..8].try_into().unwrap());

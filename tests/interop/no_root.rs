@@ -7,15 +7,15 @@ use crate::support::{PYTHON, Place, assert_same, have, is_root, noise, scrim, sc
 
 const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
 
-/// What root becomes before it runs anything here.
+/// Command by which root becomes an ordinary user before it runs anything here.
 const NOBODY: &str =
     "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all";
 
-/// A place of an ordinary user, with its own copy of `scrim`, since the build's may be out of his
-/// reach.
+/// A place of an ordinary user, with its own copy of `scrim`, since that user may not be able to reach
+/// the one that was built.
 pub(crate) struct Home {
     place: Place,
-    /// What stands before every command.
+    /// Words before every command.
     before: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ fn io_uring_may_be_refused() {
     assert_eq!(field(&process, "NoNewPrivs"), "1");
 }
 
-/// What is asked for and forbidden is refused by name; what waits for a device has threads instead.
+/// An explicit `--io-engine io_uring` is refused if the system forbids it; otherwise threads are used instead.
 #[test]
 fn without_io_uring_there_are_threads() {
     if !have(&["setpriv", "chown", "nbdcopy", PYTHON]) {

@@ -59,7 +59,7 @@ fn a_passphrase_on_standard_input_is_cut_as_asked() {
         }
     }
     assert_eq!(opened, 8);
-    // What comes behind stays for the next question.
+    // The input after it stays for the next question.
     let words = format!("add-key {CHEAP} -l 6 --new-keyfile-size 3 disk.img");
     let (code_of_add, said) = code(&place, "scrim", &words, "secretnew and more\n");
     assert_eq!(code_of_add, 0, "{said}");
@@ -119,7 +119,7 @@ fn h_is_the_hash() {
     assert_eq!(refused, 1);
 }
 
-/// What an option would say in vain is refused before anything is done.
+/// An option that would have no effect is refused before anything is done.
 #[test]
 fn what_would_not_be_obeyed_is_refused() {
     if !have(&["cryptsetup"]) {
@@ -298,7 +298,7 @@ const IGNORED: &[&str] = &[
     "token unassign --type luks1 --token-id 0 -S 0 disk.img",
 ];
 
-/// What cryptsetup does by the name in its last place only.
+/// A row with an option that cryptsetup lacks: it takes the new key file as the last argument only.
 const OWN: &str = "luksChangeKey CHEAP -d key --new-keyfile new disk.img";
 
 /// Options that are Scrim's own, or whose effect is another test's: what is measured, served, limited or asked for at a
@@ -349,8 +349,8 @@ fn filled(row: &str) -> String {
         .replace(&format!("luks{UUID} "), "luksUUID ")
 }
 
-/// What the command of a row has left behind, as cryptsetup sees it: without what is random, and without the place of a
-/// key slot, which is free.
+/// State of the image after the command of a row, as cryptsetup shows it: without random fields, and without the
+/// location of a key slot, which each program may choose.
 fn left_behind(place: &Place, row: &str) -> Vec<String> {
     let images = ["newhead.img", "new.img", "head.img", "disk.img"];
     let mut named = images.into_iter();
@@ -478,7 +478,7 @@ fn every_option_does_what_it_does_in_cryptsetup() {
     }
 }
 
-/// No option comes to these commands without a row.
+/// Each option of these commands has a row, or is listed as an exception.
 #[test]
 fn every_option_has_a_row() {
     let place = Place::new();

@@ -98,7 +98,7 @@ fn what_is_printed_opens_the_partition() {
             let open = open.replace("NAME", "secret --key-file key --readonly");
             let uri = place.run("bash", ["-c", &open]);
             assert_same(&place.copy_out(uri.trim()), &payload, "the payload");
-            // Nobody else gets the disk meanwhile.
+            // Commands that write are refused meanwhile.
             let busy = place.run_with_input("scrim", ["erase", "-q", &named], b"");
             assert!(!busy.status.success());
             place.run("bash", ["-c", &close.replace("NAME", "secret")]);
@@ -127,7 +127,7 @@ fn partitions_are_shown_where_a_stale_header_survives() {
     for (words, expected) in [
         ("dump disk.img", 1),
         ("open --test-passphrase -d key disk.img", 1),
-        // Nobody is there to be asked.
+        // Standard input is empty, so no question can be answered.
         ("repair disk.img", 5),
         ("repair -q disk.img", 1),
     ] {
@@ -165,7 +165,7 @@ fn repair_says_how_long_a_device_must_be() {
     assert!(said.status.success(), "{said:?}");
 }
 
-/// What is not known is not said: without a trace of LUKS, and with a header that is damaged.
+/// `repair` claims no loss that it cannot know of: without a trace of LUKS, and with a damaged header.
 #[test]
 fn repair_does_not_say_that_data_is_lost() {
     if !have(&["cryptsetup"]) {

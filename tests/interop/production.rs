@@ -243,7 +243,7 @@ fn write_until_it_ends(mut client: Client, blocks: Range<usize>, flushed: &Sende
         if client.ask(Nbd::Flush, 0, 0, &[]).is_err() {
             return acknowledged;
         }
-        // Nobody listens any more once it is to end.
+        // The receiver is gone once the process has been asked to end.
         let _ = flushed.send(());
     }
 }

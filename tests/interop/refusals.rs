@@ -12,7 +12,7 @@ const SIZE: u64 = 17 << 20;
 /// Where LUKS2 has its key slots end by default.
 const HEADER_END: u64 = 16 << 20;
 
-/// What is written over a volume, as a name, an offset and bytes.
+/// Name of a kind of damage, and the bytes that are written over a volume, each with its offset.
 type Damage = (&'static str, Vec<(u64, Vec<u8>)>);
 
 /// CRC-32 as LVM2 has it: reversed polynomial, its own start, and no inversion at the end.

@@ -47,11 +47,11 @@ fn nbdkit_at(place: &Place, words: &str, uri: &str) -> Background {
     serve(place, &format!("nbdkit -f -U server {words}"), uri)
 }
 
-/// What it serves.
+/// Address at which nbdkit serves.
 const SOCKET: &str = "nbd+unix:///?socket=server";
 
-/// A port that nobody has, each time another: none of those that the kernel gives to whoever asks for any
-/// (`ip_local_port_range`), which somebody could get until it is used.
+/// Finds a free port, a different one each time. It is outside the range from which the kernel chooses ports
+/// (`ip_local_port_range`), so that no other program gets it before it is used.
 pub(crate) fn free_port() -> u16 {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -77,7 +77,7 @@ pub(crate) fn format(place: &Place, uri: &str) {
     succeeded("format", &scrim(place, &words));
 }
 
-/// What `scrim status --json` tells of the connection to the server.
+/// State of the connection to the server, from `scrim status --json`.
 fn connection(place: &Place) -> serde_json::Value {
     let status = place.scrim(["status", "remote", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
@@ -288,13 +288,13 @@ fn a_server_that_does_not_come_back_fails_the_close_in_time() {
     );
     assert_eq!(connection(place)["connections"], 0);
     let close = place.run_with_input("timeout", ["60", "scrim", "close", "remote"], b"");
-    // What was not flushed is lost, and that is said.
+    // Data that was not flushed is lost, and a message says so.
     assert_eq!(close.status.code(), Some(4), "{}", said(&close));
     assert!(said(&close).contains("may be lost"), "{}", said(&close));
     assert_eq!(place.scrim(["list"]), "");
 }
 
-/// Returns whether all threads of a process have: the signal is first taken by one of them.
+/// Returns whether all threads of a process have stopped: at first only one of them takes the signal.
 fn has_stopped(id: &str) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     threads.flatten().all(|thread| {

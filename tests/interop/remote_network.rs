@@ -53,7 +53,7 @@ impl Network {
 }
 
 /// Packets take their time, and for some seconds none get through: TCP goes on where it was, or the
-/// connection is made again; either way nobody notices but by waiting.
+/// connection is made again; either way clients only have to wait.
 #[test]
 fn a_network_that_goes_away_for_a_while_is_waited_for() {
     if !have(&["nbdkit", "nbdinfo", "nbdcopy"]) || !Path::new("/proc/self/ns/net").exists() {

@@ -1,5 +1,5 @@
-//! Volumes on real NBD servers under TLS, which is GnuTLS': nbdkit, qemu-nbd and qemu-storage-daemon. What
-//! is believed of them, and what is not.
+//! Volumes on real NBD servers under TLS by GnuTLS: nbdkit, qemu-nbd and qemu-storage-daemon. Which of their
+//! certificates are trusted, and which are not.
 
 use rcgen::ExtendedKeyUsagePurpose as Purpose;
 
@@ -17,7 +17,7 @@ fn image(payload: usize) -> Image {
     image
 }
 
-/// What nbdkit serves under TLS on the socket `server`.
+/// Address at which nbdkit serves under TLS, on the socket `server`.
 const SOCKET: &str = "nbds+unix:///?socket=server&tls-certificates=tls";
 
 const NBDKIT: &str = "nbdkit -f -U server --tls=require --tls-certificates=tls";
@@ -113,11 +113,11 @@ fn a_server_that_is_not_the_one_that_is_meant_is_refused() {
         said_of_it.contains("tls-certificates=FOLDER"),
         "{said_of_it}"
     );
-    // In the clear it is not to be had, and that is said.
+    // The server refuses connections without TLS, and the message says so.
     let plain = nobody.replace("nbds", "nbd");
     let said_of_it = refused(place, &plain);
     assert!(said_of_it.contains("write nbds"), "{said_of_it}");
-    // Who wants to believe anybody is warned.
+    // A client that is told to accept any certificate prints a warning.
     let output = scrim(place, &format!("dump {wrong_name}&tls-verify-peer=0"));
     succeeded("dump", &output);
     assert!(

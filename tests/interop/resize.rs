@@ -1,4 +1,4 @@
-//! An open volume follows its device: whoever connects afterwards sees the new size.
+//! An open volume follows its device: a client that connects afterwards sees the new size.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::support::{Background, Place, assert_same, have, noise, scrim};
 use crate::volume::{Image, LUKS1, LUKS2, PAYLOAD, USUAL};
 
-/// By how much the device grows.
+/// Bytes by which the device grows.
 const MORE: usize = 16 << 20;
 
 impl Place {
@@ -97,7 +97,7 @@ fn a_volume_grows_and_shrinks_with_its_device() {
     }
 }
 
-/// What Scrim has written to the new part is what others read there.
+/// Other programs read from the new part the data that Scrim has written there.
 #[test]
 fn the_new_part_is_encrypted_as_all_others_expect() {
     if !have(&["cryptsetup", "nbdcopy"]) {

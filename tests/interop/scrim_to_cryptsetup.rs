@@ -1,4 +1,4 @@
-//! What Scrim made, used and changed by `cryptsetup`.
+//! Volumes that Scrim made, used and changed by `cryptsetup`.
 
 use crate::support::{PYTHON, assert_same, have, noise};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};

@@ -1,5 +1,5 @@
-//! Where keys, passphrases and plaintext are not: in `/proc`, in another process's reach, in memory
-//! that may be swapped or dumped.
+//! Checks that keys, passphrases and plaintext are not in `/proc`, within reach of another process, or in
+//! memory that may be swapped or dumped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Seek, SeekFrom, Write};
@@ -83,7 +83,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Locked, and left out of core dumps.
+    /// True if it is locked, and left out of core dumps.
     fn is_for_secrets(&self) -> bool {
         let has = |flag: &str| self.flags.iter().any(|f| f == flag);
         has("lo") && has("dd")
@@ -140,7 +140,7 @@ fn strays(pid: &str, needle: &[u8]) -> (Vec<String>, bool) {
     (strays, found)
 }
 
-/// Root may look: the volume key lies only in memory that is locked and never dumped, and the
+/// Root may read the memory: the volume key lies only in memory that is locked and never dumped, and the
 /// passphrase nowhere at all once the volume is open.
 #[test]
 fn keys_lie_only_in_locked_memory() {
@@ -220,7 +220,7 @@ fn assert_key_is_forgotten(place: &Place) {
     assert_eq!(status["key"], "forgotten");
 }
 
-/// Nothing but the passphrase of `secret` makes it go on, and nothing tells its key.
+/// Checks that only the passphrase of `secret` resumes the volume, and that no command shows its key.
 fn assert_no_way_around_the_passphrase(place: &Place) {
     for (words, expected) in [
         ("luksResume secret -d other", 2),
@@ -356,7 +356,7 @@ fn a_suspended_volume_has_forgotten_its_key() {
     }
 }
 
-/// Closed without its passphrase, a volume has the requests fail that wait; nothing is written.
+/// If a suspended volume is closed without its passphrase, the waiting requests fail and nothing is written.
 #[test]
 fn a_volume_without_its_key_can_be_closed() {
     if !have(&["cryptsetup", "nbdcopy", "qemu-io"]) {
@@ -398,7 +398,7 @@ fn a_volume_without_its_key_can_be_closed() {
     place.close("secret");
 }
 
-/// However a passphrase or a key comes in, it does not stay.
+/// No passphrase or key stays in memory, whichever way it comes in.
 #[test]
 fn what_was_read_from_standard_input_or_typed_is_forgotten() {
     if !is_root() || !have(&["cryptsetup", "nbdcopy", PYTHON]) {
@@ -457,8 +457,8 @@ result = libc.ptrace(16, int(sys.argv[1]), None, None)
 print(result, errno.errorcode.get(ctypes.get_errno()))
 ";
 
-/// The process that holds the key belongs to its user, and yet he cannot read its memory or trace
-/// it, and it leaves no core.
+/// The process that holds the key belongs to its user, yet that user cannot read its memory or trace it,
+/// and it leaves no core.
 #[test]
 fn the_process_is_closed_even_to_its_own_user() {
     if !have(&["setpriv", "chown", PYTHON]) {

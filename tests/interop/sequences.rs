@@ -21,20 +21,20 @@ const KEYS: usize = 10;
 /// Slots that are used, so that they are soon all taken.
 const SLOTS: u8 = 6;
 
-/// What writes a header.
+/// A program that writes headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Scrim,
     Cryptsetup,
 }
 
-/// What a header should be.
+/// Expected content of a header.
 #[derive(Debug, Clone)]
 struct Model {
     luks1: bool,
-    /// How often it has been converted: the layout is another one each time.
+    /// Number of conversions so far: each changes the layout.
     conversions: u32,
-    /// Which key opens a slot.
+    /// The key that opens each slot.
     slots: BTreeMap<u8, usize>,
     /// Slots with a key of their own.
     unbound: BTreeMap<u8, usize>,
@@ -55,7 +55,7 @@ struct History {
     volume_key: Vec<u8>,
     /// True if everything is checked after each step.
     thorough: bool,
-    /// What has been done.
+    /// The steps that have been done.
     log: String,
 }
 
@@ -141,7 +141,7 @@ impl History {
         (0..SLOTS).filter(|slot| !used(slot)).collect()
     }
 
-    /// A key that opens nothing yet, so that it is known what opens what.
+    /// A key that opens nothing yet, so that each key opens at most one slot.
     fn a_new_key(&mut self) -> usize {
         let used = |key: &usize| {
             let mut keys = self.model.slots.values().chain(self.model.unbound.values());
@@ -192,7 +192,7 @@ impl History {
         true
     }
 
-    /// As `a_slot`, of those that are tried without being named.
+    /// Like `a_slot`, but one of the slots that are tried without being named.
     fn a_tried_slot(&mut self) -> (u8, usize) {
         loop {
             let (slot, key) = self.a_slot();
@@ -334,7 +334,7 @@ impl History {
         true
     }
 
-    /// Either program may find that the other version cannot say what the header says.
+    /// Converts the header. Either program may refuse if the other version cannot represent its content.
     fn convert(&mut self, tool: Tool) -> bool {
         let version = if self.model.luks1 { 2 } else { 1 };
         let line = format!("--type luks{version} disk.img");
@@ -376,7 +376,7 @@ impl History {
         true
     }
 
-    /// What comes next has to find the other copy, and mends this one.
+    /// Damages one copy of the header. The next step has to find the other copy, and mends this one.
     fn damage_a_copy(&mut self) -> bool {
         if self.model.luks1 || self.damaged {
             return false;
@@ -488,7 +488,7 @@ impl Model {
         self.slots.contains_key(&slot) || self.unbound.contains_key(&slot)
     }
 
-    /// How many slots open without being named.
+    /// Number of slots that are tried without being named.
     fn tried(&self) -> usize {
         let slots = self.slots.keys();
         slots.filter(|slot| !self.ignored.contains(slot)).count()

@@ -27,7 +27,7 @@ struct Pebble {
 }
 
 impl Pebble {
-    /// Its certificates are valid for so many seconds.
+    /// Starts an authority whose certificates are valid for this number of seconds.
     fn start(servers_port: u16, validity: u32) -> Self {
         let place = Place::new();
         let [port, management, dns, dns_management] = std::array::from_fn(|_| free_port());
@@ -76,7 +76,7 @@ impl Pebble {
         started
     }
 
-    /// The root that its certificates lead to, in PEM.
+    /// Root certificate of the authority, in PEM.
     fn root(&self) -> Option<String> {
         let url = format!("https://localhost:{}/roots/0", self.management);
         let mut curl = self.place.command("curl");
@@ -86,13 +86,13 @@ impl Pebble {
         answer.status.success().then_some(text)
     }
 
-    /// Orders that were made here so far.
+    /// Number of orders that the authority has received so far.
     fn orders(&self) -> usize {
         let log = fs::read_to_string(self.place.path("pebble.log")).unwrap();
         log.matches("POST /order-plz").count()
     }
 
-    /// What a server of `port` says in its configuration.
+    /// Writes the configuration of a server on `port`.
     fn configure(&self, port: u16) {
         let place = &self.place;
         fs::create_dir_all(place.path("root")).unwrap();
@@ -127,7 +127,7 @@ impl Pebble {
     }
 }
 
-/// `scrim serve`, which has a file.
+/// A running `scrim serve` with one file.
 struct Serving<'a> {
     place: &'a Place,
     port: u16,
@@ -151,7 +151,7 @@ impl Serving<'_> {
         });
     }
 
-    /// What curl gets that trusts what `how` says.
+    /// Downloads the file by curl with the options `how`, which name the trusted certificates.
     fn get(&self, name: &str, how: &[&str]) -> Option<String> {
         let port = self.port;
         let mut curl = self.place.command("curl");
@@ -178,7 +178,7 @@ fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Only their owner can read them, and nothing of a key was said.
+/// Checks that only their owner can read the files, and that no part of a key was printed.
 fn assert_secret(place: &Place, said: &str) {
     let files = files_below(&place.path("state-of-acme"));
     assert_eq!(files.len(), 2, "{files:?}");
@@ -255,7 +255,7 @@ fn an_authority_that_looks_elsewhere_leaves_the_self_signed_certificate() {
     let root = pebble.place.write("root.pem", pebble.root().unwrap());
     let trusted = ["--cacert", root.to_str().unwrap()];
     assert_eq!(serving.get(NAME, &trusted), None);
-    // The pause is minutes, and nobody has to wait for its end.
+    // The pause takes minutes, and the test need not wait for its end.
     serving.end();
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::server::{Server, Site};
 use crate::support::{Background, have, succeeded, wait_until};
 
-/// What the page says on its console, so that it is known to be heard.
+/// Message that the page writes to its console, which shows that the console is read.
 const SAID: &str = "the page is complete";
 
 /// Seconds that the sound lasts, of 16 bits in stereo at 44.1 kHz: some 50 MB, more than a browser loads ahead.

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::server::{Server, Site, port};
 use crate::support::{Place, have, scrim};
 
-/// How often a case is tried that did not pass. h2spec does something wrong on a stream and takes the next
-/// frame for what the server says to that; it may be the answer to the request before, which was on its way.
-/// Whether it is, is a matter of time: what is wrong with the server is wrong each time.
+/// Number of times that a case is tried until it passes. h2spec sends something wrong on a stream and takes the
+/// next frame for the server's reaction, but it may be the answer to the request before, which was on its way.
+/// That depends on timing, while a fault of the server shows each time.
 const TRIES: usize = 20;
 
 /// Builds h2spec, of the version in `tests/support/h2spec`.
@@ -92,7 +92,7 @@ fn every_case_of_h2spec_passes() {
     server.stop();
 }
 
-/// What a certificate of our own comes to, whatever the server does.
+/// Findings that our own certificate causes, whatever the server does.
 const OF_THE_CERTIFICATE: [&str; 3] = ["cert_chain_of_trust", "cert_revocation", "DNS_CAArecord"];
 
 #[test]

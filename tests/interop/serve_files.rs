@@ -16,12 +16,12 @@ const SIZE: usize = 48 << 20;
 struct Download(Background);
 
 impl Download {
-    /// Begins, and waits until some of it has come.
+    /// Starts the download, and waits until some of it has arrived.
     fn begin(server: &Server, way: &str, url: &str, name: &str) -> Self {
         Self::begin_with(server, &[way], url, name)
     }
 
-    /// The same with these options.
+    /// Starts the download with these options of curl.
     fn begin_with(server: &Server, options: &[&str], url: &str, name: &str) -> Self {
         let got = server.site.place.path(name);
         let _ = fs::remove_file(&got);
@@ -35,13 +35,13 @@ impl Download {
         download
     }
 
-    /// Its exit code, once it is over.
+    /// Waits for the end of the download; returns its exit code.
     fn ended(mut self) -> Option<i32> {
         self.0.0.wait().unwrap().code()
     }
 }
 
-/// What a file may suffer; those that leave its bytes alone leave a download whole.
+/// A change to a file during a download. Changes that leave its bytes alone do not harm the download.
 type Change = (&'static str, fn(&Path));
 
 const HARMLESS: [Change; 3] = [

@@ -1,5 +1,5 @@
-//! `scrim serve` and clients that want nothing but its memory and its time: it serves the others, and its memory has
-//! an end.
+//! `scrim serve` and clients that only use up its memory and its time: it goes on serving the others, and its
+//! memory stays limited.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -42,7 +42,7 @@ fn flood(tls: &mut Tls, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
         sent += frames.len();
         match tls.write_all(&frames) {
             Ok(()) => {}
-            // It has stopped reading, since we take nothing of what it says: that is an end, too.
+            // The server has stopped reading, since we read none of its answers: that is an end, too.
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return false,
             Err(_) => return true,
         }

@@ -1,5 +1,5 @@
-//! Who makes the records of TLS, on a machine whose kernel may or may not do it: what is served is the same, and
-//! the server says who it was, and why. What the kernel does is for the tests in guests.
+//! TLS offload, on a machine whose kernel may or may not support it: the content is the same, and the server says
+//! which side made the records, and why. The tests in guests check the records that the kernel makes.
 
 use crate::server::{Server, Site};
 use crate::support::{have, wait_until};
@@ -20,7 +20,7 @@ fn kernel_has_tls(site: &Site) -> bool {
     said.status.success()
 }
 
-/// How many connections took a path, for a reason.
+/// Number of connections that took `path` for `reason`.
 fn taken(server: &Server, path: &str, reason: &str) -> u32 {
     let metrics = server.curl(&[&format!("{}metrics", server.urls[1])]);
     let name = format!("scrim_serve_tls_connections_total{{path=\"{path}\",reason=\"{reason}\"}} ");

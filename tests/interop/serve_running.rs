@@ -106,7 +106,7 @@ fn new_certificates_and_files_are_taken_up_under_load() {
     }
     serials.dedup();
     assert_eq!(serials.len(), 6, "{serials:?}");
-    // What cannot be used leaves all as it is.
+    // A configuration that cannot be used changes nothing.
     site.place.write("tls/server-key.pem", "no key");
     server.signal(Signal::HUP);
     wait_until("it says so", || {
@@ -161,7 +161,7 @@ fn an_end_waits_for_downloads_and_for_nothing_else() {
     server.must_end();
 }
 
-/// Clients of HTTP/2 go on talking while they take what is on its way to them: that they have taken something.
+/// HTTP/2 clients send frames while they take the data in flight, to tell that they have taken some of it.
 #[test]
 fn an_end_lets_slow_clients_take_all_that_was_sent() {
     let Some(site) = site() else { return };
@@ -236,7 +236,7 @@ fn an_end_lets_a_client_talk_while_it_takes_what_was_sent() {
         if taken < some.len() {
             break;
         }
-        // That it has taken something.
+        // The frame that says that it has taken some data.
         let update = frame(8, 0, 0, &1_u32.to_be_bytes());
         said = said.and(tls.write_all(&update));
     }
@@ -316,7 +316,7 @@ fn a_service_manager_hands_its_sockets_on() {
     server.stop();
 }
 
-/// How many of these connections get an answer.
+/// Opens `held` connections; returns the number of those that get an answer.
 fn answered(server: &Server, site: &Site, held: usize) -> usize {
     let config = config(site, "http/1.1");
     let mut connections: Vec<_> = (0..held).map(|_| connect(server, &config)).collect();
@@ -453,7 +453,7 @@ fn who_takes_nothing_is_given_up() {
     server.stop();
 }
 
-/// Whoever asks for figures is not among them: neither his requests nor his connections.
+/// A client that asks for figures is not counted in them: neither its requests nor its connections.
 #[test]
 fn figures_do_not_change_because_somebody_looks() {
     let Some(site) = site() else { return };

@@ -29,7 +29,7 @@ fn each_host_has_its_own_files_and_its_own_certificate() {
         for http in ["--http1.1", "--http2"] {
             let to = format!("{host}:{port}:127.0.0.1");
             let url = format!("https://{host}:{port}/name.txt");
-            // By its certificate too: curl believes no other one.
+            // The certificate shows it too: curl trusts no other one.
             assert_eq!(server.curl(&[http, "--resolve", &to, &url]), host);
             let connected = format!("{host}:443:127.0.0.1:{port}");
             let url = format!("https://{host}/name.txt");

@@ -1,4 +1,4 @@
-//! No space, no memory, no leave to write, and files that go away under an open volume.
+//! Lack of space, of memory and of permission to write, and files that vanish under an open volume.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "nbdcopy", "qemu-io"];
 /// A tmpfs of 20 MiB in a mount namespace of its own, at `small` in a place.
 struct SmallDisk {
     place: Place,
-    /// Keeps the namespace.
+    /// The process that keeps the namespace.
     holder: Background,
 }
 
@@ -62,12 +62,12 @@ impl SmallDisk {
         command.args(words).output().unwrap()
     }
 
-    /// Demands success.
+    /// Runs the command, which must succeed.
     fn done(&self, line: &str) -> String {
         crate::support::succeeded(line, &self.run(line))
     }
 
-    /// Leaves only so much room.
+    /// Fills the disk, except for this much space.
     fn fill_up_to(&self, rest: &str) {
         self.done("dd if=/dev/zero of=small/filler bs=64k status=none conv=fsync count=240");
         let script = format!(
@@ -77,7 +77,7 @@ impl SmallDisk {
         assert!(command.args(["-c", &script]).status().unwrap().success());
     }
 
-    /// A file on it, from outside.
+    /// Path of a file on the small disk, from outside the namespace.
     fn path(&self, name: &str) -> PathBuf {
         let dir = self.place.path("small");
         let inside = dir.strip_prefix("/").unwrap();
@@ -217,7 +217,7 @@ fn a_file_system_mounted_read_only_is_for_reading() {
     disk.place.close("secret");
 }
 
-/// A key derivation that does not fit is refused with its own exit code, and nobody is killed.
+/// A key derivation that does not fit into memory is refused with its own exit code, and no process is killed.
 #[test]
 fn too_little_memory_for_argon2_is_said() {
     if !have(&["cryptsetup", "prlimit"]) {
@@ -244,7 +244,7 @@ fn too_little_memory_for_argon2_is_said() {
     assert!(!place.path("new.img").exists());
 }
 
-/// What cannot be made whole is not begun: the header that was there is still there.
+/// If the data cannot be made, the old header is not overwritten.
 #[test]
 fn a_header_is_not_overwritten_for_data_that_cannot_be_made() {
     if !have(&["cryptsetup"]) {
@@ -261,7 +261,7 @@ fn a_header_is_not_overwritten_for_data_that_cannot_be_made() {
     assert_same(&after, &before, "the header");
 }
 
-/// A file that somebody cuts short: what is left is served, the rest is an error and never zeros.
+/// If the file is cut short, the remaining part is served; reads of the rest fail and never return zeros.
 #[test]
 fn an_image_that_shrinks_under_an_open_volume_gives_errors_only_where_it_is_gone() {
     if !have(&["nbdcopy", "qemu-io", "cryptsetup"]) {
@@ -292,7 +292,7 @@ fn an_image_that_shrinks_under_an_open_volume_gives_errors_only_where_it_is_gone
     }
 }
 
-/// A file without a name is still a file.
+/// An image that was deleted can still be read and written while it is open.
 #[test]
 fn an_image_that_is_deleted_under_an_open_volume_is_served_to_the_end() {
     if !have(&["nbdcopy"]) {

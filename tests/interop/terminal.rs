@@ -1,11 +1,11 @@
-//! What is asked at a terminal, and what an answer does.
+//! Questions at a terminal, and the effects of answers.
 
 use crate::support::{PYTHON, Place, assert_same, have, noise};
 use crate::volume::{Image, LUKS1, OTHER, PASSPHRASE, USUAL};
 
 const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64";
 
-/// What the terminal showed, the exit code, and whether it echoes again.
+/// Text that the terminal showed, the exit code, and whether the terminal echoes again.
 pub(crate) struct Session {
     pub(crate) shown: String,
     pub(crate) code: i32,
@@ -197,7 +197,7 @@ fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
     assert!(image.scrim_accepts("key"), "the volume is as it was");
 }
 
-/// The words are cryptsetup's.
+/// The prompts have the words of cryptsetup.
 #[test]
 fn keys_are_asked_for_one_after_the_other() {
     if !have(&[PYTHON]) {

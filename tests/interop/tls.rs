@@ -172,7 +172,7 @@ fn clients_without_the_right_certificate_are_refused_and_status_says_why() {
     let image = image();
     let place = &image.place;
     Authority::new().fill(&place.path("strangers"));
-    // What a client has that trusts the server and cannot show anything.
+    // The files of a client that trusts the server and has no certificate of its own.
     std::fs::create_dir(place.path("nobody")).unwrap();
     std::fs::copy(
         place.path("tls/ca-cert.pem"),
@@ -202,7 +202,7 @@ fn clients_without_the_right_certificate_are_refused_and_status_says_why() {
         ("nobody", Some("peer sent no certificates")),
         // It has one, and does not show it where that CA is not asked for.
         ("impostor", Some("peer sent no certificates")),
-        // It does not believe the server, and goes.
+        // The client does not trust the server, and disconnects.
         ("strangers", None),
     ] {
         let words = qemu_words(&uri, &place.path(directory), "");
@@ -243,7 +243,7 @@ fn clients_without_tls_are_told_that_it_is_required() {
         said(&output)
     );
     place.close("secret");
-    // And the other way round: a client that wants TLS where there is none.
+    // The other way round: a client that wants TLS from a server without it.
     let uri = image.open_with("key", "secret", &[]);
     let wanted = uri.replace("nbd+unix", "nbds+unix");
     let wanted = with_certificates(&wanted, &place.path("tls"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::support::{PYTHON, Place, assert_same, have, noise, scrim, succeeded, wait_until};
 use crate::volume::{Case, Image, LUKS1, LUKS2, PASSPHRASE, PAYLOAD, USUAL};
 
-/// What an import may cost.
+/// Options that make the key derivation of an import cheap.
 const COST: &str = "--pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 1";
 /// Bytes of an image that takes long enough to be interrupted.
 const LONG: usize = 96 << 20;
@@ -205,7 +205,7 @@ fn existing_data_gets_sectors_that_its_own_writes_fit() {
     }
 }
 
-/// What is asked for is done, with a warning where it does not fit.
+/// The sector size that was asked for is used, with a warning if it does not fit the file system.
 #[test]
 fn a_sector_size_that_does_not_fit_is_warned_of() {
     if !have(&["mkfs.ext4"]) {
@@ -226,7 +226,7 @@ fn a_sector_size_that_does_not_fit_is_warned_of() {
     }
 }
 
-/// What was begun and may be replaced stays until everything else has been checked.
+/// Files of an unfinished import stay until everything else that the next one needs has been checked.
 #[test]
 fn what_an_earlier_import_left_stays_where_a_later_one_is_refused() {
     let (place, _) = with_raw(PAYLOAD, 11);
@@ -314,7 +314,7 @@ fn an_import_and_an_export_go_on_after_signals() {
     assert!(times > 3, "interrupted only {times} times");
 }
 
-/// What is refused or goes wrong leaves the source as it is, and no target.
+/// An import that fails leaves the source as it is, and no target.
 #[test]
 fn a_source_that_changes_is_noticed() {
     let (place, mut bytes) = with_raw(LONG, 6);
@@ -342,7 +342,7 @@ fn a_source_that_changes_is_noticed() {
     );
 }
 
-/// What was encrypted and then went bad on the disk is found before the image gets its name.
+/// Data that went bad on the disk after encryption is found before the image gets its name.
 #[test]
 fn what_is_not_on_the_disk_as_it_was_written_is_found() {
     if !have(&["touch"]) {
@@ -366,8 +366,8 @@ fn what_is_not_on_the_disk_as_it_was_written_is_found() {
     assert!(!place.path("disk.img").exists());
 }
 
-/// Where others may write they can put a link, or a file of two names, where a transfer keeps what is
-/// not whole, and how far it is.
+/// In a folder where others may write, they can put a link, or a file with two names, at the paths at which
+/// a transfer keeps its unfinished image and its progress.
 #[test]
 fn planted_files_are_neither_written_nor_believed() {
     let (place, _) = with_raw(PAYLOAD, 8);
@@ -408,7 +408,7 @@ fn planted_files_are_neither_written_nor_believed() {
     }
 }
 
-/// A pipe would be waited for until somebody opens its other end.
+/// A pipe is refused: opening it would wait until somebody opens its other end.
 #[test]
 fn a_pipe_in_the_place_of_a_record_is_refused_at_once() {
     if !have(&["mkfifo", "timeout"]) {

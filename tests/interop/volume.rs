@@ -143,7 +143,7 @@ impl Image {
         }
     }
 
-    /// The option for it.
+    /// Option that names the detached header, if there is one.
     pub(crate) fn header_option(&self) -> &'static [&'static str] {
         if self.case.detached {
             &["--header", "head.img"]
@@ -239,7 +239,7 @@ impl Image {
         }
     }
 
-    /// What `luksDump` shows, with single spaces.
+    /// Output of `luksDump`, with single spaces.
     pub(crate) fn dump(&self) -> String {
         let dump = self
             .place
@@ -264,7 +264,7 @@ impl Image {
     }
 }
 
-/// Accepted, or refused for want of a matching key; anything else is a failure.
+/// Returns true if the key was accepted, false if no key slot matched; anything else is a failure.
 fn accepted(output: &Output) -> bool {
     if output.status.code() == Some(2) {
         return false;

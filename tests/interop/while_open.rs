@@ -1,12 +1,12 @@
-//! While Scrim has a volume open: `cryptsetup` goes on working on its header, a second writer does
-//! not get in.
+//! Other programs while Scrim has a volume open: `cryptsetup` can still change its header, and a second
+//! writer is refused.
 
 use std::process::Stdio;
 
 use crate::support::{Background, Place, assert_same, have, noise, scrim, wait_until};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};
 
-/// What was written before can still be read, and what is written now too.
+/// Checks that the volume still takes writes and returns them.
 fn still_serves(image: &Image, uri: &str, seed: u64) {
     let bytes = noise(PAYLOAD, seed);
     image.place.copy_in(&bytes, uri);
@@ -19,7 +19,7 @@ fn check_cryptsetup(case: Case) {
     let header = image.header();
     let uri = image.open_with("key", "secret", &[]);
     still_serves(&image, &uri, 1);
-    // Somebody writes all the while, and looks whether it stays as it was written.
+    // Meanwhile fio writes, and verifies what it has written.
     let line = format!(
         "--name=verify --ioengine=nbd --uri={uri} --rw=randwrite --size=1M --bs=4k --iodepth=4 \
          --loops=20 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1"

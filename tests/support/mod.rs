@@ -1,5 +1,5 @@
-//! What the tests against real programs share: a place of their own, `scrim` in it, and peers that
-//! may be missing outside CI.
+//! Helpers of the tests against real programs: a folder for each test, `scrim` in it, and peers that may
+//! be missing outside CI.
 
 mod noise;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use noise::noise;
 
-/// The Python that Debian's python3-cryptography belongs to.
+/// The Python for which Debian's python3-cryptography is installed.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// A temporary folder with a runtime folder in it; everything that is open there is closed at the
@@ -52,7 +52,7 @@ impl Place {
         path
     }
 
-    /// A sparse file.
+    /// Makes a sparse file of `size` bytes.
     pub(crate) fn sparse(&self, name: &str, size: u64) -> PathBuf {
         let path = self.path(name);
         std::fs::File::create(&path).unwrap().set_len(size).unwrap();
@@ -177,8 +177,8 @@ impl Drop for Background {
     }
 }
 
-/// Waits for something that comes by itself, if late: a disk that others write to may keep a process for
-/// a minute that has been killed in the middle of an fsync.
+/// Waits for a condition that becomes true by itself, even if late: a busy disk may keep a process that was
+/// killed in the middle of an fsync for a minute.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience_ends = Instant::now() + Duration::from_secs(240);
     while !is_so() {

@@ -1,4 +1,4 @@
-//! Content for tests that is like no other.
+//! Pseudorandom content for tests.
 
 /// Bytes that look random and are the same for the same seed.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {

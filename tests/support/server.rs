@@ -116,7 +116,7 @@ impl<'a> Server<'a> {
         self.child.id()
     }
 
-    /// What it has said on standard error.
+    /// Text that the server has written to standard error.
     pub(crate) fn complaints(&self) -> String {
         std::fs::read_to_string(self.site.place.path("server.err")).unwrap()
     }
@@ -213,7 +213,7 @@ pub(crate) fn field<'a>(heads: &'a str, name: &str) -> Option<&'a str> {
     named.next_back().map(|(_, value)| value.trim())
 }
 
-/// The lines of an access log, once there are so many; they come within a second.
+/// The lines of an access log, once it has the given number of them; they come within a second.
 pub(crate) fn lines_of(log: &Path, count: usize) -> Vec<String> {
     let read = || std::fs::read_to_string(log).unwrap_or_default();
     wait_until("the access log has its lines", || {

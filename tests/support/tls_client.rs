@@ -12,10 +12,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::server::{Server, Site};
 
-/// What a client of HTTP/2 says first: the preface, and settings that change nothing.
+/// First bytes of an HTTP/2 client: the preface, and settings that change nothing.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A connection.
+/// A TLS connection to the server.
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// Clients that believe a site's authority and want one protocol.

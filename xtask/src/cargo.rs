@@ -1,4 +1,4 @@
-//! What cargo knows about the workspace.
+//! Queries to cargo about the workspace, and builds of its programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Why a tool of the house could not do its work.
+//! Errors of these tools.
 
 use std::fmt;
 use std::io;
@@ -6,29 +6,29 @@ use std::path::PathBuf;
 
 use scrim_bench::web::WebError;
 
-/// Each says what was tried, where, and what to do where that is not plain.
+/// Reason why a tool stopped. Its text says what was tried, where, and what to do if that is not obvious.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The system refused.
+    /// A system call failed.
     Io { doing: String, source: io::Error },
-    /// A program failed, or said something that is not understood.
+    /// A program failed, or its output is not understood.
     Program { program: String, said: String },
-    /// Too little room for the images.
+    /// Too little space for the images.
     Room {
         place: PathBuf,
         needed: u64,
         free: u64,
     },
-    /// A program without which there is nothing to compare.
+    /// A program that the comparison needs is missing.
     Missing {
         program: &'static str,
         package: &'static str,
     },
-    /// No guest, or no answer from it.
+    /// The guest did not start or did not answer.
     Guest(scrim_guest::Error),
     /// A web server cannot be measured.
     Web(WebError),
-    /// Somebody asked us to stop.
+    /// A signal asked the tool to stop.
     Interrupted,
 }
 

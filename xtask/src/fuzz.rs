@@ -166,7 +166,7 @@ fn statistic<'a>(log: &'a str, name: &str) -> &'a str {
     line.map_or("?", str::trim)
 }
 
-/// Makes the kept corpus anew.
+/// Replaces the kept corpus by a minimal one.
 fn keep(root: &Path, place: &Path, target: &str) -> Result<(), Error> {
     let kept = root.join("fuzz/corpus").join(target);
     // What lies in the first folder of a merge stays there, and what it reaches is not kept twice.

@@ -95,8 +95,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(code))
 }
 
-/// What the guest boots from and the program that it is to have, each made where it is missing, side
-/// by side.
+/// Prepares the files that the guest boots from, and builds the program that it runs, at the same time;
+/// files that are missing are fetched.
 fn prepare(args: &Args) -> Result<(Parts, PathBuf), Error> {
     let build = || cargo::build_scrim(args.release);
     let fetch = || {

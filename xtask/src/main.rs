@@ -1,4 +1,4 @@
-//! The tools of the house: `cargo xtask check` holds the tree to its own rules, `cargo xtask fuzz` runs
+//! Tools of this repository: `cargo xtask check` checks the tree against its own rules, `cargo xtask fuzz` runs
 //! the fuzz targets, `cargo xtask guest` runs commands in a real kernel, `cargo xtask rivals` measures
 //! Scrim beside its peers, `cargo xtask soak` runs histories on a simulated disk.
 

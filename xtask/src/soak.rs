@@ -1,5 +1,5 @@
-//! Histories on a simulated disk. They have a program of their own, so that the tools of the house need
-//! not be built with all that Scrim is made of, and so that it runs optimised.
+//! Histories on a simulated disk. A separate program runs them, so that this tool need not be built with all
+//! of Scrim's crates, and so that the histories run optimised.
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;

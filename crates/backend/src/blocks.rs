@@ -1,9 +1,9 @@
 //! Keeps changes of parts of blocks apart from other writes to these blocks.
 //!
 //! Past the page cache a device takes whole blocks only, so a write of part of one reads the block, changes it and
-//! writes it again. What another request writes to the block in between would be undone: so writes of whole
-//! blocks share the locks of their regions, and a change of a part takes its region's alone. Readers need nothing:
-//! the bytes that a change does not mean are the same before and after it.
+//! writes it again. Data that another request writes to the block in between would be undone: so writes of whole
+//! blocks share the locks of their regions, and a change of a part takes its region's alone. Readers need no lock:
+//! the bytes that a change leaves as they are read the same before and after it.
 
 use std::array;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct SharedBlocks<'a> {
 }
 
 impl BlockLocks {
-    /// Locks that nobody holds.
+    /// Creates locks, all of them free.
     #[must_use]
     pub fn new() -> Self {
         Self(Box::new(array::from_fn(|_| Region(RwLock::new(())))))

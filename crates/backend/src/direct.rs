@@ -193,7 +193,7 @@ mod tests {
         *direct.file.after_read.lock().unwrap() = Some(Box::new(move || {
             let write = move || {
                 other(&same);
-                // Nobody listens any more where it had to wait.
+                // No receiver is left where it had to wait.
                 let _ = ended.send(());
             };
             threads.send(thread::spawn(write)).unwrap();

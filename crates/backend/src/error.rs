@@ -1,36 +1,36 @@
-//! What a backend says when it cannot.
+//! Errors of a backend.
 
 use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
 
-/// What was being done.
+/// Operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Opening or creating.
     Open,
     /// Reading `len` bytes at `offset`.
     Read {
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// In bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// Writing `len` bytes at `offset`, data or zeros.
     Write {
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// In bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// Making writes durable.
     Flush,
     /// Discarding `len` bytes at `offset`.
     Discard {
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// In bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// Locking against a second user.
@@ -53,11 +53,11 @@ impl fmt::Display for Operation {
 /// A failed operation: what, where, why, and what to do next.
 #[derive(Debug)]
 pub struct BackendError {
-    /// What was being done.
+    /// Operation that failed.
     pub operation: Operation,
     /// The path, or another name of the store.
     pub place: String,
-    /// Why it failed.
+    /// Cause of the failure.
     pub source: io::Error,
     hint: Option<&'static str>,
 }

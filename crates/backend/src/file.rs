@@ -19,13 +19,13 @@ use crate::{
     guard,
 };
 
-/// How much of a range is zeroed with one write where the storage has no call for it, in bytes.
+/// Length of one write of zeros where the storage has no call that zeroes a range, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
 
-/// What to do about a file that somebody else uses.
+/// Advice about a file that another program has open.
 const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
 
-/// What a file is opened for.
+/// Access for which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading only; other readers are welcome, writers are not.
@@ -34,7 +34,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Whether others are kept away while a file is open.
+/// Choice between keeping other programs away while a file is open and letting them in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Exclusive,
@@ -44,19 +44,19 @@ enum Sharing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Regular,
-    /// With its device number.
+    /// A block device, with its device number.
     Block(u64),
 }
 
 /// A file or block device.
 pub struct FileBackend {
     file: File,
-    /// The same, past the page cache.
+    /// The same file, opened past the page cache.
     direct: Option<Direct>,
     cache: PageCache,
     path: PathBuf,
     kind: Kind,
-    /// In bytes; what lies behind it is not touched.
+    /// Size in bytes; the bytes behind it are not touched.
     size: AtomicU64,
     read_only: bool,
     /// True if a sync has failed; see [`Backend::flush`]. Held across each sync: the kernel tells
@@ -103,7 +103,7 @@ impl FileBackend {
         Ok(self)
     }
 
-    /// Opens like [`FileBackend::open`] without keeping anybody out: for reading and writing
+    /// Opens like [`FileBackend::open`] without keeping other programs out: for reading and writing
     /// headers, which [`Backend::lock_header`] protects.
     ///
     /// # Errors
@@ -156,9 +156,9 @@ impl FileBackend {
         })
     }
 
-    /// From now on all reads and writes go past the page cache, those too that are not aligned as the
-    /// storage wants it: what the cache holds would grow stale, since the kernel does not throw it away
-    /// after requests that it was given directly. Parts of blocks are read, changed and written.
+    /// Makes all reads and writes go past the page cache from now on, even those that are not aligned as
+    /// the storage wants it: the contents of the cache would grow stale, since the kernel does not drop
+    /// them after requests that it was given directly. Parts of blocks are read, changed and written.
     ///
     /// # Errors
     /// When the file system cannot do that.
@@ -185,7 +185,7 @@ impl FileBackend {
     /// here, before anything has changed.
     ///
     /// # Errors
-    /// When there is no space.
+    /// When the storage has no space left.
     pub fn reserve(&self, len: u64) -> Result<(), BackendError> {
         if self.kind != Kind::Regular || len == 0 {
             return Ok(());
@@ -198,7 +198,7 @@ impl FileBackend {
     }
 
     /// Makes a regular file longer, durably and in one step with `bytes`, which are to lie at `offset`,
-    /// behind its end. Where that fails it is cut again.
+    /// behind its end. If that fails, the file is cut again.
     ///
     /// # Errors
     /// When it cannot be made longer.
@@ -214,7 +214,7 @@ impl FileBackend {
         self.measure().map(|_| ())
     }
 
-    /// Gives up durably what a regular file has behind its first `len` bytes; a device keeps its size.
+    /// Cuts a regular file durably to its first `len` bytes; a device keeps its size.
     ///
     /// # Errors
     /// When it cannot be cut.
@@ -231,7 +231,7 @@ impl FileBackend {
         self.measure().map(|_| ())
     }
 
-    /// The path it was opened by.
+    /// Returns the path by which it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

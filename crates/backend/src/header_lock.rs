@@ -16,20 +16,20 @@ use rustix::io::Errno;
 
 use crate::{BackendError, Operation};
 
-/// Where cryptsetup keeps the lock files that stand for block devices.
+/// Folder in which cryptsetup keeps the lock files that stand for block devices.
 const DEVICE_LOCKS: &str = "/run/cryptsetup";
 
-/// How long to wait for another program to finish with a header.
+/// Time for which to wait until another program releases a header's lock.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look.
+/// Interval between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a header lock excludes.
+/// Kind of a header lock: the other programs that it excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
     /// Writers, while a header is read.
     Read,
-    /// Everybody, while a header is written.
+    /// All others, while a header is written.
     Write,
 }
 
@@ -37,7 +37,7 @@ pub enum LockKind {
 #[must_use = "the lock is released when this is dropped"]
 pub struct HeaderLock(Held);
 
-/// What is held.
+/// Lock that a [`HeaderLock`] holds.
 enum Held {
     Nothing,
     File(OwnedFd),
@@ -45,7 +45,7 @@ enum Held {
 }
 
 impl HeaderLock {
-    /// A lock that excludes nobody: of storage that no other program can reach.
+    /// A lock that excludes nothing, for storage that no other program can reach.
     pub fn unneeded() -> Self {
         Self(Held::Nothing)
     }
@@ -85,7 +85,7 @@ impl HeaderLock {
             };
             wait_for(file.as_fd(), kind, patience_ends)
                 .map_err(|error| fail(error.into()).with_hint(BUSY))?;
-            // Whoever held it before may have removed the file: then the lock is on nothing.
+            // The program that held it before may have removed the file: then the lock is on nothing.
             if is_at(file.as_fd(), &path) {
                 return Ok(Self(Held::File(file)));
             }
@@ -93,9 +93,9 @@ impl HeaderLock {
     }
 }
 
-/// What to do about a header lock that is not let go.
+/// Advice about a header lock that another program does not release.
 const BUSY: &str = "another program is busy with its LUKS header: let it finish, then try again";
-/// What to do about a device whose lock file cannot be opened.
+/// Advice about a device whose lock file cannot be opened.
 const NO_LOCK_FILE: &str =
     "its header is only written under a lock in /run/cryptsetup: try as root";
 
@@ -120,7 +120,7 @@ fn is_at(file: BorrowedFd<'_>, path: &Path) -> bool {
     }
 }
 
-/// Locks a file, looking again and again until the patience ends.
+/// Locks a file, trying again at intervals until `PATIENCE` ends.
 fn wait_for(file: BorrowedFd<'_>, kind: LockKind, patience_ends: Instant) -> Result<(), Errno> {
     let operation = match kind {
         LockKind::Read => FlockOperation::NonBlockingLockShared,

@@ -1,7 +1,7 @@
-//! Where ciphertext lives: a file, a block device, memory or an NBD export, behind one trait; and
-//! [`sim`], a disk that fails, for tests.
+//! Storage of ciphertext: a file, a block device, memory or an NBD export, behind one trait; and [`sim`],
+//! a disk that fails, for tests.
 //!
-//! A backend moves bytes and knows nothing of what they mean. It reports every failure as a
+//! A backend moves bytes and knows nothing of their meaning. It reports every failure as a
 //! [`BackendError`] that names the operation, the place and the next step.
 
 #![forbid(unsafe_code)]
@@ -31,16 +31,16 @@ pub use memory::MemoryBackend;
 pub use page_cache::{Cached, PageCache};
 pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};
 
-/// When a write counts as done.
+/// Moment at which a write counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When later reads see it; [`Backend::flush`] makes it durable.
+    /// Done when later reads see it; [`Backend::flush`] makes it durable.
     Cached,
-    /// When it survives a power cut (`FUA`).
+    /// Done when it survives a power cut (`FUA`).
     Durable,
 }
 
-/// What a backend is now.
+/// Size and mode of a backend as of now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
     /// Size in bytes. A file can grow or shrink under us: this is the size when it was opened, or when
@@ -55,15 +55,15 @@ pub struct Info {
 /// Every method may be called from any thread at any time; a method returns when its work is done.
 /// Overlapping concurrent writes leave one of their results, sector by sector, as disks do.
 pub trait Backend: Send + Sync {
-    /// What it is.
+    /// Returns the backend's size, and whether it refuses writes.
     fn info(&self) -> Info;
 
-    /// What it lies on, for those who choose how to make requests.
+    /// Returns the medium of the storage, for a caller that chooses how to make requests.
     fn medium(&self) -> Medium<'_> {
         Medium::Memory
     }
 
-    /// Looks again how large the storage is. From now on that is its size.
+    /// Measures the storage again. [`Backend::info`] reports that size from now on.
     ///
     /// # Errors
     /// When the storage does not say; the size stays as it was.

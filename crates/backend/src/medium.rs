@@ -1,4 +1,4 @@
-//! What a backend lies on.
+//! The medium that a backend's storage lies on.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::{BlockLocks, Cached, PageCache};
 
-/// What stands between a request to a [`Backend`](crate::Backend) and its answer.
+/// The medium between a request to a [`Backend`](crate::Backend) and its answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Medium<'a> {
     /// Memory: a call returns once the bytes are copied.
@@ -16,12 +16,12 @@ pub enum Medium<'a> {
     File {
         /// Open for what the backend allows; its bytes are the backend's, at the same offsets.
         file: BorrowedFd<'a>,
-        /// What the offset, the length and the memory of such requests must be multiples of, in bytes.
+        /// Number of bytes of which the offset, the length and the memory address of such requests must be multiples.
         alignment: u64,
-        /// Where the page cache lies between, so that most calls return as from memory.
+        /// The file's page cache, where it lies between, so that most calls return as from memory.
         cached: Option<&'a PageCache>,
         /// Locks that direct writes to `file` share while they are in flight; `None` where the backend changes no
-        /// parts of blocks. Nobody who holds one may call the backend's writes, which wait for them.
+        /// parts of blocks. A thread that holds one must not call the backend's writes, which wait for them.
         blocks: Option<&'a BlockLocks>,
     },
     /// Another machine, or another program: each call waits for an answer.
@@ -29,8 +29,8 @@ pub enum Medium<'a> {
 }
 
 impl Medium<'_> {
-    /// As many of the `len` bytes from `offset` on as the page cache has, where they lie; `None` where they cannot
-    /// be used there, or none is in memory.
+    /// Returns those of the `len` bytes from `offset` on that the page cache has, in place; `None` where they
+    /// cannot be used there, or none is in memory.
     #[must_use]
     pub fn cached_now(&self, offset: u64, len: usize) -> Option<Cached> {
         match self {
@@ -43,11 +43,11 @@ impl Medium<'_> {
         }
     }
 
-    /// Fills `pieces`, one after the other, with the bytes from `offset` on that the page cache has; tells how
-    /// many those were.
+    /// Fills `pieces`, one after the other, with the bytes from `offset` on that the page cache has. Returns their
+    /// number.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where the first of them is not there, or cannot be had in this way.
+    /// [`io::ErrorKind::WouldBlock`] where the first of them is not in memory, or cannot be read in this way.
     pub fn read_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let Self::File {
             file,

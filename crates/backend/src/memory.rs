@@ -11,7 +11,7 @@ const CHUNK: usize = 128 << 10;
 
 /// A store in memory. Nothing survives its drop, so flushing does nothing.
 pub struct MemoryBackend {
-    /// All of [`CHUNK`] bytes but the last.
+    /// Chunks, all of [`CHUNK`] bytes but the last.
     chunks: Vec<RwLock<Box<[u8]>>>,
     len: usize,
 }

@@ -1,11 +1,11 @@
 //! Files that a program keeps beside a file that a user named.
 //!
-//! Their names can be foretold. In a folder where others may write too, such as `/tmp`, somebody may
-//! have put a link, a pipe or a file of its own there, so that the program truncates another file of its
-//! user, waits for ever, or believes what a stranger has written. So such a file is made only where
-//! nothing is, and opened only if it is a regular file of this user with no second name; never through
-//! a link. A file counts as the user's, too, if it belongs to root or to the owner of the folder: these
-//! can put anything there at any time, and file systems without owners name one for all files.
+//! Their names can be foretold. In a folder where other users may write too, such as `/tmp`, one of them may have
+//! put a link, a pipe or a file there, so that the program truncates another file of its user, waits for ever, or
+//! believes what a stranger has written. So such a file is made only where nothing is, and opened only if it is a
+//! regular file of this user with no second name; never through a link. A file counts as the user's, too, if it
+//! belongs to root or to the owner of the folder: these can put anything there at any time, and file systems
+//! without owners name one for all files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -41,7 +41,7 @@ pub fn open(path: &Path, access: Access) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads all of a file that is there, which has at most `max` bytes; `None` where there is none.
+/// Reads all of an existing file, which has at most `max` bytes; `None` if there is no such file.
 ///
 /// # Errors
 /// As for [`open`], and when it is longer.
@@ -84,7 +84,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// owner of its folder.
 ///
 /// # Errors
-/// When a link belongs to somebody else, leads nowhere, or there are too many.
+/// When a link belongs to another user, leads nowhere, or there are too many.
 pub fn follow(link: &Path) -> io::Result<PathBuf> {
     let mut path = link.to_owned();
     for _ in 0..LINKS_MAX {
@@ -107,7 +107,7 @@ const LINKS_MAX: usize = 40;
 
 const LINK: &str = "it is a symbolic link, which somebody may have put there: remove it";
 
-/// Refuses what somebody else may have put there.
+/// Refuses an entry that another user may have put there.
 fn check(found: &fs::Metadata, path: &Path) -> io::Result<()> {
     if found.is_symlink() {
         return Err(in_the_way(LINK));

@@ -1,8 +1,8 @@
-//! What the page cache has of a file, to be used where it lies.
+//! Pages of a file in the page cache, used in place.
 //!
-//! A read of it by a call is a copy, of which who decrypts has no use: the copy costs as much as decrypting.
-//! So the file is mapped, in windows, and never touched before the kernel has said that the pages are there:
-//! nobody waits for a disk in the middle of something else.
+//! A read by a system call copies the bytes, and a reader that only decrypts them has no use for the copy, which
+//! costs as much as decrypting. So the file is mapped, in windows, and a page is touched only after the kernel has
+//! said that it is in memory: no thread waits for a disk in the middle of other work.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ use scrim_sys::memory::{MappedBytes, MappedFile};
 
 /// Bytes of a window.
 const WINDOW: u64 = 1 << 30;
-/// Windows of a file at a time. What the kernel needs to know where their pages are is at most 2 MiB for each.
+/// Most windows of a file at a time. The kernel's page tables for one take at most 2 MiB.
 const WINDOWS: usize = 16;
 
 /// The number of tmpfs among file systems (`statfs(2)`).
@@ -24,15 +24,15 @@ const TMPFS: FsWord = 0x0102_1994;
 
 /// Windows of one file.
 pub struct PageCache {
-    /// True if the file can be read so.
+    /// True if the file can be read in this way.
     suits: OnceLock<bool>,
-    /// Each at the place that its number has in a circle.
+    /// Windows, each at its number modulo `WINDOWS`.
     windows: Box<[Mutex<Option<Window>>; WINDOWS]>,
     has_failed: AtomicBool,
 }
 
 struct Window {
-    /// How many are before it in the file.
+    /// Number of windows before it in the file.
     number: u64,
     map: Arc<MappedFile>,
 }
@@ -40,7 +40,7 @@ struct Window {
 /// Bytes of a file that were in memory when it was asked.
 pub struct Cached {
     map: Arc<MappedFile>,
-    /// Where in the window.
+    /// Offset in the window.
     at: usize,
     len: usize,
 }
@@ -54,8 +54,8 @@ impl PageCache {
         }
     }
 
-    /// As many of the bytes from `offset` on as are in memory; `None` where there are none, or this file cannot
-    /// be read so.
+    /// Returns the bytes from `offset` on that are in memory; `None` if there are none, or this file cannot be
+    /// read in this way.
     pub(crate) fn now(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> Option<Cached> {
         let has_failed = self.has_failed.load(Ordering::Relaxed);
         if has_failed || !self.suits.get_or_init(|| suits(file).unwrap_or(false)) {
@@ -88,9 +88,10 @@ impl PageCache {
     }
 }
 
-/// Checks whether the kernel tells truly what of a file is in memory, and what is there is the file: of one that another
-/// machine has, or another program (NFS, FUSE), a mapping may be old, and a page that went meanwhile is far away.
-/// Such file systems do not know reads that must not wait, and nor did tmpfs (preadv2(2)).
+/// Checks whether the kernel tells truly which pages of a file are in memory, and whether those pages are the
+/// file: of a file that another machine or another program has (NFS, FUSE), a mapping may be old, and a page that
+/// was dropped meanwhile is far away. Such file systems do not know reads that must not wait, and nor did tmpfs
+/// (preadv2(2)).
 fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
     let mut byte = [0];
     let place = &mut [io::IoSliceMut::new(&mut byte)];
@@ -103,17 +104,17 @@ fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 impl Cached {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// `len` of them, from byte `at` on. What was made of them counts after [`Cached::check`] only.
+    /// Returns `len` of them, from byte `at` on. Results made of them count only after [`Cached::check`].
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer bytes from `at` on.
     #[must_use]
     pub fn bytes(&self, at: usize, len: usize) -> MappedBytes<'_> {
         let end = at.checked_add(len);
@@ -124,7 +125,7 @@ impl Cached {
         self.map.bytes(self.at + at, len)
     }
 
-    /// Checks whether what was read so far is what the file has.
+    /// Checks whether the bytes read so far are those of the file.
     ///
     /// # Errors
     /// When its storage failed, or it was cut short, since it was asked. From then on it is read by calls.

@@ -5,9 +5,9 @@ use std::ops::Range;
 /// Part of a range, and the blocks that it lies in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// In bytes.
+    /// Offset in bytes.
     pub(crate) offset: u64,
-    /// In bytes.
+    /// Length in bytes.
     pub(crate) len: usize,
     /// The blocks, in bytes.
     pub(crate) whole: Range<u64>,
@@ -24,7 +24,7 @@ impl Piece {
         to_len(self.whole.end - self.whole.start)
     }
 
-    /// Where it lies in its blocks.
+    /// Returns the place of the range in its blocks.
     pub(crate) fn within(&self) -> Range<usize> {
         let start = to_len(self.offset - self.whole.start);
         start..start + self.len

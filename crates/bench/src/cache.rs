@@ -1,4 +1,4 @@
-//! How large a buffer must be to come from memory.
+//! Size of the largest processor cache: a buffer must be larger to come from memory.
 
 use std::fs;
 

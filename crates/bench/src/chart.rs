@@ -1,6 +1,6 @@
 //! A bar chart for a terminal.
 
-/// What fills bars.
+/// Characters that fill the bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// Unicode's blocks, down to an eighth of a column.

@@ -9,11 +9,11 @@ const CHAIN: u32 = 4_000;
 /// Intel's since Nehalem and of AMD's since Zen. (Additions, of one cycle each, would not do: some
 /// cores do several that wait for each other in one cycle.)
 const LATENCY: f64 = 3.0;
-/// The fastest of so many chains counts: an interrupt only makes one longer.
+/// Number of chains, of which the fastest counts: an interrupt only makes one longer.
 const CHAINS: u32 = 5;
 
-/// Cycles a second that this core makes just now. The time-stamp counter does not tell: it runs at
-/// a rate of its own, whatever the core does. `None` on processors whose cycles are not known here.
+/// Cycles a second that this core makes just now. The time-stamp counter does not tell: it runs at a rate of
+/// its own, whatever the core does. `None` on processors for which the cycles of the work are not known here.
 #[must_use]
 pub fn core_clock() -> Option<f64> {
     if !cfg!(target_arch = "x86_64") {

@@ -9,7 +9,7 @@ use rustix::fs::statfs;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Where memory is a file system.
+/// Folder of the file system in memory.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// `TMPFS_MAGIC`.
 const TMPFS: u64 = 0x0102_1994;
@@ -18,14 +18,14 @@ const TMPFS: u64 = 0x0102_1994;
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// In `base`, with our number in its name.
+    /// Makes a folder in `base`, with the number of this process in its name.
     pub(crate) fn make(base: &Path, prefix: &str) -> io::Result<Self> {
         let mut number = 0;
         loop {
             let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
-                // Somebody of that number may have been killed.
+                // A process with this number may have been killed and have left its folder.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
             }
@@ -33,7 +33,8 @@ impl Folder {
     }
 
     /// Removes what processes that were killed have left in `base`: folders with the number of a process that
-    /// does not run, as far as we may. Not by a lock: whoever makes a socket in a folder locks it too.
+    /// does not run, as far as permissions allow. A lock would not tell: a process that makes a socket in a
+    /// folder locks it too.
     pub(crate) fn sweep(base: &Path, prefix: &str) {
         for entry in fs::read_dir(base).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();

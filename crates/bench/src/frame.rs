@@ -1,4 +1,4 @@
-//! What every page has: how it looks, and at its end the ratios, the machine and the warnings.
+//! The frame of every page: its style, and at its end the ratios, the machine and the warnings.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::picture::escaped;
 use crate::report::Report;
 use crate::svg::COLOURS;
 
-/// How the page looks, on light and on dark ground.
+/// Style sheet of the page, on light and on dark ground.
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
 background:#fff;color:#1f2328}
@@ -43,7 +43,7 @@ fn colours() -> String {
     format!("{light}\n@media(prefers-color-scheme:dark){{{dark}}}\n")
 }
 
-/// Its end, with what a report says whatever was measured.
+/// Appends the end of a page, with the parts that every report has.
 pub(crate) fn end(html: &mut String, report: &Report) {
     html.push_str(
         "<h2>Ratios</h2>\n<p>Medians of the rounds' ratios, with 95 % intervals; higher is better, but \

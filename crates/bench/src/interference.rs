@@ -1,4 +1,4 @@
-//! What else the machine did while we measured.
+//! Interference: the load of the machine by others while a study measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What key derivation does here, as `cryptsetup benchmark` shows it.
+//! Measures key derivation on this machine, and shows it as `cryptsetup benchmark` does.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -22,17 +22,17 @@ pub const USUAL_HASHES: [Hash; 5] = [
     Hash::Whirlpool,
 ];
 
-/// What to measure.
+/// Functions to measure, and how.
 pub struct KdfPlan {
     /// PBKDF2 with each of these.
     pub hashes: Vec<Hash>,
-    /// How long PBKDF2 with one hash is measured in one round.
+    /// Time for which PBKDF2 with one hash is measured in one round.
     pub slice: Duration,
     /// Argon2 of these kinds.
     pub argon2: Vec<Argon2Kind>,
     /// Length of the derived key in bytes.
     pub key_bytes: usize,
-    /// How long Argon2 is to take.
+    /// Time that Argon2 is to take.
     pub target: Duration,
     /// Most memory of Argon2 in KiB.
     pub memory_kib: u32,
@@ -40,7 +40,7 @@ pub struct KdfPlan {
     pub lanes: u32,
 }
 
-/// What was measured; `Display` prints cryptsetup's lines.
+/// Figures of key derivation; `Display` prints cryptsetup's lines.
 pub struct KdfOutcome {
     pbkdf2: Vec<(Hash, f64)>,
     argon2: Vec<(Argon2Kind, Argon2Cost)>,

@@ -1,5 +1,5 @@
-//! How Scrim measures: one statistic, written once, for users' benchmarks and for comparisons with
-//! peers.
+//! Measures programs and code of Scrim: one statistic, written once, for users' benchmarks and for comparisons
+//! with peers.
 //!
 //! Two programs that run one after the other on a shared machine meet two different machines. So
 //! they run in turn, round after round ([`turns`]), each round gives one ratio between *its own* two
@@ -10,7 +10,8 @@
 //! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
 //! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
 //! measure with `scrim bench` stands on that: [`ciphers`], [`kdf`], [`paths`] and [`serve`]. Web servers
-//! are asked by the client in [`web`]; [`ministat`] is another's statistic, to compare with his figures.
+//! are asked by the client in [`web`]; [`ministat`] is the statistic of another program, to compare with
+//! figures made with it.
 //!
 //! ```
 //! use scrim_bench::{Better, Machine, Study, turns};
@@ -86,26 +87,26 @@ pub use rounds::{ROUNDS, ROUNDS_WHEN_LONG, Turn, turns};
 pub use stopwatch::{Slice, Stopwatch};
 pub use study::{SeriesId, Study};
 
-/// How far a measurement is.
+/// Progress of a measurement.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// What is being measured.
+    /// Name of the measurement that runs.
     pub what: String,
     /// The round, from 1; 0 while it is being prepared.
     pub round: usize,
-    /// Of so many.
+    /// Number of all rounds.
     pub rounds: usize,
     /// The part that is done, from 0 to 1.
     pub part: f64,
 }
 
-/// What hears of a measurement's progress, and can end it.
+/// Callback that hears of a measurement's progress, and can end it.
 pub type Watch<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
 
-/// Which way a quantity is good.
+/// Direction in which a quantity is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Rates.
+    /// For rates.
     Higher,
     /// Times and costs.
     Lower,

@@ -1,4 +1,4 @@
-//! Where it ran.
+//! The machine that figures come from.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The first line of what it says about its version; `None` where it does not run.
+    /// The first line that the program prints about its version; `None` where it does not run.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         let output = Command::new(self.program)
@@ -31,7 +31,8 @@ impl Peer {
     }
 }
 
-/// What figures depend on besides the code. What the machine does not tell is `None`.
+/// Properties of the machine that figures depend on, besides the code. `None` stands for what the machine does
+/// not tell.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Model name of the processor.
@@ -83,7 +84,7 @@ impl Machine {
         self.versions.iter().any(|(name, _)| *name == program)
     }
 
-    /// What speaks against figures from this machine.
+    /// Reasons to doubt figures from this machine.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let missing = self.missing.iter().map(|peer| {
             format!(

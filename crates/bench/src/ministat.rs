@@ -7,55 +7,55 @@
 
 use std::fmt;
 
-/// As many degrees of freedom has ministat's table of Student's t.
+/// Degrees of freedom in ministat's table of Student's t.
 const TABLE: usize = 100;
-/// Student's t of 95 % confidence for as many degrees as one likes.
+/// Student's t of 95 % confidence for any number of degrees beyond the table.
 const T_INFINITE: f64 = 1.960;
-/// Fewer figures ministat does not take.
+/// Fewest figures that ministat takes.
 pub const FEWEST: usize = 3;
-/// How sets are marked, in order.
+/// Marks of the sets, in order.
 const SYMBOLS: [char; 7] = ['x', '+', '*', '%', '#', '@', 'O'];
 
 /// A set of figures.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// What it is called.
+    /// Name of the set.
     pub name: String,
     /// The figures, of which there should be at least [`FEWEST`].
     pub samples: Vec<f64>,
 }
 
-/// What ministat says of a set.
+/// Numbers that ministat prints of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vitals {
-    /// How many there are.
+    /// Number of figures in it.
     pub n: usize,
-    /// The least.
+    /// Least figure of the set.
     pub min: f64,
-    /// The greatest.
+    /// Greatest figure of the set.
     pub max: f64,
-    /// The one in the middle, or the upper one of two.
+    /// The figure in the middle, or the upper one of two.
     pub median: f64,
-    /// The mean.
+    /// Mean of the figures.
     pub avg: f64,
     /// The standard deviation of the sample.
     pub stddev: f64,
 }
 
-/// How two sets differ.
+/// Difference of the means of two sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// The second mean less the first.
     pub of: f64,
-    /// With 95 % confidence it is not further off than this.
+    /// Half the width of the 95 % confidence interval around `of`.
     pub give_or_take: f64,
-    /// The first mean.
+    /// Mean of the first set.
     base: f64,
     pooled: f64,
 }
 
 impl Set {
-    /// Its vitals; `None` of too few figures.
+    /// Computes the numbers of the set; `None` for fewer than [`FEWEST`] figures.
     #[must_use]
     pub fn vitals(&self) -> Option<Vitals> {
         let n = self.samples.len();
@@ -79,7 +79,7 @@ impl Set {
 }
 
 impl Vitals {
-    /// How `self` differs from `base`, by Student's t.
+    /// Returns the difference of `self` from `base`, by Student's t.
     #[must_use]
     pub fn difference(&self, base: &Self) -> Difference {
         let degrees = self.n + base.n - 2;
@@ -102,7 +102,7 @@ impl Difference {
         self.of.abs() > self.give_or_take
     }
 
-    /// In percent of the first mean, and give or take so many.
+    /// Returns the difference and its confidence, in percent of the first mean.
     #[must_use]
     pub fn percent(&self) -> (f64, f64) {
         (
@@ -158,7 +158,7 @@ fn students_t(degrees: usize) -> f64 {
         return T_INFINITE;
     }
     let (mut low, mut high) = (0.0, 13.0);
-    // So many halvings leave nothing of the first interval.
+    // Sixty halvings leave nothing of the first interval.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if between(middle, degrees) < 0.95 {
@@ -189,7 +189,7 @@ fn between(t: f64, degrees: usize) -> f64 {
     }
 }
 
-/// C's `%g` with so many digits.
+/// Formats as C's `%g` with `digits` digits.
 fn general(value: f64, digits: usize) -> String {
     let exponential = format!("{value:.*e}", digits - 1);
     let Some((mantissa, exponent)) = exponential.split_once('e') else {

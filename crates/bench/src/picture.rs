@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use crate::svg::COLOURS;
 
 const WIDTH: f64 = 720.0;
-/// Where bars begin.
+/// Left end of the bars.
 const LEFT: f64 = 200.0;
-/// Where the longest ends.
+/// Right end of the longest bar.
 const RIGHT: f64 = 640.0;
 const TOP: f64 = 44.0;
 const ROW: f64 = 26.0;

@@ -1,4 +1,4 @@
-//! Threads on processors.
+//! Pins threads to processors, for steady measurements.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// What a report says where there is none.
+    /// Warning of a report whose thread could not be pinned.
     pub const MISSING: &str = "not pinned: the kernel may move the measurement between processors";
 
-    /// To the processor where the thread runs now.
+    /// Pins the thread to the processor where it runs now.
     ///
     /// # Errors
     /// As `sched_setaffinity(2)`.
@@ -24,7 +24,7 @@ impl Pinned {
         Self::on(sched_getcpu())
     }
 
-    /// To a processor, where threads and processes that this thread starts stay too.
+    /// Pins the thread to a processor, where threads and processes that it starts stay too.
     ///
     /// # Errors
     /// As `sched_setaffinity(2)`.
@@ -39,7 +39,7 @@ impl Pinned {
         Ok(Self { cpu, before })
     }
 
-    /// To all processors but this one, as far as there are others: what this thread starts stays off it.
+    /// Pins the thread to all processors but this one, as far as there are others: what the thread starts stays off it.
     ///
     /// # Errors
     /// As `sched_setaffinity(2)`.
@@ -53,7 +53,7 @@ impl Pinned {
         Ok(Self { cpu, before })
     }
 
-    /// Its number.
+    /// Number of the processor.
     #[must_use]
     pub fn cpu(&self) -> usize {
         self.cpu

@@ -1,4 +1,4 @@
-//! What another process cost: processor time, wall time, switches it did not ask for.
+//! Cost of another process: processor time, wall time, switches it did not ask for.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 /// those that have ended. The kernel counts exactly and tells in clock ticks, 10 ms each.
 ///
 /// # Errors
-/// When there is no such process, or its `proc_pid_stat(5)` has not the known form.
+/// When there is no such process, or its `proc_pid_stat(5)` does not have the known form.
 pub fn cpu_time(pid: u32) -> io::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = parse_cpu_ticks(&stat).ok_or_else(|| malformed(pid, "stat"))?;
@@ -37,14 +37,14 @@ pub fn family_cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(sum)
 }
 
-/// How a command went, from its start to its end.
+/// A command's cost from its start to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Exit status of the command.
     pub status: ExitStatus,
-    /// From before it was started until it had ended.
+    /// Wall time from before its start until after its end.
     pub wall: Duration,
-    /// As [`cpu_time`].
+    /// Processor time, as [`cpu_time`] counts it.
     pub cpu: Duration,
     /// Times that its first thread was taken off a processor although it wanted to go on. The
     /// kernel does not keep this for threads that have ended.

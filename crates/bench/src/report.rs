@@ -1,4 +1,4 @@
-//! What a study found: as JSON, and as a table for a terminal.
+//! Results of a study: as JSON, and as a table for a terminal.
 
 use std::fmt;
 
@@ -10,32 +10,32 @@ use crate::{Better, Machine};
 /// A measured quantity.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Unique in its report.
+    /// Name, unique in its report.
     pub name: String,
-    /// Such as `MB/s`.
+    /// Unit of the samples, such as `MB/s`.
     pub unit: &'static str,
-    /// Which way it is good.
+    /// Direction in which it is good.
     pub better: Better,
-    /// What ran, in words.
+    /// The work, in words.
     pub workload: String,
-    /// One sample a round, in order.
+    /// Samples in order, one a round.
     pub samples: Vec<f64>,
 }
 
 /// A comparison.
 #[derive(Clone, Debug)]
 pub struct Ratio {
-    /// Ends in `_cost` when lower is better.
+    /// Name, which ends in `_cost` when lower is better.
     pub name: String,
     /// The median of the rounds' ratios.
     pub value: f64,
-    /// Its 95 % interval.
+    /// The 95 % interval of `value`.
     pub interval: Interval,
-    /// What it should be at least (at most for a `_cost`), where something was promised.
+    /// Least value that was promised (greatest for a `_cost`), where something was promised.
     pub target: Option<f64>,
 }
 
-/// How a ratio stands to its target.
+/// Relation of a ratio to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval is on the right side.
@@ -47,7 +47,7 @@ pub enum Verdict {
 }
 
 impl Ratio {
-    /// How it stands to its target, if it has one.
+    /// Compares the ratio with its target; `None` without one.
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         let target = self.target?;
@@ -69,16 +69,16 @@ impl Ratio {
     }
 }
 
-/// What a study found. `Display` is the terminal's report.
+/// Results of a study. `Display` is the terminal's report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The comparisons.
+    /// Ratios of the comparisons, with intervals.
     pub ratios: Vec<Ratio>,
-    /// The quantities they come from.
+    /// The quantities from which the ratios come.
     pub results: Vec<Series>,
-    /// Where it ran.
+    /// The machine that was measured.
     pub machine: Machine,
-    /// Why a figure may be worth less than it looks.
+    /// Reasons why a figure may be worth less than it looks.
     pub warnings: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ fn verdict_text(verdict: Option<Verdict>) -> &'static str {
     }
 }
 
-/// Three significant digits, and never an exponent: what is measured here is between 10⁻³ and 10⁶.
+/// Formats three significant digits, and never an exponent: what is measured here is between 10⁻³ and 10⁶.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -179,8 +179,8 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// Columns as wide as their widest cell, the first to the left and the others to the right but the
-/// last, which may be prose. Nothing at all without rows.
+/// Writes columns as wide as their widest cell, the first to the left and the others to the right but the last,
+/// which may be prose. Writes nothing without rows.
 fn write_table<const N: usize>(
     out: &mut fmt::Formatter<'_>,
     head: [String; N],

@@ -1,18 +1,18 @@
-//! Who runs when.
+//! Order in which contenders run.
 
 /// Rounds from which on a study is not warned about.
 pub const ROUNDS: usize = 15;
-/// The same, where one round takes a minute or more.
+/// Rounds from which on a study is not warned about, where one round takes a minute or more.
 pub const ROUNDS_WHEN_LONG: usize = 5;
 
 /// One measurement to make: `contender` on `load`, in `round`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Counted from zero.
+    /// Index of the round, counted from zero.
     pub round: usize,
-    /// Index of the load.
+    /// Index of the load, likewise.
     pub load: usize,
-    /// Index of the contender.
+    /// Index of the contender, likewise.
     pub contender: usize,
 }
 
@@ -20,7 +20,7 @@ pub struct Turn {
 ///
 /// Within a round the contenders of one load follow each other directly, so that what is compared
 /// is close in time. Each round starts with another contender, and odd rounds go backwards:
-/// two contenders run A B, B A, B A, A B. So nobody always runs first, or always after the same one.
+/// two contenders run A B, B A, B A, A B. So no contender always runs first, or always after the same one.
 pub fn turns(rounds: usize, loads: usize, contenders: usize) -> impl Iterator<Item = Turn> {
     (0..rounds).flat_map(move |round| {
         (0..loads).flat_map(move |load| {

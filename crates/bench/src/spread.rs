@@ -1,4 +1,4 @@
-//! How far values lie apart, as SVG over a scale of powers of ten, in the colours of [`crate::svg`].
+//! Distances between values, as SVG over a scale of powers of ten, in the colours of [`crate::svg`].
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::svg::COLOURS;
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 24.0;
 const RIGHT: f64 = 456.0;
-/// Where the first row begins.
+/// Top of the first row.
 const TOP: f64 = 66.0;
 const ROW: f64 = 56.0;
-/// Where a row's marks lie, below its words.
+/// Height of a row's marks, below its words.
 const LANE: f64 = 38.0;
 
 /// Three times of one thing, in µs, from the shortest to the longest.
@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) values: [f64; 3],
 }
 
-/// One row for each, with a mark for each of its values; `names` are what the values are.
+/// Draws one row for each of `rows`, with a mark for each of its values; `names` are the meanings of the values.
 pub(crate) fn spread(title: &str, names: &[&str; 3], rows: &[Row]) -> String {
     let bottom = TOP + ROW * rows.len() as f64;
     let height = bottom + 28.0;

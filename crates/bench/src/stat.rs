@@ -2,7 +2,7 @@
 
 use crate::Better;
 
-/// How many resamples the interval is taken from.
+/// Number of resamples from which the interval is taken.
 const RESAMPLES: usize = 10_000;
 /// Resamples cut off at either end: 2.5 %.
 const TAIL: usize = RESAMPLES / 40;
@@ -12,24 +12,24 @@ const SEED: u64 = 0x5ce1_ab1e_0dd5_eed5;
 /// The two ends of a 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// The middle value, or the mean of the two in the middle; `None` of nothing.
+/// The middle value, or the mean of the two in the middle; `None` for no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     median_in_place(&mut sorted)
 }
 
-/// One ratio a round, of the same round's two samples, written so that higher is better for `ours`,
-/// or lower when the ratio is a `cost`.
+/// Ratios of the rounds, each of the same round's two samples, written so that higher is better for `ours`, or
+/// lower when the ratio is a `cost`.
 ///
-/// A round in which either sample is not a positive finite number gives none: such a sample is no
-/// measurement. What one side measured in more rounds than the other is left out.
+/// A round in which either sample is not a positive finite number gives no ratio: such a sample is not a
+/// measurement. Samples of rounds that only one side has are left out.
 #[must_use]
 pub fn paired_ratios(ours: &[f64], peer: &[f64], better: Better, cost: bool) -> Vec<f64> {
     let ours_on_top = (better == Better::Higher) != cost;
@@ -46,7 +46,7 @@ pub fn paired_ratios(ours: &[f64], peer: &[f64], better: Better, cost: bool) -> 
         .collect()
 }
 
-/// The 95 % percentile bootstrap interval of the median, from a fixed seed; `None` of nothing.
+/// The 95 % percentile bootstrap interval of the median, from a fixed seed; `None` for no values.
 #[must_use]
 pub fn bootstrap_interval(values: &[f64]) -> Option<Interval> {
     if values.is_empty() {

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::core_clock;
 
-/// A calibration that took this part of a slice tells the rest.
+/// Divisor of the slice: a calibration that took this part of it tells the rest.
 const ENOUGH: u32 = 4;
 /// Most turns of a slice.
 const MOST: u64 = 1 << 40;
@@ -16,14 +16,14 @@ const AWAY: f64 = 0.02;
 const OFTEN: f64 = 0.25;
 /// The part by which the clock may vary before that is a warning.
 const UNSTEADY: f64 = 0.1;
-/// The fastest of so many questions is what asking for the time costs.
+/// Number of questions for the time, of which the fastest counts as their cost.
 const QUESTIONS: u32 = 16;
 
 /// Runs work in slices of about the same length, and notes wall time, processor time and the core's
 /// clock of each.
 ///
-/// Work is a function that does something as often as it is told; how often makes a slice is found
-/// once, by [`Stopwatch::turns`], so that every round does the same work.
+/// Work is a function that repeats something as often as it is told. [`Stopwatch::turns`] finds once how often
+/// makes a slice, so that every round does the same work.
 pub struct Stopwatch {
     slice: Duration,
     clock: fn() -> Option<f64>,
@@ -33,12 +33,12 @@ pub struct Stopwatch {
     fastest: f64,
 }
 
-/// How a slice went.
+/// Turns and times of one slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice {
-    /// How often the work was done.
+    /// Number of times that the work was done.
     pub turns: u64,
-    /// By the clock on the wall.
+    /// Wall time of the slice.
     pub wall: Duration,
     /// Processor time, user and system, of this process with all its threads.
     pub cpu: Duration,
@@ -47,13 +47,13 @@ pub struct Slice {
 }
 
 impl Stopwatch {
-    /// With slices of about this length.
+    /// A stopwatch with slices of about this length.
     #[must_use]
     pub fn new(slice: Duration) -> Self {
         Self::with_clock(slice, core_clock)
     }
 
-    /// With another way to ask for the core's clock, which is asked before and after each slice.
+    /// A stopwatch with another way to ask for the core's clock, which is asked before and after each slice.
     #[must_use]
     pub fn with_clock(slice: Duration, clock: fn() -> Option<f64>) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Stopwatch {
         }
     }
 
-    /// How many turns make a slice, at least one. Finding it warms up what the work needs.
+    /// Finds the number of turns that make a slice, at least one. The search warms up what the work needs.
     pub fn turns(&self, mut work: impl FnMut(u64)) -> u64 {
         let mut turns = 1;
         loop {
@@ -83,8 +83,9 @@ impl Stopwatch {
         self.slice(turns, || spent(|| work(turns)))
     }
 
-    /// As [`Stopwatch::time`], of work that uses up what it works on: before each turn `prepare`, which
-    /// is not timed, makes it anew. Nor is what asking for the time costs, some part of a short turn.
+    /// As [`Stopwatch::time`], for work that uses up what it works on: before each turn `prepare` makes it
+    /// anew. `prepare` is not timed, nor is the cost of asking for the time, which is some part of a short
+    /// turn.
     pub fn time_prepared<S>(
         &mut self,
         turns: u64,
@@ -105,7 +106,7 @@ impl Stopwatch {
         })
     }
 
-    /// One slice, of which `spend` tells wall time and processor time.
+    /// Adds one slice, of which `spend` tells wall time and processor time.
     fn slice(&mut self, turns: u64, spend: impl FnOnce() -> (Duration, Duration)) -> Slice {
         let before = (self.clock)();
         let (wall, cpu) = spend();
@@ -127,7 +128,7 @@ impl Stopwatch {
         slice
     }
 
-    /// What all slices together say against their figures.
+    /// Reasons in all slices to doubt their figures.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -181,7 +182,7 @@ impl Slice {
     }
 }
 
-/// How many turns take as long as `slice` where `turns` took as long as `took`.
+/// Scales `turns`, which took `took`, to the number of turns that take as long as `slice`.
 fn scale(turns: u64, took: Duration, slice: Duration) -> u64 {
     let took = took.max(Duration::from_nanos(1)).as_nanos();
     let scaled = u128::from(turns).saturating_mul(slice.as_nanos()) / took;
@@ -201,7 +202,7 @@ fn spent(work: impl FnOnce()) -> (Duration, Duration) {
     }
 }
 
-/// What [`spent`] says of nothing at all: the rest of one question and the start of the next.
+/// Result of [`spent`] for no work: the rest of one question and the start of the next.
 fn asking() -> (Duration, Duration) {
     let nothing = (0..QUESTIONS).map(|_| spent(|| ()));
     nothing

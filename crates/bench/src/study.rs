@@ -8,17 +8,17 @@ use crate::rounds::{ROUNDS, ROUNDS_WHEN_LONG};
 use crate::stat::{Interval, bootstrap_interval, median, paired_ratios};
 use crate::{Better, Machine};
 
-/// An interval this wide, as a part of its ratio, is a warning.
+/// Width of an interval, as a part of its ratio, from which on it is a warning.
 const WIDE: f64 = 0.2;
-/// So many of these are named.
+/// Most ratios that a warning names.
 const NAMED: usize = 8;
-/// A round this long is long.
+/// Duration from which on a round is long.
 const LONG_ROUND: Duration = Duration::from_secs(60);
 
 /// A set of measurements made in one run.
 pub struct Study {
     rounds: usize,
-    /// When the first sample was there: what came before was preparation.
+    /// Time of the first sample: what came before was preparation.
     started: Option<Instant>,
     series: Vec<Series>,
     ratios: Vec<Ratio>,
@@ -48,7 +48,7 @@ impl Study {
         }
     }
 
-    /// How many rounds are to be run.
+    /// Number of rounds to be run.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds
@@ -72,7 +72,7 @@ impl Study {
         SeriesId(self.series.len() - 1)
     }
 
-    /// This round's sample.
+    /// Records this round's sample of a series.
     pub fn record(&mut self, series: SeriesId, sample: f64) {
         self.started.get_or_insert_with(Instant::now);
         if let Some(series) = self.series.get_mut(series.0) {
@@ -86,8 +86,8 @@ impl Study {
         median(&self.series.get(series.0)?.samples)
     }
 
-    /// Ends the study after fewer rounds than were planned: of `series`, which are measured in
-    /// rounds, no sample counts that belongs to a round that was begun and not finished.
+    /// Ends the study after fewer rounds than were planned. Of `series`, which are measured in rounds, samples
+    /// of a round that was begun and not finished do not count.
     pub fn end_after(&mut self, rounds: usize, series: &[SeriesId]) {
         self.warn(format!(
             "interrupted: {rounds} of {} rounds were run",
@@ -101,8 +101,8 @@ impl Study {
         }
     }
 
-    /// Something that makes figures worth less than they look: a fact and its consequence. Said
-    /// twice, it is kept once.
+    /// Adds a warning: a fact that makes figures worth less than they look, and its consequence. One that is
+    /// added twice is kept once.
     pub fn warn(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
         if !self.warnings.contains(&warning) {
@@ -175,7 +175,7 @@ impl Study {
     }
 }
 
-/// Fewer rounds are enough where each takes long, and so has long to even out.
+/// Rounds that are enough: fewer where each takes long, and so has long to even out.
 fn enough_rounds(elapsed: Duration, rounds: usize) -> usize {
     let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
     if elapsed >= LONG_ROUND.saturating_mul(rounds) {

@@ -6,15 +6,15 @@ use std::fmt::Write;
 /// A chart of some lines over the same places, which lie evenly beside each other.
 #[derive(Clone, Debug)]
 pub struct LineChart {
-    /// Above the chart.
+    /// Title above the chart.
     pub title: String,
-    /// What the places are.
+    /// Meaning of the places.
     pub x_label: String,
-    /// What the values are.
+    /// Meaning of the values.
     pub y_label: String,
     /// The places, from left to right.
     pub places: Vec<String>,
-    /// At most as many as there are [colours](COLOURS).
+    /// Lines, at most as many as there are [colours](COLOURS).
     pub lines: Vec<Line>,
     /// Values between which all is well.
     pub band: Option<(f64, f64)>,
@@ -23,20 +23,20 @@ pub struct LineChart {
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// For the legend.
+    /// Name for the legend.
     pub name: String,
-    /// One for each place; `None` where nothing is known.
+    /// One point for each place; `None` where nothing is known.
     pub points: Vec<Option<Point>>,
 }
 
 /// A value with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where the line goes through.
+    /// Value that the line goes through.
     pub value: f64,
     /// The lower end of its interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of its interval.
     pub high: f64,
 }
 
@@ -50,7 +50,7 @@ pub const COLOURS: [(&str, &str); 4] = [
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
-/// What the axes leave of the picture.
+/// Edges of the picture within the axes.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 700.0;
 const TOP: f64 = 64.0;
@@ -59,7 +59,7 @@ const BOTTOM: f64 = 300.0;
 const TICKS: f64 = 7.0;
 
 impl LineChart {
-    /// The picture.
+    /// The picture as SVG text.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut svg = String::new();
@@ -166,7 +166,7 @@ impl LineChart {
     }
 }
 
-/// From values to places in the picture; values begin at zero, so that heights compare.
+/// Maps values to places in the picture; values begin at zero, so that heights compare.
 struct Scale {
     places: usize,
     step: f64,
@@ -217,7 +217,7 @@ impl Scale {
         (0..=count).map(|tick| f64::from(tick) * self.step)
     }
 
-    /// With as many digits as steps differ in.
+    /// Label of a tick, with as many digits as steps differ in.
     fn name(&self, tick: f64) -> String {
         #[expect(
             clippy::cast_possible_truncation,

@@ -1,11 +1,11 @@
-//! Which backups of headers this user has made, so that `open` can warn of keys that are in none.
+//! Records of the header backups that this user has made, so that `open` can warn of keys that no backup has.
 //!
 //! One small file for each volume, `$XDG_STATE_HOME/scrim/backups/UUID` (else below
 //! `~/.local/state`), with a SHA-256 digest of the salts and digests that were in the header when it
 //! was last backed up, or the word `none`. It is made when Scrim changes the keys of a header or backs
-//! it up; for volumes that it only opens there is none, and no warning. Neither header nor backup file
-//! knows of it, it holds nothing secret, and to delete it costs no more than the warning. Where it
-//! cannot be written nothing is said.
+//! it up; volumes that Scrim only opens have no such file, and cause no warning. Neither the header nor the backup
+//! refers to it, it holds nothing secret, and deleting it loses no more than the warning. A failure to write it is
+//! not reported.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,9 +17,9 @@ use scrim_backend::own_file;
 use scrim_luks::{Header, KeyslotKind};
 use sha2::{Digest, Sha256};
 
-/// What stands in a record while there is no backup.
+/// Text of a record while no backup is known.
 const NONE: &str = "none";
-/// More than any record has, in bytes.
+/// Limit on the length of a record, in bytes; none is as long.
 const RECORD_MAX: usize = 128;
 
 /// Notes that the header has been backed up.
@@ -43,14 +43,14 @@ pub(crate) fn note_change(before: &Header, after: &Header) {
     }
 }
 
-/// Forgets a header that nobody can use any more.
+/// Removes the record of a header that cannot be used any more.
 pub(crate) fn forget(header: &Header) {
     if let Some(path) = path(header) {
         let _ = fs::remove_file(path);
     }
 }
 
-/// What the user should hear before he needs it.
+/// Returns a warning if no backup of the header with its present keys is known.
 pub(crate) fn warning(header: &Header) -> Option<&'static str> {
     let known = own_file::read(&path(header)?, RECORD_MAX).ok()??;
     let known = String::from_utf8(known).ok()?;
@@ -71,7 +71,8 @@ fn warning_of(known: &str, now: &str) -> Option<&'static str> {
     }
 }
 
-/// What a backup must have to open the volume: changes with every key, and with nothing else.
+/// Digest of the parts of a header that a backup must have in common with it to open the volume. It changes with
+/// every key, and with nothing else.
 fn fingerprint(header: &Header) -> String {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {
@@ -96,8 +97,8 @@ fn fingerprint(header: &Header) -> String {
     })
 }
 
-/// The record of a volume; `None` where there is no place for it, or where the header's UUID, which
-/// may be any text, is none.
+/// Path of a volume's record; `None` where no folder is known for it, or where the header's UUID, which may be any
+/// text, is not a UUID.
 fn path(header: &Header) -> Option<PathBuf> {
     let uuid = header.uuid().raw();
     let is_uuid = uuid.len() == 36 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');

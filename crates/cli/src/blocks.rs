@@ -1,14 +1,14 @@
-//! The blocks in which data is read and written, as its superblock or partition table tells: a device
-//! with larger ones cannot be mounted, and is refused its writes.
+//! The blocks in which data is read and written, by its superblock or partition table. If a device has larger blocks,
+//! the data on it cannot be mounted, and writes of these blocks are refused.
 
 use std::fmt;
 
 /// The blocks that data needs of its device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocks {
-    /// Nothing tells.
+    /// No signature tells the size.
     Unknown,
-    /// Everything is a multiple of this.
+    /// The data is read and written in multiples of this.
     Multiples(u64),
     /// A partition table, which counts in sectors of this size.
     Sectors(u64),
@@ -28,8 +28,8 @@ impl Blocks {
         Self::Unknown
     }
 
-    /// Combines what several signatures tell of the same data: a partition table decides, and else the
-    /// smallest blocks. Where it cannot be told which is right, sectors of 512 bytes are.
+    /// Combines the blocks that several signatures tell of the same data: a partition table decides, or else the
+    /// smallest blocks. Partition tables that contradict each other give sectors of 512 bytes.
     pub(crate) fn of_all(told: &[Self]) -> Self {
         let sectors = |blocks: &&Self| matches!(blocks, Self::Sectors(_));
         let mut tables = told.iter().filter(sectors);
@@ -43,14 +43,14 @@ impl Blocks {
             Self::Multiples(of) => Some(*of),
             Self::Unknown | Self::Sectors(_) => None,
         });
-        // One that does not tell may need the smallest.
+        // Data whose signature does not tell may need the smallest blocks.
         let smallest = multiples.reduce(|a, b| Some(a?.min(b?))).flatten();
         smallest.map_or(Self::Unknown, Self::Multiples)
     }
 
-    /// Partitions of an MBR, other than those that only protect a GPT; sectors have 512 bytes, since
-    /// nothing in it says otherwise. What has none is the boot sector of something else, and so is what
-    /// begins like a file system whose own ends so.
+    /// Partitions of an MBR, other than those that only protect a GPT; sectors have 512 bytes, since nothing in it says
+    /// otherwise. A sector without partitions is the boot sector of something else, and so is one that begins like a
+    /// file system whose boot sector ends as an MBR does.
     pub(crate) fn mbr(start: &[u8]) -> Self {
         let boot_sector = [
             (3, &b"NTFS    "[..]),
@@ -129,7 +129,7 @@ impl Blocks {
         Self::multiples(shift.and_then(|shift| 1_u64.checked_shl(shift)))
     }
 
-    /// A size that is none tells nothing.
+    /// Takes a size if it is one that blocks can have.
     fn multiples(size: Option<u64>) -> Self {
         match size {
             Some(size) if size.is_power_of_two() && (512..=1 << 20).contains(&size) => {

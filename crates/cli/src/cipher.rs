@@ -7,8 +7,8 @@ use crate::error::CliError;
 /// Most bytes of a volume key that encrypts nothing: as many as the longest of any cipher.
 const NULL_KEY_MAX: usize = 64;
 
-/// A cipher to look at or to measure. Where it names no IV, which does not matter for that, it has
-/// the one that volumes have, so that cryptsetup's `aes-xts` is understood.
+/// Parses a cipher that is to be shown or measured. If it names no IV, which does not matter for that, it gets the IV
+/// that volumes have, so that cryptsetup's `aes-xts` is understood.
 pub(crate) fn parse(text: &str) -> Result<CipherSpec, CipherError> {
     match text.parse() {
         Err(CipherError::MissingIv { mode, .. }) => {
@@ -23,8 +23,8 @@ pub(crate) fn parse(text: &str) -> Result<CipherSpec, CipherError> {
     }
 }
 
-/// A cipher that an option asks for in a header, which knows more short forms than dm-crypt, and no
-/// drivers: what this machine has may not be on the next.
+/// Parses a cipher that an option asks for in a header. Headers allow more short forms than dm-crypt, but no drivers:
+/// other machines may not have this machine's drivers.
 pub(crate) fn for_header(option: &str, text: &str) -> Result<CipherSpec, CliError> {
     let text = match text {
         "null" | "cipher_null" => "cipher_null-ecb",
@@ -64,7 +64,7 @@ pub(crate) fn fitting_key_bytes(cipher: &CipherSpec, bits: u32) -> Option<usize>
     (bits.is_multiple_of(8) && fits).then_some(bytes)
 }
 
-/// What sizes a volume key may have, in bits: `a, b or c`.
+/// Sizes that a volume key may have, in bits, as text: `a, b or c`.
 pub(crate) fn key_bits(cipher: &CipherSpec) -> String {
     if cipher.is_null() {
         format!("a multiple of 8 up to {}", NULL_KEY_MAX * 8)

@@ -1,4 +1,4 @@
-//! Asking before something is done that cannot be undone.
+//! Confirmation by the user before a step that cannot be undone.
 
 use std::io::{self, IsTerminal};
 
@@ -7,10 +7,10 @@ use crate::terminal::{Cursor, show};
 
 /// Something that wants a confirmation.
 pub(crate) struct Question<'a> {
-    /// What would happen, as whole sentences: shown before the question.
+    /// Consequences, as whole sentences: shown before the question.
     pub(crate) warning: &'a str,
-    /// What to say where nobody can answer, before "nothing was changed"; `None` if it may then be
-    /// done unasked.
+    /// Reason to refuse where no terminal can be asked, shown before "nothing was changed"; `None` if no question is
+    /// needed then.
     pub(crate) unanswered: Option<&'a str>,
     /// The exit code of a "no".
     pub(crate) refused: Exit,
@@ -18,7 +18,7 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Asks at a terminal for a YES in capitals; elsewhere, refuses what has to be confirmed.
-    /// `batch_mode` is the word of whoever knows what he does.
+    /// With `batch_mode` nothing is asked or refused.
     pub(crate) fn ask(&self, batch_mode: bool) -> Result<(), CliError> {
         if batch_mode {
             return Ok(());

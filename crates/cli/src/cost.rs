@@ -1,4 +1,4 @@
-//! What it costs to try a passphrase on a new key slot: as asked for, or measured on this machine.
+//! Cost of trying a passphrase on a new key slot: as asked for, or measured on this machine.
 
 use std::error::Error;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn hash(name: &str) -> Result<Hash, CliError> {
 }
 
 impl PbkdfArgs {
-    /// The function, which LUKS1 does not leave open.
+    /// The key derivation function, which LUKS1 prescribes.
     pub(crate) fn function(&self, luks1: bool) -> Result<PbkdfType, CliError> {
         let function = match self.pbkdf {
             None if luks1 => PbkdfType::Pbkdf2,
@@ -81,8 +81,7 @@ impl PbkdfArgs {
         })
     }
 
-    /// Iterations of a key's digest. As in cryptsetup, whoever forces the cost wants nothing
-    /// measured.
+    /// Iterations of a key's digest. As in cryptsetup, nothing is measured where the cost is forced.
     pub(crate) fn digest_iterations(&self, hash: Hash) -> Result<u32, CliError> {
         match self.pbkdf_force_iterations {
             Some(_) => Ok(LEAST_ITERATIONS),
@@ -101,7 +100,7 @@ fn at_least(least: u32, asked: u32, option: &str) -> Result<u32, CliError> {
     )))
 }
 
-/// Returns whether an error comes of too little memory for the key derivation.
+/// Returns whether an error was caused by too little memory for the key derivation.
 pub(crate) fn memory_refused(error: &(dyn Error + 'static)) -> bool {
     let refused = matches!(
         error.downcast_ref(),

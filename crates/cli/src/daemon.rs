@@ -1,5 +1,5 @@
-//! Into the background and out of it: one process reads the passphrase, unlocks and serves, so that
-//! no key ever crosses between processes.
+//! Processes in the background. The process that reads the passphrase and unlocks the volume is the one that serves
+//! it, so that no key ever passes from one process to another.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,10 +15,10 @@ use scrim_sys::process::{Inherited, Side, fork};
 use crate::error::{CliError, Exit};
 use crate::terminal;
 
-/// The process that waits for this one to serve; 0 where there is none.
+/// The process that waits for this one to serve; 0 if no process waits.
 static STARTER: AtomicI32 = AtomicI32::new(0);
 
-/// Returns whether the command that waits for this process has been ended: nobody wants its result.
+/// Returns whether the command that waits for this process has been ended, so that its result is not wanted any more.
 pub(crate) fn is_abandoned() -> bool {
     let starter = STARTER.load(Ordering::Relaxed);
     starter != 0 && getppid().map(Pid::as_raw_pid) != Some(starter)
@@ -66,7 +66,7 @@ impl Daemon {
             dup2_stdin(&null)?;
             dup2_stdout(&null)?;
             dup2_stderr(&null)?;
-            // A lock or a pipe of whoever started us must not live on in the background.
+            // A lock or a pipe of the process that started us must not live on in the background.
             self.inherited.close();
             File::from(self.ready).write_all(&[1])
         };
@@ -81,7 +81,7 @@ pub(crate) const ENDING: [i32; 3] = [
     signal_hook::consts::SIGHUP,
 ];
 
-/// From now on to the end of the command, the signals that would end it do nothing.
+/// Ignores the signals that would end this process, from now on to the end of the command.
 pub(crate) fn defer_signals() -> Result<(), CliError> {
     let ignored = Arc::default();
     for signal in ENDING {
@@ -91,7 +91,7 @@ pub(crate) fn defer_signals() -> Result<(), CliError> {
     Ok(())
 }
 
-/// Asks this process to end as soon as `parent` does, which has started it; not to begin, if it has ended.
+/// Has this process end as soon as `parent` does, which has started it. Fails if `parent` has ended already.
 pub(crate) fn end_with_parent(parent: i32) -> Result<(), CliError> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|error| CliError::io("end with the parent process", &error.into()))?;
@@ -103,7 +103,7 @@ pub(crate) fn end_with_parent(parent: i32) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Keeps core dumps and other processes away from what this process will know.
+/// Keeps the secrets that this process will have out of core dumps, and away from other processes.
 pub(crate) fn protect() -> Result<(), CliError> {
     scrim_sys::process::forbid_dumps().map_err(|error| {
         CliError::new(

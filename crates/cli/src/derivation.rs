@@ -1,9 +1,9 @@
-//! What unlocking a header may cost: the header says so, and it may be somebody else's.
+//! Limits on the cost of unlocking a header: the header itself names that cost, and somebody else may have written it.
 //!
 //! A header is from *elsewhere* if it is on an NBD server, or in a regular file that belongs neither to
 //! the user of this process nor to root. It may ask for no more memory than cryptsetup asks for by
 //! default, and all of its key slots together for no more than two minutes, unless options allow more.
-//! Block devices and files of one's own have no limit but what the machine has; what is unusual is told.
+//! For block devices and the user's own files the machine is the only limit; an unusual cost is reported.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,8 @@ pub(crate) struct CostLimits {
     pub(crate) time: Option<Duration>,
 }
 
-/// Says what a header asks for, and ends what takes too long or is no longer wanted.
+/// Reports the cost that a header asks for, refuses one above the limits, and ends a key derivation that takes too long
+/// or is no longer wanted.
 pub(crate) struct Guard<'a> {
     place: &'a str,
     is_elsewhere: bool,
@@ -40,7 +41,7 @@ pub(crate) struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// For one passphrase, on the header that `backend` holds.
+    /// Guards the trial of one passphrase on the header that `backend` holds.
     pub(crate) fn new(place: &'a str, backend: &dyn Backend, asked: CostLimits) -> Self {
         let is_elsewhere = is_elsewhere(backend);
         Self {

@@ -1,12 +1,12 @@
-//! What tables call devices, as device mapper does: `major:minor` for a block device. Scrim's tables
-//! also have files, by their paths.
+//! Names of devices in tables, as in device mapper: `major:minor` for a block device. Scrim's tables can also name
+//! files, by their paths.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// What a table calls the device or the file at `path`.
+/// Returns the name of the device or file at `path` in a table.
 pub(crate) fn name_in_table(path: &Path) -> String {
     match std::fs::metadata(path) {
         Ok(found) if found.file_type().is_block_device() => {
@@ -17,7 +17,7 @@ pub(crate) fn name_in_table(path: &Path) -> String {
     }
 }
 
-/// Where the device or the file is that a table calls `name`.
+/// Returns the path of the device or file that a table calls `name`.
 pub(crate) fn path_of(name: &str) -> PathBuf {
     node(name).unwrap_or_else(|| PathBuf::from(name))
 }

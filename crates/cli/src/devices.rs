@@ -1,4 +1,4 @@
-//! What a volume's devices are, as long as one of its tables has them.
+//! The devices of a volume, which stay open as long as one of its tables uses them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,11 +9,11 @@ use crate::commands::note;
 use crate::device::path_of;
 use crate::storage::{Manner, Storage};
 
-/// The devices of a volume, and how more of them are opened.
+/// The devices of a volume, and the options for opening more of them.
 pub(crate) struct Devices {
     readonly: bool,
     manner: Manner,
-    /// The tables keep them; one that no table has is closed.
+    /// The tables own the devices; one that no table uses any more is closed.
     open: Mutex<Vec<Weak<Storage>>>,
 }
 
@@ -26,12 +26,13 @@ impl Devices {
         }
     }
 
-    /// Opens what a table calls `name`.
+    /// Opens the device or file that a table calls `name`.
     pub(crate) fn open(&self, name: &str) -> Result<Arc<dyn Backend>, BackendError> {
         Ok(self.open_image(&path_of(name))?)
     }
 
-    /// Opens what holds a volume's data; says so when it can only be read, and nobody asked for that.
+    /// Opens the image with a volume's data; prints a note if its server allows only reads and the user did not ask for
+    /// that.
     pub(crate) fn open_image(&self, image: &Path) -> Result<Arc<Storage>, BackendError> {
         let access = match self.readonly {
             true => Access::ReadOnly,
@@ -50,7 +51,7 @@ impl Devices {
         Ok(storage)
     }
 
-    /// Those that are open now.
+    /// Devices that are open now.
     pub(crate) fn now(&self) -> Vec<Arc<Storage>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.iter().filter_map(Weak::upgrade).collect()

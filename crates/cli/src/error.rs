@@ -1,4 +1,4 @@
-//! What the command says when it cannot, and its exit code.
+//! Errors of commands: their messages and exit codes.
 
 use std::error::Error as _;
 use std::fmt;
@@ -55,7 +55,7 @@ impl CliError {
         Self::new(Exit::Usage, message)
     }
 
-    /// An I/O error with what was being done.
+    /// An I/O error, with the operation that failed.
     pub(crate) fn io(doing: impl fmt::Display, error: &io::Error) -> Self {
         let exit = match error.kind() {
             io::ErrorKind::OutOfMemory => Exit::OutOfMemory,
@@ -65,7 +65,7 @@ impl CliError {
         Self::new(exit, format!("cannot {doing}: {error}"))
     }
 
-    /// The same error, and what to do about it.
+    /// Adds advice on what to do to an error.
     pub(crate) fn followed_by(self, hint: &str) -> Self {
         Self {
             message: self.message + hint,
@@ -73,7 +73,7 @@ impl CliError {
         }
     }
 
-    /// The same error, with the place it is about before it.
+    /// Puts the place that an error is about before its message.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         Self {
             message: format!("{place}: {}", self.message),
@@ -145,7 +145,7 @@ impl From<LuksError> for CliError {
     fn from(error: LuksError) -> Self {
         match error {
             LuksError::Backend(error) => error.into(),
-            // As cryptsetup: a device that is no LUKS device is a wrong parameter.
+            // As in cryptsetup, a device that is not a LUKS device is a wrong parameter.
             LuksError::Header(_) => Self::usage(error.to_string()),
             LuksError::NoKey { .. } | LuksError::Unlock(UnlockError::WrongVolumeKey) => {
                 Self::new(Exit::NoKey, error.to_string())

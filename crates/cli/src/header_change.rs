@@ -1,5 +1,5 @@
-//! The one way in which commands change a header: it is read, the user is asked what there is to ask,
-//! and then, under the lock, it is compared with what was read, changed and written.
+//! The only way in which commands change a header. It is read, and the user is asked all questions; then, under the
+//! lock, it is compared with the header that was read, changed and written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl HeaderChange {
         Self::read(on.header_path())
     }
 
-    /// Reads the header at a path. An open volume does not keep anybody from changing its header, as
-    /// in cryptsetup: it was read when it was opened.
+    /// Reads the header at a path. As in cryptsetup, the header of an open volume may be changed: it was read when the
+    /// volume was opened.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         Self::on(Arc::new(Storage::open_shared(path, Access::ReadWrite)?))
     }
@@ -56,7 +56,7 @@ impl HeaderChange {
         self.luks.header()
     }
 
-    /// What has no key slot is said before a passphrase is asked for.
+    /// Refuses a key slot that is not in use, before a passphrase is asked for.
     pub(crate) fn check_in_use(&self, slot: u8) -> Result<(), CliError> {
         let mut slots = self.header().keyslots().iter();
         if slots.any(|found| found.id == slot) {
@@ -81,7 +81,7 @@ impl HeaderChange {
         Ok(made)
     }
 
-    /// Makes some edits, all or none.
+    /// Makes all edits, or none.
     pub(crate) fn edit(&self, edits: &[Edit]) -> Result<(), CliError> {
         self.carry_out(|header, _| header.edit(edits).map(|plan| ((), plan)))
     }

@@ -1,4 +1,4 @@
-//! Ending a measurement or a transfer early, with what it has.
+//! Early end of a measurement or a transfer, which keeps what is done so far.
 
 use std::process::{ExitCode, exit};
 use std::sync::Arc;
@@ -15,10 +15,9 @@ use crate::signals::note_end;
 /// A second signal this soon is the first one, which a terminal and a wrapper have both passed on.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// Notices that the process was asked to end (SIGTERM, SIGINT, SIGHUP). To be asked again ends it at
-/// once.
+/// Notices that the process was asked to end (SIGTERM, SIGINT, SIGHUP). A second request ends it at once.
 pub(crate) struct Interruption {
-    /// Number of the signal; 0 before.
+    /// Number of the signal; 0 before one has come.
     signal: Arc<AtomicI32>,
 }
 
@@ -47,7 +46,7 @@ impl Interruption {
         self.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// As a shell shows it, 128 and the signal; 0 when there was none.
+    /// Exit code as a shell shows it: 128 plus the signal's number, or 0 if no signal came.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.signal.load(Ordering::Relaxed) {
             0 => 0,

@@ -1,8 +1,8 @@
 //! A volume's figures over HTTP, for Prometheus: `GET /metrics` on a loopback address and nothing else.
 //!
-//! A connection carries one request, which has to come whole within seconds; what is answered is as long as a page. One
-//! thread hears some connections at a time and waits for none of them: a further one takes the place of the oldest. So
-//! nobody who connects can have more than a moment of it, or keep others from it by saying nothing.
+//! A connection carries one request, which has to arrive whole within seconds; the answer is as long as a page. One
+//! thread serves a few connections at a time and waits for none of them: a further one takes the place of the oldest.
+//! So no client can occupy the thread for more than a moment, or keep others from it by sending nothing.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,16 +15,16 @@ use scrim_serve::http::Authority;
 
 use crate::error::CliError;
 
-/// How long a client may take to say what it wants, and as long again to take the answer.
+/// Time for a client to send its request, and as long again to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request, in bytes.
 const REQUEST_MAX: usize = 4096;
-/// Connections that are heard at a time.
+/// Most connections at a time.
 const AT_A_TIME: usize = 16;
-/// How long to wait after a client could not be accepted.
+/// Pause after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A socket that nobody is served on yet.
+/// A socket on which no client is served yet.
 pub(crate) struct MetricsListener(TcpListener);
 
 /// Serves until it is dropped.
@@ -108,7 +108,7 @@ fn serve(listener: &TcpListener, stopped: &UnixStream, page: &impl Fn() -> Strin
         let now = Instant::now();
         ready.reverse();
         connections.retain_mut(|each| {
-            // One that breaks off harms only itself.
+            // A connection that breaks off harms only itself.
             let goes_on = match ready.pop() {
                 Some(true) => each.go_on(page).unwrap_or(false),
                 _ => true,
@@ -133,12 +133,12 @@ fn serve(listener: &TcpListener, stopped: &UnixStream, page: &impl Fn() -> Strin
     }
 }
 
-/// A request that comes, or an answer that goes.
+/// A client's connection, which receives its request or sends the answer.
 struct Connection {
     stream: TcpStream,
     deadline: Instant,
     request: Vec<u8>,
-    /// What is still to be sent of the answer.
+    /// Part of the answer that is still to be sent.
     answer: Option<Vec<u8>>,
 }
 
@@ -225,8 +225,8 @@ enum Refusal {
     Misdirected,
 }
 
-/// Checks whether a request is one for the page. A web page from elsewhere may have its own name lead to this machine, and
-/// must not read the figures by it.
+/// Checks whether a request is one for the page. A foreign web page may have its own name resolve to this machine, and
+/// must not read the figures by that name.
 fn judge(head: &[u8]) -> Result<(), Refusal> {
     let hosts = std::str::from_utf8(head)
         .map_err(|_| Refusal::BadRequest)?
@@ -284,7 +284,7 @@ mod tests {
 
     fn ask(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        // It may answer before it has taken all.
+        // The server may answer before it has read the whole request.
         let _ = stream.write_all(request);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
@@ -328,7 +328,7 @@ mod tests {
         assert!(ask(metrics.address, get).contains("200 OK"));
     }
 
-    /// Those who connect and say nothing, or do not read, keep nobody from the page.
+    /// Clients that connect and send nothing, or do not read, keep no other client from the page.
     #[test]
     fn silent_connections_hold_up_nobody() {
         let listener = MetricsListener::bind(([127, 0, 0, 1], 0).into()).unwrap();

@@ -11,8 +11,8 @@ use scrim_backend::{Backend, Durability, FileBackend, own_file};
 
 use crate::error::CliError;
 
-/// Makes a file that holds these bytes, durably. They are on the disk before the file has its name: a
-/// header backup that looks whole has to be.
+/// Makes a file with these bytes, durably. They are on the disk before the file gets its name: a header backup that
+/// looks whole has to be whole.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let fail = |error: &io::Error| {
         let doing = format_args!("make {}", path.display());
@@ -40,7 +40,7 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     written
 }
 
-/// A name in the same folder for a file that is not whole yet.
+/// Temporary name in the same folder, for a file that is not whole yet.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{}.new", std::process::id()));

@@ -1,4 +1,4 @@
-//! A new volume, as it is asked for: what `format`, `import` and `encrypt` have in common.
+//! A new volume by its options: the steps that `format`, `import` and `encrypt` have in common.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::error::{CliError, Exit};
 use crate::secret_input::{Passphrase, new_passphrase};
 use crate::signature::Contents;
 
-/// The options of a new volume; those that can be wrong are checked before anything is looked at.
+/// The options of a new volume; those that can be wrong are checked before any device is read.
 pub(crate) struct NewVolume<'a> {
     args: &'a FormatArgs,
     luks1: bool,
     cipher: CipherSpec,
     key_bytes: usize,
     hash: Hash,
-    /// `None` where nobody asked for one.
+    /// Encryption sector that was asked for, if any.
     pub(crate) sector_size: Option<SectorSize>,
-    /// In bytes; `None` is the default.
+    /// Offset of the data in bytes; `None` is the default.
     pub(crate) data_offset: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> NewVolume<'a> {
         })
     }
 
-    /// Says what is unwise about what was asked for.
+    /// Prints warnings about options that are unwise.
     pub(crate) fn warn(&self) {
         if let Some(weakness) = self.cipher.weakness() {
             let cipher = &self.cipher;

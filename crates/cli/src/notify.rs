@@ -1,5 +1,5 @@
-//! What a service manager is told, as `sd_notify(3)` tells it: a datagram to the socket that
-//! `NOTIFY_SOCKET` names. Without one nothing is told.
+//! Messages to a service manager, as `sd_notify(3)` sends them: a datagram to the socket that `NOTIFY_SOCKET` names.
+//! Without that variable nothing is sent.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,41 +10,41 @@ use std::time::Duration;
 
 use crate::commands::note;
 
-/// How long a manager may leave its queue full: one that never reads must not hold up a volume.
+/// Time for which a manager may leave its queue full: one that never reads must not hold up a volume.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who has started this process and waits to hear of it.
+/// The service manager that started this process and waits for its messages, if any.
 pub(crate) struct Manager(Option<OsString>);
 
 impl Manager {
-    /// The one that started a process which stays in the foreground.
+    /// The manager of a process that stays in the foreground.
     pub(crate) fn of_this_process() -> Self {
         Self(std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()))
     }
 
-    /// Nobody: a process in the background is not the one that was started.
+    /// No manager: a process in the background is not the one that was started.
     pub(crate) fn nobody() -> Self {
         Self(None)
     }
 
-    /// The volume is served: of this many 512-byte sectors, at this address.
+    /// Says that the volume is served, with its size in 512-byte sectors and its address.
     pub(crate) fn serving(&self, sectors: u64, address: &str) {
         self.tell(&format!(
             "READY=1\nSTATUS=serving {sectors} sectors at {address}"
         ));
     }
 
-    /// Files are served at these addresses.
+    /// Says that files are served at these addresses.
     pub(crate) fn serving_files(&self, addresses: &[String]) {
         self.tell(&format!("READY=1\nSTATUS=serving {}", addresses.join(" ")));
     }
 
-    /// What is served is being closed.
+    /// Says that the volume, or the server of files, is being closed.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=finishing what clients have asked for");
     }
 
-    /// A manager that does not hear is no reason not to serve.
+    /// Sends a message. A failure causes only a warning, since the process can serve all the same.
     fn tell(&self, state: &str) {
         let Some(socket) = &self.0 else {
             return;

@@ -1,7 +1,7 @@
 //! Partitions of a disk image that hold LUKS volumes, and the commands that open them.
 //!
-//! Every number in a partition table is another's word: none is followed outside of the image, chains of
-//! logical partitions end where they are too long or come back, and only a bounded part of a table is read.
+//! No number in a partition table is trusted: no offset is followed out of the image, chains of logical partitions
+//! end where they are too long or come back, and only a bounded part of a table is read.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::storage::absolute;
 const SECTOR: u64 = 512;
 /// The sizes of a disk's sector in which its tables may count, in bytes.
 const SECTORS: [u64; 2] = [512, 4096];
-/// Where an MBR, and the first sector of a logical partition, has its four entries.
+/// Place of the four entries in an MBR, and in the first sector of a logical partition.
 const MBR_ENTRIES: Range<usize> = 446..510;
 const MBR_ENTRY: usize = 16;
 /// Most sectors with logical partitions that are read, as in Linux.
@@ -37,14 +37,14 @@ const LOOK: usize = (16 << 10) + 6;
 /// A partition with a LUKS header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LuksPartition {
-    /// Its number in the table, as the kernel counts: logical ones from 5 on.
+    /// Number of the partition in the table, as the kernel counts: logical partitions from 5 on.
     pub(crate) number: u32,
-    /// Where it lies in the image, in bytes.
+    /// Place of the partition in the image, in bytes.
     pub(crate) range: Range<u64>,
 }
 
-/// The partitions of an image that hold LUKS volumes, in the order of their numbers. What cannot be read
-/// counts as not there.
+/// The partitions of an image that hold LUKS volumes, in the order of their numbers. A part that cannot be read
+/// counts as missing.
 pub(crate) fn luks_partitions(image: &dyn Backend) -> Vec<LuksPartition> {
     let size = image.info().size;
     let mut seen = BTreeSet::new();
@@ -53,7 +53,7 @@ pub(crate) fn luks_partitions(image: &dyn Backend) -> Vec<LuksPartition> {
         let all = gpt(image, sector).unwrap_or_else(|| mbr(image, sector));
         for (number, range) in all {
             let range = range.start..range.end.min(size);
-            // Where a GPT overlaps an MBR, or an entry another, the first one counts.
+            // If a GPT overlaps an MBR, or one entry another, the first one counts.
             if range.start == 0 || range.is_empty() || !seen.insert(range.start) {
                 continue;
             }
@@ -291,8 +291,8 @@ fn kernel_node(image: &Path, number: u32) -> Option<String> {
     is_device(Path::new(&node)).then_some(node)
 }
 
-/// The name of an image in a table, and a hint where that is another one: a table is text, and a terminal shows no
-/// control characters.
+/// The name of an image in a table, and a hint where another name has to stand in for it: a table is text, and a
+/// terminal shows no control characters.
 fn name_for_table(image: &Path) -> Option<(String, &'static str)> {
     let path = absolute(image).ok()?;
     let plain = path.to_str().filter(|name| {

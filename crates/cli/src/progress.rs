@@ -1,5 +1,5 @@
-//! How far a measurement is, on standard error: one line that is written over and over at a terminal,
-//! a line for each round elsewhere.
+//! Progress of a measurement, on standard error: at a terminal one line that is overwritten again and again, elsewhere
+//! a line for each round.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -10,16 +10,16 @@ use scrim_foreign::Foreign;
 
 use crate::terminal::{Cursor, note, show};
 
-/// Time between two looks of the line.
+/// Least time between two updates of the line.
 const TICK: Duration = Duration::from_millis(100);
-/// The part after which the rest is foretold.
+/// The part of the work after which the time left is estimated.
 const ENOUGH: f64 = 0.05;
-/// Columns where nobody tells.
+/// Columns of a terminal that does not tell.
 const COLUMNS: usize = 80;
 
 /// Shows progress until it is dropped, and then takes it away from the terminal.
 pub(crate) struct Display {
-    /// What is measured as a whole.
+    /// Name of what is measured as a whole.
     stage: &'static str,
     terminal: bool,
     /// When the measurement began.
@@ -40,7 +40,7 @@ impl Display {
     }
 
     pub(crate) fn show(&mut self, progress: &Progress) {
-        // Where it cannot be shown, it goes on all the same.
+        // If the progress cannot be shown, the measurement goes on all the same.
         if self.terminal {
             if self.shown.is_none_or(|shown| shown.elapsed() >= TICK) {
                 self.shown = Some(Instant::now());

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::control::{Figures, Times, Traffic};
 
-/// What is counted of a direction.
+/// A counter of one direction: its name, its help text and its value.
 type Counter = (&'static str, &'static str, fn(&Traffic) -> u64);
 
 const COUNTERS: [Counter; 6] = [
@@ -111,7 +111,7 @@ fn durations(text: &mut String, figures: &Figures) {
     }
 }
 
-/// The longest is the quantile 1.
+/// Quantiles of a time; the longest is the quantile 1.
 fn quantiles(times: &Times) -> [(&'static str, u64); 4] {
     [
         ("0.5", times.p50_ns),

@@ -1,4 +1,4 @@
-//! Where an open volume can be found: its sockets, in a folder that only its owner can enter.
+//! The place where an open volume is found: its sockets, in a folder that only its owner can enter.
 
 use std::fs;
 use std::io;
@@ -60,12 +60,12 @@ impl RuntimeDir {
         self.check()
     }
 
-    /// Refuses a folder that others can enter: what they put there must not be believed. One that
-    /// does not exist holds nothing.
+    /// Refuses a folder that others can enter, since they could put a socket of their own there. A folder that does not
+    /// exist is accepted as empty.
     pub(crate) fn check_if_there(&self) -> Result<(), CliError> {
         match self.0.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // Root may look into the folder of a user, who named it to him.
+            // Root may look into a user's folder, which the environment has named.
             _ if getuid().is_root() => Ok(()),
             _ => self.check(),
         }

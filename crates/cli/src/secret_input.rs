@@ -1,5 +1,5 @@
-//! Where a passphrase comes from: the terminal, a key file, or standard input. Never the command
-//! line, which every user of the machine can read.
+//! Input of passphrases: from the terminal, a key file, or standard input, but never from the command line, which every
+//! user of the machine can read.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
@@ -18,7 +18,7 @@ const PASSPHRASE_MAX: usize = 512;
 /// Largest key file that is read without `--keyfile-size`, in bytes: cryptsetup's limit.
 const KEY_FILE_MAX: usize = 8 << 20;
 
-/// What is said of a longer one.
+/// Error for a passphrase that is longer.
 const TOO_LONG: &str = "it has more than 512 bytes; use --key-file for longer ones";
 
 /// A passphrase and where it came from.
@@ -27,7 +27,7 @@ pub(crate) struct Passphrase {
     pub(crate) source: Source,
 }
 
-/// Where a passphrase came from.
+/// Source that a passphrase came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Typed at a terminal: worth asking again.
@@ -39,7 +39,7 @@ pub(crate) enum Source {
 }
 
 impl Passphrase {
-    /// What to look at when the passphrase does not fit.
+    /// Advice for a passphrase that does not fit.
     pub(crate) fn hint(&self) -> &'static str {
         match self.source {
             Source::KeyFile if self.secret.expose().ends_with(b"\n") => {
@@ -56,7 +56,7 @@ impl Passphrase {
     }
 }
 
-/// Where a passphrase is to come from.
+/// Source from which a passphrase is to be read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeySource<'a> {
     /// A key file; "-" is all of standard input. `None` is a question at the terminal, or the next
@@ -66,14 +66,14 @@ pub(crate) struct KeySource<'a> {
     pub(crate) offset: u64,
     /// Bytes to take of the key file; `None` is all.
     pub(crate) size: Option<usize>,
-    /// How the options begin that say so, for messages.
+    /// Prefix of the names of these options, for messages.
     pub(crate) options: &'static str,
-    /// What the header may cost that the key is for.
+    /// Limits on the cost of the header that the key is for.
     pub(crate) cost: CostLimits,
 }
 
 impl KeySource<'_> {
-    /// Returns whether it is all of standard input, so that nothing else can be.
+    /// Returns whether the key is all of standard input, so that nothing else can be read from there.
     pub(crate) fn is_standard_input(&self) -> bool {
         self.file == Some(Path::new("-"))
     }
@@ -156,7 +156,7 @@ pub(crate) fn standard_input() -> Result<File, CliError> {
 /// Reads a key file of exactly `len` bytes, such as a volume key.
 pub(crate) fn exact_key(path: &Path, len: usize, options: &str) -> Result<SecretBytes, CliError> {
     let mut file = open_key_file(path)?;
-    // One byte more, so that a longer one is refused and not cut.
+    // One byte more is read, so that a longer key is refused and not cut.
     let key = read_up_to(&mut file, len.saturating_add(1))
         .map_err(|error| CliError::io(format_args!("read key from {}", path.display()), &error))?;
     if key.len() != len {
@@ -249,11 +249,12 @@ pub(crate) fn read_up_to(from: &mut impl Read, max: usize) -> io::Result<SecretB
     Ok(room)
 }
 
-/// Reads a passphrase: a line, or as in cryptsetup, of what is behind the offset, exactly so much of a line.
+/// Reads a passphrase from the line behind the offset: the whole line, or, as in cryptsetup, exactly `size` bytes of
+/// it.
 fn read_passphrase(from: &mut impl Read, key: &KeySource<'_>) -> Result<SecretBytes, CliError> {
     let options = key.options;
     let fail = |error: io::Error| CliError::io("read a passphrase from standard input", &error);
-    // Byte by byte too: what is skipped may be another's passphrase.
+    // Skipped bytes are read one by one too: they may be another passphrase.
     let mut skipped = SecretBytes::zeroed(1);
     for _ in 0..key.offset {
         if read_up_to_once(from, skipped.expose_mut()).map_err(fail)? == 0 {
@@ -312,7 +313,7 @@ fn prompt(question: &str) -> Result<SecretBytes, CliError> {
         .write(true)
         .open("/dev/tty")
         .map_err(fail)?;
-    // Silence first: whoever sees the question may type at once.
+    // Silence first: the user may type as soon as the question is shown.
     let silence = Silence::start(&terminal).map_err(fail)?;
     write!(&terminal, "{}", Visible::new(question)).map_err(fail)?;
     let line = read_typed(&mut &terminal);
@@ -355,7 +356,7 @@ fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
     Ok(Some(line))
 }
 
-/// Where the last UTF-8 letter of a line starts.
+/// Offset at which the last UTF-8 character of a line starts.
 fn last_letter(line: &[u8]) -> usize {
     line.iter()
         .rposition(|byte| byte & 0xc0 != 0x80)

@@ -1,4 +1,4 @@
-//! What a user has to hear about code that computes wrongly.
+//! Warnings to the user about code that computes wrongly.
 
 use scrim_crypt::{State, implementations};
 

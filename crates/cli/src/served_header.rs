@@ -1,7 +1,7 @@
 //! The header of an open volume, read by the process that serves it.
 //!
-//! A server may take one client only, and the process that serves the volume is that client: nobody else could read
-//! the header there.
+//! A server may take only one client, and the process that serves the volume is that client: no other process could
+//! read the header there.
 
 use std::io;
 use std::ops::Range;

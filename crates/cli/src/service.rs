@@ -1,4 +1,4 @@
-//! An open volume at work: its NBD server, its control socket, its end.
+//! An open volume that is being served: its NBD server, its control socket, and how it is closed.
 
 mod describe;
 mod exchange;
@@ -28,13 +28,13 @@ use crate::runtime::VolumeName;
 use crate::serving::Serving;
 use crate::signals::{Asked, Hangup, Signals};
 
-/// How long clients may take to finish what they have asked for when the volume is closed.
+/// Time for clients to finish their requests when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long a client that has gone may take to be seen to have gone, on a busy machine.
+/// Time that may pass on a busy machine until a client that has disconnected is seen to be gone.
 const DEPARTURE: Duration = Duration::from_secs(1);
 
-/// Where a volume came from.
+/// Origin of a volume: its type, its header and its devices.
 pub(crate) struct Origin {
     /// `LUKS1`, `LUKS2` or `TABLE`.
     pub(crate) r#type: String,
@@ -65,7 +65,7 @@ impl Bound {
             tls: serving.tls(),
             metrics: serving.take_metrics(),
             listeners: serving.listen()?,
-            // Before anybody hears of an address, and may ask for the end.
+            // Before any process learns of an address and may ask this one to end.
             signals: Signals::listen(hangup)?,
         })
     }
@@ -87,9 +87,9 @@ struct OpenVolume {
     uuid: String,
     header: Option<String>,
     devices: Devices,
-    /// True if the table makes other data of what is stored than the one that it was opened with.
+    /// True if the table decrypts to other data than the table that the volume was opened with.
     has_other_data: Cell<bool>,
-    /// True if that is so of the one that is loaded.
+    /// True if the loaded table would decrypt to other data.
     loads_other_data: Cell<bool>,
     /// The URIs of the plaintext device.
     addresses: Vec<String>,
@@ -158,7 +158,7 @@ impl Service {
         &self.open.addresses
     }
 
-    /// Serves until somebody closes the volume or the process is asked to end.
+    /// Serves until a command closes the volume or the process is asked to end.
     pub(crate) fn run(self, manager: &Manager) -> Result<(), CliError> {
         let Self {
             control,
@@ -183,7 +183,7 @@ impl Service {
         };
         manager.stopping();
         let closed = while_answering(&control, &open.name.clone(), || open.finish())?;
-        // The name is free and the storage unlocked before anybody hears that it is closed.
+        // The name is free and the storage unlocked before the command hears that the volume is closed.
         drop(control);
         match caller {
             None => closed,
@@ -196,7 +196,7 @@ impl Service {
     }
 }
 
-/// Does the last of the work while everybody who asks is told of it.
+/// Does the last of the work, and meanwhile tells every client of the control socket that the volume is being closed.
 fn while_answering<T>(
     control: &ControlSocket,
     name: &VolumeName,
@@ -288,8 +288,8 @@ impl OpenVolume {
         }
     }
 
-    /// The clients that are connected, and stay so: one that has just ended, as the command before
-    /// in a script, may not have been seen to go.
+    /// Number of clients that are connected and stay so. A client that has just ended, such as the previous command of
+    /// a script, gets a moment to be seen to disconnect.
     fn clients_after_a_moment(&self) -> usize {
         let moment_ends = Instant::now() + DEPARTURE;
         while self.server.clients() > 0 && Instant::now() < moment_ends {
@@ -309,9 +309,9 @@ impl OpenVolume {
         )
     }
 
-    /// Lets requests in flight end, then makes everything durable and lets go of it.
+    /// Lets requests in flight end, then makes everything durable and closes the storage.
     fn finish(self) -> Result<(), CliError> {
-        // Requests that are held must be carried out to end, on the table that they were made for.
+        // Requests that are held can end only by being carried out, on the table that they were made for.
         let now = self.volume.statistics();
         let held = now.read.in_flight + now.write.in_flight;
         if self.volume.give_up() {

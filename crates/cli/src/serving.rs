@@ -1,4 +1,4 @@
-//! Where a volume is served and under what protection, by the options of `open`.
+//! The address at which a volume is served, and its TLS, by the options of `open`.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -13,14 +13,14 @@ use crate::control::Tls;
 use crate::error::{CliError, Exit};
 use crate::metrics::MetricsListener;
 
-/// Where a volume is served, and the TLS that clients must begin, if any.
+/// The sockets of a volume, and the TLS that clients must begin, if any.
 pub(crate) struct Serving {
     door: Door,
     tls: Option<ServerTls>,
     metrics: Option<MetricsListener>,
 }
 
-/// Where clients come in.
+/// Sockets that clients connect to.
 enum Door {
     /// An address to listen on.
     At(Address),
@@ -29,8 +29,8 @@ enum Door {
 }
 
 impl Serving {
-    /// Checks the options and reads the certificates. Sockets that were `handed_on` are served on in place
-    /// of our own; `usual` is the one where no other address is named.
+    /// Checks the options and reads the certificates. Sockets that were `handed_on` are used in place of our own;
+    /// `usual` is the path of the socket if the options name no address.
     pub(crate) fn by(
         args: &ServingArgs,
         handed_on: Vec<OwnedFd>,
@@ -83,7 +83,7 @@ impl Serving {
         })
     }
 
-    /// Where figures are to be served, if anywhere.
+    /// Takes out the listener for figures, if they are to be served.
     pub(crate) fn take_metrics(&mut self) -> Option<MetricsListener> {
         self.metrics.take()
     }
@@ -97,7 +97,7 @@ impl Serving {
         }
     }
 
-    /// What `status` tells of it.
+    /// TLS of the address, as `status` shows it.
     pub(crate) fn tls(&self) -> Option<Tls> {
         self.tls.as_ref().map(|tls| Tls {
             client_certificates: tls.asks_for_certificates(),
@@ -114,7 +114,7 @@ fn tls(args: &ServingArgs) -> Result<Option<(ServerTls, ServerFiles)>, CliError>
     Ok(Some((ServerTls::load(&files)?, files)))
 }
 
-/// Checks whether an address may be served on so.
+/// Checks whether a volume may be served at an address with this protection.
 fn check(
     address: &Address,
     args: &ServingArgs,
@@ -129,7 +129,7 @@ fn check(
     }
 }
 
-/// Refuses TCP without TLS, unless it was asked for: whoever can connect reads the plaintext.
+/// Refuses TCP without TLS, unless it was asked for: any client that can connect reads the plaintext.
 fn refuse_plaintext(address: &Address, insecure: bool) -> Result<(), CliError> {
     match address {
         Address::Tcp(_) if !insecure => Err(CliError::usage(format!(
@@ -170,7 +170,7 @@ fn files(certificate: &Path, args: &ServingArgs) -> Result<ServerFiles, CliError
     Ok(files)
 }
 
-/// Says what is allowed and may not be meant.
+/// Warns of what is allowed but may not be intended.
 fn warn(address: &Address, files: &ServerFiles) {
     let warning = |text: fmt::Arguments| note(format_args!("scrim: warning: {text}"));
     if matches!(address, Address::Tcp(_)) && files.client_ca.is_none() {

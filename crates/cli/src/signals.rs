@@ -1,4 +1,4 @@
-//! What a process that serves a volume is asked by signals: to end, or to look at its device again.
+//! Signals to a process that serves a volume: they ask it to end, or to look at its device again.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use signal_hook::{flag, low_level::pipe};
 
 use crate::error::CliError;
 
-/// Whether this process was asked to end, by whatever noticed it.
+/// True once this process was asked to end, by a signal or by [`note_end`].
 static ASKED_TO_END: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Returns whether this process was asked to end: for work that takes long and waits for no signal.
@@ -25,17 +25,17 @@ pub(crate) fn note_end() {
     ASKED_TO_END.store(true, Ordering::SeqCst);
 }
 
-/// What SIGHUP asks for.
+/// Effect of SIGHUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hangup {
     /// The terminal that the process belongs to has gone: it ends.
     Ends,
-    /// There is no such terminal, so that somebody has sent it: it looks at its device again.
+    /// The process has no such terminal, so another process sent the signal: it looks at its device again.
     Reloads,
 }
 
 impl Hangup {
-    /// What it means to this process as it is now, in the foreground.
+    /// Returns the effect on this process as it is now, in the foreground.
     pub(crate) fn here() -> Self {
         match File::open("/dev/tty") {
             Ok(_) => Self::Ends,
@@ -44,7 +44,7 @@ impl Hangup {
     }
 }
 
-/// What was asked for.
+/// Request that signals have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
@@ -77,16 +77,16 @@ impl Signals {
                 (SIGHUP, Hangup::Reloads) => &signals.reloading,
                 _ => &signals.ending,
             };
-            // In this order: who is woken finds the reason.
+            // In this order, so that the thread that is woken finds the reason.
             flag::register(signal, Arc::clone(noted))?;
             pipe::register(signal, wake.try_clone()?)?;
         }
         Ok(signals)
     }
 
-    /// What was asked for since the last time.
+    /// Returns the request that was made since the last call.
     pub(crate) fn take(&self) -> Asked {
-        // Emptied first, so that what comes in between wakes again.
+        // The pipe is emptied first, so that a signal that comes in between wakes the thread again.
         while (&self.awake).read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
         if self.ending.load(Ordering::SeqCst) {
             Asked::ToEnd

@@ -1,5 +1,4 @@
-//! What a device holds, as far as its first bytes tell: so that nobody overwrites what he did not
-//! mean to.
+//! Detection of the contents of a device by its first bytes, so that no user overwrites data by mistake.
 
 use scrim_backend::Backend;
 

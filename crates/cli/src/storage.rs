@@ -1,5 +1,5 @@
-//! What a command's IMAGE names: a file, a block device or an NBD export. This is the one door through
-//! which such a name becomes a [`Backend`].
+//! The storage that a command's IMAGE names: a file, a block device or an NBD export. Such a name becomes a
+//! [`Backend`] only here.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ pub(crate) enum Storage {
     Remote(Box<RemoteBackend>, PathBuf),
 }
 
-/// How an image is used that a volume lies on.
+/// Options for opening an image that holds a volume.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
     pub(crate) direct_io: DirectIo,
     pub(crate) remote: RemoteOptions,
-    /// How long a request may take, where the user has said so.
+    /// Time limit of a request, if the user has given one.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Whether the page cache is passed by.
+/// Use of direct I/O, past the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DirectIo {
     /// For block devices
@@ -55,7 +55,7 @@ impl DirectIo {
 }
 
 impl Storage {
-    /// Opens an image alone, as far as that can be: see [`FileBackend::open`].
+    /// Opens an image for exclusive use, as far as that is possible: see [`FileBackend::open`].
     pub(crate) fn open(image: &Path, access: Access) -> Result<Self, BackendError> {
         match remote_name(image) {
             Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
@@ -63,7 +63,7 @@ impl Storage {
         }
     }
 
-    /// Opens an image without keeping anybody out: see [`FileBackend::open_shared`].
+    /// Opens an image without excluding other processes: see [`FileBackend::open_shared`].
     pub(crate) fn open_shared(image: &Path, access: Access) -> Result<Self, BackendError> {
         match remote_name(image) {
             Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
@@ -71,7 +71,7 @@ impl Storage {
         }
     }
 
-    /// Opens an image for a volume: one that its server has as read-only will be a read-only volume.
+    /// Opens an image for a volume. An export that its server offers as read-only becomes a read-only volume.
     pub(crate) fn open_for_volume(
         image: &Path,
         access: Access,
@@ -84,7 +84,7 @@ impl Storage {
         connect(name, access, manner.remote)
     }
 
-    /// Refuses an export that cannot be written, where it has to be.
+    /// Refuses a read-only export if `access` demands writes.
     fn demand(access: Access) -> impl FnOnce(Self) -> Result<Self, BackendError> {
         move |storage| match &storage {
             Self::Remote(remote, _) if access == Access::ReadWrite => {
@@ -95,7 +95,7 @@ impl Storage {
         }
     }
 
-    /// The path it was opened by, or the URI.
+    /// The path by which it was opened, or its URI.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Local(file) => file.path(),
@@ -103,7 +103,7 @@ impl Storage {
         }
     }
 
-    /// Makes sure that the first `len` bytes can be written; a server does not tell.
+    /// Makes sure that the first `len` bytes can be written; for an export this cannot be known.
     pub(crate) fn reserve(&self, len: u64) -> Result<(), BackendError> {
         match self {
             Self::Local(file) => file.reserve(len),
@@ -111,7 +111,7 @@ impl Storage {
         }
     }
 
-    /// What has become of the connection to a server.
+    /// State of the connection to a server; `None` for local storage.
     pub(crate) fn remote_status(&self) -> Option<RemoteStatus> {
         match self {
             Self::Local(_) => None,
@@ -127,7 +127,7 @@ impl Storage {
     }
 }
 
-/// One connection is enough for a header.
+/// Options with a single connection, which is enough for a header.
 fn once() -> RemoteOptions {
     RemoteOptions {
         connections: 1,
@@ -151,7 +151,7 @@ fn remote_name(image: &Path) -> Option<&str> {
     image.to_str().filter(|name| Uri::is_meant(name))
 }
 
-/// Returns whether an image is an NBD export, and no file or device.
+/// Returns whether an image is an NBD export, not a file or a device.
 pub(crate) fn is_remote(image: &Path) -> bool {
     remote_name(image).is_some()
 }
@@ -168,7 +168,7 @@ pub(crate) fn demand_local(image: &Path, command: &str) -> Result<(), CliError> 
     )))
 }
 
-/// The name that the table shows, and that holds when the process has left its folder.
+/// Name of an image that the table shows, and that stays valid when the process has left its folder.
 pub(crate) fn absolute(image: &Path) -> Result<PathBuf, CliError> {
     let fail = |error| CliError::io(format_args!("find {}", image.display()), &error);
     let Some(name) = remote_name(image) else {

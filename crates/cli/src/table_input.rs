@@ -12,7 +12,7 @@ use scrim_volume::CryptTable;
 use crate::error::CliError;
 use crate::secret_input::{read_up_to, standard_input};
 
-/// What was given: a line, if it begins as one, or else the name of a file, "-" being standard input.
+/// Returns the table that was given: as a line, if it begins as one, or else in a file, "-" being standard input.
 pub(crate) fn table_text(given: &OsStr) -> Result<SecretBytes, CliError> {
     let bytes = given.as_bytes();
     if is_line(bytes) {
@@ -34,7 +34,7 @@ pub(crate) fn read_table(file: &Path) -> Result<SecretBytes, CliError> {
     } else {
         Box::new(File::open(file).map_err(fail)?)
     };
-    // One byte more, so that a longer one is refused and not cut.
+    // One byte more is read, so that a longer table is refused and not cut.
     let text = read_up_to(&mut from, CryptTable::TEXT_MAX + 1).map_err(fail)?;
     if text.len() > CryptTable::TEXT_MAX {
         return Err(CliError::usage(format!(

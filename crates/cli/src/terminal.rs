@@ -1,5 +1,5 @@
-//! Standard output and standard error. Nothing else writes to them, so that whatever a terminal would
-//! obey, in a file's name or in a header, is escaped in one place.
+//! Standard output and standard error. Nothing else writes to them, so that control characters, which a terminal would
+//! obey, are escaped in one place when they come from a file's name or a header.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -15,9 +15,9 @@ use crate::error::CliError;
 pub(crate) enum Cursor {
     /// Stays where it is.
     Stay,
-    /// To the start of the line, which is erased.
+    /// Moves to the start of the line and erases it.
     EraseLine,
-    /// Up by this many lines, and all below erased.
+    /// Moves up by this many lines and erases everything below.
     EraseLines(usize),
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn print(text: &[u8]) -> Result<(), CliError> {
     print_over(Cursor::Stay, text).map(drop)
 }
 
-/// Moves the cursor and writes to standard output; says whether somebody still reads.
+/// Moves the cursor and writes to standard output; returns whether a reader is still there.
 pub(crate) fn print_over(cursor: Cursor, text: &[u8]) -> Result<bool, CliError> {
     let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let written = out.and_then(|mut out| {
@@ -63,7 +63,7 @@ pub(crate) fn print_json_text(text: &str) -> Result<(), CliError> {
     print(format!("{}\n", scrim_foreign::json(text)).as_bytes())
 }
 
-/// Says something that is not the result on standard error.
+/// Prints a message that is not the result on standard error.
 pub(crate) fn note(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr(), "{}", Visible::new(&text));

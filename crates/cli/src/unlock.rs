@@ -1,4 +1,4 @@
-//! What the commands share that want a passphrase: read the header, say what is amiss, ask, unlock.
+//! Steps that all commands with a passphrase share: read the header, report what is amiss, ask, unlock.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -87,11 +87,11 @@ pub(crate) fn check_type(header: &Header, wanted: LuksType, path: &Path) -> Resu
     )))
 }
 
-/// How the passphrase of a key slot is asked for.
+/// Question for the passphrase of a key slot.
 pub(crate) struct Asking<'a> {
     pub(crate) question: &'a str,
     pub(crate) key: KeySource<'a>,
-    /// How often at a terminal.
+    /// Number of times that the question is asked at a terminal.
     pub(crate) tries: u32,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn unlock(
     slot: Option<u8>,
     asking: &Asking<'_>,
 ) -> Result<(Unlocked, SecretBytes), CliError> {
-    // What no passphrase can open is said before one is asked for.
+    // A volume that no passphrase can open is reported before one is asked for.
     let within = |error: LuksError| CliError::from(error).within(image);
     let header = luks.header();
     header
@@ -118,7 +118,7 @@ pub(crate) fn unlock(
 }
 
 impl Asking<'_> {
-    /// The passphrase that standard input has, if it has one; nobody at a terminal is asked.
+    /// The passphrase on standard input, if there is one; at a terminal the user is not asked.
     pub(crate) fn unasked(&self) -> Result<Option<SecretBytes>, CliError> {
         if io::stdin().is_terminal() {
             return Ok(None);

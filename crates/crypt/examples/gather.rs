@@ -1,8 +1,8 @@
-//! What it costs that a request comes in several buffers: `cargo run --release --package scrim-crypt
+//! Measures the cost of a request that comes in several buffers: `cargo run --release --package scrim-crypt
 //! --example gather` (`--json` for the samples).
 //!
 //! Each layout of 64 KiB is encrypted in place as it lies, beside the same bytes in one buffer
-//! (`…_of_contiguous`), and beside what one does without scatter-gather: copy all into one buffer,
+//! (`…_of_contiguous`), and beside the way without scatter-gather: copy all into one buffer,
 //! encrypt it there, copy all back (`…_vs_flattened`).
 
 use std::error::Error;
@@ -15,13 +15,13 @@ use scrim_crypt::{CipherSpec, Gathered, Geometry, IvSector, SectorCipher, Sector
 
 /// Length of a request, in bytes.
 const REQUEST: usize = 64 << 10;
-/// How long a sample takes.
+/// Time that a sample takes.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The number of its first sector.
+/// The number of the first sector of a request.
 const FIRST: IvSector = IvSector(7);
 
-/// How a request is cut: a first piece, and then pieces of one length, all in bytes.
+/// Cuts of a request: a first piece, and then pieces of one length, all in bytes.
 const LAYOUTS: [(&str, usize, usize); 4] = [
     ("pages", 4096, 4096),
     ("shifted_pages", 100, 4096),
@@ -112,18 +112,18 @@ fn compare(
     requests.gathered
 }
 
-/// A request in each way.
+/// A request for each way of encrypting it.
 struct Requests<'a> {
     cipher: &'a SectorCipher,
     separate: Vec<Vec<u8>>,
     whole: Vec<u8>,
     flat: Vec<u8>,
-    /// What was gathered in the last one.
+    /// Counts of what was gathered in the last one.
     gathered: Gathered,
 }
 
 impl Requests<'_> {
-    /// So many requests, by the index of the way.
+    /// Makes `turns` requests in the way with the index `way`.
     fn go(&mut self, way: usize, turns: u64) {
         for _ in 0..turns {
             match way {

@@ -15,7 +15,7 @@ use crate::wipe;
 /// A block of Argon2's memory: 1024 bytes, as 64-bit little-endian words.
 pub type Block = [u64; 128];
 
-/// What happens to a block that is written.
+/// Treatment of the old content of a block that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
     /// It is replaced, as in the first pass over the memory.

@@ -17,13 +17,13 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
 /// rule and wrap, as dm-crypt's do, after 2⁶⁴ - 1. A run is a whole number of sectors, and may be
 /// empty; long runs cost less per sector than short ones. Buffers need no alignment.
 ///
-/// A source and a destination never overlap, as the borrow checker sees to; the same buffer as
-/// both is what the `_in_place` calls are for.
+/// A source and a destination never overlap, as the borrow checker ensures; the `_in_place` calls take
+/// the same buffer as both.
 ///
 /// The `_vectored` calls take a run in pieces, as `readv` and `writev` do: any number of them, of any
 /// length, empty ones too, which may split a sector or a cipher block anywhere. The bytes are those
-/// of one contiguous buffer. What lies whole in one piece is turned where it lies; only sectors that
-/// are split take the way over a buffer in between, and [`Gathered`] counts them.
+/// of one contiguous buffer. Sectors that lie whole in one piece are transformed where they lie;
+/// only sectors that are split go through a buffer in between, and [`Gathered`] counts them.
 ///
 /// The expanded keys live in locked memory of their own, and are wiped when the cipher is dropped.
 /// There is no `Debug`, no `Clone` and no way to get the key out again.
@@ -34,10 +34,10 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
 pub struct SectorCipher {
     implementation: &'static Implementation,
     kernel: Box<dyn SectorKernel>,
-    /// What encrypts the IVs of ESSIV.
+    /// The kernel that encrypts the IVs of ESSIV.
     essiv: Option<Box<dyn SectorKernel>>,
-    /// Those of a run that starts at 0, before ESSIV or EBOIV encrypts them: what to do with a number
-    /// is found once and not in every call.
+    /// The IVs of a run that starts at 0, before ESSIV or EBOIV encrypts them: their rule is chosen once
+    /// and not in every call.
     ivs: Ivs<'static>,
     spec: CipherSpec,
     geometry: Geometry,
@@ -48,7 +48,7 @@ impl SectorCipher {
     /// or else the best that can be used here. The caller keeps `key`, and wipes it.
     ///
     /// An XTS key is the data key followed by the tweak key. Two equal halves, which weaken XTS,
-    /// are accepted, as dm-crypt does outside FIPS mode: the choice belongs to whoever made the
+    /// are accepted, as dm-crypt does outside FIPS mode: the choice was made with the
     /// key, and refusing it here would only lock away a volume that exists. A random key, as every
     /// LUKS volume has, never comes out so.
     ///
@@ -59,7 +59,7 @@ impl SectorCipher {
         Self::set_up(registry::chosen(spec)?, spec, key, geometry)
     }
 
-    /// As [`SectorCipher::new`], with the implementation whose driver has this name.
+    /// Like [`SectorCipher::new`], with the implementation whose driver has this name.
     ///
     /// # Errors
     /// [`CipherError::UnknownDriver`], [`CipherError::DriverNotReady`] or [`CipherError::KeySize`].
@@ -144,8 +144,8 @@ impl SectorCipher {
         self.kernel.encrypt(self.ivs(first), run);
     }
 
-    /// Decrypts the sectors from `first` on, from memory that others may change meanwhile. What comes out of a
-    /// block that changes is the plaintext of nothing, as of one that is read while it is written.
+    /// Decrypts the sectors from `first` on, from memory that others may change meanwhile. A block that
+    /// changes gives bytes that are no plaintext, like a block that is read while it is written.
     pub fn decrypt_from_shared(
         &self,
         first: IvSector,
@@ -175,7 +175,7 @@ impl SectorCipher {
     }
 
     /// Encrypts the sectors from `first` on, from several buffers to several others, which may be
-    /// cut otherwise.
+    /// cut at other places.
     pub fn encrypt_vectored(
         &self,
         first: IvSector,
@@ -186,7 +186,7 @@ impl SectorCipher {
     }
 
     /// Decrypts the sectors from `first` on, from several buffers to several others, which may be
-    /// cut otherwise.
+    /// cut at other places.
     pub fn decrypt_vectored(
         &self,
         first: IvSector,
@@ -196,7 +196,7 @@ impl SectorCipher {
         gather::copy(self.unit(), source, destination, self.decrypt_after(first))
     }
 
-    /// As [`SectorCipher::encrypt_vectored`], from memory that others may change meanwhile, and of
+    /// Like [`SectorCipher::encrypt_vectored`], from memory that others may change meanwhile, and of
     /// which each byte is read once.
     pub fn encrypt_vectored_from_shared(
         &self,
@@ -213,7 +213,7 @@ impl SectorCipher {
         self.implementation
     }
 
-    /// What this cipher was made for.
+    /// The specification that this cipher was made for.
     #[must_use]
     pub fn spec(&self) -> &CipherSpec {
         &self.spec
@@ -225,12 +225,12 @@ impl SectorCipher {
         self.geometry
     }
 
-    /// Encrypts a run that starts so many sectors after `first`.
+    /// Encrypts a run that starts the given number of sectors after `first`.
     fn encrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
         move |before, run| self.kernel.encrypt(self.ivs_after(first, before), run)
     }
 
-    /// Decrypts a run that starts so many sectors after `first`.
+    /// Decrypts a run that starts the given number of sectors after `first`.
     fn decrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
         move |before, run| self.kernel.decrypt(self.ivs_after(first, before), run)
     }

@@ -14,34 +14,34 @@ const NAME_MAX: usize = 64;
 pub enum CipherError {
     /// The specification has none of the forms that [`CipherSpec`] lists.
     Malformed {
-        /// What was given, cut short where it is long.
+        /// The specification as given, cut short where it is long.
         spec: String,
     },
     /// The specification names no IV, and its mode needs one.
     MissingIv {
-        /// What was given, cut short where it is long.
+        /// The specification as given, cut short where it is long.
         spec: String,
         /// The mode, such as `cbc`.
         mode: &'static str,
     },
     /// One part of the specification is unknown.
     Unsupported {
-        /// What was given, cut short where it is long.
+        /// The specification as given, cut short where it is long.
         spec: String,
         /// `cipher`, `mode`, `IV` or `driver`.
         part: &'static str,
         /// The part as given, cut short where it is long.
         name: String,
-        /// What may stand there: `a, b or c`.
+        /// The names that may stand there: `a, b or c`.
         supported: String,
     },
     /// The hash of `essiv:hash` is unknown, or its digest is no key of the cipher.
     EssivHash {
-        /// What was given, cut short where it is long.
+        /// The specification as given, cut short where it is long.
         spec: String,
         /// The hash as given, cut short where it is long.
         hash: String,
-        /// What may stand there: `a, b or c`.
+        /// The names that may stand there: `a, b or c`.
         supported: String,
     },
     /// The volume key has a length that the cipher does not take.
@@ -53,7 +53,7 @@ pub enum CipherError {
     },
     /// There is no driver of this name for the cipher.
     UnknownDriver {
-        /// What was asked for, cut short where it is long.
+        /// The name that was asked for, cut short where it is long.
         driver: String,
         /// The cipher that was to be driven.
         spec: CipherSpec,

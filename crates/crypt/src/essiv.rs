@@ -1,4 +1,4 @@
-//! ESSIV: IVs that nobody without the key can predict. Each is the sector's number, encrypted as
+//! ESSIV: IVs that cannot be predicted without the key. Each is the sector's number, encrypted as
 //! one block with a digest of the volume key (kernel documentation, dm-crypt, "essiv").
 
 use scrim_sys::memory::SecretBytes;
@@ -20,7 +20,7 @@ macro_rules! hashes {
         impl EssivHash {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// As the kernel spells it.
+            /// Name of the hash, in the kernel's spelling.
             pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -49,7 +49,7 @@ hashes! {
     Streebog256, "streebog256", streebog::Streebog256;
 }
 
-/// In a frame of its own, which the caller wipes.
+/// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn digest<D: Digest>(key: &[u8]) -> SecretBytes {
     SecretBytes::copied_from(&D::digest(key))

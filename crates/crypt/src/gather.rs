@@ -1,4 +1,4 @@
-//! Requests over several buffers. Whole sectors within a piece are turned where they lie; only
+//! Requests over several buffers. Whole sectors within a piece are transformed where they lie; only
 //! sectors that a piece's end splits are gathered.
 
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 use crate::SharedSource;
 use crate::run::{Run, UNIT_MAX};
 
-/// What a call over several buffers did beside what it would have done over one.
+/// Extra work of a call over several buffers, compared with a call over one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gathered {
     /// Sectors that were split, in the source or in the destination.
@@ -18,7 +18,8 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// So many units were split `from` where they came, `to` where they went, both or neither.
+    /// Counts `units` units that were split in the source (`from`), in the destination (`to`), in both or in
+    /// neither.
     fn count(&mut self, units: usize, unit: usize, from: bool, to: bool) {
         if from || to {
             self.sectors += units;
@@ -27,14 +28,14 @@ impl Gathered {
     }
 }
 
-/// Where bytes of a source are.
+/// A part of a source.
 pub(crate) trait Piece {
     fn size(&self) -> usize;
 
     /// Copies what starts at byte `at` and is as long as `destination`.
     fn copy_to(&self, at: usize, destination: &mut [u8]);
 
-    /// What starts at byte `at` and is as long as `destination`, to be turned.
+    /// Makes a run of the bytes from byte `at` on, as many as `destination` holds, to be turned.
     fn run<'a>(&'a self, at: usize, unit: usize, destination: &'a mut [u8]) -> Run<'a>;
 }
 
@@ -178,9 +179,9 @@ struct Cursor {
     at: usize,
 }
 
-/// What comes next in a list of pieces.
+/// The next units in a list of pieces.
 struct Next {
-    /// At least 1.
+    /// Number of units: at least 1.
     units: usize,
     /// True if the ends of pieces split each of them; otherwise all lie in one piece.
     split: bool,
@@ -207,7 +208,7 @@ impl Cursor {
         Next { units, split: true }
     }
 
-    /// How much of a piece is left here. Goes on to the next piece at the end of one.
+    /// Number of bytes of a piece that are left here. Goes on to the next piece at the end of one.
     fn left_of_piece<P: Piece>(&mut self, pieces: &[P]) -> usize {
         while let Some(piece) = pieces.get(self.piece) {
             let left = piece.size().saturating_sub(self.at);
@@ -229,7 +230,8 @@ impl Cursor {
         }
     }
 
-    /// How much of `bytes` is in the piece here: something, since the sum of all was checked.
+    /// Number of the next `bytes` that are in the piece here: at least one, since the sum of all was
+    /// checked.
     fn step<P: Piece>(&mut self, pieces: &[P], bytes: usize) -> usize {
         let step = self.left_of_piece(pieces).min(bytes);
         assert!(step > 0, "the pieces have become shorter");
@@ -307,7 +309,7 @@ mod tests {
 
     const UNIT: usize = 32;
 
-    /// Which byte of which unit it is.
+    /// Byte that depends on the number of the unit and on the position in it.
     fn mask(unit: usize, at: usize) -> u8 {
         (unit * 37 + at * 5 + 1).to_le_bytes()[0]
     }

@@ -1,4 +1,4 @@
-//! From the number of a sector to its IV: 16 bytes, for XTS the tweak before encryption. The names
+//! IVs made from sector numbers: 16 bytes each, for XTS the tweak before encryption. The names
 //! and layouts are dm-crypt's (kernel documentation, admin-guide/device-mapper/dm-crypt).
 
 use crate::kernels::SectorKernel;
@@ -22,35 +22,35 @@ pub(crate) struct Ivs<'a> {
     seal: Option<Seal<'a>>,
 }
 
-/// How IVs that are not to be predicted are encrypted: always as data units of one block, on which
-/// kernels that keep something between calls rely.
+/// Encryption of IVs that are not to be predicted: always as data units of one block, on which kernels
+/// that keep something between calls rely.
 #[derive(Clone, Copy)]
 pub(crate) enum Seal<'a> {
-    /// Each by this kernel, which is the cipher in ECB with a key of its own.
+    /// Each IV is encrypted by this kernel, which is the cipher in ECB with a key of its own.
     Essiv(&'a dyn SectorKernel),
-    /// Each is a block of zeros that this kernel, the data's own, encrypted with the IV that it
-    /// was to replace.
+    /// Each IV is a block of zeros that this kernel, the data's own, encrypted with the IV that it
+    /// replaces.
     Eboiv(&'a dyn SectorKernel),
 }
 
 #[derive(Clone, Copy)]
 enum Rule {
-    /// The same for all.
+    /// The same IV for all.
     Constant(Block),
-    /// Those bits of the number that are set in this one, little endian.
+    /// The bits of the number that are set in this mask, little endian.
     Little(u64),
     /// The number, big endian, in the last 8 bytes.
     Plain64be,
-    /// The number shifted by so many bits, plus 1, big endian, in the last 8 bytes.
+    /// The number shifted by this number of bits, plus 1, big endian, in the last 8 bytes.
     Benbi(u32),
-    /// The number times so many bytes, little endian.
+    /// The number times this number of bytes, little endian.
     ByteOffset(u64),
     /// The number added to this one, big endian.
     Counter(u128),
 }
 
 impl Ivs<'static> {
-    /// For a run that starts at `first`. The numbers wrap after 2⁶⁴ - 1, as dm-crypt's do.
+    /// Makes the IVs of a run that starts at `first`. The numbers wrap after 2⁶⁴ - 1, as dm-crypt's do.
     pub(crate) fn new(mode: IvMode, first: IvSector, geometry: Geometry) -> Self {
         Self {
             rule: match mode {
@@ -90,7 +90,7 @@ impl Ivs<'static> {
 }
 
 impl<'a> Ivs<'a> {
-    /// Those of a run that starts at `first`, encrypted if there is a `seal`.
+    /// The IVs of a run that starts at `first`, encrypted if there is a `seal`.
     #[inline]
     pub(crate) fn starting_at<'b>(&self, first: IvSector, seal: Option<Seal<'b>>) -> Ivs<'b> {
         Ivs {
@@ -101,7 +101,7 @@ impl<'a> Ivs<'a> {
         }
     }
 
-    /// The same IVs, where they are nothing but numbers.
+    /// The same IVs as plain numbers; `None` if they are anything else.
     #[inline]
     pub(crate) fn numbers(&self) -> Option<Numbers> {
         match (&self.rule, &self.seal) {
@@ -183,7 +183,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// What tells the next IV from the others of the same cipher.
+    /// Number that tells the next IV from the others of the same cipher.
     #[inline]
     pub(crate) fn position(self) -> u64 {
         self.next
@@ -231,14 +231,14 @@ fn big(number: u64) -> Block {
 /// batch that is given out the one after it is made, of what was written a batch earlier still.
 pub(crate) struct Batches<'i, 'a, const N: usize> {
     ivs: &'i mut Ivs<'a>,
-    /// How many are in no batch yet.
+    /// Number of IVs that are in no batch yet.
     left: usize,
     begun: bool,
     /// The next ones that ESSIV is to encrypt.
     open: [Block; N],
     /// The batch that was given out last, and the one after it.
     batches: [[Block; N]; 2],
-    /// Which of them was the last.
+    /// Index of the batch that was given out last.
     last: usize,
 }
 
@@ -271,7 +271,7 @@ impl<'i, 'a, const N: usize> Batches<'i, 'a, N> {
         &self.batches[self.last % 2]
     }
 
-    /// Makes the batch after the last one. Out of the way of the kernel's loop.
+    /// Makes the batch after the last one, in a function outside the kernel's loop.
     #[inline(never)]
     fn go_on(&mut self) {
         if !self.begun {
@@ -319,7 +319,7 @@ pub(crate) enum OneByOne<'i, 'a> {
     Numbers(Numbers),
     Others {
         batches: Batches<'i, 'a, BATCH>,
-        /// How many of the last batch were given out.
+        /// Number of IVs of the last batch that were given out.
         taken: usize,
     },
 }
@@ -338,7 +338,7 @@ impl<'i, 'a> OneByOne<'i, 'a> {
         }
     }
 
-    /// The IV of the next data unit; after the last one, a value of no use.
+    /// The IV of the next data unit; after the last one, an arbitrary value.
     #[inline]
     pub(crate) fn next(&mut self) -> u128 {
         match self {

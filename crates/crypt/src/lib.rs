@@ -1,9 +1,9 @@
 //! Sector ciphers, IV generators, CPU dispatch and authenticated streams. No I/O.
 //!
 //! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts
-//! and decrypts *runs* of consecutive sectors, in place or from one buffer to another. Which code
-//! does the work is chosen once, when the key is set up, from the [`implementations`] that this CPU
-//! can run and that passed their self-test; [`SectorCipher::implementation`] tells which it was.
+//! and decrypts *runs* of consecutive sectors, in place or from one buffer to another. The
+//! implementation is chosen once, when the key is set up, from the [`implementations`] that this CPU
+//! can run and that passed their self-test; [`SectorCipher::implementation`] tells which was chosen.
 //!
 //! ```
 //! use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
@@ -26,7 +26,7 @@
 //!
 //! # Choosing an implementation by hand
 //!
-//! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what is not to be used:
+//! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what must not be used:
 //! drivers (`xts-aes-aesni`), families (`vaes512`, `aesni`, `portable`) or CPU features (`aes`;
 //! `avx512` stands for all of its parts). A name that matches nothing here disables nothing, so that
 //! one list serves different machines and versions.
@@ -37,14 +37,14 @@
 //! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
 //! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
-//! Beside sector ciphers there are authenticated [`stream`]s, and the part of [`argon2`] that is worth
-//! a kernel.
+//! Besides sector ciphers there are authenticated [`stream`]s, and the part of [`argon2`] for which a
+//! kernel pays.
 //!
-//! # Rooms
+//! # Modules
 //!
-//! Every module is safe code but `kernels::x86_64`, the only place with `core::arch`, and
-//! `kernels::shared`, which reads memory that no reference may point to. A kernel
-//! turns *data units* (for a volume: sectors) and knows nothing of specifications, drivers or
+//! Every module is safe code except `kernels::x86_64`, the only place with `core::arch`, and
+//! `kernels::shared`, which reads memory that no reference may point to. A kernel encrypts and
+//! decrypts *data units* (for a volume: sectors) and knows nothing of specifications, drivers or
 //! sector sizes; adding one is a module and a row in `kernels::KERNELS`.
 
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What the AES units of this CPU can do at most: what ciphers are measured by.
+//! Peak throughput of this CPU's AES units, against which ciphers are measured.
 
 /// Takes `blocks` blocks through one round of AES each, a few less where they do not go into the
 /// registers evenly, and does nothing else. No AES with `n` rounds gets more than an n-th as many

@@ -1,4 +1,4 @@
-//! Which implementations there are, which can be used in this process, and which is taken.
+//! Registry of implementations: those that exist, those usable in this process, and the one chosen.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,35 +13,35 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, SectorSize};
 /// One implementation of a cipher, as a row of `/proc/crypto` would show it.
 #[non_exhaustive]
 pub struct Implementation {
-    /// What it computes, in the kernel's spelling: `xts(aes)`.
+    /// Name of the algorithm, in the kernel's spelling: `xts(aes)`.
     pub name: &'static str,
     /// Its own name, as [`SectorCipher::new_with_driver`](crate::SectorCipher::new_with_driver)
     /// and `SCRIM_DISABLE` take it: `xts-aes-aesni`.
     pub driver: &'static str,
-    /// What it has in common with its siblings of other ciphers, which `SCRIM_DISABLE` takes too:
+    /// Name that it shares with its siblings of other ciphers, which `SCRIM_DISABLE` takes too:
     /// `aesni`.
     pub family: &'static str,
-    /// Of several that can be used, the one with the highest is taken.
+    /// Rank among several that can be used: the one with the highest priority is taken.
     pub priority: u32,
     /// True if its time and its memory accesses are independent of keys and data.
     pub constant_time: bool,
-    /// The CPU features that it needs, in Rust's spelling; it runs everywhere when there are none.
+    /// The CPU features that it needs, in Rust's spelling; an empty list means that it runs everywhere.
     pub features: &'static [&'static str],
-    /// Those of them that are missing here.
+    /// Needed features that this CPU does not have, or that the operating system does not enable.
     pub missing: Vec<&'static str>,
     /// The unit in which it can work, in bytes: 16, or 1 for what makes a key stream or nothing.
     pub block_size: usize,
     /// The lengths that its key may have, in bytes, the shortest first. For XTS that is both keys
     /// together.
     pub key_sizes: &'static [usize],
-    /// Length of the IV in bytes; 0 where there is none.
+    /// Length of the IV in bytes; 0 for a mode without IV.
     pub iv_size: usize,
-    /// True if it can be used in this process.
+    /// Its readiness in this process.
     pub state: State,
     kernel: &'static Kernel,
 }
 
-/// Whether an [`Implementation`] can be used in this process.
+/// Readiness of an [`Implementation`] in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -56,7 +56,7 @@ pub enum State {
 }
 
 impl State {
-    /// In one word: `ready`, `disabled`, `unavailable` or `failed`.
+    /// The state in one word: `ready`, `disabled`, `unavailable` or `failed`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ pub fn chosen(spec: &CipherSpec) -> Result<&'static Implementation, CipherError>
     }
 }
 
-/// The implementation to use for `spec` where nobody asks for one.
+/// The implementation to use for `spec` unless the caller names one.
 fn best(spec: &CipherSpec) -> Result<&'static Implementation, CipherError> {
     best_of(implementations(), spec.algorithm)
         .ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })
@@ -133,7 +133,7 @@ pub(crate) fn by_driver(
     }
 }
 
-/// What turns the counter mode of messages.
+/// The implementation that computes the counter mode of messages.
 pub(crate) fn counter_mode() -> Option<&'static Implementation> {
     best_of(implementations(), Algorithm::AesCtr)
 }
@@ -187,7 +187,7 @@ fn examine(kernels: &'static [Kernel], disabled: &str) -> Vec<Implementation> {
     rows
 }
 
-/// As the kernel's `blocksize`.
+/// Block size in bytes, like the kernel's `blocksize`.
 fn block_size(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::AesXts | Algorithm::AesCbc | Algorithm::AesEcb => 16,
@@ -195,7 +195,7 @@ fn block_size(algorithm: Algorithm) -> usize {
     }
 }
 
-/// As the kernel's `ivsize`.
+/// Length of the IV in bytes, like the kernel's `ivsize`.
 fn iv_size(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::AesXts | Algorithm::AesCbc | Algorithm::AesCtr => 16,
@@ -245,7 +245,7 @@ fn state(kernel: &Kernel, disabled: &str) -> State {
 /// Sectors of the self-test: whole batches of tweaks for any kernel, and one more.
 const SELF_TEST_SECTORS: usize = 17;
 
-/// How many of them at a time.
+/// Numbers of sectors in the calls of the self-test; together they are [`SELF_TEST_SECTORS`].
 const SELF_TEST_CALLS: [usize; 7] = [1, 1, 3, 1, 2, 8, 1];
 
 /// For each key size the [`digest`] of the self-test's ciphertext, made with OpenSSL by
@@ -279,7 +279,7 @@ fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
 
 /// Encrypts a known run with known keys, compares with what another implementation made of it, and
 /// decrypts it again: in place, from one buffer to another, and in calls that go on where the last
-/// one stopped. Data units that are no sectors begin as sectors do.
+/// one stopped. Data units that are not sectors begin as sectors do.
 fn passes_self_test(kernel: &Kernel) -> bool {
     let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
     let plain: Vec<u8> = (0..SELF_TEST_SECTORS * 512)

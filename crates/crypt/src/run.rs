@@ -55,7 +55,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// As [`Run::copy`], from memory that others may change meanwhile.
+    /// Like [`Run::copy`], from memory that others may change meanwhile.
     ///
     /// # Panics
     /// When `source` is not whole units or `destination` of another length.
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
         self.unit
     }
 
-    /// How many data units there are.
+    /// Number of data units.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
@@ -85,8 +85,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How many data units of `unit` bytes there are, after checks on which kernels, unsafe ones among
-/// them, rely.
+/// Number of data units of `unit` bytes, after checks on which kernels, unsafe ones among them,
+/// rely.
 fn units(unit: usize, source: usize, destination: usize) -> usize {
     assert!(
         unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),

@@ -29,20 +29,20 @@ impl SectorSize {
         }
     }
 
-    /// In bytes.
+    /// Size in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.0
     }
 
-    /// In the 512-byte units of [`IvSector`] and of table lines.
+    /// Size in the 512-byte units of [`IvSector`] and of table lines.
     #[must_use]
     pub const fn units(self) -> u64 {
         (self.0 / 512) as u64
     }
 }
 
-/// How a mapping is divided into sectors and how its IVs count them.
+/// Division of a mapping into sectors, and the unit in which its IVs count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// The unit of encryption.
@@ -75,7 +75,7 @@ impl Geometry {
         })
     }
 
-    /// How far the IV sectors of neighbouring sectors are apart.
+    /// Distance between the IV sectors of neighbouring sectors.
     pub(crate) const fn iv_step(self) -> u64 {
         if self.iv_large_sectors {
             1

@@ -1,5 +1,5 @@
-//! `SCRIM_DISABLE`, which a process reads once: each case is a process of its own, this program
-//! again.
+//! `SCRIM_DISABLE`, which a process reads once: each case runs this program again, in a process of its
+//! own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use common::{cipher, sector_size};
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, implementations};
 
-/// What this process would use for each mode, and what it says of its drivers.
+/// Prints which driver this process would use for each mode, and what it reports of its drivers.
 #[test]
 #[ignore = "run by the others, in a process of its own"]
 fn choice() {
@@ -47,7 +47,7 @@ fn choice_with(disabled: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// That every mode uses the driver of `family`, where `disabled` is.
+/// Checks that every mode uses the driver of `family` if `disabled` is disabled.
 #[track_caller]
 fn check(disabled: &str, family: &str) {
     let lines = choice_with(disabled);

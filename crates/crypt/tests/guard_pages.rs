@@ -1,4 +1,4 @@
-//! Buffers that end, or start, exactly where no memory is: one byte too far ends the test.
+//! Buffers that end, or start, exactly at inaccessible memory: an access one byte too far ends the test.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -58,7 +58,7 @@ const PAGE: usize = 4096;
 /// Memory between two pages that can be neither read nor written.
 struct Guarded {
     mapping: *mut u8,
-    /// All of it, both guards among it.
+    /// Length of the whole mapping, both guards included.
     bytes: usize,
 }
 

@@ -1,8 +1,8 @@
-//! How many instructions each driver takes for its work, beside what it took when
+//! Number of instructions that each driver takes for its work, beside the number it took when
 //! `instructions.txt` was written: a loop that spills registers, or a call that crept into one, is
 //! seen on any machine, however busy.
 //!
-//! Counted by the CPU's trap flag, one instruction at a time. Valgrind's callgrind counts the same
+//! The CPU's trap flag counts them, one instruction at a time. Valgrind's callgrind counts the same
 //! of AES-NI, but does not know the instructions of the wide drivers. The portable drivers are left
 //! out: theirs are the `aes` crate's, which takes other ones on each kind of CPU.
 
@@ -70,12 +70,12 @@ fn is_like(now: f64, before: f64) -> bool {
     (now - before).abs() <= before * TOLERANCE
 }
 
-/// The compiler that the counts are of.
+/// The compiler to which the counts belong.
 fn head(table: &str) -> &str {
     table.lines().next().unwrap_or_default()
 }
 
-/// What is counted, and the counts.
+/// The rows of a table: the work that is counted, and the counts.
 fn rows(table: &str) -> Vec<(String, Vec<f64>)> {
     let lines = table.lines().skip(3);
     let row = |line: &str| {
@@ -121,7 +121,7 @@ fn compiler() -> String {
     words.join(" ")
 }
 
-/// Instructions a sector.
+/// Instructions per sector.
 struct Counts {
     /// In the middle of a run.
     run: f64,

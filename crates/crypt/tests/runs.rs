@@ -28,7 +28,7 @@ struct Case<'a> {
     sector: usize,
     /// IV sectors from one sector to the next.
     step: u64,
-    /// SHA-256 of what comes out.
+    /// SHA-256 of the output.
     digest: &'a str,
 }
 
@@ -121,7 +121,7 @@ fn plaintexts_are_those_of_the_kernel() {
     }
 }
 
-/// Shorter and longer words for the same things.
+/// Shorter and longer spellings of the same specifications.
 #[test]
 fn other_words_for_a_cipher_do_not_change_it() {
     let geometry = Geometry::new(sector_size(512));
@@ -318,11 +318,11 @@ struct Bench<'a> {
     encrypted: Vec<u8>,
     source: Vec<u8>,
     destination: Vec<u8>,
-    /// What both are between the checks.
+    /// Contents of both buffers between the checks.
     untouched: Vec<u8>,
 }
 
-/// What surrounds the bytes at work, and must remain.
+/// Byte that surrounds the bytes at work, and must remain.
 const CANARY: u8 = 0xa5;
 const MARGIN: usize = 128;
 const FIRST: IvSector = IvSector(0xffff_fff0);

@@ -1,8 +1,8 @@
 //! A source that others change is read once: after each single instruction of the kernels, the
 //! whole source changes.
 //!
-//! The handler fills the source with a value that tells which instruction it was. A kernel that read a byte twice, or a part of a
-//! word now and the other part later, would make ciphertext of what never was in memory.
+//! The handler fills the source with a value that tells which instruction it was. A kernel that read a byte
+//! twice, or a part of a word now and the other part later, would encrypt bytes that never were in memory.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -23,7 +23,7 @@ use scrim_sys::memory::MappedFile;
 
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
-/// One of each mode.
+/// One specification of each mode.
 const SPECS: [&str; 4] = [
     "aes-xts-plain64",
     "aes-cbc-plain64",
@@ -59,7 +59,7 @@ fn the_null_cipher_too() {
     check(&cipher, 18, "ecb-cipher_null");
 }
 
-/// Of a file that is mapped, and stays as it is, comes what comes of its bytes.
+/// A mapped file that does not change gives the same ciphertext as its bytes.
 #[test]
 fn a_mapped_file_is_decrypted() {
     let name = rustix::fs::memfd_create("ciphertext", MemfdFlags::CLOEXEC);
@@ -85,7 +85,7 @@ fn a_mapped_file_is_decrypted() {
     }
 }
 
-/// What this test is worth: a reader that it finds out, and one that it does not.
+/// Power of this test: a reader that it finds out, and one that it does not.
 #[test]
 fn reading_twice_is_noticed() {
     let source = Changing::new(SECTOR);
@@ -133,7 +133,7 @@ fn was_read_once(bytes: &[u8]) -> bool {
     words.iter().all(|word| *word == value(!(*word >> 32)))
 }
 
-/// What the source is filled with after an instruction.
+/// Value with which the source is filled after an instruction.
 fn value(instruction: u64) -> u64 {
     (!instruction << 32) | (instruction & 0xffff_ffff)
 }
@@ -145,13 +145,13 @@ struct Changing {
 }
 
 thread_local! {
-    /// What the handler fills: where it is, and its length in words.
+    /// The source that the handler fills: its address, and its length in words.
     static SOURCE: Cell<(*mut u64, usize)> = const { Cell::new((ptr::null_mut(), 0)) };
     static INSTRUCTION: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Changing {
-    /// `len` bytes, a multiple of 8.
+    /// Makes a source of `len` bytes, a multiple of 8.
     fn new(len: usize) -> Self {
         let words: Box<[u64]> = vec![0; len / 8].into();
         Self {

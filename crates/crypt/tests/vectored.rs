@@ -84,7 +84,7 @@ fn overlapping_runs() {
     }
 }
 
-/// What the counts mean, on a layout that is written out.
+/// Meaning of the counts, on a layout that is written out.
 #[test]
 fn what_is_gathered_is_counted() {
     let geometry = Geometry::new(sector_size(512));

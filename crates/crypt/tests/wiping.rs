@@ -175,7 +175,7 @@ fn masked_key(driver: &str, size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What to look for: each block of the masked key, the last one too where it starts in the middle
+/// Patterns to look for: each block of the masked key, the last one too where it starts in the middle
 /// of another, and, masked too, both blocks of the digests that are keys of ESSIV.
 fn pieces(masked: &[u8]) -> Vec<[u8; 16]> {
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
@@ -210,7 +210,7 @@ const MASK: u8 = 0xc3;
 /// The memory of this process.
 struct Memory {
     file: File,
-    /// What was read; not looked at itself.
+    /// Buffer for the bytes read; it is not searched itself.
     window: DataBuffer,
 }
 

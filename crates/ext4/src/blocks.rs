@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How much is kept, in bytes.
+/// Bytes of metadata that are kept.
 const KEPT: usize = 1 << 20;
 
-/// Blocks by their numbers; who was used least recently goes first.
+/// Blocks by their numbers; the one that was used least recently goes first.
 #[derive(Default)]
 pub(crate) struct Blocks(Mutex<Kept>);
 
@@ -14,7 +14,7 @@ pub(crate) struct Blocks(Mutex<Kept>);
 struct Kept {
     blocks: HashMap<u64, (u64, Arc<[u8]>)>,
     bytes: usize,
-    /// Counts uses.
+    /// Number of uses so far: the clock of their order.
     clock: u64,
 }
 

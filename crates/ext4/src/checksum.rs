@@ -1,6 +1,6 @@
 //! CRC-32C as ext4 uses it: begun with a seed, and not inverted at the end.
 
-/// What is added for each byte (Castagnoli's polynomial, reflected).
+/// Remainders that are added for each byte (Castagnoli's polynomial, reflected).
 const TABLE: [u32; 256] = table();
 
 const fn table() -> [u32; 256] {

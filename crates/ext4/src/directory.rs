@@ -11,7 +11,7 @@ use crate::{Budget, Error, FileSystem, Inode, Kind, Patience, inline};
 
 /// Bytes of an entry before its name.
 const HEAD: usize = 8;
-/// Bytes of the last entry of a block, which is none but holds the checksum.
+/// Bytes of the last entry of a block, which is not an entry but holds the checksum.
 const TAIL: usize = 12;
 /// Most bytes of a link's target (PATH_MAX).
 const TARGET_MAX: u64 = 4096;
@@ -29,7 +29,7 @@ impl FileSystem {
     /// The inode that a folder has under a name.
     ///
     /// # Errors
-    /// When the device fails, the folder is none, or is damaged, or is encrypted, or the budget is used up.
+    /// When the device fails, the folder is not one, or is damaged, or is encrypted, or the budget is used up.
     pub fn lookup(
         &self,
         folder: &Inode,
@@ -53,7 +53,7 @@ impl FileSystem {
     ) -> Result<Vec<Option<u32>>, Error> {
         check_folder(folder)?;
         let mut found = vec![None; names.len()];
-        // Those of which the index tells nothing.
+        // Names of which the index tells nothing.
         let mut left = Vec::new();
         for (nth, name) in names.iter().enumerate() {
             match self.lookup_indexed(folder, name, budget)? {
@@ -134,7 +134,7 @@ impl FileSystem {
         Ok(found)
     }
 
-    /// A block of a folder, which has to be there.
+    /// Reads a block of a folder, which must not be missing.
     pub(crate) fn folder_block(
         &self,
         folder: &Inode,
@@ -178,10 +178,10 @@ impl FileSystem {
         }
     }
 
-    /// Where a symbolic link leads.
+    /// Reads the path to which a symbolic link leads.
     ///
     /// # Errors
-    /// When the device fails, or it is no link, or is damaged, or is encrypted.
+    /// When the device fails, or `link` is not a link, or is damaged, or is encrypted.
     pub fn target(&self, link: &Inode) -> Result<Vec<u8>, Error> {
         let number = link.number();
         link.check_readable()?;

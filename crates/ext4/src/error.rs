@@ -1,42 +1,42 @@
-//! Why something cannot be read.
+//! Reasons for which something cannot be read.
 
 use std::{fmt, io};
 
-/// What is in the way.
+/// An obstacle to reading a file system.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The device, at this place (bytes).
     Device {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// What it said.
+        /// Error of the device.
         source: io::Error,
     },
     /// There is no file system of this family.
     NoFileSystem,
-    /// It is mounted, or was not unmounted, so that its journal or a check has to put it right.
+    /// The file system is mounted, or was not unmounted, so that its journal or a check has to put it right.
     NotUnmounted,
-    /// It has features that change how it has to be read, and that are not known here.
+    /// The file system has features that change how it has to be read, and that are not known here.
     Features {
-        /// Their bits, as in the superblock (`s_feature_incompat`).
+        /// Bits of these features, as in the superblock (`s_feature_incompat`).
         unknown: u32,
     },
-    /// It contradicts itself.
+    /// The file system contradicts itself.
     Corrupt {
-        /// What does.
+        /// The part that does.
         what: &'static str,
         /// The inode in which that is, or zero.
         inode: u32,
     },
     /// A file or folder is encrypted by the file system itself.
     Encrypted {
-        /// Its inode.
+        /// Number of the inode.
         inode: u32,
     },
     /// A search has used up its [`Budget`](crate::Budget).
     SearchTooLong {
-        /// The inode at which that was.
+        /// Number of the inode at which that was.
         inode: u32,
     },
 }

@@ -12,7 +12,7 @@ use crate::{Error, Inode, groups};
 /// The inode of the root folder.
 pub const ROOT: u32 = 2;
 
-/// Whether a read may wait for a disk.
+/// Permission of a read to wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// Only what is in memory: [`io::ErrorKind::WouldBlock`] where it is not.
@@ -21,7 +21,7 @@ pub enum Patience {
     Wait,
 }
 
-/// Where a file system's bytes are.
+/// Storage of a file system's bytes.
 pub trait Device: Send + Sync {
     /// Fills `into` with the bytes from `offset` on.
     ///
@@ -35,7 +35,7 @@ pub trait Device: Send + Sync {
 pub struct FileSystem {
     device: Box<dyn Device>,
     superblock: Superblock,
-    /// As it was when this was opened.
+    /// The superblock as it was when this was opened.
     first_bytes: [u8; superblock::LEN],
     blocks: Blocks,
 }
@@ -49,7 +49,7 @@ impl fmt::Debug for FileSystem {
 }
 
 impl FileSystem {
-    /// Looks at what a device has.
+    /// Opens the file system on a device.
     ///
     /// # Errors
     /// When it has no file system that can be read here.
@@ -67,8 +67,9 @@ impl FileSystem {
         }
     }
 
-    /// Looks again, where others may write to the device: whether it is still as it was when this was opened.
-    /// Whoever mounts it for writing changes that. What is known of it counts no more then.
+    /// Looks again, where others may write to the device, and returns whether it is still as it was when this
+    /// was opened. A system that mounts it for writing changes that. What is known of it is no longer valid
+    /// then.
     ///
     /// # Errors
     /// When the device fails.
@@ -121,7 +122,7 @@ impl FileSystem {
         &self.superblock
     }
 
-    /// Reads a block of metadata that belongs to an inode, or to none (0).
+    /// Reads a block of metadata that belongs to the inode of this number, or to no inode (0).
     pub(crate) fn block(
         &self,
         number: u64,

@@ -1,11 +1,11 @@
-//! Group descriptors ("Block Group Descriptors"): where each group has its inodes.
+//! Group descriptors ("Block Group Descriptors"): the place of each group's inodes.
 
 use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
 use crate::superblock::{self, Superblock};
 use crate::{Error, FileSystem, Patience};
 
-/// Where a descriptor's checksum stands.
+/// Offset of a descriptor's checksum, in bytes.
 const CHECKSUM: usize = 0x1e;
 
 /// The block in which a group's inodes begin.
@@ -41,7 +41,7 @@ fn block_of(superblock: &Superblock, group: u32, in_block: u32) -> Option<u64> {
     let nth = group / in_block;
     let first = u64::from(superblock.first_data_block);
     if nth < superblock.first_meta_group {
-        // Behind the superblock, which is in the second block where blocks are that small.
+        // The descriptors follow the superblock, which is in the second block where blocks are that small.
         let superblock = superblock::OFFSET / u64::from(superblock.block_size);
         return (superblock + 1).checked_add(u64::from(nth));
     }

@@ -1,6 +1,6 @@
 //! Hashes of names ("Hash Tree Directories"), by which a folder's index finds the block that has a name.
 
-/// What hashes begin with where the file system has no seed: MD4's state (RFC 1320, 3.3).
+/// State with which hashes begin where the file system has no seed: MD4's (RFC 1320, 3.3).
 const MD4_STATE: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 /// MD4's constants of its second and third rounds (RFC 1320, 3.4).
 const MD4_ADDED: [u32; 3] = [0, 0x5a82_7999, 0x6ed9_eba1];
@@ -17,16 +17,16 @@ enum Method {
     Tea,
 }
 
-/// How the makers of a file system have taken bytes of names from 128 on (`s_flags`).
+/// Signedness of bytes of names from 128 on, as the makers of a file system have taken them (`s_flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signs {
     Signed,
     Unsigned,
-    /// As the machine did that wrote it.
+    /// As on the machine that wrote it.
     Unknown,
 }
 
-/// What makes the hashes of a folder.
+/// Hash function of a folder, with its seed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hasher {
     method: Method,
@@ -35,7 +35,7 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// By the number in a folder's index; nothing for numbers that are unknown, and for hashes with a key.
+    /// A hasher by the number in a folder's index; `None` for numbers that are unknown, and for hashes with a key.
     pub(crate) fn new(number: u8, signs: Signs, seed: [u32; 4]) -> Option<Self> {
         let method = match number % 3 {
             0 => Method::Legacy,
@@ -47,7 +47,7 @@ impl Hasher {
             3..=5 => Signs::Unsigned,
             _ => return None,
         };
-        // No seed at all is one too.
+        // A seed of zeros stands for MD4's state.
         let seed = if seed == [0; 4] { MD4_STATE } else { seed };
         Some(Self {
             method,
@@ -56,7 +56,8 @@ impl Hasher {
         })
     }
 
-    /// The hash of a name, whose lowest bit is free for the index; nothing where that takes to know the signs.
+    /// Returns the hash of a name, whose lowest bit is free for the index; `None` where it depends on signs
+    /// that are unknown.
     pub(crate) fn hash(&self, name: &[u8]) -> Option<u32> {
         if self.signs == Signs::Unknown && !name.is_ascii() {
             return None;

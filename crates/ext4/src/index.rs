@@ -11,9 +11,9 @@ use crate::fields::{u16_at, u32_at};
 use crate::hash::Hasher;
 use crate::{Budget, Error, FileSystem, Inode};
 
-/// Where the root says how it is made, behind the entries for `.` and `..`.
+/// Offset of the root's description of itself, behind the entries for `.` and `..`.
 const INFO: usize = 0x18;
-/// Where a node's entries begin, in the root and below it. The first has limit and count for its hash.
+/// Offset of a node's entries, in the root and below it. The first has limit and count for its hash.
 const IN_ROOT: usize = 0x20;
 const IN_NODE: usize = 0x8;
 /// Bytes of an entry, and of the checksum's room behind the last.
@@ -25,19 +25,19 @@ const NUMBER: u32 = 0x0fff_ffff;
 const LEVELS: usize = 2;
 const LEVELS_LARGE: usize = 3;
 
-/// What an index tells of a name.
+/// Answer of an index for a name.
 pub(crate) enum Told {
-    /// Its inode.
+    /// The inode of the name.
     There(u32),
     NotThere,
-    /// Nothing: there is none, or none that can be used.
+    /// No answer: the index is missing, or cannot be used.
     Nothing,
 }
 
 /// A node, and which of its entries leads on.
 struct Node {
     block: Arc<[u8]>,
-    /// Where its entries begin.
+    /// Offset of its entries in the block.
     start: usize,
     count: usize,
     at: usize,
@@ -98,7 +98,7 @@ impl Way<'_> {
         if !self.go_down(hash)? {
             return Ok(Told::Nothing);
         }
-        // It takes more than one block where names in different ones have the same hash.
+        // More than one block is searched where names in different ones have the same hash.
         loop {
             let Some(number) = self.next_block() else {
                 return Ok(Told::Nothing);
@@ -118,7 +118,7 @@ impl Way<'_> {
         }
     }
 
-    /// Goes down to the last level, by the entries for a hash. Tells whether all nodes are what they should be.
+    /// Goes down to the last level, by the entries for a hash. Returns whether all nodes are sound.
     fn go_down(&mut self, hash: u32) -> Result<bool, Error> {
         while self.nodes.len() < self.levels {
             let Some(number) = self.next_block() else {
@@ -151,7 +151,8 @@ impl Way<'_> {
         false
     }
 
-    /// The block of the folder that the last node's entry leads to; never the root again, nor one that is not there.
+    /// The block of the folder that the last node's entry leads to; never the root again, nor one past the
+    /// folder's end.
     fn next_block(&self) -> Option<u64> {
         let number = u64::from(self.nodes.last()?.block()) & u64::from(NUMBER);
         let blocks = self.folder.size() / u64::from(self.fs.block_size());
@@ -160,7 +161,7 @@ impl Way<'_> {
 }
 
 impl Node {
-    /// A node that is at the last entry which is not behind `hash`; nothing if it is none.
+    /// A node, placed at its last entry that is not behind `hash`; `None` if the block is not a node.
     fn parse(
         block: Arc<[u8]>,
         start: usize,
@@ -193,7 +194,7 @@ impl Node {
         Ok(Some(node))
     }
 
-    /// They are in order, or what is found is nonsense as the index is.
+    /// Finds the last entry that is not behind `hash`. Entries are in order, or the result is as wrong as the index is.
     fn last_before(&self, hash: u32) -> usize {
         let (mut low, mut high) = (1, self.count);
         while low < high {

@@ -4,14 +4,14 @@ use crate::Error;
 use crate::fields::{u16_at, u32_at};
 use crate::inode::{Inode, ROOT_LEN, extra_len};
 
-/// What attributes in an inode begin with.
+/// Magic number before the attributes in an inode.
 const MAGIC: u32 = 0xea02_0000;
 /// Bytes of an attribute's entry before its name.
 const ENTRY: usize = 16;
 /// The prefix `system.`, by its number.
 const SYSTEM: u8 = 7;
 
-/// All of an inode's content. `bytes` are the whole inode's.
+/// All of an inode's content. `bytes` is the whole inode.
 pub(crate) fn data(inode: &Inode, bytes: &[u8]) -> Result<Box<[u8]>, Error> {
     let mut data = inode.root.to_vec();
     let start = 0x80 + extra_len(bytes);
@@ -39,7 +39,7 @@ pub(crate) fn data(inode: &Inode, bytes: &[u8]) -> Result<Box<[u8]>, Error> {
     Ok(data.into())
 }
 
-/// The value of `system.data`, empty where there is none.
+/// The value of `system.data`, empty for an inode without it.
 fn attribute(attributes: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     loop {
@@ -64,7 +64,7 @@ fn attribute(attributes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where the entries of a folder in an inode are: behind its parent's number, and in the attribute.
+/// Entries of a folder in an inode: behind its parent's number, and in the attribute.
 pub(crate) fn folder_parts(data: &[u8]) -> [&[u8]; 2] {
     let (first, second) = data.split_at(ROOT_LEN.min(data.len()));
     [first.get(4..).unwrap_or_default(), second]

@@ -5,11 +5,11 @@ use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
 use crate::inline;
 
-/// Where the first half of the checksum stands, and the second.
+/// Offsets of the checksum's first half, and of the second.
 const CHECKSUM: [usize; 2] = [0x7c, 0x82];
-/// Where what the oldest inodes have not begins; how long it is stands there first.
+/// Offset of the fields that the oldest inodes lack; their length stands there first.
 const EXTRA: usize = 0x80;
-/// Where the seconds of times stand, and what else there is of them.
+/// Offsets of a time's seconds, and of the rest of it.
 const CHANGED: [usize; 2] = [0xc, 0x84];
 const MODIFIED: [usize; 2] = [0x10, 0x88];
 const GENERATION: usize = 0x64;
@@ -26,7 +26,7 @@ mod flag {
     pub(super) const CASEFOLDED: u32 = 0x4000_0000;
 }
 
-/// What an inode is.
+/// Type of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -49,10 +49,10 @@ pub struct Inode {
     changed: (i64, u32),
     generation: u32,
     flags: u32,
-    /// What checksums of its blocks begin with.
+    /// Seed of the checksums of its blocks.
     pub(crate) seed: Option<u32>,
     pub(crate) root: [u8; ROOT_LEN],
-    /// All of a file that has no blocks.
+    /// All content of a file that has no blocks.
     inline: Option<Box<[u8]>>,
 }
 
@@ -100,13 +100,13 @@ impl Inode {
         Ok(inode)
     }
 
-    /// Its number.
+    /// Number of the inode.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// What it is.
+    /// Type of the file.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -124,20 +124,20 @@ impl Inode {
         self.size
     }
 
-    /// When it was last written to: seconds and nanoseconds since 1970.
+    /// Time of the last write to it: seconds and nanoseconds since 1970.
     #[must_use]
     pub fn modified(&self) -> (i64, u32) {
         self.modified
     }
 
-    /// When it was last changed in any way, its times and owner included: seconds and nanoseconds since 1970.
+    /// Time of its last change of any kind, its times and owner included: seconds and nanoseconds since 1970.
     /// Programs cannot set this time.
     #[must_use]
     pub fn changed(&self) -> (i64, u32) {
         self.changed
     }
 
-    /// Tells files apart that have had this inode one after the other (`i_generation`).
+    /// Generation that tells files apart which have had this inode one after the other (`i_generation`).
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -152,7 +152,7 @@ impl Inode {
     /// Refuses content that is not what it seems to be.
     ///
     /// # Errors
-    /// [`Error::Encrypted`], or that of a compression which never came to be.
+    /// [`Error::Encrypted`], or an error for a compression which was never implemented.
     pub fn check_readable(&self) -> Result<(), Error> {
         if self.flags & flag::ENCRYPTED != 0 {
             return Err(Error::Encrypted { inode: self.number });
@@ -176,7 +176,7 @@ impl Inode {
     }
 }
 
-/// Bytes behind the oldest inodes' that this one uses.
+/// Bytes that this inode uses behind those of the oldest inodes.
 pub(crate) fn extra_len(bytes: &[u8]) -> usize {
     let len = usize::from(u16_at(bytes, EXTRA));
     len.min(bytes.len().saturating_sub(EXTRA))

@@ -1,12 +1,12 @@
-//! Reads ext2, ext3 and ext4 file systems, for those who cannot or do not want to mount them: from the bytes
-//! of a [`Device`] to names, inodes, and the places where a file's bytes lie ([`Run`]). It reads no file's
-//! content itself, so that who does can read as much at once as he likes, to where he likes.
+//! Reads ext2, ext3 and ext4 file systems without mounting them: from the bytes of a [`Device`] to names,
+//! inodes, and the places where a file's bytes lie ([`Run`]). It reads no file's content itself, so that the
+//! caller can read as much at once as it likes, to where it likes.
 //!
-//! The format is that of the kernel's `Documentation/filesystems/ext4`; each module names its chapter. All that
-//! it reads may have been made by an enemy: every number is checked before it is used, no search goes on for
-//! longer than its [`Budget`], and memory is bounded by the block size. Checksums are verified where
-//! the file system has them (`metadata_csum`). It writes nothing, and it replays no journal: a file system
-//! that was not unmounted is refused.
+//! The format is that of the kernel's `Documentation/filesystems/ext4`; each module names its chapter. A file
+//! system may have been made by an attacker: every number is checked before it is used, no search goes on for
+//! longer than its [`Budget`], and memory is bounded by the block size. Checksums are verified where the file
+//! system has them (`metadata_csum`). The crate writes nothing, and it replays no journal: a file system that
+//! was not unmounted is refused.
 
 #![forbid(unsafe_code)]
 

@@ -5,13 +5,13 @@ use crate::fields::{index, join, u16_at, u32_at};
 use crate::inode::{Inode, ROOT_LEN};
 use crate::{Error, FileSystem, Patience};
 
-/// What a node of extents begins with.
+/// Magic number of a node of extents.
 const MAGIC: u16 = 0xf30a;
 /// Bytes of a node's header, and of each entry.
 const ENTRY: usize = 12;
 /// Levels of a tree of extents.
 const DEPTH_MAX: u16 = 5;
-/// Blocks of an extent; the length of one that has room and was never written counts from here on.
+/// Most blocks of an extent; the length of one that is allocated and was never written counts from here on.
 const WRITTEN_MAX: u16 = 32_768;
 /// Blocks that the inode itself names, in the older map.
 const DIRECT: usize = 12;
@@ -19,13 +19,13 @@ const DIRECT: usize = 12;
 /// Bytes of a file that are in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Where the first one is.
+    /// Place of the first byte.
     pub place: Place,
-    /// How many there are.
+    /// Number of bytes; zero at the end of the file.
     pub len: u64,
 }
 
-/// Where bytes of a file are.
+/// Place of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// On the device, from this byte on.
@@ -35,7 +35,7 @@ pub enum Place {
 }
 
 impl Run {
-    /// What is left of it behind its first `skip` bytes, which it has.
+    /// The rest of it behind its first `skip` bytes; it must have as many.
     #[must_use]
     pub fn from(self, skip: u64) -> Self {
         Self {
@@ -48,15 +48,15 @@ impl Run {
     }
 }
 
-/// Blocks of a file that follow each other, and where they begin; none where they are zeros.
+/// Blocks of a file that follow each other, and the place where they begin; `None` where they are zeros.
 struct Blocks {
     start: Option<u64>,
     count: u64,
 }
 
 impl FileSystem {
-    /// Where a file's bytes from `offset` on are, as far as they are together. Nothing is at its end and
-    /// behind it.
+    /// Finds the bytes of a file from `offset` on, as far as they are together. The run is empty at the file's
+    /// end and behind it.
     ///
     /// # Errors
     /// When the device fails, or the map is damaged.
@@ -98,7 +98,7 @@ impl FileSystem {
     fn extent(&self, inode: &Inode, wanted: u64, patience: Patience) -> Result<Blocks, Error> {
         let number = inode.number();
         let mut node = Node::root(inode)?;
-        // Where the next extent begins at the earliest.
+        // First block at which the next extent can begin.
         let mut end = u64::from(u32::MAX) + 1;
         loop {
             let next = node.entry_after(wanted);
@@ -121,7 +121,7 @@ impl FileSystem {
         }
     }
 
-    /// By the map of ext2 and ext3: blocks of numbers of blocks, three levels deep.
+    /// Finds blocks by the map of ext2 and ext3: blocks of numbers of blocks, three levels deep.
     fn mapped(&self, inode: &Inode, wanted: u64, patience: Patience) -> Result<Blocks, Error> {
         let number = inode.number();
         if wanted < DIRECT as u64 {
@@ -129,7 +129,7 @@ impl FileSystem {
         }
         let numbers = u64::from(self.block_size()) / 4;
         let mut rest = wanted - DIRECT as u64;
-        // How many blocks one number of a level stands for.
+        // Number of blocks that one number of a level stands for.
         let mut span = 1;
         let mut level = 0;
         while rest >= span * numbers {
@@ -160,7 +160,7 @@ impl FileSystem {
     }
 }
 
-/// What a leaf's entry says of a block; nothing if it ends before.
+/// Blocks that a leaf's entry names from `wanted` on; `None` if the entry ends before.
 fn leaf(entry: &[u8], wanted: u64) -> Option<Blocks> {
     let len = u16_at(entry, 4);
     let written = len <= WRITTEN_MAX;
@@ -171,7 +171,7 @@ fn leaf(entry: &[u8], wanted: u64) -> Option<Blocks> {
         .filter(|&count| count > 0)?;
     let start = join(u16_at(entry, 6).into(), u32_at(entry, 8));
     Some(Blocks {
-        // A place that none can be, so that it is found to be outside.
+        // An overflow gives an impossible place, which is found to be outside.
         start: written.then_some(start.saturating_add(within)),
         count,
     })
@@ -197,9 +197,9 @@ fn following(numbers: &[u8], from: usize) -> Blocks {
 
 /// A node of a tree of extents.
 struct Node {
-    /// Whole entries.
+    /// The entries, in whole.
     entries: Vec<u8>,
-    /// Levels below it.
+    /// Number of levels below it.
     depth: u16,
 }
 
@@ -246,8 +246,8 @@ impl Node {
         self.entries.chunks_exact(ENTRY).nth(index)
     }
 
-    /// The index of the first entry that begins behind a block. They are in order, or what is found is
-    /// nonsense as the tree is.
+    /// The index of the first entry that begins behind a block. Entries are in order, or the result is as wrong
+    /// as the tree is.
     fn entry_after(&self, block: u64) -> usize {
         let (mut low, mut high) = (0, self.entries.len() / ENTRY);
         while low < high {

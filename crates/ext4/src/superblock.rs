@@ -7,17 +7,17 @@ use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
 use crate::hash::Signs;
 
-/// Where it is, from the first byte of the file system on.
+/// Offset of the superblock, from the first byte of the file system on.
 pub(crate) const OFFSET: u64 = 1024;
-/// Its length, in bytes.
+/// Length of the superblock in bytes.
 pub(crate) const LEN: usize = 1024;
-/// Where its checksum stands, and the file system's UUID.
+/// Offsets of its checksum, and of the file system's UUID.
 const CHECKSUM: usize = 0x3fc;
 const UUID: Range<usize> = 0x68..0x78;
 
 /// The smallest block, as a power of two.
 const MIN_BLOCK: u32 = 10;
-/// And how many times that may be doubled: to 64 KiB.
+/// Number of times that the smallest block may be doubled: to 64 KiB.
 const DOUBLED_MOST: u32 = 6;
 
 /// Features that change how a file system is read.
@@ -52,13 +52,13 @@ const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 /// A journal (`s_feature_compat`), and folders with an index.
 const COMPAT_HAS_JOURNAL: u32 = 0x4;
 const COMPAT_DIR_INDEX: u32 = 0x20;
-/// How bytes of names count in hashes (`s_flags`).
+/// Signedness of bytes of names in hashes (`s_flags`).
 const SIGNED_HASH: u32 = 0x1;
 const UNSIGNED_HASH: u32 = 0x2;
-/// That it was unmounted (`s_state`).
+/// Flag of a file system that was unmounted (`s_state`).
 const STATE_VALID: u16 = 0x1;
 
-/// What a file system is like.
+/// Layout and features of a file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Superblock {
     pub(crate) uuid: [u8; 16],
@@ -73,26 +73,26 @@ pub(crate) struct Superblock {
     pub(crate) inode_size: u16,
     /// Bytes of a group's descriptor.
     pub(crate) descriptor_size: u16,
-    /// From this meta group on descriptors are with their groups.
+    /// First meta group from which on descriptors are with their groups.
     pub(crate) first_meta_group: u32,
     pub(crate) copies: Copies,
-    /// What checksums of metadata begin with, if there are any.
+    /// Seed of the checksums of metadata, if there are any.
     pub(crate) seed: Option<u32>,
     /// True if folders may have an index, and one of three levels.
     pub(crate) has_indexes: bool,
     pub(crate) has_large_folders: bool,
-    /// What hashes of names begin with, and how their bytes count.
+    /// Seed of the hashes of names, and the signedness of their bytes.
     pub(crate) hash_seed: [u32; 4],
     pub(crate) hash_signs: Signs,
 }
 
-/// Which groups begin with a copy of the superblock.
+/// Groups that begin with a copy of the superblock.
 #[derive(Debug, Clone)]
 pub(crate) enum Copies {
     All,
     /// 0, 1 and powers of 3, 5 and 7.
     Sparse,
-    /// 0 and these.
+    /// Group 0 and the groups of these numbers.
     Listed([u32; 2]),
 }
 

@@ -43,8 +43,8 @@ impl Foreign<&str> {
 }
 
 impl<T: AsRef<[u8]>> Foreign<T> {
-    /// Returns what is shown, at most `max` characters of the text, or bytes that are none, and
-    /// then `…`.
+    /// Returns what is shown: at most `max` characters of the text, or bytes that are not text, and
+    /// then `…` if there is more.
     pub fn shortened(&self, max: usize) -> String {
         let mut shown = String::new();
         let mut left = max;
@@ -73,7 +73,8 @@ impl<T: AsRef<[u8]>> fmt::Display for Foreign<T> {
     }
 }
 
-/// As the text's own, which escapes too, so that a derived `Debug` of what holds it is safe to print.
+/// The text's own `Debug`, which escapes too, so that a derived `Debug` of what holds it is safe to
+/// print.
 impl<T: fmt::Debug> fmt::Debug for Foreign<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

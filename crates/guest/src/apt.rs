@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::error::{Doing, Error};
 use crate::{host, mirror};
 
-/// What signs the archive.
+/// Keyring with the keys that sign the archive.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// One suite of the archive, with an index of its own.
@@ -16,7 +16,7 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// With an up-to-date index, in `folder`.
+    /// Opens a suite, with an up-to-date index in `folder`.
     pub(crate) fn update(folder: PathBuf, name: &str) -> Result<Self, Error> {
         for inner in ["state/lists/partial", "cache/archives/partial"] {
             let inner = folder.join(inner);
@@ -56,7 +56,7 @@ impl Suite {
         packages: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<PathBuf>, Error> {
         let folder = self.folder.join("cache/archives");
-        // Of an earlier time, and perhaps of older versions.
+        // These packages are of an earlier time, and perhaps of older versions.
         for old in archives(&folder)? {
             std::fs::remove_file(&old).doing("remove", &old)?;
         }
@@ -101,8 +101,8 @@ pub(crate) fn unpack(package: &Path, folder: &Path) -> Result<(), Error> {
     host::finish(&mut command).map(drop)
 }
 
-/// Read after the system's own configuration, which knows of proxies, and instead of the parts of it
-/// that name archives or run programs.
+/// Text of apt's configuration: read after the system's own, which knows of proxies, and instead of
+/// the parts of it that name archives or run programs.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -1,4 +1,4 @@
-//! What guests are made of, kept under the user's cache folder.
+//! Parts of guests, kept under the user's cache folder.
 //!
 //! ```text
 //! ~/.cache/scrim/guest/
@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A recipe is a digest of what Scrim puts into it, so that another version of Scrim makes its own.
-//! Everything is made beside its place and then moved there: what is there is whole.
+//! Everything is made beside its place and then moved there, so a file that is in its place is
+//! whole.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// What a guest boots from.
+/// Parts that a guest boots from.
 pub struct Parts {
     /// The kernel's whole version, as `uname -r` prints it.
     pub version: String,
@@ -35,7 +36,7 @@ pub struct Parts {
     pub(crate) userland: PathBuf,
 }
 
-/// Which version of what the archive has.
+/// Choice between the cached and the newest version of something in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// The one that is cached, or else the newest.
@@ -48,14 +49,15 @@ pub enum Version {
 pub struct Cached {
     /// A kernel with its version, or the user land.
     pub name: String,
-    /// Where it is.
+    /// Its file or folder.
     pub path: PathBuf,
-    /// On the disk, in bytes.
+    /// Space that it takes on the disk, in bytes.
     pub bytes: u64,
 }
 
 impl Cache {
-    /// The user's: `$XDG_CACHE_HOME/scrim/guest`, or `~/.cache/scrim/guest`. Made where it is missing.
+    /// Opens the user's cache: `$XDG_CACHE_HOME/scrim/guest`, or `~/.cache/scrim/guest`. It is made if
+    /// it is missing.
     ///
     /// # Errors
     /// [`Error::Io`] where it cannot be made.
@@ -75,8 +77,8 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// What `kernel` boots from, fetched and made where it is missing. `progress` is told of steps
-    /// that take their time.
+    /// Returns the parts that `kernel` boots from; fetches and makes those that are missing.
+    /// `progress` is told of steps that take long.
     ///
     /// # Errors
     /// All but those of a running guest.
@@ -129,7 +131,7 @@ impl Cache {
         Ok(folder)
     }
 
-    /// All that is kept.
+    /// Lists everything that the cache keeps.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -155,7 +157,7 @@ impl Cache {
         Ok(found)
     }
 
-    /// Removes all of it; returns how many bytes that were.
+    /// Removes the whole cache; returns the number of bytes that it took.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -166,8 +168,8 @@ impl Cache {
         Ok(bytes)
     }
 
-    /// Against another process that makes or removes the same; until the value is dropped. The file is
-    /// beside the folder, which may be removed.
+    /// Locks the cache against another process that makes or removes the same, until the value is
+    /// dropped. The lock file is beside the folder, which may be removed.
     fn lock(&self, progress: &mut dyn FnMut(&str)) -> Result<File, Error> {
         let path = self.root.with_extension("lock");
         let file = File::create(&path).doing("make", &path)?;
@@ -179,7 +181,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Removes what was being made when somebody was killed.
+    /// Removes what a process was making when it was killed.
     fn sweep(&self) {
         for folder in ["kernels", "userland", "programs"].map(|inner| self.root.join(inner)) {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -241,7 +243,7 @@ fn name(path: &Path) -> String {
         .into_owned()
 }
 
-/// What a folder and all in it takes on the disk.
+/// Disk space that a folder and everything in it takes, in bytes.
 fn size(folder: &Path) -> Result<u64, Error> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = 0;

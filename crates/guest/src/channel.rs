@@ -10,16 +10,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Doing, Error};
 
-/// Their names, in the guest and as sockets of the host.
+/// Names of the ports, in the guest and as sockets of the host.
 pub(crate) const PORTS: [&str; 3] = ["control", "stdout", "stderr"];
 
 /// The longest line that a guest says.
 const LINE_MAX: usize = 4096;
 
-/// How long to wait at a time, so that an end of QEMU and an interruption are noticed.
+/// Longest time to wait at a stretch, so that an end of QEMU and an interruption are noticed.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a job prints to.
+/// The output stream that a job prints to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -36,7 +36,7 @@ pub(crate) struct Channel {
     control: UnixStream,
     output: UnixStream,
     error: UnixStream,
-    /// The beginning of a line.
+    /// The beginning of a line of which the end has not come.
     line: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Listeners {
         Ok(Self([bind(control)?, bind(stdout)?, bind(stderr)?]))
     }
 
-    /// Waits for QEMU to connect to all; `go_on` is asked from time to time.
+    /// Waits for QEMU to connect to all ports; `go_on` is called from time to time.
     pub(crate) fn accept(
         self,
         mut go_on: impl FnMut() -> Result<(), Error>,
@@ -80,7 +80,7 @@ impl Listeners {
 }
 
 impl Channel {
-    /// Tells the guest something.
+    /// Sends a line to the guest.
     pub(crate) fn say(&mut self, line: &str) -> Result<(), Error> {
         // So short that it finds room in the socket.
         self.control

@@ -1,19 +1,20 @@
-//! Why there is no guest, or no answer from it.
+//! Reasons for which there is no guest, or no answer from it.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Each says what was tried, and what to do where that is not plain.
+/// Failure to get or run a guest. Each text says what was tried, and what to do where that is not
+/// plain.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused.
     Io {
-        /// What was being done, to what.
+        /// The operation and its object, as in "make /a/folder".
         doing: String,
-        /// How it refused.
+        /// The error that the system returned.
         source: io::Error,
     },
     /// A program of the host that a guest needs is not there.
@@ -23,37 +24,37 @@ pub enum Error {
     },
     /// A program of the host failed.
     Program {
-        /// With its first words.
+        /// Name of the program, with its first words.
         program: String,
-        /// The last it said.
+        /// Last lines of its output.
         said: String,
     },
     /// Nothing in `/etc/apt` names a Debian archive.
     NoMirror,
     /// The archive no longer has this kernel.
     KernelGone {
-        /// As it was asked for.
+        /// The kernel that was asked for.
         wanted: &'static str,
         /// The archive's suite.
         suite: &'static str,
-        /// What is there instead.
+        /// Version of the kernel that the suite has instead.
         offered: String,
     },
     /// The guest ended by itself: a panic, or QEMU refused its command line.
     Ended {
-        /// What QEMU said, and the last of the guest's console.
+        /// QEMU's messages, and the end of the guest's console.
         console: String,
     },
     /// The guest did not answer within this time, and was ended.
     Hung {
-        /// What it was to do.
+        /// The task that the guest did not finish.
         doing: &'static str,
-        /// How long it had for it.
+        /// Time that the guest had for it.
         limit: Duration,
-        /// The last of its console.
+        /// End of the guest's console.
         console: String,
     },
-    /// Somebody asked us to stop.
+    /// The caller set the flag that ends the guest.
     Interrupted,
 }
 
@@ -67,7 +68,7 @@ impl Error {
     }
 }
 
-/// At most so many lines from the end of a text.
+/// Returns at most the last `most` lines of a text.
 pub(crate) fn last_lines(text: &str, most: usize) -> String {
     let lines: Vec<_> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(most)..].join("\n")

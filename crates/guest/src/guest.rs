@@ -13,13 +13,13 @@ use crate::machine::Machine;
 
 pub use crate::channel::Stream;
 
-/// How long a guest may take to boot; a slow machine takes some 10 s.
+/// Time within which a guest must boot; a slow machine takes some 10 s.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// How long it may take to show what it does.
+/// Time within which a guest that hangs must report what it does.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
-/// How long it may take to power off.
+/// Time within which a guest must power off.
 const OFF_LIMIT: Duration = Duration::from_secs(20);
-/// As much of the console as an error shows.
+/// Number of console lines that an error shows.
 const CONSOLE_LINES: usize = 40;
 
 /// A booted kernel that waits for jobs. It is ended when the value is dropped, as by pulling the
@@ -157,7 +157,7 @@ impl Guest {
 }
 
 impl Qemu {
-    /// An error when there is no use in waiting any longer.
+    /// Returns an error when there is no use in waiting any longer.
     fn go_on(&mut self) -> Result<(), Error> {
         let flag = self.interrupted.as_ref();
         if flag.is_some_and(|flag| flag.load(Ordering::Relaxed)) {

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::error::Error;
 
-/// Where programs are that `PATH` does not name for everyone.
+/// Folders of programs that are not on every user's `PATH`.
 const ADMIN: &str = "/usr/sbin:/sbin";
 
 /// A program of the host, that is there.
@@ -17,7 +17,7 @@ pub(crate) fn program(name: &'static str) -> Result<Command, Error> {
         .map(|folder| folder.join(name))
         .find(|program| program.is_file());
     let mut command = Command::new(found.ok_or(Error::Missing { program: name })?);
-    // For what it calls in turn, and so that its messages can be read.
+    // This is for programs that it calls in turn, and so that its messages can be read.
     command.env("PATH", path).env("LC_ALL", "C");
     Ok(command)
 }

@@ -38,10 +38,10 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The oldest first.
+    /// All kernels, the oldest first.
     pub const ALL: [Self; 3] = [Self::V6_1, Self::V6_12, Self::V7_3];
 
-    /// `6.12`.
+    /// First two numbers of its version, as in `6.12`.
     #[must_use]
     pub fn tag(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ pub(crate) fn fetch(kernel: Kernel, suite: &Suite, kernels: &Path) -> Result<Pat
             offered: version,
         });
     }
-    // Newer ones are in parts, of which the image package is none.
+    // Newer kernels come in parts, on which the image package depends without being one of them.
     let parts = suite.dependencies(&newest)?.into_iter();
     let part_of_it = |name: &String| {
         ["linux-binary-", "linux-modules-"]
@@ -107,7 +107,7 @@ pub(crate) fn fetch(kernel: Kernel, suite: &Suite, kernels: &Path) -> Result<Pat
     let making = temporary(kernels)?;
     suite.download(&packages, making.path())?;
     if folder.exists() {
-        // Of the same name, but perhaps an older revision of the package.
+        // A folder of the same name, but perhaps with an older revision of the package.
         std::fs::remove_dir_all(&folder).doing("remove", &folder)?;
     }
     std::fs::rename(making.keep(), &folder).doing("make", &folder)?;
@@ -144,13 +144,13 @@ pub(crate) fn assemble(folder: &Path, initrd: &Path, busybox: &Path) -> Result<(
     std::fs::write(&packed, pack(&tree)?).doing("write", &packed)?;
     let copied = making.path().join("vmlinuz");
     copy(&vmlinuz, &copied)?;
-    // Whoever finds the one finds the other.
+    // The kernel is moved first: where the initial RAM disk is found, the kernel is, too.
     let place = folder.join("vmlinuz");
     std::fs::rename(&copied, &place).doing("make", &place)?;
     std::fs::rename(&packed, initrd).doing("make", initrd)
 }
 
-/// What the initial RAM disk has besides modules.
+/// Lays out the contents of the initial RAM disk other than modules.
 fn lay_out(tree: &Path, busybox: &Path) -> Result<(), Error> {
     let mounts = ["proc", "sys", "dev", "host", "new", "ro", "rw"];
     for inner in ["bin", "sbin"].into_iter().chain(mounts) {

@@ -1,7 +1,7 @@
 //! Real Linux kernels under QEMU's emulation, as judges for what a user-space program cannot be
 //! judged by alone: dm-crypt, the kernel's NBD client, its TLS.
 //!
-//! A [`Cache`] fetches what a guest is made of with Debian's own package client: a stock kernel and
+//! A [`Cache`] fetches the parts of a guest with Debian's own package client: a stock kernel and
 //! a few dozen packages of user land. [`Guest::boot`] starts them, [`Guest::run`] runs a script in
 //! there and streams what it prints. No root is needed, and nothing of the host is changed but the
 //! cache.

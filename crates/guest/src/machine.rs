@@ -1,4 +1,4 @@
-//! What is booted.
+//! The virtual machine that a guest boots in.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::cache::Parts;
 use crate::error::{Doing, Error};
 use crate::host;
 
-/// What a guest is given. The default is one CPU, 1 GiB, and nothing shared.
+/// Resources of a guest. The default is one CPU, 1 GiB, and nothing shared.
 pub struct Machine {
     /// Virtual CPUs.
     pub cpus: u8,
@@ -20,18 +20,18 @@ pub struct Machine {
     /// A folder of the host that jobs find as `/share`, their working directory. They can write to
     /// it.
     pub share: Option<PathBuf>,
-    /// Where the guest's serial console goes.
+    /// Destination of the guest's serial console.
     pub console: Console,
-    /// When it is set, the guest is ended.
+    /// Flag that ends the guest when it is set.
     pub interrupted: Option<Arc<AtomicBool>>,
 }
 
-/// Where a guest's serial console goes.
+/// Destination of a guest's serial console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Console {
-    /// To a file, that errors quote.
+    /// A file, which errors quote.
     Log,
-    /// To the terminal on our standard input and output, for [`Guest::shell`](crate::Guest::shell).
+    /// The terminal on our standard input and output, for [`Guest::shell`](crate::Guest::shell).
     Terminal,
 }
 

@@ -1,10 +1,10 @@
-//! Where this system's own packages come from.
+//! The archive from which this system's own packages come.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Names another archive than the one that `/etc/apt` does.
+/// Environment variable that names another archive than the one in `/etc/apt`.
 const OVERRIDE: &str = "SCRIM_GUEST_MIRROR";
 
 /// The address of the Debian archive that this system uses.
@@ -65,7 +65,7 @@ fn in_list(text: &str) -> Option<String> {
     })
 }
 
-/// Returns whether this is the archive itself, rather than its security updates or somebody else's.
+/// Returns whether this is the archive itself, rather than its security updates or another archive.
 fn is_debian(mirror: &str, suite: &str) -> bool {
     let path = mirror.trim_end_matches('/');
     path.ends_with("/debian") && !suite.contains("-security")

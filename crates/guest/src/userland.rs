@@ -1,5 +1,5 @@
-//! What runs on a guest's kernel: a few dozen packages of Debian 13, unpacked into a read-only image.
-//! None of their scripts is run to make it, so that no root is needed.
+//! Programs that run on a guest's kernel: a few dozen packages of Debian 13, unpacked into a
+//! read-only image. None of their scripts is run to make it, so that no root is needed.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! From LUKS1 to LUKS2 and back, without a passphrase: the same key slots and digest, in the other
-//! layout.
+//! Conversion from LUKS1 to LUKS2 and back, without a passphrase: the same key slots and digest, in the
+//! other layout.
 //!
-//! What a cut leaves: the header of the one version or of the other, with all its keys. Key material
+//! A cut leaves the header of the one version or of the other, with all its keys. Key material
 //! stays where it lies. Only what lies where LUKS2 has its two headers, in practice LUKS1's slot 0,
 //! moves first, to the area of a free slot or to a gap before the data, and the LUKS1 header follows
 //! in one sector.
@@ -41,7 +41,7 @@ impl Header {
         })
     }
 
-    /// Converts a LUKS2 header that says nothing that LUKS1 cannot say.
+    /// Converts a LUKS2 header of which LUKS1 can express everything.
     ///
     /// # Errors
     /// [`ConvertError`]; nothing has been written.
@@ -61,18 +61,18 @@ impl Header {
 /// Why a header cannot be converted.
 #[derive(Debug)]
 pub enum ConvertError {
-    /// It has that version.
+    /// The header already has that version.
     Already(u16),
-    /// LUKS1 cannot say what a key slot is.
+    /// LUKS1 has no equivalent of a key slot.
     Keyslot {
         /// The key slot.
         slot: u8,
-        /// What is in the way, as in "key slot 3 …".
+        /// Obstacle, worded to follow the key slot, as in "key slot 3 …".
         why: &'static str,
     },
-    /// LUKS1 cannot say what the header says.
+    /// LUKS1 has no equivalent of something in the header.
     Header {
-        /// What is in the way, as in "the header …".
+        /// Obstacle, worded to follow the header, as in "the header …".
         why: &'static str,
     },
     /// There is no room for the other layout.

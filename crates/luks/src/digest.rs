@@ -1,4 +1,4 @@
-//! Digests: how a header knows that a key is the right one.
+//! Digests, by which a header recognises the right key.
 
 use std::hint::black_box;
 
@@ -31,7 +31,7 @@ impl Digest {
     /// Returns whether `key` has this digest. The comparison takes the same time wherever they differ.
     ///
     /// # Errors
-    /// What the guard says, above all: the iterations are the header's.
+    /// The guard's error, above all: the iterations are the header's.
     pub(crate) fn matches(
         &self,
         key: &VolumeKey,

@@ -1,4 +1,4 @@
-//! What a header says beside its keys: names, flags, priorities, tokens.
+//! Changes of a header beside its keys: names, flags, priorities, tokens.
 
 use std::error::Error;
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Edit {
     /// The persistent flags that are to be set, and no others, except those that Scrim does not
     /// know: they stay.
     Flags(Vec<Flag>),
-    /// When a key slot is tried.
+    /// A new priority of a key slot.
     Priority {
         /// The key slot.
         slot: u8,
@@ -38,8 +38,8 @@ pub enum Edit {
     AddToken {
         /// Its number; [`Header::free_token`] tells one.
         id: u8,
-        /// What [`Token::parse`](crate::Token::parse) or [`Token::keyring`](crate::Token::keyring)
-        /// made.
+        /// Token made by [`Token::parse`](crate::Token::parse) or
+        /// [`Token::keyring`](crate::Token::keyring).
         token: Value,
     },
     /// Another token in the place of one that is there.
@@ -49,19 +49,19 @@ pub enum Edit {
         /// As for [`Edit::AddToken`].
         token: Value,
     },
-    /// A token goes. The key slots that it names stay.
+    /// Removes a token. The key slots that it names stay.
     RemoveToken {
         /// Its number.
         id: u8,
     },
-    /// A token names a key slot that its passphrase opens.
+    /// Adds a key slot, which the token's passphrase opens, to those that the token names.
     AssignToken {
         /// The token.
         id: u8,
         /// The key slot.
         slot: u8,
     },
-    /// A token no longer names a key slot.
+    /// Removes a key slot from those that a token names.
     UnassignToken {
         /// The token.
         id: u8,
@@ -119,7 +119,7 @@ impl Header {
 }
 
 impl Edit {
-    /// What of a header it changes.
+    /// Name of the part of a header that the edit changes.
     fn what(&self) -> &'static str {
         match self {
             Self::Uuid(_) => "UUID",
@@ -135,9 +135,9 @@ impl Edit {
 /// Why a header stays as it is.
 #[derive(Debug)]
 pub enum EditError {
-    /// LUKS1 has no such thing.
+    /// LUKS1 does not have this part of a header.
     Luks1(&'static str),
-    /// The UUID is none.
+    /// The text is not a UUID.
     Uuid(String),
     /// The key slot is not in use.
     UnusedKeyslot {
@@ -159,7 +159,7 @@ pub enum EditError {
         /// The number.
         id: u8,
     },
-    /// What was given is no token.
+    /// The value given is not a token.
     Token(JsonFault),
     /// The header belongs to another program.
     Unsupported(Unsupported),

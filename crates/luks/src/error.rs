@@ -22,9 +22,9 @@ pub enum HeaderError {
     Luks1(luks1::Fault),
     /// A LUKS2 header of which neither copy can be trusted.
     Luks2 {
-        /// What is wrong with the primary.
+        /// Fault of the primary.
         primary: CopyFault,
-        /// What is wrong with the secondary, if there is one where the primary says.
+        /// Fault of the secondary, if there is one where the primary says.
         secondary: Option<CopyFault>,
     },
     /// The header device ends before the header's key slots area does.
@@ -34,12 +34,12 @@ pub enum HeaderError {
         /// Bytes that there are.
         have: u64,
     },
-    /// One copy of a LUKS2 header is whole, and the other is not; by what else is on the device it may be in
-    /// use for something else.
+    /// One copy of a LUKS2 header is whole, and the other is not; other signatures on the device tell that it
+    /// may be in use for something else.
     Overwritten {
         /// The copy that is not whole.
         copy: HeaderCopy,
-        /// What else is there.
+        /// Signature of the other use.
         by: Signature,
     },
 }
@@ -62,12 +62,12 @@ pub enum CopyFault {
     Size(u64),
     /// It says that it lies elsewhere.
     Offset {
-        /// Where it says it lies.
+        /// Offset that it states, in bytes.
         says: u64,
-        /// Where it lies.
+        /// Offset where it lies, in bytes.
         lies: u64,
     },
-    /// A text field is no text.
+    /// A text field does not hold text.
     Text(&'static str),
     /// Its checksum is of a kind that Scrim does not have.
     ChecksumAlgorithm(String),
@@ -182,7 +182,7 @@ impl From<JsonFault> for CopyFault {
     }
 }
 
-/// What a sound header asks for that Scrim does not have, or refuses.
+/// Feature that a sound header asks for and that Scrim does not have, or refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsupported {
     /// A mandatory requirement.
@@ -199,9 +199,9 @@ pub enum Unsupported {
     SectorSize(u32),
     /// Key slots of one digest disagree about the length of its key.
     KeySizesDiffer {
-        /// What one says, in bytes.
+        /// Length according to one key slot, in bytes.
         first: usize,
-        /// What another says, in bytes.
+        /// Length according to another key slot, in bytes.
         other: usize,
     },
     /// A cipher that Scrim does not have, or cannot set up.

@@ -1,4 +1,4 @@
-//! What is amiss with a header that can still be used.
+//! Faults of a header that can still be used.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::error::CopyFault;
 pub enum Finding {
     /// One LUKS2 copy is damaged; the other one is in use.
     DamagedCopy {
-        /// Which one.
+        /// The copy.
         copy: HeaderCopy,
-        /// What is wrong with it.
+        /// Its fault.
         fault: CopyFault,
     },
     /// One LUKS2 copy is older; the newer one is in use.
     OlderCopy {
-        /// Which one.
+        /// The copy.
         copy: HeaderCopy,
         /// Its sequence number.
         seqid: u64,
-        /// That of the other.
+        /// Sequence number of the other copy.
         newer: u64,
     },
     /// Both LUKS2 copies have the same sequence number but say different things; the primary is in
@@ -48,13 +48,13 @@ pub enum HeaderCopy {
 pub struct Repair {
     /// The copy to rewrite.
     pub copy: HeaderCopy,
-    /// True if to ask first.
+    /// Need to ask the user first.
     pub consent: Consent,
     /// Something else that the device may be used as. The header is used only once it has been repaired.
     pub overwritten_by: Option<Signature>,
 }
 
-/// Whether rewriting a copy needs the user's word.
+/// Need for the user's consent before a copy is rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
     /// No: an older or torn LUKS2 copy lies there, as a crash leaves it.

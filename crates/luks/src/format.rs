@@ -17,7 +17,7 @@ use crate::random::RandomError;
 pub struct Formatted {
     /// The header as it will be read.
     pub header: Header,
-    /// What writes it.
+    /// The plan that writes it.
     pub plan: Plan,
 }
 
@@ -26,17 +26,17 @@ pub struct Formatted {
 pub enum FormatError {
     /// The data would start inside the header.
     DataOffset {
-        /// Where it would start, in bytes.
+        /// Start of the data, in bytes.
         offset: u64,
-        /// Where the header ends, in bytes.
+        /// End of the header, in bytes.
         header_end: u64,
     },
-    /// The data offset is no multiple of 4096.
+    /// The data offset is not a multiple of 4096.
     Unaligned {
-        /// Where it would start, in bytes.
+        /// Start of the data, in bytes.
         offset: u64,
     },
-    /// The room for data is no whole number of encryption sectors.
+    /// The space for data is not a whole number of encryption sectors.
     PartialSector {
         /// Bytes from the data offset to the end of the device.
         length: u64,
@@ -52,19 +52,19 @@ pub enum FormatError {
     },
     /// The metadata size is not one of those that LUKS2 has.
     MetadataSize(u64),
-    /// The key slots area is no multiple of 4096, too large, or too small for one key.
+    /// The size of the key slots area is not a multiple of 4096, too large, or too small for one key.
     KeyslotsSize {
-        /// What was asked for, in bytes.
+        /// The size that was asked for, in bytes.
         size: u64,
         /// The least that holds one key, in bytes.
         least: u64,
     },
     /// The data offset does not fit in a LUKS1 header.
     DataOffsetLuks1 {
-        /// Where the data would start, in bytes.
+        /// Start of the data, in bytes.
         offset: u64,
     },
-    /// The UUID is none.
+    /// The text is not a UUID.
     Uuid(String),
     /// A cipher, or a key for it, that Scrim does not have.
     Unsupported(Unsupported),

@@ -28,18 +28,18 @@ pub enum Header {
     Luks2(luks2::Header),
 }
 
-/// What [`Header::parse`] found.
+/// Result of [`Header::parse`].
 #[derive(Debug)]
 pub struct Parsed {
     /// The header, the better copy of it where there are two.
     pub header: Header,
-    /// What is amiss without being in the way: worth a warning each.
+    /// Faults that do not prevent the use of the header, but are worth a warning each.
     pub findings: Vec<Finding>,
     /// The copy that should be rewritten from the other, and whether to ask first.
     pub repair: Option<Repair>,
 }
 
-/// What a header says, in the terms of both versions.
+/// Contents of a header, in the terms of both versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Metadata {
     pub(crate) keyslots: Vec<Keyslot>,
@@ -51,7 +51,7 @@ pub(crate) struct Metadata {
 }
 
 /// Which version of LUKS the first bytes of a device claim to be, unchecked: by the magic of a
-/// primary, or of a secondary LUKS2 header where one may lie. `None` is no LUKS.
+/// primary, or of a secondary LUKS2 header where one may lie. `None` if the device has no LUKS header.
 ///
 /// [`Header::parse`] tells whether it is true.
 #[must_use]
@@ -76,7 +76,7 @@ impl Header {
         Parsed::of(area)?.usable(device_len)
     }
 
-    /// 1 or 2.
+    /// Version of LUKS: 1 or 2.
     #[must_use]
     pub fn version(&self) -> u16 {
         match self {
@@ -119,8 +119,8 @@ impl Header {
         names.filter_map(|name| Flag::from_name(name)).collect()
     }
 
-    /// What a program must support to use the volume, as stored. Scrim supports none of what there
-    /// is; an ordinary volume has no requirement.
+    /// Names of features that a program must support to use the volume, as stored. Scrim supports
+    /// none of them; an ordinary volume has no requirement.
     #[must_use]
     pub fn requirements(&self) -> &[String] {
         &self.metadata().requirements
@@ -188,7 +188,7 @@ impl Header {
         Ok((segment.resolve(key_size, self.header_end())?, digest))
     }
 
-    /// Length of the key that `digest` knows. LUKS2 says it in the key slots that hold the key only.
+    /// Length of the key that `digest` knows. LUKS2 states it only in the key slots that hold the key.
     fn key_size(&self, digest: &Digest) -> Result<Option<usize>, Unsupported> {
         if let Self::Luks1(header) = self {
             return Ok(Some(header.key_bytes() as usize));
@@ -221,7 +221,7 @@ impl Metadata {
 }
 
 impl Parsed {
-    /// Finds and checks the header in `area`, whatever the device is used as by now, and however short it is.
+    /// Finds and checks the header in `area`, whatever the device is used for now, and however short it is.
     pub(crate) fn of(area: &[u8]) -> Result<Self, HeaderError> {
         let mut parsed = match version_at_start(area) {
             Some(1) => Self {
@@ -259,7 +259,7 @@ impl Parsed {
         }
     }
 
-    /// How to write the copy that [`Parsed::repair`] names, if it names one.
+    /// Plans to rewrite the copy that [`Parsed::repair`] names, if it names one.
     ///
     /// # Errors
     /// [`WriteError`]; nothing has been written.

@@ -23,26 +23,26 @@ pub struct Keyslot {
     pub id: u8,
     /// Length in bytes of the key it holds.
     pub key_size: u32,
-    /// When it is tried.
+    /// Its place in the order in which slots are tried.
     pub priority: Priority,
     /// The bytes of the header device that belong to it.
     pub area: Range<u64>,
-    /// What is in them.
+    /// Contents of those bytes.
     pub kind: KeyslotKind,
 }
 
-/// When a key slot is tried (LUKS2 specification, section 3.2).
+/// Place of a key slot in the order in which slots are tried (LUKS2 specification, section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Only when it is named.
     Ignore,
-    /// In turn.
+    /// In turn, by number.
     Normal,
     /// Before all others.
     Prefer,
 }
 
-/// What a key slot holds.
+/// Contents of a key slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyslotKind {
     /// A key sealed by a passphrase.
@@ -51,16 +51,16 @@ pub enum KeyslotKind {
     Other(String),
 }
 
-/// How a key is sealed by a passphrase, as stored.
+/// Parameters by which a passphrase seals a key, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassphraseSlot {
     /// Cipher specification of the area, such as `aes-xts-plain64`.
     pub cipher: String,
     /// Length in bytes of the key derived from the passphrase.
     pub cipher_key_size: u32,
-    /// How that key is derived.
+    /// Derivation of that key.
     pub kdf: KdfParameters,
-    /// With this salt.
+    /// Salt of that derivation.
     pub salt: Vec<u8>,
     /// Stripes of the anti-forensic splitter: always 4000.
     pub af_stripes: u32,
@@ -112,15 +112,15 @@ pub(crate) fn parse_hash(name: &str) -> Result<Hash, Unsupported> {
 }
 
 impl Keyslot {
-    /// The bytes of the header device that hold the sealed key: what
-    /// [`Header::unlock`](crate::Header::unlock) wants. A part of [`Keyslot::area`].
+    /// The bytes of the header device that hold the sealed key, for
+    /// [`Header::unlock`](crate::Header::unlock). A part of [`Keyslot::area`].
     #[must_use]
     pub fn material(&self) -> Range<u64> {
         let len = af::material_len(self.key_size as usize) as u64;
         self.area.start..self.area.start.saturating_add(len).min(self.area.end)
     }
 
-    /// What is wrong with a slot that no passphrase opens.
+    /// Returns the error for a slot that no passphrase opens.
     pub(crate) fn not_for_passphrases(&self) -> Unsupported {
         let kind = match &self.kind {
             KeyslotKind::Passphrase(_) => "luks2".to_owned(),
@@ -132,7 +132,7 @@ impl Keyslot {
         }
     }
 
-    /// Opens the slot: what comes out is the key only if the passphrase was right, which a digest
+    /// Opens the slot: the result is the key only if the passphrase was right, which a digest
     /// tells.
     pub(crate) fn open(
         &self,
@@ -195,7 +195,7 @@ impl PassphraseSlot {
     }
 }
 
-/// How a new key slot is to be sealed.
+/// Parameters with which a new key slot is sealed.
 pub(crate) struct SealSpec<'a> {
     pub(crate) cipher: &'a str,
     pub(crate) cipher_key_size: usize,
@@ -231,8 +231,8 @@ pub(crate) fn seal(
     })
 }
 
-/// What a new LUKS2 key slot is sealed with: the given cipher with a key of the given length, or, as
-/// in cryptsetup, the default where that may not protect a key slot.
+/// Cipher and key length of a new LUKS2 key slot: the given ones, or, as in cryptsetup, the default
+/// where the given cipher may not protect a key slot.
 pub(crate) fn cipher_for_new((cipher, key_size): (&str, usize)) -> (String, usize) {
     match keyslot_cipher(cipher) {
         Err(Unsupported::KeyslotCipher { .. }) => {

@@ -1,4 +1,4 @@
-//! Where a new header and its data are to lie, and what is overwritten for it.
+//! Layout of a new header and its data, and the bytes that are overwritten for it.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::luks2;
 use crate::plan::Step;
 use crate::segment::Placement;
 
-/// The largest logical block of a disk: what areas are aligned to.
+/// The largest logical block of a disk, to which areas are aligned.
 pub(crate) const BLOCK: u64 = 4096;
 /// The smallest piece that a disk writes whole.
 const SECTOR: u64 = 512;
@@ -15,16 +15,16 @@ const SECTOR: u64 = 512;
 pub(crate) const DEFAULT_HEADER_END: u64 = 16 << 20;
 const MIB: u64 = 1 << 20;
 
-/// Where a new header goes.
+/// Placement of a new header and its data.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// True if the data follows on the same device.
+    /// Location of the header: before the data on the same device, or elsewhere.
     pub placement: Placement,
     /// Length of the header's device, or of its file as it is now, in bytes.
     pub device_len: u64,
-    /// True if that can grow, as a regular file does.
+    /// True if the device can grow, as a regular file does.
     pub grows: bool,
-    /// Where the data starts on its device, in bytes: a multiple of 4096. `None` is cryptsetup's
+    /// Start of the data on its device, in bytes: a multiple of 4096. `None` is cryptsetup's
     /// default: 16 MiB for LUKS2, 2 MiB for LUKS1 with AES, 0 where the header is detached.
     pub data_offset: Option<u64>,
 }
@@ -71,9 +71,9 @@ impl Layout {
     }
 
     /// The first byte behind what a new header may overwrite. Up to here no key material of an
-    /// earlier header survives. From here on, on the same device, is data, which is never touched:
-    /// somebody may be making a new header for it. On a device of its own, it is what no header
-    /// with default sizes reached.
+    /// earlier header survives. On the same device the data follows, which is never touched: the user may be
+    /// making a new header for it. On a device of its own, bytes follow that no header with default sizes
+    /// reached.
     pub(crate) fn wipe_end(&self, header_end: u64, data_offset: u64) -> u64 {
         match self.placement {
             Placement::Attached => data_offset,
@@ -88,7 +88,7 @@ impl Layout {
     /// of a primary, or of LUKS1, and goes at once. A LUKS2 secondary that is still there lies at or
     /// behind the place that is overwritten next, and its key material behind that again.
     ///
-    /// Nothing is written behind the end of a file: nothing is there.
+    /// Nothing is written behind the end of a file, where there are no bytes.
     pub(crate) fn forget_old_header(&self, wipe_end: u64) -> Vec<Step> {
         let end = wipe_end.min(self.device_len);
         let blocks = luks2::COPY_OFFSETS.map(|offset| (offset, BLOCK));

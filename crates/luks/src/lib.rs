@@ -4,8 +4,8 @@
 //!
 //! 1. Read the first [`HEADER_AREA_MAX`] bytes of the header device, or all of it if it is
 //!    shorter, and give them to [`Header::parse`]. Nothing in a header is used before it has been
-//!    checked; what is refused is named by [`HeaderError`]. Of LUKS2's two copies the better one is
-//!    taken; [`Parsed::findings`] tells what is amiss, [`Parsed::repair_plan`] mends it.
+//!    checked; [`HeaderError`] names what is refused. Of LUKS2's two copies the better one is
+//!    taken; [`Parsed::findings`] tells the faults, and [`Parsed::repair_plan`] repairs them.
 //! 2. For each of [`Header::keyslots_to_try`], read [`Keyslot::material`] from the header device
 //!    and give it to [`Header::unlock`] with the passphrase, until there is a [`VolumeKey`].
 //! 3. [`Header::data_segment`] says which cipher takes that key, and where the data lies:
@@ -17,8 +17,8 @@
 //! To change one, [`Header::add_keyslot`], [`Header::change_keyslot`], [`Header::remove_keyslots`],
 //! [`Header::edit`], [`Header::convert_to_luks2`] and their kin change the header in memory and
 //! return the plan for the disk. [`Header::backup`] and [`Backup::restore`] save it and put it back;
-//! [`Diagnosis`] tells what is left of a damaged one. What a cut leaves is said at each of them:
-//! the old keys or the new ones, never neither, but where a name says otherwise.
+//! [`Diagnosis`] tells what is left of a damaged header. Each of them documents what a cut leaves: the
+//! old keys or the new ones, never neither, except where a name says otherwise.
 //!
 //! ```
 //! use scrim_crypt::SectorSize;

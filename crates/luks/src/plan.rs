@@ -1,4 +1,4 @@
-//! What to write to a header device, in which order: the crate itself does no I/O.
+//! Writes to a header device, in their order: the crate itself does no I/O.
 //!
 //! Writes between two [`Step::Sync`] may reach the medium in any order, torn at any sector, or not
 //! at all. Each plan says in its constructor what a crash at any point leaves behind.
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::random::{self, RandomError};
 
-/// How much is overwritten with random bytes in one write.
+/// Most random bytes that one write holds.
 const RANDOM_PIECE: usize = 1 << 20;
 
 /// One step of a [`Plan`]. Offsets and lengths are bytes on the header device.
@@ -16,16 +16,16 @@ const RANDOM_PIECE: usize = 1 << 20;
 pub enum Step {
     /// Write these bytes: header bytes, or key material that is already encrypted.
     Write {
-        /// Where.
+        /// Offset of the first byte written.
         offset: u64,
-        /// What.
+        /// The bytes to write.
         bytes: Vec<u8>,
     },
     /// Overwrite with random bytes, so that earlier key material is gone.
     Randomise {
-        /// Where.
+        /// Offset of the first byte overwritten.
         offset: u64,
-        /// How much.
+        /// Number of bytes to overwrite.
         len: u64,
     },
     /// Make everything before this durable before anything after it is written.
@@ -46,21 +46,21 @@ impl Step {
 #[must_use = "a plan changes nothing until it is applied"]
 pub struct Plan(Vec<Step>);
 
-/// What a [`Plan`] is applied to: a file, a block device, or memory in a test.
+/// Device to which a [`Plan`] is applied: a file, a block device, or memory in a test.
 pub trait Target {
-    /// What goes wrong with it.
+    /// Error of its operations.
     type Error;
 
     /// Writes all of `bytes` at `offset`; a regular file that is too short grows.
     ///
     /// # Errors
-    /// As the target says; the plan stops there.
+    /// The target's error; the plan stops there.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Makes everything written so far durable.
     ///
     /// # Errors
-    /// As the target says; the plan stops there.
+    /// The target's error; the plan stops there.
     fn sync(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -78,7 +78,7 @@ impl Plan {
         Self(steps)
     }
 
-    /// This plan, and then the other one.
+    /// Appends the steps of another plan.
     pub(crate) fn then(mut self, next: Self) -> Self {
         self.0.extend(next.0);
         self
@@ -101,8 +101,8 @@ impl Plan {
         self.0.iter().map(end).max().unwrap_or(0)
     }
 
-    /// Leaves out what would overwrite old bytes behind the end of a device of `device_len` bytes,
-    /// where none are: a truncated header can still be changed and erased.
+    /// Leaves out overwriting of old bytes behind the end of a device of `device_len` bytes, where there are
+    /// no bytes: a truncated header can still be changed and erased.
     pub fn clipped(mut self, device_len: u64) -> Self {
         for step in &mut self.0 {
             if let Step::Randomise { offset, len } = step {
@@ -116,7 +116,7 @@ impl Plan {
     /// Runs every step on `target`.
     ///
     /// # Errors
-    /// At the first step that fails; those before it have been done.
+    /// The error of the first step that fails; the steps before it have been done.
     pub fn apply<T: Target>(&self, target: &mut T) -> Result<(), ApplyError<T::Error>> {
         for step in &self.0 {
             match step {
@@ -151,7 +151,7 @@ fn randomise<T: Target>(target: &mut T, start: u64, len: u64) -> Result<(), Appl
 /// Why a [`Plan`] stopped.
 #[derive(Debug)]
 pub enum ApplyError<E> {
-    /// No random bytes to overwrite old key material with.
+    /// The operating system gave no random bytes to overwrite old key material with.
     Random(RandomError),
     /// The target refused a write or a sync.
     Target(E),

@@ -7,7 +7,7 @@ pub(crate) fn fill(out: &mut [u8]) -> Result<(), RandomError> {
     getrandom::fill(out).map_err(RandomError)
 }
 
-/// `N` random bytes that are no secret: a salt.
+/// `N` random bytes that are not secret: a salt.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {
     let mut out = [0; N];
     fill(&mut out)?;

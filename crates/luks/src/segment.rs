@@ -16,11 +16,11 @@ pub struct Segment {
     pub id: u8,
     /// First byte on the data device.
     pub offset: u64,
-    /// How far it reaches.
+    /// Its length.
     pub length: SegmentLength,
     /// Flags as stored, such as `backup-final` while a volume is being reencrypted.
     pub flags: Vec<String>,
-    /// What it holds.
+    /// Its contents.
     pub kind: SegmentKind,
 }
 
@@ -32,7 +32,7 @@ impl Segment {
         self.flags.iter().any(|flag| flag.starts_with("backup-"))
     }
 
-    /// In the terms of [`scrim_crypt`], for a volume key of `key_size` bytes.
+    /// Translates the segment into the terms of [`scrim_crypt`], for a volume key of `key_size` bytes.
     pub(crate) fn resolve(
         &self,
         key_size: Option<usize>,
@@ -63,7 +63,7 @@ impl Segment {
     }
 }
 
-/// How far a segment reaches.
+/// Length of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentLength {
     /// To the end of the device.
@@ -72,7 +72,7 @@ pub enum SegmentLength {
     Fixed(u64),
 }
 
-/// What a segment holds.
+/// Contents of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SegmentKind {
     /// Data that dm-crypt encrypts.
@@ -86,7 +86,7 @@ pub enum SegmentKind {
 pub struct CryptSegment {
     /// Cipher specification, such as `aes-xts-plain64`.
     pub cipher: String,
-    /// Added to the sector number, in 512-byte units, to make the IV.
+    /// Number that is added to the sector number to make the IV, in 512-byte units.
     pub iv_tweak: u64,
     /// Encryption sector in bytes: 512, 1024, 2048 or 4096.
     pub sector_size: u32,
@@ -101,11 +101,11 @@ pub struct DataSegment {
     pub cipher: CipherSpec,
     /// Length of the volume key in bytes; `None` when no key slot is left to tell.
     pub key_size: Option<usize>,
-    /// Encryption sector.
+    /// Size of an encryption sector.
     pub sector_size: SectorSize,
     /// First byte on the data device; 0 in a detached header whose data device is all data.
     pub offset: u64,
-    /// How far it reaches.
+    /// Its length.
     pub length: SegmentLength,
     /// IV of the first sector, in 512-byte units.
     pub iv_offset: IvSector,
@@ -113,7 +113,7 @@ pub struct DataSegment {
     pub header_end: u64,
 }
 
-/// Whether header and data share a device.
+/// Location of the header: on the device of the data, or elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// The header lies before the data on the same device.
@@ -173,21 +173,21 @@ impl DataSegment {
 pub enum DataError {
     /// The data would start before the header ends.
     InsideHeader {
-        /// Where the data would start, in bytes.
+        /// Start of the data, in bytes.
         offset: u64,
-        /// Where the header ends, in bytes.
+        /// End of the header, in bytes.
         header_end: u64,
     },
     /// The segment starts or ends behind the end of the device.
     PastEnd {
-        /// Where the segment starts, in bytes.
+        /// Start of the segment, in bytes.
         offset: u64,
-        /// How far it reaches.
+        /// Length of the segment.
         length: SegmentLength,
         /// Length of the device in bytes.
         device_len: u64,
     },
-    /// The length is no whole number of encryption sectors.
+    /// The length is not a whole number of encryption sectors.
     Unaligned {
         /// Length of the data in bytes.
         length: u64,

@@ -23,7 +23,7 @@ impl Token {
     /// of `keyslots`, as that of a [`Token`] is; whatever else it has is kept.
     ///
     /// # Errors
-    /// [`JsonFault`]: it is no such object.
+    /// [`JsonFault`]: it is not such an object.
     pub fn parse(text: &[u8]) -> Result<Value, JsonFault> {
         luks2::parse_token(text)
     }

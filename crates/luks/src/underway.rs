@@ -1,4 +1,4 @@
-//! What a header says of an encryption in place that is not finished.
+//! Record in a header of an encryption in place that is not finished.
 
 use serde_json::{Map, Value, json};
 
@@ -14,19 +14,19 @@ pub(crate) const REQUIREMENT: &str = "scrim-encrypt-in-place";
 /// The type of the token that tells how far it is.
 const TOKEN: &str = REQUIREMENT;
 
-/// An encryption in place that has begun and is not finished. All in bytes on the device.
+/// An encryption in place that has begun and is not finished. All numbers are bytes on the device.
 ///
 /// The data is moved from its end to its start: what lay at `offset` comes to lie as ciphertext at
 /// the data segment's offset + `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Underway {
-    /// How much data there is, from the start of the device.
+    /// Length of the data, from the start of the device.
     pub length: u64,
-    /// Where the start of the data is kept, which the header has overwritten.
+    /// Offset of the saved copy of the data's start, which the header has overwritten.
     pub saved: u64,
-    /// Below this the data is still as it was, from here on it is ciphertext.
+    /// Offset below which the data is still as it was; from here on it is ciphertext.
     pub position: u64,
-    /// The file was made longer for it, and is to be cut behind the volume at its end.
+    /// True if the file was made longer for the encryption, and is to be cut behind the volume when it ends.
     pub grown: bool,
 }
 
@@ -104,8 +104,8 @@ impl Header {
         Underway::of_token(token.json.by_ref().raw())
     }
 
-    /// Notes how far an encryption in place is; `None` that it is finished. A cut leaves the old note
-    /// or the new one.
+    /// Records the progress of an encryption in place, or, with `None`, that it is finished. A cut leaves
+    /// the old record or the new one.
     ///
     /// # Errors
     /// [`WriteError`]; neither header nor disk has changed.

@@ -1,4 +1,4 @@
-//! From a passphrase to the volume key.
+//! Unlocking: the volume key from a passphrase.
 
 use std::error::Error;
 use std::fmt;
@@ -39,7 +39,7 @@ impl Header {
         Ok(slots.into_iter().map(|slot| slot.id).collect())
     }
 
-    /// Opens one key slot. `material` is what the header device holds in the slot's
+    /// Opens one key slot. `material` is the content of the header device in the slot's
     /// [`Keyslot::material`].
     ///
     /// The key that comes out has the right length for the data segment and its digest.
@@ -55,7 +55,7 @@ impl Header {
         self.unlock_guarded(slot, material, passphrase, &Unguarded)
     }
 
-    /// As [`Header::unlock`], as far as `guard` lets it.
+    /// Like [`Header::unlock`], until `guard` stops it.
     ///
     /// # Errors
     /// As for [`Header::unlock`]; what the guard says is in [`UnlockError::Kdf`] or
@@ -73,7 +73,7 @@ impl Header {
         open(keyslot, digest, material, passphrase, guard)
     }
 
-    /// Opens one key slot, whatever key it holds: an unbound one too, whose key is not the
+    /// Opens one key slot, whichever key it holds, including an unbound slot, whose key is not the
     /// volume's.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Header {
         self.unlock_keyslot_guarded(slot, material, passphrase, &Unguarded)
     }
 
-    /// As [`Header::unlock_keyslot`], as far as `guard` lets it.
+    /// Like [`Header::unlock_keyslot`], until `guard` stops it.
     ///
     /// # Errors
     /// As for [`Header::unlock_guarded`].
@@ -113,7 +113,7 @@ impl Header {
         self.verify_volume_key_guarded(key, &Unguarded)
     }
 
-    /// As [`Header::verify_volume_key`], as far as `guard` lets it.
+    /// Like [`Header::verify_volume_key`], until `guard` stops it.
     ///
     /// # Errors
     /// As for [`Header::verify_volume_key`], and what the guard says.

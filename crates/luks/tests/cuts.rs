@@ -59,7 +59,8 @@ fn fingerprint(bytes: &[u8]) -> u64 {
     })
 }
 
-/// What must open when an operation was cut short, and when it was not.
+/// Passphrases of an operation. After a cut all of `old` or all of `new` open; after the whole operation all
+/// of `new` and none of `gone`.
 struct Keys {
     old: &'static [&'static str],
     new: &'static [&'static str],
@@ -145,7 +146,7 @@ fn two_keys(mut image: Vec<u8>, key: &VolumeKey) -> Vec<u8> {
     image
 }
 
-/// With room for `slots` key slots.
+/// A header with room for `slots` key slots.
 fn luks2_image(key: &VolumeKey, slots: u64) -> Vec<u8> {
     let mut spec = luks2_spec(detached(0));
     spec.keyslots_size = Some(slots * (128 << 10));

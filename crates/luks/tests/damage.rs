@@ -284,7 +284,7 @@ fn what_is_no_header_is_not_taken_for_one() {
     assert_eq!(probe(&[0; 8 << 20]), None);
 }
 
-/// What an earlier header left is gone when a new one is there.
+/// Key material of an earlier header is gone when a new header is there.
 #[test]
 fn old_key_material_is_gone() {
     let old = small_luks2(&volume_key(64));

@@ -26,7 +26,7 @@ fn diagnose(image: &[u8]) -> Diagnosis {
     Diagnosis::of(image, image.len() as u64)
 }
 
-/// What the plan of a diagnosis makes of an image.
+/// Applies the plan of a diagnosis to an image.
 fn repaired(image: &[u8], diagnosis: &Diagnosis) -> Vec<u8> {
     let mut memory = Memory(image.to_vec());
     let plan = diagnosis.plan().unwrap().unwrap();
@@ -120,7 +120,7 @@ fn an_overwritten_primary_is_recognised_and_comes_back() {
     assert_eq!(diagnose(&good).overwritten_by, None);
 }
 
-/// What is found beside the secondary of a volume whose primary is damaged behind its first sector.
+/// Finds the signature beside the secondary of a volume whose primary is damaged behind its first sector.
 fn diagnose_torn(mut area: Vec<u8>) -> Option<Signature> {
     area[5000] ^= 1;
     diagnose(&area).overwritten_by
@@ -283,7 +283,7 @@ fn a_luks1_header_that_tells_nothing_is_unusable() {
     assert!(diagnosis.to_string().contains("backup"), "{diagnosis}");
 }
 
-/// What this crate repairs, `cryptsetup` accepts.
+/// `cryptsetup` accepts the headers that this crate repairs.
 #[test]
 fn cryptsetup_accepts_what_is_repaired() {
     if !have_cryptsetup() {

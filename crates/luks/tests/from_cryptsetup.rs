@@ -1,4 +1,4 @@
-//! What `cryptsetup` made, read here: headers, volume keys and dumps agree.
+//! Volumes that `cryptsetup` made, read here: headers, volume keys and dumps agree.
 
 #![allow(
     clippy::unwrap_used,

@@ -26,7 +26,7 @@ fn parse(image: &[u8]) -> Result<Parsed, HeaderError> {
     Header::parse(image, image.len() as u64)
 }
 
-/// What is wrong with a header of which both copies have the same JSON.
+/// Returns the fault of a header of which both copies have the same JSON.
 fn json_fault(image: &[u8]) -> luks2::JsonFault {
     match parse(image).map(|_| ()) {
         Err(HeaderError::Luks2 {

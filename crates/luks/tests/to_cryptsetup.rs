@@ -1,4 +1,4 @@
-//! What is made here, used by `cryptsetup`: it opens it, shows the same, and changes it.
+//! Volumes made here, used by `cryptsetup`: it opens them, shows the same, and changes them.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses on which a server listens.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -77,7 +77,7 @@ impl FromStr for Address {
     }
 }
 
-/// A text that names no address.
+/// A text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError(String);
 

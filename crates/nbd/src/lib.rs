@@ -1,5 +1,5 @@
-//! The Network Block Device protocol as both sides of it speak it: its numbers, where a server is, and
-//! what a client says and hears, and its connections under TLS.
+//! The Network Block Device protocol as both sides of it speak it: its numbers, addresses of servers, the
+//! messages of a client, and connections under TLS.
 //!
 //! The server is `scrim_export::nbd`; the client's sockets and its policy are `scrim_backend::remote`.
 

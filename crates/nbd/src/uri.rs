@@ -1,4 +1,4 @@
-//! NBD URIs: where an export is, by the NBD project's `doc/uri.md`.
+//! NBD URIs: the address of an export, by the NBD project's `doc/uri.md`.
 
 mod error;
 mod parameters;
@@ -14,7 +14,7 @@ use parameters::Parameters;
 pub use error::UriError;
 pub use parameters::UriTls;
 
-/// The port of a server that names none.
+/// The port of a server whose URI names no port.
 pub const DEFAULT_PORT: u16 = 10809;
 
 /// Longest name of an export, in bytes (the specification's limit for strings).
@@ -23,15 +23,15 @@ pub const EXPORT_NAME_MAX: usize = 4096;
 /// An export and the server that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uri {
-    /// How to get to the server.
+    /// Address of the server.
     pub endpoint: Endpoint,
-    /// How the connection is encrypted (`nbds`); `None` if it is not (`nbd`).
+    /// Settings of the encryption (`nbds`); `None` for a connection in the clear (`nbd`).
     pub tls: Option<UriTls>,
     /// The export's name; empty is the default export.
     pub export: String,
 }
 
-/// A server.
+/// Address of an NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket at this path.
@@ -40,7 +40,7 @@ pub enum Endpoint {
     Tcp {
         /// A name or an address; an IPv6 address without its brackets.
         host: String,
-        /// Usually [`DEFAULT_PORT`].
+        /// The port, usually [`DEFAULT_PORT`].
         port: u16,
     },
 }
@@ -50,7 +50,7 @@ impl Uri {
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        // A scheme that does not exist, as nbd+vsock, is no path either.
+        // An unknown scheme, such as nbd+vsock, is not a path either.
         scheme.is_some_and(|scheme| {
             let scheme = scheme.to_ascii_lowercase();
             let family = scheme.split('+').next();
@@ -123,7 +123,7 @@ fn host_and_port(authority: &str) -> Result<Endpoint, Problem> {
         (host, port)
     } else {
         match authority.split_once(':') {
-            // An IPv6 address without brackets: where it ends nobody knows.
+            // An IPv6 address without brackets: its end cannot be told from the port.
             Some((_, port)) if port.contains(':') => return Err(Problem::Host),
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
@@ -151,7 +151,7 @@ fn may_be_host(name: &str) -> bool {
     !name.is_empty() && !name.contains(odd)
 }
 
-/// Percent-decodes.
+/// Decodes percent escapes of a URI.
 fn decoded(text: &str) -> Result<Vec<u8>, Problem> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -188,7 +188,7 @@ fn percent_encoded(bytes: &[u8], allowed: &[u8]) -> String {
     encoded
 }
 
-/// As it is parsed, the port always named.
+/// Prints the URI as it is parsed, the port always named.
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = if self.tls.is_some() { "nbds" } else { "nbd" };

@@ -182,7 +182,7 @@ pub mod chunk {
 
 /// The metadata context that this server has.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// Its number in block status replies.
+/// Number of this context in block status replies.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
 /// Error values, as replies carry them.
@@ -206,8 +206,8 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// The error that a reply carries; `None` for success. What is not known counts as `NBD_EIO`, as
-    /// the specification has it for clients.
+    /// The error that a reply carries; `None` for success. An unknown value counts as `NBD_EIO`, as the
+    /// specification has it for clients.
     #[must_use]
     pub fn from_wire(value: u32) -> Option<Self> {
         Some(match value {

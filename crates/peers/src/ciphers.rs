@@ -24,7 +24,7 @@ use crate::work::{Cipher, Direction, Work};
 
 /// A cipher on a buffer.
 struct Load {
-    /// As in the names of results.
+    /// Name, as in the names of results.
     name: &'static str,
     work: Work,
     /// True if the buffer is longer than the caches.
@@ -52,7 +52,7 @@ const LOADS: [Load; 10] = [
     load("aes256xts_4k_cold", Cipher::Aes256Xts, 4096, true),
 ];
 
-/// Those that are run again on less of the processor.
+/// Loads that are run again with fewer of the processor's instructions.
 const RESTRICTED: [&str; 2] = ["aes256xts_512b", "aes256xts_4k"];
 
 /// Scrim first, then the limit, then the peers.
@@ -78,7 +78,7 @@ pub(crate) fn load_names() -> clap::builder::PossibleValuesParser {
     LOADS.map(|load| load.name).into()
 }
 
-/// Which libraries are here, and nothing more.
+/// Reports which libraries are available, and nothing more.
 pub(crate) fn libraries() -> Output {
     let mut output = Output::default();
     look_for_libraries(&mut output);
@@ -133,7 +133,7 @@ pub(crate) fn run(
     Ok(output)
 }
 
-/// Does something with who is there; whoever fails is there no more.
+/// Runs `what` on a library that is still in its place; a library that fails is removed from it.
 fn attempt(
     place: &mut Option<Seat>,
     library: &Library,
@@ -148,14 +148,14 @@ fn attempt(
     }
 }
 
-/// What is turned.
+/// Buffers that the libraries encrypt and decrypt.
 struct Buffers {
     hot: Buffer,
     cold: Buffer,
 }
 
 impl Buffers {
-    /// The long one is only made where a load needs it.
+    /// Makes the long buffer only where a load needs it.
     fn of(loads: &[&Load]) -> Self {
         let cold = loads.iter().any(|load| load.cold);
         Self {
@@ -173,7 +173,7 @@ impl Buffers {
     }
 }
 
-/// Which of the contenders are here.
+/// Checks which of the contenders are available.
 fn look_for_libraries(output: &mut Output) -> Vec<bool> {
     let look = |library: &&Library| match (library.version)() {
         Ok(version) => {
@@ -218,7 +218,7 @@ fn seat(
     Ok(seats)
 }
 
-/// Not every comparison is asked for.
+/// Checks whether a library takes part at a load: not every comparison is asked for.
 fn takes_part(library: &Library, load: &Load, restriction: Restriction) -> bool {
     match library.name {
         "bound" => restriction == Restriction::None && !load.cold && !load.work.is_tagged(),

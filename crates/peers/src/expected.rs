@@ -1,10 +1,10 @@
-//! Nobody is timed who does not do the same work.
+//! Check that a library does the same work as the others; only then is it timed.
 
 use crate::measure::fill;
 use crate::peer::{Fault, Turns};
 use crate::work::{Direction, Work};
 
-/// What a known run becomes.
+/// A known run and its expected ciphertext.
 pub(crate) struct Expected {
     plain: Vec<u8>,
     sealed: Vec<u8>,

@@ -1,5 +1,5 @@
-//! From at rest to in transit: sectors are decrypted and sealed as records, in two passes over everything, and in
-//! pieces that stay in the cache between the two. `scrim serve` goes by pieces of one record.
+//! Data from at rest to in transit: sectors are decrypted and sealed as records, in two passes over everything,
+//! and in pieces that stay in the cache between the two. `scrim serve` goes by pieces of one record.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -15,13 +15,13 @@ use crate::work::{Cipher, Direction, Work};
 
 /// Bytes of plaintext: more than any cache holds.
 const ALL: usize = 256 << 20;
-/// Those of a full record of TLS.
+/// Bytes of plaintext in a full record of TLS.
 const RECORD: usize = 16 << 10;
 
 const SECTORS: Work = Work::new(Cipher::Aes256Xts, 4096);
 const RECORDS: Work = Work::new(Cipher::Aes128Gcm, RECORD);
 
-/// A way to do it, by what is decrypted before it is sealed.
+/// A way to make records of sectors, by the amount that is decrypted before it is sealed.
 struct Way {
     name: &'static str,
     words: &'static str,

@@ -26,12 +26,12 @@ use crate::rustcrypto::{RUSTCRYPTO, blocks};
 use crate::scrim;
 use crate::work::{BLOCK, Cipher, Direction, NONCE, Work, nonce, plain64, tagged};
 
-/// Bytes of an operation.
+/// Bytes that one operation turns.
 const OPERATION: usize = 128 << 10;
-/// How far the framework went between two saves, so that nothing waited longer than 0.1 ms.
+/// Bytes that the framework processed between two saves, so that nothing waited longer than 0.1 ms.
 const CHUNK: usize = 32 << 10;
 
-/// Sectors, and for GCM one message.
+/// The modes: sectors, and for GCM one message.
 const MODES: [(&str, Work); 4] = [
     ("ecb", sectors(Cipher::Aes128Ecb)),
     ("ctr", sectors(Cipher::Aes128Ctr)),
@@ -104,7 +104,7 @@ pub(crate) fn run(rounds: usize, sample: Duration) -> Result<Output, Box<dyn Err
     Ok(output)
 }
 
-/// Every stage at one mode, each checked; `None` for what this processor cannot do.
+/// Sets up every stage at one mode, each checked; `None` for those that this processor cannot run.
 fn seat(name: &str, work: Work, output: &mut Output) -> Result<Vec<Option<Seat>>, Box<dyn Error>> {
     let reference = (RUSTCRYPTO.set_up)(work)?.ok_or("RustCrypto has every cipher")?;
     let expected = Expected::of(reference, work, OPERATION)?;
@@ -158,7 +158,7 @@ fn fast(work: Work) -> SetUp {
     }))
 }
 
-/// When the vector registers are saved and restored.
+/// Points at which the vector registers are saved and restored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Saves {
     Block,

@@ -24,12 +24,13 @@ impl Timer {
         }
     }
 
-    /// Times what goes over so many bytes once, and makes a slice by itself; MB/s.
+    /// Times one call of `act`, which goes over `bytes` bytes and makes a slice by itself; returns
+    /// MB/s.
     pub(crate) fn rate(&mut self, bytes: usize, mut act: impl FnMut()) -> f64 {
         self.stopwatch.time(1, |_| act()).rate(bytes as f64)
     }
 
-    /// What speaks against the figures.
+    /// Warns of conditions that make the figures unreliable.
     pub(crate) fn warn(&self, output: &mut Output) {
         if self.pinned.is_err() {
             output.warn(Pinned::MISSING.to_owned());
@@ -44,9 +45,10 @@ impl Timer {
 pub(crate) struct Seat {
     turns: Box<dyn Turns>,
     work: Work,
-    /// One a direction.
+    /// One series for each direction.
     series: [SeriesId; 2],
-    /// How often a slice goes over its run: once, unless calibration finds that more make a slice.
+    /// Number of times that a slice goes over its run: once, unless calibration finds that more
+    /// make a slice.
     passes: [u64; 2],
 }
 
@@ -99,7 +101,7 @@ impl Seat {
     }
 }
 
-/// Going over a run again and again. What comes after a fault does nothing.
+/// Repeated passes over a run. What comes after a fault does nothing.
 struct Passes<'a> {
     turns: &'a mut dyn Turns,
     work: Work,
@@ -121,7 +123,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// So many passes, with all that they need.
+    /// Makes `count` passes, with all that they need.
     fn go(&mut self, count: u64) {
         for _ in 0..count {
             if self.needs_sealing() {
@@ -171,7 +173,8 @@ pub(crate) struct Buffer {
 impl Buffer {
     const PAGE: usize = 4096;
 
-    /// For runs that hold so many bytes. Filled with something, so that every page is there.
+    /// Makes a buffer for runs of `bytes` bytes of payload. It is filled, so that every page is
+    /// there.
     pub(crate) fn new(bytes: usize) -> Self {
         // A page to start on, and one for tags.
         let mut bytes = vec![0; bytes + 2 * Self::PAGE];
@@ -180,7 +183,7 @@ impl Buffer {
         Self { bytes, start }
     }
 
-    /// A run that holds so many bytes.
+    /// A run of `bytes` bytes of payload.
     ///
     /// # Panics
     /// When the buffer is shorter.

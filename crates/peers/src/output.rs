@@ -1,4 +1,4 @@
-//! What is handed to `xtask`.
+//! Results that are handed to `xtask`.
 
 use serde_json::{Map, Value, json};
 

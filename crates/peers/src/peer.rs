@@ -1,4 +1,4 @@
-//! What a library looks like from here.
+//! Interface to a library that is compared.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use crate::work::{Direction, Work};
 
 /// A library.
 pub(crate) struct Library {
-    /// As in the names of results.
+    /// Name, as in the names of results.
     pub(crate) name: &'static str,
-    /// What it is and which version, where it is here at all; why not, where it is not.
+    /// Returns the library's name and version, or the reason for which it is not available here.
     pub(crate) version: fn() -> Result<String, Missing>,
     pub(crate) set_up: fn(Work) -> SetUp,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Library {
 /// The key of some work, set up; `None` where the library has no such cipher.
 pub(crate) type SetUp = Result<Option<Box<dyn Turns>>, Fault>;
 
-/// Why a library is left out.
+/// Reason for which a library is left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing(pub(crate) String);
 
@@ -29,14 +29,14 @@ pub(crate) trait Turns {
     fn turn(&mut self, direction: Direction, first: u64, run: &mut [u8]) -> Result<(), Fault>;
 }
 
-/// Why a library cannot be compared at some work.
+/// Reason for which a library cannot be compared at some work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A call did not work.
     Call { call: &'static str, status: i64 },
-    /// It gives other bytes than the others.
+    /// Its bytes are not those of the other libraries.
     Differs(Direction),
-    /// What it says itself.
+    /// Message of the library itself.
     Said(String),
 }
 
@@ -56,12 +56,12 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// Of a call that has no status.
+    /// Fault of a call that has no status.
     pub(crate) fn of(call: &'static str) -> Self {
         Self::Call { call, status: 0 }
     }
 
-    /// What a call returned, where `good` is what it returns when all is well.
+    /// Checks the status of a call, which is `good` when all is well.
     pub(crate) fn unless<T: Copy + PartialEq + Into<i64>>(
         good: T,
         call: &'static str,

@@ -1,4 +1,5 @@
-//! What every library here is kept from, so that processors with less can be compared.
+//! Limits on the instructions that every library here may use, so that processors with fewer can be
+//! compared.
 //!
 //! Most libraries look at the processor before `main`, and take their orders from the environment:
 //! so a process has one restriction, and starts itself again with the environment for it.
@@ -25,13 +26,13 @@ pub(crate) enum Restriction {
 static CURRENT: OnceLock<Restriction> = OnceLock::new();
 
 impl Restriction {
-    /// That of this process.
+    /// The restriction of this process.
     pub(crate) fn current() -> Self {
         CURRENT.get().copied().unwrap_or_default()
     }
 
-    /// For a library that nothing keeps from what the processor has: it takes part only where all
-    /// may use everything.
+    /// Refuses, under a restriction, a library that nothing keeps from what the processor has: it
+    /// takes part only where all may use everything.
     pub(crate) fn must_be_none() -> Result<(), Missing> {
         if Self::current() == Self::None {
             return Ok(());
@@ -62,7 +63,7 @@ impl Restriction {
         Err(again.exec())
     }
 
-    /// Before the names of results.
+    /// Prefix of the names of results.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -71,7 +72,7 @@ impl Restriction {
         }
     }
 
-    /// In words.
+    /// Description for people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::None => "all features",

@@ -44,7 +44,7 @@ fn set_up(work: Work) -> SetUp {
     }
 }
 
-/// There is no ESSIV but with AES-256-CBC.
+/// Refuses ESSIV with any cipher but AES-256-CBC.
 fn no_essiv<K>(_: &[u8; 32]) -> Result<K, Fault> {
     Err(Fault::of("ESSIV"))
 }

@@ -18,7 +18,7 @@ pub(crate) const RUNS: Library = Library {
     },
 };
 
-/// The same sectors in the same order, one a call.
+/// The same sectors in the same order, one in each call.
 pub(crate) const SINGLE: Library = Library {
     name: "scrim_single",
     version: RUNS.version,
@@ -34,12 +34,12 @@ pub(crate) fn driver(work: Work) -> Option<&'static str> {
     Some(cipher.implementation().driver)
 }
 
-/// With the best driver.
+/// Sets up the cipher with the best driver.
 pub(crate) fn cipher(work: Work) -> Result<Option<SectorCipher>, Fault> {
     set_up(work, SectorCipher::new)
 }
 
-/// With one driver.
+/// Sets up the cipher with the driver of this name.
 pub(crate) fn cipher_with_driver(work: Work, driver: &str) -> Result<Option<SectorCipher>, Fault> {
     set_up(work, |spec, key, geometry| {
         SectorCipher::new_with_driver(driver, spec, key, geometry)

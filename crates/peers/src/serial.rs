@@ -1,4 +1,4 @@
-//! Libraries that take one sector a call.
+//! Libraries that take one sector in each call.
 
 use crate::peer::{Fault, SetUp, Turns};
 use crate::work::{BLOCK, Cipher, Direction, Work, plain64};

@@ -1,4 +1,4 @@
-//! What is measured.
+//! Work that is measured.
 
 use sha2::{Digest, Sha256};
 
@@ -26,7 +26,7 @@ pub(crate) struct Work {
     pub(crate) unit: usize,
 }
 
-/// Which way.
+/// Direction of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Encrypt,
@@ -74,7 +74,7 @@ impl Cipher {
         (self == Self::Aes256CbcEssiv).then(|| Sha256::digest(self.key()).into())
     }
 
-    /// As dm-crypt spells it; `None` where it has no such thing.
+    /// Name that dm-crypt has for the cipher; `None` if it does not have it.
     pub(crate) fn specification(self) -> Option<&'static str> {
         Some(match self {
             Self::Aes256Xts | Self::Aes128Xts => "aes-xts-plain64",
@@ -86,7 +86,7 @@ impl Cipher {
         })
     }
 
-    /// In words.
+    /// Description for people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Aes256Xts => "AES-256-XTS, plain64",
@@ -101,7 +101,7 @@ impl Cipher {
 }
 
 impl Work {
-    /// Sectors of so many bytes, or records that hold as many.
+    /// Sectors of `bytes` bytes, or records with `bytes` bytes of payload.
     pub(crate) const fn new(cipher: Cipher, bytes: usize) -> Self {
         let tag = match cipher {
             Cipher::Aes128Gcm => BLOCK,
@@ -118,18 +118,18 @@ impl Work {
         self.cipher == Cipher::Aes128Gcm
     }
 
-    /// The number with which a measurement starts: for sectors one of more than 32 bits, while records
+    /// Number of the first unit of a measurement: for sectors one of more than 32 bits, while records
     /// are counted from 0.
     pub(crate) fn first(self) -> u64 {
         if self.is_tagged() { 0 } else { 0x1_2345_6780 }
     }
 
-    /// What a unit holds, in bytes.
+    /// Payload of a unit, in bytes.
     pub(crate) fn payload(self) -> usize {
         self.unit - if self.is_tagged() { BLOCK } else { 0 }
     }
 
-    /// Length of a run that holds so many bytes.
+    /// Length of a run with `bytes` bytes of payload.
     pub(crate) fn run(self, bytes: usize) -> usize {
         bytes / self.payload() * self.unit
     }
@@ -179,7 +179,7 @@ pub(crate) fn nonce(number: u64) -> [u8; NONCE] {
     nonce
 }
 
-/// What a record holds, and its tag.
+/// Splits a record into its payload and its tag.
 pub(crate) fn tagged(record: &mut [u8]) -> Result<(&mut [u8], &mut [u8; BLOCK]), Fault> {
     let parts = record.split_last_chunk_mut();
     parts.ok_or(Fault::of("a record without a tag"))
@@ -188,7 +188,7 @@ pub(crate) fn tagged(record: &mut [u8]) -> Result<(&mut [u8], &mut [u8; BLOCK]),
 impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Encrypt, Self::Decrypt];
 
-    /// As in the names of results.
+    /// Name, as in the names of results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Encrypt => "encrypt",

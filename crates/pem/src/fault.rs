@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason why it cannot be used.
     pub fault: FileFault,
 }
 
@@ -32,7 +32,7 @@ pub enum FileFault {
     OtherCertificate(PathBuf),
     /// A certificate in it cannot be used.
     Certificate(rustls::Error),
-    /// Its first certificate is none that a server can show.
+    /// Its first certificate is not one that a server can show.
     FirstCertificate,
 }
 

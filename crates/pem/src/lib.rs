@@ -1,5 +1,6 @@
-//! Certificates and private keys in PEM files, for all that speaks TLS: what is in them, and in a sentence what
-//! is wrong with them. How long a file may be is for who asks to say; what was read is wiped from memory.
+//! Certificates and private keys in PEM files, for all that speaks TLS: reads what is in them, or says in a
+//! sentence what is wrong with them. The caller sets the longest size of a file; what was read is wiped from
+//! memory.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! Units of the things that a worker's connections share, counted by address, so that each address leaves some for
 //! others.
 //!
-//! An address may have more as long as it has less than is left for everybody: alone it gets half, and two that ask at
-//! the same time get a third each. Nothing has to be known of how many there are, nor be taken back (A. K. Choudhury,
-//! E. L. Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998). That alone does not help a
-//! newcomer where those before it give nothing back: they take a half, a quarter, an eighth, until all is gone. So
-//! there is a reserve beside it, from which an address gets its first unit alone.
+//! An address may get more as long as it holds less than is left for all: alone it gets half, and two that ask at the
+//! same time get a third each. This needs no count of the addresses, and takes nothing back (A. K. Choudhury, E. L.
+//! Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998). That alone does not help a newcomer
+//! where earlier addresses give nothing back: they take a half, a quarter, an eighth, until all is gone. So there is a
+//! reserve beside it, from which an address gets only its first unit.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub(crate) struct Address {
     pub(crate) turns: Held,
 }
 
-/// Number of units of one thing that somebody has.
+/// Number of units of one thing that an address holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held(AtomicUsize);
 
@@ -56,7 +56,7 @@ impl Held {
 pub(crate) struct Addresses(RefCell<HashMap<IpAddr, Weak<Address>>>);
 
 impl Addresses {
-    /// The holdings of a client, which is known by what [`crate::admission::client`] makes of its address.
+    /// The holdings of a client, by its address as [`crate::admission::client`] maps it.
     pub(crate) fn of(&self, client: IpAddr) -> Arc<Address> {
         let mut known = self.0.borrow_mut();
         let place = known.entry(client).or_default();
@@ -67,7 +67,7 @@ impl Addresses {
         })
     }
 
-    /// Forgets those that have gone.
+    /// Forgets addresses without connections.
     pub(crate) fn sweep(&self) {
         self.0
             .borrow_mut()

@@ -1,4 +1,4 @@
-//! Who may connect: so many connections in all, and so many from one client.
+//! Limits on connections: on their total number, and on those of one client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,12 +22,12 @@ pub(crate) struct Admitted {
     client: IpAddr,
 }
 
-/// Why a connection is not served.
+/// Reason for which a connection is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There are as many as are served at a time.
+    /// The server has as many connections as it may have.
     Full,
-    /// This client has as many as one may have.
+    /// This client has as many connections as one client may have.
     Client,
 }
 
@@ -73,7 +73,7 @@ impl Drop for Admitted {
     }
 }
 
-/// Makes one of all addresses that belong to somebody: whoever has one of IPv6 has 2⁶⁴ of them.
+/// Maps all addresses of one client to one: an IPv6 client has 2⁶⁴ of them, those of its /64 network.
 pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

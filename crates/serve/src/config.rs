@@ -1,4 +1,4 @@
-//! What a configuration file says.
+//! The configuration file.
 
 mod roots;
 
@@ -23,18 +23,17 @@ use crate::tls::kernel::Mode;
 /// Most fields of a request that any limit allows.
 const FIELDS_MAX: usize = 128;
 
-/// A server's configuration: a file's, in TOML, or what options of a command line say. Paths are as they
-/// stand there.
+/// A server's configuration: from a file in TOML, or from the options of a command line. Paths are as they stand there.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
-    /// Where HTTPS is served.
+    /// Addresses at which HTTPS is served.
     pub listen: Vec<SocketAddr>,
-    /// Where files are served without TLS.
+    /// Addresses at which files are served without TLS.
     pub plain_http: Vec<SocketAddr>,
-    /// Where clients are sent to HTTPS.
+    /// Addresses at which clients are redirected to HTTPS.
     pub redirect_http: Vec<SocketAddr>,
-    /// Where figures are, on loopback.
+    /// Address of the status page, on loopback.
     pub status: Option<SocketAddr>,
     /// Threads that serve.
     pub threads: Option<usize>,
@@ -42,16 +41,16 @@ pub struct Config {
     pub tls: TlsConfig,
     /// An authority that gives certificates.
     pub acme: Option<AcmeConfig>,
-    /// Where requests are noted.
+    /// Log of all requests.
     pub access_log: Option<LogConfig>,
-    /// How much of this machine clients can have.
+    /// Limits on the resources that clients can take.
     pub limits: LimitsConfig,
-    /// What is served.
+    /// Sites that are served.
     #[serde(rename = "site")]
     pub sites: Vec<SiteConfig>,
 }
 
-/// What is shown and offered by TLS.
+/// Certificates and cipher suites that TLS offers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TlsConfig {
@@ -62,7 +61,7 @@ pub struct TlsConfig {
     pub suite: Option<String>,
     /// True if HTTP/2 is offered; it is.
     pub http2: Option<bool>,
-    /// Who makes records: `auto`, `on` or `off`.
+    /// Use of the kernel for TLS records: `auto`, `on` or `off`.
     pub offload: Mode,
 }
 
@@ -76,21 +75,21 @@ pub struct CertificateConfig {
     pub key: PathBuf,
 }
 
-/// An authority that gives certificates, and for what.
+/// An authority that gives certificates, and the names that it is asked for.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct AcmeConfig {
-    /// That its terms are agreed to.
+    /// True if the user agrees to the authority's terms.
     pub agree_to_terms: bool,
-    /// The URL of its directory, or `staging`; Let's Encrypt's.
+    /// The URL of its directory, or `staging`; by default Let's Encrypt's.
     pub directory: Option<String>,
-    /// Hosts that the certificate is for; those of all sites.
+    /// Hosts that the certificate is for; by default those of all sites.
     pub names: Vec<String>,
-    /// An e-mail address by which it reaches us.
+    /// An e-mail address for the authority's messages.
     pub contact: Option<String>,
     /// The folder for the account and the certificate.
     pub state: PathBuf,
-    /// A PEM file with the roots by which the directory's own certificate is checked; the system's.
+    /// A PEM file with the roots by which the directory's own certificate is checked; by default the system's roots.
     pub ca: Option<PathBuf>,
 }
 
@@ -100,12 +99,12 @@ pub struct AcmeConfig {
 pub struct LogConfig {
     /// The file.
     pub file: PathBuf,
-    /// How its lines look.
+    /// Format of its lines.
     #[serde(default)]
     pub format: LogFormat,
 }
 
-/// Limits; what is not said is usual.
+/// Limits; those that are left out have their usual values.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -127,46 +126,46 @@ pub struct LimitsConfig {
     pub idle_seconds: Option<u32>,
     /// Seconds that a client may take nothing.
     pub stall_seconds: Option<u32>,
-    /// Seconds for requests under way when the server ends.
+    /// Seconds that requests in flight have left when the server ends.
     pub drain_seconds: Option<u32>,
-    /// Bytes of buffers for answers under way.
+    /// Bytes of buffers for answers in flight.
     pub memory_bytes: Option<usize>,
-    /// Records that each key of a connection makes at most.
+    /// Most records that each key of a connection makes.
     pub records_per_key: Option<u64>,
     /// Milliseconds that an open file is used again without looking at its name.
     pub file_cache_ms: Option<u32>,
 }
 
-/// A folder, and how it is served.
+/// A folder, and the manner in which it is served.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct SiteConfig {
-    /// Hosts that it is for; a site without is for all that no other is for.
+    /// Hosts that it is for; a site without any is for all hosts that no other site is for.
     pub names: Vec<String>,
     /// The folder, or one in a volume: `disk.img#/folder`.
     pub root: PathBuf,
     /// The file with the key of the volume that `root` names.
     pub key_file: Option<PathBuf>,
-    /// How else that volume is opened.
+    /// Other options for opening that volume.
     pub volume: VolumeConfig,
-    /// What else is served below a path of its own.
+    /// Folders that are served below paths of their own.
     #[serde(rename = "mount")]
     pub mounts: Vec<MountConfig>,
     /// Names of files that stand for their folder.
     pub index: Option<Vec<String>>,
     /// True if a folder without such a file is listed.
     pub listings: bool,
-    /// Which symbolic links are followed.
+    /// Choice of the symbolic links that are followed.
     pub symlinks: Option<Links>,
     /// True if names that begin with a dot are served.
     pub dot_files: bool,
-    /// Codings of which there may be a file beside each file: `br`, `zstd`, `gzip`; all three.
+    /// Codings of which there may be a file beside each file: `br`, `zstd`, `gzip`; by default all three.
     pub precompressed: Option<Vec<String>>,
-    /// How long what may be kept; the first that fits counts.
+    /// Caching rules, which say how long browsers may keep files; the first that matches a file counts.
     pub cache: Vec<CacheConfig>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
-    /// That browsers come back by HTTPS only.
+    /// `Strict-Transport-Security`: browsers come back by HTTPS only.
     pub hsts: Option<HstsConfig>,
     /// Pages for statuses, HTML files.
     pub error_pages: BTreeMap<String, PathBuf>,
@@ -174,23 +173,23 @@ pub struct SiteConfig {
     pub types: BTreeMap<String, String>,
 }
 
-/// How long some files may be kept.
+/// A caching rule: how long browsers may keep some files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CacheConfig {
-    /// Which: a pattern such as `*.css` or `assets/**`.
+    /// Pattern of the files, such as `*.css` or `assets/**`.
     pub files: String,
     /// The value of `Cache-Control`, such as `max-age=3600`.
     pub control: String,
 }
 
-/// Which symbolic links are followed.
+/// Choice of the symbolic links that are followed.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Links {
-    /// None.
+    /// No links.
     None,
-    /// Those that stay below the folder.
+    /// Links that stay below the folder.
     Within,
     /// Any.
     Any,
@@ -200,30 +199,30 @@ pub enum Links {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HstsConfig {
-    /// For how long.
+    /// Time for which browsers remember it, in seconds.
     pub seconds: u64,
-    /// Also to hosts below this one.
+    /// True if it holds for hosts below this one, too.
     #[serde(default)]
     pub subdomains: bool,
-    /// And browsers may know it before they come.
+    /// True if browsers may know it before their first visit.
     #[serde(default)]
     pub preload: bool,
 }
 
-/// What is wrong with a configuration.
+/// A fault in a configuration.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// It is not TOML, or not of this shape.
+    /// The text is not TOML, or not of this shape.
     Shape(Box<toml::de::Error>),
     /// There can be no certificate from an authority.
     Acme(acme::SettingsError),
-    /// A value is not what stands there.
+    /// A value is not allowed.
     Value {
-        /// Where it stands.
+        /// Key of the value.
         key: String,
         /// Its text.
         value: String,
-        /// What it has to be.
+        /// Description of the values that are allowed.
         wanted: &'static str,
     },
 }
@@ -282,7 +281,7 @@ impl Config {
     fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let certificates = self.tls.certificates.iter_mut();
         let sites = self.sites.iter_mut();
-        // One that is not said is no folder: it stays so.
+        // A path that is left out is not a folder: it stays empty.
         let acme = self.acme.iter_mut().flat_map(|acme| {
             let state = Some(&mut acme.state).filter(|state| !state.as_os_str().is_empty());
             state.into_iter().chain(&mut acme.ca)
@@ -301,7 +300,7 @@ impl Config {
             }))
     }
 
-    /// What is wanted of an authority, if anything.
+    /// Settings for the certificate authority, if the configuration has any.
     ///
     /// # Errors
     /// When there could be no certificate by it.
@@ -327,7 +326,7 @@ impl Config {
     /// The limits.
     ///
     /// # Errors
-    /// When one is zero, which would let nobody in, or more than there can be.
+    /// When one is zero, which would let no client in, or larger than is possible.
     pub fn limits(&self) -> Result<Limits, ConfigError> {
         let said = &self.limits;
         for (key, value) in [
@@ -388,8 +387,8 @@ impl Config {
 }
 
 impl SiteConfig {
-    /// What a site is made of, if its root and its mounts are folders that are there. Whoever opens volumes puts
-    /// them there instead.
+    /// Settings of the site, with its root and its mounts taken for folders that exist. A caller that opens volumes
+    /// replaces those roots.
     ///
     /// # Errors
     /// When a value is not what stands there.

@@ -1,4 +1,4 @@
-//! What a worker has done, counted by that worker alone and read by whoever asks.
+//! Counters of a worker, which that worker alone changes and any thread may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::tls::kernel::{PATHS, Path};
 /// Bounds of the latencies' buckets: 2⁰ to 2²³ microseconds, and one for all that took longer.
 const BUCKETS: usize = 25;
 
-/// A number that one thread adds to. Nothing else is ordered by it.
+/// A number that one thread adds to. No other memory access is ordered by it.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -28,7 +28,7 @@ impl Counter {
     }
 }
 
-/// One worker's counters. On lines of the cache of their own, so that workers do not share any.
+/// One worker's counters, on cache lines of their own, so that workers do not share any.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -55,14 +55,14 @@ pub(crate) struct Requests {
 pub(crate) struct Tls {
     pub(crate) tls12: Counter,
     pub(crate) tls13: Counter,
-    /// Those among them that went on with an earlier session.
+    /// Handshakes among them that went on with an earlier session.
     pub(crate) resumed: Counter,
     pub(crate) failed: Counter,
-    /// Connections by who makes their records, and why: in the order of [`Path::all`].
+    /// Connections by maker of their records and reason, in the order of [`Path::all`].
     pub(crate) by_path: [Counter; PATHS],
 }
 
-/// How long answers took, from a request's head to the last byte given to the kernel.
+/// Durations of answers, from a request's head to the last byte given to the kernel.
 #[derive(Default)]
 pub(crate) struct Latencies {
     buckets: [Counter; BUCKETS],
@@ -116,7 +116,7 @@ impl Latencies {
     }
 }
 
-/// The first bucket whose bound is not below.
+/// The first bucket whose bound is not below `took`.
 fn bucket(took: Duration) -> usize {
     let micros = u64::try_from(took.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
     let power = micros
@@ -133,7 +133,7 @@ pub struct Figures {
     pub connections: u64,
     /// Connections that are open.
     pub open: u64,
-    /// Connections that were not taken in, since there were too many.
+    /// Connections that were refused, since there were too many.
     pub refused: u64,
     /// Requests by HTTP/1.1 and 1.0.
     pub http1: u64,
@@ -149,16 +149,16 @@ pub struct Figures {
     pub resumed: u64,
     /// Handshakes that failed.
     pub failed: u64,
-    /// Connections under TLS by who makes their records, and why, in the order of
+    /// Connections under TLS by maker of their records and reason, in the order of
     /// [`Path::all`](crate::tls::kernel::Path::all).
     pub by_path: [u64; PATHS],
     /// Bytes of answers' content, before encryption.
     pub bytes_sent: u64,
     /// Answers that were begun and could not be sent whole.
     pub broken: u64,
-    /// Answers by how long they took: up to 2ⁿ µs in the n-th, the rest in the last.
+    /// Answers by their duration: up to 2ⁿ µs in the n-th, the rest in the last.
     pub latencies: [u64; BUCKETS],
-    /// Sum of what they took, in nanoseconds.
+    /// Sum of those durations, in nanoseconds.
     pub latency_sum: u64,
 }
 

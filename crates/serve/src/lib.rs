@@ -1,9 +1,8 @@
-//! Carries files to a browser: HTTPS, in user space.
+//! Serves files to browsers: HTTPS, in user space.
 //!
-//! [`http`] is what a request says and what an answer is, whatever version of the protocol carries them;
-//! [`site`] is what is served; [`tls`] makes handshakes and seals records; [`acme`] obtains certificates. A
-//! [`Server`] is a thread that accepts connections and threads that serve them, each with an event loop and
-//! connections of its own.
+//! [`http`] has requests and answers, whatever version of the protocol carries them; [`site`] has the files that are
+//! served; [`tls`] makes handshakes and seals records; [`acme`] obtains certificates. A [`Server`] is a thread that
+//! accepts connections, and threads that serve them, each with an event loop and connections of its own.
 
 #![forbid(unsafe_code)]
 

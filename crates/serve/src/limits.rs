@@ -1,37 +1,37 @@
-//! How much of this machine clients can have.
+//! Limits on the resources that clients can take.
 
 use std::time::Duration;
 
 use crate::http::HeadLimits;
 
-/// What is allowed to all clients together, to each address, and to each connection.
+/// Limits for all clients together, for each address, and for each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
     /// Connections at a time from one client: one address of IPv4, one network of 64 bits of IPv6.
     pub per_client: usize,
-    /// What a request's head may have.
+    /// Limits for a request's head.
     pub head: HeadLimits,
     /// Time for a TLS handshake.
     pub handshake: Duration,
     /// Time for a request's head, from its first byte on.
     pub request: Duration,
-    /// How long a connection is kept without a request.
+    /// Time for which a connection is kept without a request.
     pub idle: Duration,
-    /// How long a client may take nothing of what is being sent.
+    /// Time for which a client may take nothing of the answer that is being sent.
     pub stall: Duration,
-    /// Time that requests under way have to end, once the server is told to.
+    /// Time that requests in flight have to end, once the server is told to stop.
     pub drain: Duration,
     /// Bytes of buffers for answers that are under way, all together; an address gets no more of them than is left,
     /// and clients that get none have their answers in smaller pieces.
     pub memory: usize,
     /// Files that each worker keeps open to use again.
     pub files: usize,
-    /// Records of data that each key of a connection seals at most, and no more than is safe: then TLS 1.3
-    /// changes the key, and TLS 1.2 ends the connection.
+    /// Most records of data that each key of a connection seals, and no more than is safe: then TLS 1.3 changes the
+    /// key, and TLS 1.2 ends the connection.
     pub records: u64,
-    /// How long an open file is used again without looking at its name.
+    /// Time for which an open file is used again without looking up its name.
     pub file_cache: Duration,
 }
 

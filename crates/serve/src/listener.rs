@@ -1,4 +1,4 @@
-//! Sockets by which clients come in.
+//! Sockets that accept clients.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,7 +19,7 @@ pub enum Service {
         /// True if only this machine reaches it: then no names are answered that may have been made to lead here.
         local: bool,
     },
-    /// Nothing but the way to HTTPS.
+    /// Redirects to HTTPS, and nothing else.
     Redirect {
         /// Port of HTTPS; none for plain HTTP that has come to that port itself.
         port: Option<u16>,
@@ -58,10 +58,10 @@ impl Listener {
         Self::from_socket(socket, service)
     }
 
-    /// Takes a socket that somebody else has bound and put to listening.
+    /// Takes a listening socket that another process has bound.
     ///
     /// # Errors
-    /// When it is no TCP socket that listens.
+    /// When it is not a TCP socket that listens.
     pub fn from_socket(socket: OwnedFd, service: Service) -> io::Result<Self> {
         if !sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
@@ -75,7 +75,7 @@ impl Listener {
         Ok(Self { socket, service })
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     ///
     /// # Errors
     /// Those of the socket.

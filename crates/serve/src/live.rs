@@ -7,24 +7,24 @@ use std::sync::Arc;
 use crate::http::Authority;
 use crate::site::Site;
 
-/// All sites, and which one is for whom.
+/// All sites, and the choice among them by host.
 pub struct Live {
     sites: Vec<Arc<Site>>,
     /// Numbers of sites by host, in small letters.
     by_name: HashMap<Box<str>, usize>,
-    /// The one for all other hosts.
+    /// The site for all other hosts.
     other: Option<usize>,
 }
 
 /// Reason for which sites do not go together.
 #[derive(Debug)]
 pub enum SitesError {
-    /// Two are for the same host.
+    /// Two sites are for the same host.
     Twice {
-        /// The host; none for all those that are not named.
+        /// The host; `None` for all hosts that are not named.
         host: Option<String>,
     },
-    /// A name is not that of a host.
+    /// A name is not the name of a host.
     Name {
         /// The name.
         name: String,
@@ -32,10 +32,10 @@ pub enum SitesError {
 }
 
 impl Live {
-    /// Sites with the hosts that they are for; one without any is for all others.
+    /// Sites with the hosts that they are for; a site without any is for all others.
     ///
     /// # Errors
-    /// When two are for the same, or a name is none.
+    /// When two sites are for the same host, or a name is not a host's.
     pub fn new(named: impl IntoIterator<Item = (Vec<String>, Site)>) -> Result<Self, SitesError> {
         let mut live = Self {
             sites: Vec::new(),
@@ -68,7 +68,7 @@ impl Live {
         self.site(Some(host)).is_some()
     }
 
-    /// The site for a host, or for those who name none.
+    /// The site for a host, or for requests that name none.
     pub(crate) fn site(&self, host: Option<&str>) -> Option<&Arc<Site>> {
         let named = host.and_then(|host| self.named(host));
         self.sites.get(*named.or(self.other.as_ref())?)

@@ -16,12 +16,12 @@ use serde::Deserialize;
 use crate::connection::Secured;
 use crate::listener::Service;
 
-/// Lines are written together once there are so many bytes of them.
+/// Bytes of lines after which they are written together.
 const TOGETHER: usize = 32 << 10;
 /// Most bytes of a client's own words in a line, each.
 const QUOTED_MAX: usize = 1024;
 
-/// How a line looks.
+/// Format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
@@ -32,14 +32,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where lines go: shared by all workers, opened again by [`reopen`](Self::reopen).
+/// The access log: shared by all workers, opened again by [`reopen`](Self::reopen).
 pub struct AccessLog {
     path: PathBuf,
     format: LogFormat,
     file: RwLock<Arc<File>>,
 }
 
-/// What is said of a request.
+/// A request, as the log describes it.
 pub(crate) struct Entry<'a> {
     pub(crate) service: Service,
     pub(crate) client: IpAddr,
@@ -56,12 +56,12 @@ pub(crate) struct Entry<'a> {
     pub(crate) took: Duration,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
-    /// None over plain HTTP.
+    /// Facts about TLS; `None` over plain HTTP.
     pub(crate) tls: Option<Secured>,
 }
 
 impl AccessLog {
-    /// Appends to a file, which is made where there is none; `/dev/stdout` is one too.
+    /// Appends to a file, which is made if it does not exist; `/dev/stdout` is possible, too.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -73,7 +73,8 @@ impl AccessLog {
         })
     }
 
-    /// Checks whether a log can be opened, and makes no file: that of another user would be in its way.
+    /// Checks whether a log can be opened, and makes no file: the server's user might be unable to write to a file of
+    /// this user's.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -90,8 +91,7 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again by its name, after it was renamed to begin a new one. Where that cannot be, the
-    /// old one goes on.
+    /// Opens the file again by its name, after it was renamed to begin a new one. If that fails, the old file goes on.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -101,8 +101,9 @@ impl AccessLog {
         Ok(())
     }
 
-    /// A line that is cut short is worse than none, so all is given to the kernel at once. A log that cannot be
-    /// written, such as a pipe that nobody reads, must not keep files from being served: its lines are lost.
+    /// Writes lines. A line that is cut short is worse than a missing one, so all is given to the kernel at once. A log
+    /// that cannot be written, such as a pipe without a reader, must not keep files from being served: its lines are
+    /// lost.
     fn write(&self, lines: &str) {
         let file = Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner));
         let _ = (&*file).write_all(lines.as_bytes());
@@ -148,7 +149,7 @@ impl Lines {
         }
     }
 
-    /// Writes what is there.
+    /// Writes the lines that are there.
     pub(crate) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {

@@ -13,14 +13,14 @@ use crate::tls::ServerName;
 /// Kind of a connection, by the hosts that it may ask for.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// A plain one, at an address that others reach.
+    /// A connection without TLS, at an address that other machines reach.
     Plain,
-    /// A plain one, at an address of this machine alone. A page from elsewhere can have its own name lead there, so
-    /// that the user's browser takes what is served here for the page's own: such names are not answered.
+    /// A connection without TLS, at an address of this machine alone. A page from elsewhere can have its own name lead
+    /// there, so that the user's browser takes what is served here for the page's own: such names are not answered.
     Loopback,
-    /// One with TLS, whose client has named no host.
+    /// A connection with TLS, whose client has named no host.
     Secure,
-    /// One with TLS, for this host.
+    /// A connection with TLS, for this host.
     Named(Rc<ServerName>),
 }
 

@@ -1,7 +1,7 @@
 //! Work that may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
-//! threads. Each address waits in a queue of its own, so that nobody waits for all that one client has asked for. Work
-//! that waits for its turn is forgotten as soon as nobody wants it any more, so that a client that asks and takes back
-//! what it asked leaves nothing behind.
+//! threads. Each address waits in a queue of its own, so that no client waits for all that another has asked for. Work
+//! that waits for its turn is dropped as soon as its result is not wanted any more, so that a client that asks and
+//! takes back what it asked leaves nothing behind.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,37 +14,37 @@ use crate::address::Address;
 
 /// Threads that wait for disks, at most, for each worker.
 pub(crate) const THREADS: usize = SHARED + RESERVE;
-/// Threads that addresses share: one that is alone has half of them.
+/// Threads that addresses share: an address that is alone has half of them.
 const SHARED: usize = 16;
-/// Threads for addresses that have none: those of others may wait for a disk that never answers.
+/// Threads for addresses that have none: the threads of others may wait for a disk that never answers.
 const RESERVE: usize = 8;
 
 thread_local! {
-    /// Turns of the worker whose thread this is.
+    /// Turns of the worker that runs on this thread.
     static TURNS: Arc<Mutex<Turns>> = Arc::new(Mutex::new(Turns {
         left: THREADS,
         queues: VecDeque::new(),
     }));
 }
 
-/// Turns that are left, and those who wait for one.
+/// Turns that are left, and the queues of requests that wait for one.
 struct Turns {
     left: usize,
-    /// By address; the one whose turn is next comes first.
+    /// Queues by address; the address whose turn is next comes first.
     queues: VecDeque<(Arc<Address>, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
 /// The right to one of the threads.
 struct Turn {
     address: Arc<Address>,
-    /// Where it is given back.
+    /// The turns that it is given back to.
     turns: Option<Arc<Mutex<Turns>>>,
 }
 
-/// Has it done for a client, when it is its turn.
+/// Does work for a client, when it is the client's turn.
 ///
 /// # Errors
-/// When it panicked.
+/// When the work panicked.
 pub(crate) async fn wait<T: Send + 'static>(
     address: Arc<Address>,
     act: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! The way from plain HTTP to HTTPS.
+//! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
 
@@ -6,7 +6,7 @@ use crate::http::{Answer, Authority, Body, Request};
 use crate::live::Live;
 use crate::site::{Misdirection, error_page, misdirected};
 
-/// The port that nobody has to name.
+/// Default port of HTTPS, which a URL need not name.
 const HTTPS: u16 = 443;
 
 /// Sends a client to the same target on the host that it has asked for: one that is served here, which is any where a
@@ -36,7 +36,7 @@ pub(crate) fn answer(request: &Request, port: Option<u16>, live: &Live) -> Answe
     let mut fields = vec![(header::LOCATION, location)];
     let status = match port {
         Some(_) => StatusCode::PERMANENT_REDIRECT,
-        // A mistake that nobody should remember.
+        // A mistake that no cache should keep.
         None => {
             let no_store = HeaderValue::from_static("no-store");
             fields.push((header::CACHE_CONTROL, no_store));

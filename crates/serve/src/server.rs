@@ -27,32 +27,32 @@ use crate::status::{Status, Volumes};
 use crate::tls::kernel::Offload;
 use crate::worker::{self, Accepted, Order, Reports, Trouble, Worker};
 
-/// How long nobody is accepted after the system had no room for a connection.
+/// Pause before the next connection is accepted, after the system had no resources for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server is made of.
+/// Parts that a server is made of.
 pub struct Parts {
-    /// Where clients come in.
+    /// Sockets that accept connections.
     pub listeners: Vec<Listener>,
-    /// What they get.
+    /// Sites that are served.
     pub live: Live,
-    /// What is offered by TLS; needed where HTTPS is served.
+    /// Configuration of TLS; needed where HTTPS is served.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Who makes TLS records.
+    /// Choice between the kernel and user space for making TLS records.
     pub offload: Offload,
-    /// How much of this machine they can have.
+    /// Limits on the resources that clients can take.
     pub limits: Limits,
     /// Threads that serve; at least one.
     pub threads: usize,
-    /// Where requests are noted.
+    /// Log of all requests.
     pub log: Option<Arc<AccessLog>>,
-    /// Who hears of files that cannot be sent.
+    /// Callback that is told of files that cannot be sent.
     pub trouble: Trouble,
-    /// What the status page tells of volumes.
+    /// Source of what the status page shows of volumes.
     pub volumes: Volumes,
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     workers: Vec<UnboundedSender<Order>>,
     threads: Vec<JoinHandle<()>>,
@@ -60,7 +60,7 @@ pub struct Server {
     tally: Arc<Tally>,
 }
 
-/// What all threads have counted.
+/// Counters of all threads.
 pub(crate) struct Tally {
     workers: Vec<Arc<Counters>>,
     refused: AtomicU64,
@@ -155,21 +155,20 @@ impl Server {
         }
     }
 
-    /// Has the records of connections made so that come from now on; those that are there stay as they are.
+    /// Chooses the maker of the records of new connections; existing connections stay as they are.
     pub fn offload(&self, offload: &Offload) {
         for worker in &self.workers {
             let _ = worker.send(Order::Offload(offload.clone()));
         }
     }
 
-    /// What has been done so far.
+    /// Figures of all threads so far.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.tally.figures()
     }
 
-    /// Accepts nobody any more, lets the requests end that are under way, as long as the limits allow, and
-    /// stops.
+    /// Accepts no more connections, lets the requests in flight end, as long as the limits allow, and stops.
     pub fn drain(self) {
         let _ = self.accepting.send(false);
         for worker in &self.workers {
@@ -198,7 +197,7 @@ fn event_loop() -> io::Result<Runtime> {
         .build()
 }
 
-/// Those among whom connections are shared.
+/// The workers that share the connections.
 struct Crowd {
     workers: Vec<UnboundedSender<Order>>,
     admission: Admission,
@@ -240,7 +239,7 @@ async fn accept_at(door: Door, crowd: Rc<Crowd>) {
         match accepted {
             Ok((client, address)) => crowd.take_in(client, address, door.service),
             Err(error) if is_clients_fault(&error) => {}
-            // No room for one more: those who are served make some.
+            // No resources for one more: connections that end free some.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
@@ -255,7 +254,7 @@ fn is_clients_fault(error: &io::Error) -> bool {
 }
 
 impl Crowd {
-    /// Gives a connection to the worker with the fewest, unless there are too many.
+    /// Gives a connection to the worker with the fewest connections, unless there are too many.
     fn take_in(&self, socket: TcpStream, address: SocketAddr, service: Service) {
         let Ok(admitted) = self.admission.admit(address.ip(), &self.limits) else {
             self.tally.refused.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One thread's share of the connections.
+//! A worker: one thread with its share of the connections.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -33,35 +33,35 @@ use crate::site::{
 use crate::status::Status;
 use crate::tls::kernel::Offload;
 
-/// Longest time for which lines of the access log wait for others, and open files for somebody who asks for them.
+/// Longest time for which lines of the access log wait for others, and open files for a request for them.
 const TIDY: Duration = Duration::from_secs(1);
 
-/// A page that is longer than this was made of a folder's names, bytes.
+/// Length in bytes above which a page is one that was made of a folder's names.
 const LONG_PAGE: usize = 64 << 10;
 
-/// Pause before it is tried again to reserve memory for a long page, at first and at most.
+/// Pause, at first and at most, before another attempt to reserve memory for a long page.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
 /// Time that connections have, once the server has ended them, until they are given up: each one listens to its client
 /// for [`FAREWELL`] after the last request has ended.
 const LEAVE: Duration = FAREWELL.saturating_add(Duration::from_secs(1));
 
-/// Time after a file that could not be sent in which nobody is told of another.
+/// Time after a report of a file that could not be sent in which no other is reported.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Order to a worker.
 pub(crate) enum Order {
     /// Serve this connection.
     Serve(Accepted),
-    /// Answer by this from now on.
+    /// Answer by these sites from now on.
     Live(Arc<Live>),
-    /// Have the records of new connections made so.
+    /// Choose the maker of the records of new connections by this.
     Offload(Offload),
-    /// Take no more requests, and end when those under way are answered.
+    /// Take no more requests, and end when those in flight are answered.
     Drain,
 }
 
-/// A connection that was accepted and belongs to nobody yet.
+/// A connection that was accepted and has no worker yet.
 pub(crate) struct Accepted {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) address: SocketAddr,
@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
     pub(crate) addresses: Addresses,
-    /// For content that waits in memory of other kinds.
+    /// Budget for content that waits in memory of other kinds.
     pub(crate) budget: Budget,
     live: RefCell<Arc<Live>>,
     tls: Option<Arc<ServerConfig>>,
@@ -84,15 +84,15 @@ pub(crate) struct Worker {
     lines: Option<Lines>,
     status: Arc<Status>,
     date: Date,
-    /// Reservation for an answer's head, while nobody writes one.
+    /// Buffer for an answer's head, while none is being written.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
     trouble: Trouble,
-    /// When it was last told of a file.
+    /// Time of the last report of a file.
     told: Cell<Option<Instant>>,
 }
 
-/// Listeners to what a worker does.
+/// Receivers of a worker's reports.
 pub(crate) struct Reports {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lines: Option<Lines>,
@@ -100,11 +100,11 @@ pub(crate) struct Reports {
     pub(crate) trouble: Trouble,
 }
 
-/// Hears, in a sentence, of what whoever runs the server should look after.
+/// Callback that is given, in a sentence, a fault that the server's operator should look at.
 pub type Trouble = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
-    /// One that answers by `live`, and has `memory` bytes for answers under way.
+    /// A worker that answers by `live`, and has `memory` bytes for answers in flight.
     pub(crate) fn new(
         limits: Limits,
         memory: usize,
@@ -253,8 +253,8 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    /// Writes a request that was answered to the access log, and counts it, unless it asked for the counts:
-    /// figures do not change because somebody looks.
+    /// Writes a request that was answered to the access log, and counts it, unless it asked for the counts: figures do
+    /// not change because they are read.
     pub(crate) fn note(&self, entry: &Entry) {
         if entry.service != Service::Status {
             self.counters.note(entry);
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// Tells whoever runs the server of a file that could not be sent, at most once in a while.
+    /// Tells the server's operator of a file that could not be sent, at most once in a while.
     pub(crate) fn tell_of(&self, broken: &Broken, target: &str) {
         if !matches!(broken, Broken::File(_) | Broken::Changed) {
             return;
@@ -302,7 +302,7 @@ fn lists(target: &str) -> bool {
     FilePath::parse(target).is_ok_and(|path| path.is_folder())
 }
 
-/// Serves what it is told to serve, until it has drained.
+/// Serves the connections that it is given, until it has drained.
 pub(crate) fn run(worker: Worker, runtime: Runtime, orders: UnboundedReceiver<Order>) {
     LocalSet::new().block_on(&runtime, obey(Rc::new(worker), orders));
     // A disk that never answers must not keep the process.
@@ -372,7 +372,7 @@ impl Drop for Open {
     }
 }
 
-/// Does what has to be done although nobody comes.
+/// Does the periodic work, which no connection triggers.
 async fn tidy(worker: Rc<Worker>) {
     let mut ticks = interval(TIDY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What a history or an operation has found, and how to see it again.
+/// A promise that a history or an operation has found broken, and how to see it again.
 #[derive(Debug)]
 pub struct Broken {
-    /// Decides everything about the history.
+    /// Seed that decides everything about the history.
     pub seed: u64,
-    /// What was promised, and what was found instead.
+    /// The promise, and what was found instead.
     pub what: String,
-    /// What had been asked for, in order.
+    /// Everything that had been asked for, in order.
     pub trace: Vec<String>,
     /// The command that runs it again.
     pub replay: String,

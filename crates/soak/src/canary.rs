@@ -1,4 +1,4 @@
-//! Backends that lie: whoever trusts one must be caught, or the judge is of no use.
+//! Backends that lie: a test that trusts one must be caught, or the judge is of no use.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,10 +23,10 @@ const NUMBER: u8 = 0;
 
 /// Key slots for which there is room in a saved LUKS2 header.
 const ROOM: u64 = 4;
-/// Where its data starts.
+/// Offset of its data.
 pub(crate) const ROOMY_LUKS2_DATA: u64 = luks2_data(COPY, ROOM);
 
-/// Which version of LUKS.
+/// Version of LUKS.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Version {
     Luks1,
@@ -102,7 +102,7 @@ pub(crate) fn convert_key(disk: &dyn Backend, kdf: Kdf) -> Result<(), Refused> {
     reseal(disk, 0, PASSPHRASES[0], &new, InPlace::Refuse).map(drop)
 }
 
-/// More than a new key slot has.
+/// More PBKDF2 iterations than a new key slot has.
 pub(crate) const MORE_ITERATIONS: Kdf = Kdf::Pbkdf2 {
     hash: Hash::Sha256,
     iterations: 2,
@@ -164,7 +164,7 @@ pub(crate) fn erase(disk: &dyn Backend) -> Result<(), Refused> {
     change(disk, |header, _| header.erase().map_err(refused))
 }
 
-/// Makes edits.
+/// Applies edits to a header.
 pub(crate) fn edit(disk: &dyn Backend, edits: &[Edit]) -> Result<(), Refused> {
     change(disk, |header, _| header.edit(edits).map_err(refused))
 }

@@ -16,13 +16,13 @@ use crate::value::UNIT;
 /// Something asked of a volume that holds other data. The seeds make it the same each time.
 #[derive(Debug, Clone, Copy)]
 pub struct DataOperation {
-    /// What it does, for the table.
+    /// Description of the request, for the table.
     pub name: &'static str,
     /// The encryption sector, in bytes.
     pub sector_size: usize,
     /// True if all of it is durable when it returns.
     pub durable: bool,
-    /// Does it.
+    /// Sends the request to the volume.
     pub run: fn(&Volume) -> Result<(), VolumeError>,
 }
 
@@ -130,7 +130,7 @@ impl DataOperation {
         Ok(outcomes)
     }
 
-    /// Lets one call fail, in each way; says in how many.
+    /// Lets one call fail, in each way; returns the number of ways.
     fn fail(
         &self,
         before: &SimBackend,
@@ -203,7 +203,7 @@ impl DataOperation {
     }
 }
 
-/// Where a volume is to be counted. `certain`: it must be new.
+/// Returns the counter for a volume in this state. `certain`: it must be new.
 fn count<'a>(
     outcomes: &'a mut Outcomes,
     bytes: &[u8],

@@ -15,25 +15,25 @@ use crate::way::Way;
 const ROOM: u64 = 3;
 const LUKS2_DATA: u64 = luks2_data(COPY, ROOM);
 
-/// What a volume splits over processors has so many bytes and more.
+/// Bytes from which on a volume splits a request over processors.
 pub(crate) const LONG: usize = 512 << 10;
 
-/// What stands before the data.
+/// The header in front of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Front {
-    /// Nothing: the table is known.
+    /// No header: the table is known.
     Nothing,
     Luks1,
     Luks2,
 }
 
-/// A volume to be.
+/// Layout of a volume that is still to be made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ground {
     pub(crate) front: Front,
     /// The encryption sector, in bytes.
     pub(crate) sector_size: usize,
-    /// Of the volume, in bytes: whole blocks of 4096.
+    /// Size of the volume, in bytes: whole blocks of 4096.
     pub(crate) size: usize,
 }
 
@@ -63,7 +63,7 @@ impl Ground {
         }
     }
 
-    /// Where the data starts on the disk, in bytes.
+    /// Offset of the data on the disk, in bytes.
     fn start(self) -> u64 {
         match self.front {
             Front::Nothing => 8 * 512,
@@ -167,7 +167,7 @@ fn format2(disk: &dyn Backend, sector_size: SectorSize) -> Result<(), Refused> {
     luks::format2_with_room(disk, 0, PASSPHRASES[0], sector_size, COPY, ROOM)
 }
 
-/// What a header of this length is on the medium.
+/// Returns a header of `len` bytes, as it is on the medium.
 fn header(
     len: u64,
     format: impl FnOnce(&dyn Backend) -> Result<(), Refused>,

@@ -29,7 +29,7 @@ pub(crate) enum HeaderChange {
     AddUnboundKey {
         passphrase: &'static str,
     },
-    /// Another passphrase, or another key derivation for the same one.
+    /// Seals a key slot by another passphrase, or by another key derivation for the same one.
     Reseal {
         slot: u8,
         to: Option<u8>,
@@ -42,7 +42,7 @@ pub(crate) enum HeaderChange {
     },
     Erase,
     Edit(Edit),
-    /// To the other version of LUKS.
+    /// Converts the header to the other version of LUKS.
     Convert,
     /// Keeps what [`HeaderChange::Restore`] puts back.
     Backup,
@@ -55,7 +55,8 @@ pub(crate) enum HeaderChange {
 }
 
 impl HeaderChange {
-    /// Chooses one for a header: slots that are in use, if there are any, more often than others.
+    /// Chooses a change for a header: slots that are in use, if there are any, more often than
+    /// others.
     pub(crate) fn choose(random: &mut Random, state: &State) -> Self {
         let passphrase = random.pick(&PASSPHRASES).copied().unwrap_or_default();
         let free = random.one_in(2).then(|| number(random, SLOTS));
@@ -99,8 +100,8 @@ impl HeaderChange {
         }
     }
 
-    /// Makes it; `saved` is the backup that there is. Key slots that the user would have been told a
-    /// power cut may take are returned.
+    /// Makes the change; `saved` is the last backup, if there is one. Returns the key slots that the
+    /// user would have been told a power cut may take.
     pub(crate) fn make(
         &self,
         disk: &dyn Backend,
@@ -148,7 +149,7 @@ impl HeaderChange {
         done.map(|()| Vec::new())
     }
 
-    /// What else than the old or the new header a cut may leave.
+    /// States that a cut may leave besides the old and the new header.
     pub(crate) fn between(&self, old: &State, new: &State, at_risk: &[u8]) -> Vec<Between> {
         let mut between: Vec<Between> = at_risk.iter().copied().map(Between::Lost).collect();
         match self {

@@ -1,5 +1,5 @@
-//! What a header may be, now and after a power cut: what it was seen to be, or on the way from
-//! there to what a change was to make of it.
+//! Model of a header, now and after a power cut: it is as it was last seen, or on the way from
+//! there to the result of a change.
 
 use scrim_backend::Backend;
 use scrim_backend::sim::{Random, SimBackend};
@@ -12,7 +12,7 @@ use crate::transition::Transition;
 
 /// A header as it may be.
 pub(crate) struct HeaderModel {
-    /// What it is. It is durable, unless a change has begun.
+    /// State of the header. It is durable, unless a change has begun.
     now: Seen,
     /// The change that has begun and not ended well: what it has done is not durable.
     begun: Option<Transition>,
@@ -25,12 +25,12 @@ pub(crate) struct HeaderModel {
 /// A change that has been tried on a copy of the disk.
 pub(crate) struct Rehearsed {
     pub(crate) change: HeaderChange,
-    /// What it leaves, or why it cannot be made.
+    /// State that the change leaves, or the reason for which it cannot be made.
     outcome: Result<Seen, Refused>,
 }
 
 impl HeaderModel {
-    /// What is on a disk, durably.
+    /// Models the header on a disk, all of it durable.
     pub(crate) fn seen_on(disk: &SimBackend, saved: Option<Vec<u8>>) -> Result<Self, Refused> {
         Ok(Self {
             now: observe(&disk.settled())?,
@@ -45,7 +45,7 @@ impl HeaderModel {
         self.begun.is_some()
     }
 
-    /// All that the disk holds has become durable.
+    /// Records that all that the disk holds has become durable.
     pub(crate) fn settle(&mut self, disk: &SimBackend) -> Result<(), Refused> {
         self.now = observe(&disk.settled())?;
         self.begun = None;
@@ -80,7 +80,7 @@ impl HeaderModel {
         change.make(on, &mut self.saved).map(drop)
     }
 
-    /// A change has ended, well or not, and there is still power: judges what is there.
+    /// Judges what is there after a change that has ended, well or not, while there is still power.
     pub(crate) fn ended(
         &mut self,
         rehearsed: &Rehearsed,

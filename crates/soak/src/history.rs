@@ -11,14 +11,14 @@ use crate::canary::Canary;
 use crate::ground::{Front, Ground};
 use crate::life::Life;
 
-/// What histories have gone through.
+/// Counts of what histories have gone through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Histories.
+    /// Number of histories.
     pub histories: u64,
-    /// Of them, those with several threads.
+    /// Histories with several threads.
     pub threaded: u64,
-    /// Of them, those with a LUKS header before the data.
+    /// Histories with a LUKS header before the data.
     pub luks: u64,
     /// Lives of volumes that began on dm-crypt's queues.
     pub queued: u64,
@@ -39,7 +39,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what others have gone through.
+    /// Adds the counts of other histories.
     pub fn add(&mut self, other: Self) {
         self.histories += other.histories;
         self.threaded += other.threaded;
@@ -72,7 +72,8 @@ pub fn run(seed: u64, canary: Option<Canary>) -> Result<Tally, Broken> {
         seed,
         what,
         trace,
-        // The order of threads is not the seed's, so that it takes luck, or patience.
+        // The order of threads does not follow from the seed, so it takes luck, or several
+        // attempts.
         replay: match threads {
             1 => format!("cargo xtask soak --seed {seed} --histories 1"),
             _ => format!("cargo xtask soak --seed {seed} --repeat 1000"),

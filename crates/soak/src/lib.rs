@@ -2,10 +2,10 @@
 //! reports errors ([`scrim_backend::sim`]), judged by a model.
 //!
 //! - [`history::run`] runs a random history of a volume, from a seed.
-//! - [`OPERATIONS`] and [`DATA_OPERATIONS`]: what is done to headers and volumes, each with a power
+//! - [`OPERATIONS`] and [`DATA_OPERATIONS`]: operations on headers and volumes, each with a power
 //!   cut and an error at every place where there can be one. A new header operation is a new row.
 //! - [`table::page`] makes `docs/crash-safety.md`.
-//! - [`Canary`]: disks that lie, who must be found out.
+//! - [`Canary`]: disks that lie, which must be found out.
 //!
 //! Tests run a fixed number of histories, `cargo xtask soak` as many as there is time for.
 

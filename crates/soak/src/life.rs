@@ -23,7 +23,7 @@ use crate::way::Way;
 /// Outcomes of one power cut that are looked at.
 const SURVIVORS: u64 = 3;
 
-/// How long requests may take to end when a table is exchanged.
+/// Time within which requests must end when a table is exchanged.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A volume from its opening to a power cut.
@@ -31,13 +31,13 @@ pub(crate) struct Life {
     ground: Ground,
     disk: Arc<SimBackend>,
     backend: Arc<dyn Backend>,
-    /// In which it was opened.
+    /// Way in which it was opened.
     way: Way,
     volume: Volume,
     model: Mutex<Model>,
     faults: Faults,
     threads: Vec<Vec<(Request, u64)>>,
-    /// Where there is one.
+    /// Model of its header, if it has one.
     header: Option<Mutex<HeaderModel>>,
     canary: Option<Canary>,
     done: Mutex<Vec<Done>>,
@@ -52,7 +52,7 @@ struct Done {
 }
 
 impl Life {
-    /// `saved` is a backup of the header that a life before this one has made.
+    /// Chooses a life. `saved` is a backup of the header that a life before this one has made.
     pub(crate) fn choose(
         ground: Ground,
         disk: SimBackend,
@@ -240,7 +240,8 @@ impl Life {
         })
     }
 
-    /// Nothing of this needs the storage, so nothing of it may fail.
+    /// Puts another table in the place of the one in use. Nothing of this needs the storage, so
+    /// nothing of it may fail.
     fn exchange(&self, way: Way) -> Result<(), Refused> {
         let table = self.ground.table(way)?;
         let open = |_: &str| Ok(Arc::clone(&self.backend));
@@ -265,7 +266,7 @@ impl Life {
         self.said(result)
     }
 
-    /// An error must have the right number.
+    /// Checks that an error has the right number.
     fn said(&self, result: Result<(), VolumeError>) -> Result<Result<(), String>, Refused> {
         let Err(error) = result else {
             return Ok(Ok(()));
@@ -280,7 +281,7 @@ impl Life {
     }
 
     /// Changes the header, as a seed says. After a change that failed, first everything is made
-    /// durable: what two changes together have left in the cache is nobody's promise.
+    /// durable: no promise covers what two changes together have left in the cache.
     fn change_header(&self, seed: u64) -> Result<Result<(), String>, Refused> {
         let Some(header) = &self.header else {
             return Ok(Ok(()));

@@ -11,7 +11,7 @@ use scrim_luks::{Layout, NewKeyslot, Placement, UnlockError, VolumeKey, luks1, l
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
-/// Why something could not be done: the text of its error.
+/// Reason for a failure: the text of its error.
 pub(crate) type Refused = String;
 
 pub(crate) fn refused(error: impl std::fmt::Display) -> Refused {
@@ -21,16 +21,16 @@ pub(crate) fn refused(error: impl std::fmt::Display) -> Refused {
 /// Every passphrase that any header here has ever had.
 pub(crate) const PASSPHRASES: [&str; 3] = ["first", "second", "third"];
 
-/// Where LUKS1's data starts: behind eight key slots of 256-bit keys.
+/// Offset of LUKS1's data: behind eight key slots of 256-bit keys.
 pub(crate) const LUKS1_DATA: u64 = 4096 + 8 * KEYSLOT;
-/// Where LUKS2's data starts: behind two copies and two key slots of 256-bit keys.
+/// Offset of LUKS2's data: behind two copies and two key slots of 256-bit keys.
 pub(crate) const LUKS2_DATA: u64 = luks2_data(COPY, 2);
 /// Bytes of one copy of a LUKS2 header by default.
 pub(crate) const COPY: u64 = 16 << 10;
 /// The key slot area of a 256-bit key: 4000 stripes, in whole blocks.
 const KEYSLOT: u64 = 32 * 4096;
 
-/// Where LUKS2's data starts, with copies of this size and room for so many key slots.
+/// Offset of LUKS2's data, with copies of `copy` bytes and room for `keyslots` key slots.
 pub(crate) const fn luks2_data(copy: u64, keyslots: u64) -> u64 {
     2 * copy + keyslots * KEYSLOT
 }
@@ -101,7 +101,7 @@ pub(crate) fn format2(
     format2_with_room(backend, number, passphrase, sector_size, copy, 2)
 }
 
-/// Makes a LUKS2 header with room for so many key slots.
+/// Makes a LUKS2 header with room for `keyslots` key slots.
 pub(crate) fn format2_with_room(
     backend: &dyn Backend,
     number: u8,
@@ -162,8 +162,8 @@ pub(crate) fn unlock(
     Ok(answer.map(|key| VolumeKey::new(SecretBytes::copied_from(&key))))
 }
 
-/// What decides which passphrases open a header: of one key slot its material and what the header
-/// says of it, of any the whole header with its key slots.
+/// Returns what decides which passphrases open a header: for one key slot its material and what the
+/// header says of it, otherwise the whole header with its key slots.
 fn deciding(
     device: &LuksDevice,
     backend: &dyn Backend,

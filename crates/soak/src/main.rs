@@ -13,7 +13,7 @@ use clap::Parser;
 use scrim_soak::history::{self, Tally};
 use scrim_soak::{Broken, DATA_OPERATIONS, Effort, OPERATIONS, table};
 
-/// How often progress is told.
+/// Time between two reports of progress.
 const TELL: Duration = Duration::from_secs(10);
 
 /// Run volumes and headers on a simulated disk that loses power and fails, until something breaks

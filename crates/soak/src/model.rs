@@ -1,5 +1,5 @@
-//! What a volume may hold: for each 512 bytes of plaintext, every value that a read may see now,
-//! and every value that may be there after a power cut.
+//! Model of a volume's content: for each 512 bytes of plaintext, every value that a read may see
+//! now, and every value that may be there after a power cut.
 //!
 //! Each write is a version of the units that it touches, with the moments at which it began and
 //! returned. What may be read, and what may survive, follows from those alone:
@@ -23,7 +23,7 @@ pub(crate) type Moment = u64;
 pub(crate) struct Model {
     units: Vec<Unit>,
     clock: Moment,
-    /// When the last flush ended that failed.
+    /// Moment at which the last flush that failed ended.
     lossy: Option<Moment>,
     /// True if flushes may fail while others read: then what is not durable may be lost at any time.
     always_lossy: bool,
@@ -32,12 +32,12 @@ pub(crate) struct Model {
 #[derive(Default)]
 struct Unit {
     versions: Vec<Version>,
-    /// What a read saw when nothing else was going on.
+    /// Moment and value of a read that ran while nothing else was going on.
     seen: Option<(Moment, Value)>,
 }
 
 struct Version {
-    /// What it may be: several where it changed a part of something that was not certain.
+    /// Possible values: several where it changed a part of something that was not certain.
     values: Vec<Value>,
     begun: Moment,
     ended: Option<Moment>,
@@ -75,8 +75,8 @@ impl Model {
         }
     }
 
-    /// A write of `data` at `offset` begins. Where it changes a part of a unit, nobody else may be
-    /// writing that unit.
+    /// Records that a write of `data` at `offset` begins. Where it changes a part of a unit, no
+    /// other request may be writing that unit.
     pub(crate) fn begin_write(&mut self, offset: usize, data: &[u8]) -> Begun {
         let moment = self.now();
         let units = offset / UNIT..(offset + data.len()).div_ceil(UNIT);
@@ -102,7 +102,7 @@ impl Model {
         Begun { moment, units }
     }
 
-    /// A discard of these units begins: afterwards they may hold anything.
+    /// Records that a discard of these units begins: afterwards they may hold anything.
     pub(crate) fn begin_discard(&mut self, units: Range<usize>) -> Begun {
         let moment = self.now();
         for number in units.clone() {
@@ -111,7 +111,7 @@ impl Model {
         Begun { moment, units }
     }
 
-    /// A read or flush begins.
+    /// Records that a read or flush begins.
     pub(crate) fn begin(&mut self) -> Begun {
         let moment = self.now();
         Begun {
@@ -120,7 +120,8 @@ impl Model {
         }
     }
 
-    /// What changes the volume has ended: well or not, and, if well, durably or not.
+    /// Records the end of a request that changes the volume: well (`done`) or not, and, if well,
+    /// durably or not.
     pub(crate) fn end(&mut self, begun: &Begun, done: bool, durable: bool) {
         let moment = self.now();
         for unit in &mut self.units[begun.units.clone()] {
@@ -133,7 +134,7 @@ impl Model {
         }
     }
 
-    /// A flush has ended well: what had returned before it began is durable.
+    /// Records that a flush has ended well: what had returned before it began is durable.
     pub(crate) fn flushed(&mut self, begun: &Begun) {
         let versions = self.units.iter_mut().flat_map(|unit| &mut unit.versions);
         for version in versions.filter(|version| version.done) {
@@ -141,7 +142,7 @@ impl Model {
         }
     }
 
-    /// A flush has failed, or something that flushes.
+    /// Records that a flush, or a request that flushes, has failed.
     pub(crate) fn flush_failed(&mut self) {
         self.lossy = Some(self.now());
     }
@@ -212,7 +213,7 @@ impl Model {
         });
     }
 
-    /// What a read that begins at `moment`, and has ended by now, may see.
+    /// Values that may be seen by a read that begins at `moment` and has ended by now.
     fn values_now(&self, unit: usize, moment: Moment) -> Vec<Value> {
         let unit = &self.units[unit];
         if let Some((seen_at, value)) = &unit.seen

@@ -19,34 +19,35 @@ const DATA: u64 = 64 << 10;
 
 /// An operation on a header.
 ///
-/// What is old and what is new is not said but seen: by what is on the device after `prepare`, and
-/// after `run` when nothing goes wrong.
+/// The old and the new state are observed, not declared: they are what is on the device after
+/// `prepare`, and after `run` when nothing goes wrong.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// What it does, for the table.
+    /// Description of the operation, for the table.
     pub name: &'static str,
-    /// Where the data starts that it must leave alone, in bytes.
+    /// Offset, in bytes, of the data that it must leave alone.
     pub data: u64,
-    /// Makes of a device full of zeros what the operation finds.
+    /// Turns a device full of zeros into the one that the operation finds.
     pub prepare: fn(&dyn Backend) -> Result<(), String>,
-    /// Does it, as the program does.
+    /// Runs the operation, as the program does.
     pub run: fn(&dyn Backend) -> Result<(), String>,
-    /// What else than the old or the new header a cut may leave.
+    /// States that a cut may leave besides the old and the new header.
     pub between: &'static [Between],
 }
 
-/// What power cuts have left.
+/// Counts of the states that power cuts have left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcomes {
     /// Places where the power was cut: during each write and sync, and after the last.
     pub cut_points: u64,
-    /// The device was as before.
+    /// Cases in which the device was as before.
     pub old: u64,
-    /// The device was as it was to be.
+    /// Cases in which the device was as it was to be.
     pub new: u64,
-    /// The device was as one of [`Operation::between`].
+    /// Cases in which the device was as one of [`Operation::between`].
     pub between: u64,
-    /// In so many of all these the user would be asked before a copy of the header is repaired.
+    /// Cases, of all these, in which the user would be asked before a copy of the header is
+    /// repaired.
     pub asked: u64,
     /// Calls that failed with an error, one at a time.
     pub errors: u64,
@@ -55,7 +56,8 @@ pub struct Outcomes {
 #[derive(Debug, Clone, Copy)]
 struct Judgement {
     class: Class,
-    /// What is to be done about one of the header's copies.
+    /// Consent that the repair of one of the header's copies needs; `None` if nothing is to be
+    /// repaired.
     repair: Option<Consent>,
 }
 
@@ -66,7 +68,7 @@ impl Operation {
     /// too.
     ///
     /// # Errors
-    /// The first device that is none of these.
+    /// The first device that is neither old, nor new, nor allowed between.
     pub fn check(&self, effort: Effort, canary: Option<Canary>) -> Result<Outcomes, Broken> {
         let broken = |what: String| effort.broken(self.name, &what);
         let mut trial = Trial::begin(self, canary).map_err(broken)?;
@@ -122,10 +124,10 @@ impl Outcomes {
     }
 }
 
-/// How much is tried, and with which seed.
+/// Extent of a check, and its seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Decides the outcomes.
+    /// Seed that decides the outcomes.
     pub seed: u64,
     /// Outcomes of each power cut that are looked at.
     pub survivors: u64,
@@ -230,7 +232,7 @@ impl<'a> Trial<'a> {
         faults
     }
 
-    /// What a device is. `acknowledged`: the operation has said that it is done.
+    /// Judges a device. `acknowledged`: the operation has said that it is done.
     fn judge(&mut self, disk: &SimBackend, acknowledged: bool) -> Result<Judgement, String> {
         let contents = disk.contents();
         let data = usize::try_from(self.operation.data).unwrap_or(0);

@@ -19,7 +19,7 @@ const FIRST: &str = PASSPHRASES[0];
 const SECOND: &str = PASSPHRASES[1];
 const THIRD: &str = PASSPHRASES[2];
 
-/// Where a LUKS1 header says whether slot 3 is in use.
+/// Offset at which a LUKS1 header says whether slot 3 is in use.
 const MARKER_OF_SLOT_3: u64 = 208 + 3 * 48;
 
 const PREFER: Edit = Edit::Priority {

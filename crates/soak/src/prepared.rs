@@ -15,19 +15,19 @@ pub(crate) fn luks2(disk: &dyn Backend, number: u8, passphrase: &str) -> Result<
     format2(disk, number, passphrase, SectorSize::S512, COPY)
 }
 
-/// Two keys, the second in the slot that is given.
+/// Makes a LUKS1 header with two keys, the second in the slot that is given.
 pub(crate) fn two_keys1(disk: &dyn Backend, slot: u8) -> Result<(), Refused> {
     format1(disk, 0, FIRST)?;
     add_key(disk, 0, SECOND, Some(slot))
 }
 
-/// Two keys, which is all there is room for.
+/// Makes a LUKS2 header with two keys; there is room for no more.
 pub(crate) fn two_keys2(disk: &dyn Backend) -> Result<(), Refused> {
     luks2(disk, 0, FIRST)?;
     add_key(disk, 0, SECOND, None)
 }
 
-/// All eight key slots in use.
+/// Makes a LUKS1 header with all eight key slots in use.
 pub(crate) fn full1(disk: &dyn Backend) -> Result<(), Refused> {
     format1(disk, 0, FIRST)?;
     (1..8).try_for_each(|slot| add_key(disk, 0, SECOND, Some(slot)))

@@ -1,4 +1,4 @@
-//! What is asked of a volume, from a seed.
+//! Requests to a volume, chosen from a seed.
 
 use std::fmt;
 
@@ -8,11 +8,12 @@ use crate::ground::{Front, Ground, LONG};
 use crate::value::UNIT;
 use crate::way::Way;
 
-/// In threads, one writes parts of units only in blocks of this many units that are its own: three,
-/// so that encryption sectors of eight are shared all the same.
+/// Bytes of a block. Where several threads write, each writes parts of units only in blocks that
+/// are its own. A block is three units, so that encryption sectors of eight are shared all the
+/// same.
 const BLOCK: usize = 3 * UNIT;
 
-/// About what a volume writes at once, in bytes.
+/// Approximate number of bytes that a volume writes at once.
 const PIECE: u64 = 64 << 10;
 
 /// A request. Offsets and lengths are bytes of the volume.
@@ -43,12 +44,12 @@ pub(crate) enum Request {
     Exchange {
         way: Way,
     },
-    /// Requests are held, and let go again.
+    /// Holds requests, and lets them go again.
     Suspend,
 }
 
 impl Request {
-    /// About how many calls that change something it makes.
+    /// Approximate number of calls that change something which the request makes.
     pub(crate) fn changes(self) -> u64 {
         match self {
             Self::Header => 5,
@@ -107,7 +108,7 @@ impl Chooser {
         }
     }
 
-    /// Where the part of the volume starts that threads share.
+    /// Offset of the part of the volume that the threads share.
     fn shared_from(&self) -> usize {
         if self.threads == 1 {
             0

@@ -1,4 +1,5 @@
-//! What a header says and which passphrases open it: by that a header is old, new, or neither.
+//! State of a header: its contents and the passphrases that open it, by which it is old, new, or
+//! neither.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,12 +16,12 @@ use crate::luks::{self, PASSPHRASES, Refused, refused};
 pub(crate) enum State {
     /// There is no header.
     Bare,
-    /// There is one that cannot be used, for this reason.
+    /// There is a header that cannot be used, for this reason.
     Unusable(String),
     Header(Box<Summary>),
 }
 
-/// All that a header says which an operation may change.
+/// The fields of a header that an operation may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     version: u16,
@@ -43,7 +44,7 @@ struct Slot {
     sealing: String,
     /// The passphrases that open it.
     opened_by: Vec<&'static str>,
-    /// What distinguishes the volume keys that come out.
+    /// Hashes of the volume keys that come out.
     keys: Vec<u64>,
 }
 
@@ -118,7 +119,7 @@ pub(crate) fn observe(backend: &dyn Backend) -> Result<Seen, Refused> {
     })
 }
 
-/// How a key slot protects its key, without what is random.
+/// Describes how a key slot protects its key, without the random parts.
 fn sealing(keyslot: &Keyslot) -> String {
     match &keyslot.kind {
         KeyslotKind::Passphrase(sealed) => {

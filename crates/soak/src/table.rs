@@ -7,7 +7,7 @@ use crate::data_operation::DATA_OPERATIONS;
 use crate::operation::{Effort, Outcomes};
 use crate::operations::OPERATIONS;
 
-/// What the table's numbers come from.
+/// Effort from which the table's numbers come.
 const EFFORT: Effort = Effort {
     seed: 5,
     survivors: 16,

@@ -1,4 +1,4 @@
-//! From one header to another, and what may be seen on the way.
+//! Transition from one header to another, and the states that may be seen on the way.
 
 use crate::luks::Refused;
 use crate::state::State;
@@ -17,7 +17,7 @@ pub enum Between {
     Lost(u8),
 }
 
-/// What a header is.
+/// Result of comparing a header with a [`Transition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Old,
@@ -34,7 +34,7 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
-    /// Says what a header is.
+    /// Returns the class of a header.
     ///
     /// # Errors
     /// When it is neither old nor new nor allowed between.

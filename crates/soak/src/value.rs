@@ -1,4 +1,4 @@
-//! What one unit of a volume may hold.
+//! Possible content of one unit of a volume.
 
 use std::sync::Arc;
 

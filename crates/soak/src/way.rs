@@ -1,4 +1,4 @@
-//! How a volume carries out its requests: its data path, and the flags of its table.
+//! Ways in which a volume carries out its requests: its data path, and the flags of its table.
 
 use std::fmt;
 

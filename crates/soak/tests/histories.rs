@@ -72,7 +72,7 @@ fn a_disk_that_lies_is_found_out() {
     }
 }
 
-/// The same where only header operations are lied to: by the header alone it must be seen.
+/// The same holds where only header operations are lied to: by the header alone it must be seen.
 #[test]
 fn a_disk_that_lies_to_header_operations_is_found_out() {
     const PATIENCE: usize = 400;

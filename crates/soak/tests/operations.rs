@@ -4,7 +4,7 @@
 
 use scrim_soak::{Canary, Effort, OPERATIONS, table};
 
-/// Whatever is cut, the old or the new is there; and the page that says so is up to date.
+/// After a cut at any place the old or the new is there; and the page that says so is up to date.
 #[test]
 fn a_cut_at_any_place_leaves_old_or_new_as_the_table_says() {
     let page = table::page().unwrap_or_else(|broken| panic!("{broken}"));
@@ -63,7 +63,8 @@ fn a_sync_that_is_left_out_is_found() {
     }
 }
 
-/// The same of a wrong order: a write that comes behind the sync that was to make it durable.
+/// The judge finds a wrong order, too: a write that comes behind the sync that was to make it
+/// durable.
 #[test]
 fn a_write_in_the_wrong_order_is_found() {
     let effort = Effort {

@@ -34,8 +34,8 @@ pub fn take_listen_fds() -> Result<Vec<OwnedFd>, ActivationError> {
     (FIRST..FIRST + count).map(take).collect()
 }
 
-/// What came with the start of this process stays open over an `exec`; what it has opened itself does
-/// not, so that the one is never taken for the other, and nothing is taken twice.
+/// Takes a descriptor that this process was started with, once. Such a descriptor stays open over an
+/// `exec` and one that the process has opened itself does not, so the one is never taken for the other.
 fn take(number: RawFd) -> Result<OwnedFd, ActivationError> {
     // SAFETY: F_GETFD only asks, and fails on a number that is not open.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } != 0 {
@@ -49,7 +49,7 @@ fn take(number: RawFd) -> Result<OwnedFd, ActivationError> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Why no descriptors are taken.
+/// Reason why no descriptors are taken.
 #[derive(Debug)]
 pub enum ActivationError {
     /// `LISTEN_FDS` is not a number, or more than are taken.

@@ -1,8 +1,8 @@
 //! TLS records made and opened by the kernel: `Documentation/networking/tls.rst`.
 //!
-//! A TCP socket is attached once, then each direction is given its key. From then on plain bytes go in and
-//! come out, and records of other kinds than data by control messages. Neither can be undone: what the
-//! kernel cannot go on with ends with the connection.
+//! A TCP socket is attached once, then each direction is given its key. From then on plain bytes go in and come
+//! out, and records of other kinds than data by control messages. Neither step can be undone: a connection that
+//! the kernel cannot go on with must end.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -21,7 +21,7 @@ pub enum Version {
     Tls13,
 }
 
-/// What seals the records.
+/// Cipher that seals the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-128-GCM.
@@ -33,7 +33,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// Bytes of its key.
+    /// Returns the number of bytes of its key.
     #[must_use]
     pub fn key_len(self) -> usize {
         match self {
@@ -43,12 +43,12 @@ impl Cipher {
     }
 }
 
-/// Which of a connection's two keys.
+/// Direction of one of a connection's two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// For what is sent.
+    /// Key for sent data.
     Send,
-    /// For what is received.
+    /// Key for received data.
     Receive,
 }
 
@@ -70,8 +70,8 @@ pub struct CryptoInfo {
 }
 
 impl CryptoInfo {
-    /// A key, its IV, and the number of the next record. None when the key has another length than its
-    /// cipher's.
+    /// Takes a key, its IV, and the number of the next record. `None` when the key has another length
+    /// than its cipher's.
     ///
     /// AES-GCM in TLS 1.2 sends a part of each nonce, and there are two ways to make it: rustls, as TLS 1.3
     /// does, combines IV and number bit by bit, the kernel counts up from the IV. So the kernel starts
@@ -124,7 +124,7 @@ impl CryptoInfo {
         Some(info)
     }
 
-    /// Of a key to receive by: so many records were opened by somebody else already.
+    /// Counts `records` records as opened already, by another reader, for a key to receive by.
     pub fn skip(&mut self, records: u64) {
         let at = self.len - size_of::<u64>();
         if let Some(number) = self.bytes[at..].first_chunk_mut() {
@@ -151,7 +151,7 @@ fn behind(iv: u64, used: u64) -> u64 {
     }
 }
 
-/// Makes a connected socket one for TLS. Its bytes go on as they did until it is given a key.
+/// Makes a connected socket one for TLS. Its bytes stay plain until a direction is given its key.
 ///
 /// # Errors
 /// `NotFound` when the kernel has no TLS, or not now: its module is not loaded, and this process may not have
@@ -179,7 +179,7 @@ const CONTROL_LEN: usize = unsafe { libc::CMSG_LEN(1) } as usize;
 // SAFETY: as above.
 const CONTROL: usize = unsafe { libc::CMSG_SPACE(1) } as usize;
 
-/// Room for one, aligned as its header has to be.
+/// Buffer for one, aligned as its header has to be.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
@@ -198,12 +198,12 @@ fn message(parts: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message
 }
 
-/// Sends one record of another kind than data, such as an alert (21) or a message of the handshake protocol
-/// (22), behind all that was sent before. Does not wait; tells how many bytes went, which for as few as these
-/// have is all.
+/// Sends one record of another kind than data, such as an alert (21) or a message of the handshake protocol (22),
+/// behind all that was sent before. Does not wait. Returns the number of bytes sent, which is all of them for a
+/// message as short as these.
 ///
 /// # Errors
-/// `WouldBlock` when the socket has no room; else as `sendmsg(2)`.
+/// `WouldBlock` when the socket's buffer is full; else as `sendmsg(2)`.
 pub fn send_control(socket: BorrowedFd<'_>, kind: u8, content: &[u8]) -> io::Result<usize> {
     let mut control = Control {
         bytes: [0; CONTROL],
@@ -233,22 +233,22 @@ pub fn send_control(socket: BorrowedFd<'_>, kind: u8, content: &[u8]) -> io::Res
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// What was received.
+/// Outcome of one call of [`receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// The kind of its record, as in the header; none at the end of the stream, and for bytes of a socket
     /// that has no key to receive by.
     pub kind: Option<u8>,
-    /// How many bytes.
+    /// Number of bytes received.
     pub len: usize,
 }
 
-/// Receives what has come: data, or one record of another kind, never both together. Appends to `into` as
-/// much as that has room for without growing. Does not wait.
+/// Receives the next bytes: data, or one record of another kind, never both together. Appends them to `into`, at
+/// most as many as it has capacity for. Does not wait.
 ///
 /// # Errors
 /// `WouldBlock` when nothing has come. `EBADMSG` when a record was changed on the way, `EMSGSIZE` and `EINVAL`
-/// when it is none, `EKEYEXPIRED` while the kernel waits for the next key; else as `recvmsg(2)`.
+/// when it is not a valid record, `EKEYEXPIRED` while the kernel waits for the next key; else as `recvmsg(2)`.
 pub fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<Received> {
     let mut control = Control {
         bytes: [0; CONTROL],

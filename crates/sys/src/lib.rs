@@ -1,9 +1,9 @@
-//! The one door, beside the cipher kernels, through which Scrim reaches what the compiler cannot
-//! check: memory that is locked and undumpable, record locks, process isolation, io_uring, inherited
-//! sockets, TLS in the kernel, what TCP has not sent, memory on loan to other threads.
+//! The only crate, beside the cipher kernels, through which Scrim reaches what the compiler cannot check:
+//! memory that is locked and undumpable, record locks, process isolation, io_uring, inherited sockets,
+//! TLS in the kernel, data that TCP has not sent, memory on loan to other threads.
 //!
-//! Everything here is thin and without policy: a call, its checks, its `SAFETY`. What has a safe
-//! wrapper in `rustix` is called from there by the crate that needs it, and does not pass here.
+//! Everything here is thin and without policy: a call, its checks, its `SAFETY`. A call that has a safe
+//! wrapper in `rustix` is made by the crate that needs it, and not from here.
 
 pub mod activation;
 pub mod kernel_tls;

@@ -1,8 +1,8 @@
 //! Memory that other threads use while its owner waits.
 //!
 //! A thread that hands work over and waits for it could let the others use its memory directly, but the
-//! compiler cannot see that it waits. [`lend`] does: it does not return before every part of what it
-//! lent has been given back.
+//! compiler cannot see that it waits. [`lend`] does: it returns only after every part of the lent memory
+//! has been given back.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -14,8 +14,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(all(test, shuttle))]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
-/// Lends `memory` to whom `work` hands it, and returns what `work` does once all of it has been given
-/// back by being dropped. A part that is never dropped keeps it waiting for ever.
+/// Lends `memory` to the threads that `work` hands it to, and returns the result of `work` once all parts
+/// of the loan have been dropped. A part that is never dropped keeps it waiting for ever.
 pub fn lend<R>(memory: &mut [u8], work: impl FnOnce(Loan) -> R) -> R {
     let account = Arc::new(Account::default());
     // Waits on a panic of `work` too.
@@ -86,14 +86,14 @@ impl Drop for Loan {
         let mut out = self.account.lock();
         *out -= 1;
         if *out == 0 {
-            // Under the lock: who waits goes on, and the account may end, once it is released.
+            // Under the lock: the waiting thread goes on, and the account may end, once it is released.
             self.account.settled.notify_all();
         }
     }
 }
 
 impl Account {
-    /// The same account, with one more part out.
+    /// Returns the same account, with one more part out.
     fn opened(self: &Arc<Self>) -> Arc<Self> {
         *self.lock() += 1;
         Arc::clone(self)

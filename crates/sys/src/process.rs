@@ -1,5 +1,5 @@
-//! What a process that holds keys does about itself: no core dumps, no tracing by others, and a way
-//! into the background that keeps the key in one process.
+//! Self-protection of a process that holds keys: no core dumps, no tracing by others, and a way into the
+//! background that keeps the key in one process.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ pub fn forbid_dumps() -> io::Result<()> {
     Ok(())
 }
 
-/// Which side of [`fork`] this is.
+/// Side of [`fork`] on which the caller is.
 pub enum Side {
     /// The process that was started; waits for the other.
     Parent(Child),
@@ -81,11 +81,11 @@ pub fn fork() -> io::Result<Side> {
 pub struct Inherited(Vec<libc::c_int>);
 
 impl Inherited {
-    /// How far to look: shells and `make` hand on low numbers.
+    /// Number up to which to look: shells and `make` pass on low numbers.
     const END: libc::c_int = 1024;
 
-    /// Looks which there are. What is closed in programs that this one starts was opened by it, or
-    /// taken over, and does not count.
+    /// Finds the descriptors that are open now. One that is closed on `exec` was opened by this process,
+    /// or taken over, and does not count.
     #[must_use]
     pub fn look() -> Self {
         // SAFETY: F_GETFD only asks, and fails on a number that is not open.

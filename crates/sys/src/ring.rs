@@ -12,8 +12,8 @@ use crate::memory::Pages;
 /// Names a file by its place in the list that the ring was made with.
 pub type FileIndex = u32;
 
-/// One thread's ring. It owns `slots` page-aligned buffers of the same length; from the call that
-/// starts a transfer to the [`Event`] that ends it, a slot's buffer is the kernel's and nobody else's.
+/// One thread's ring. It owns `slots` page-aligned buffers of the same length; from the call that starts
+/// a transfer to the [`Event`] that ends it, a slot's buffer is the kernel's alone.
 ///
 /// The files are not registered with the kernel, which would keep them open for some time after the ring
 /// has gone, and with them their locks.
@@ -24,10 +24,10 @@ pub struct Ring<'f> {
     slot_len: usize,
     /// True if the kernel has the buffers' pages mapped already.
     registered: bool,
-    /// For each slot, whether it is the kernel's.
+    /// True for each slot that is the kernel's.
     busy: Vec<bool>,
     files: Vec<BorrowedFd<'f>>,
-    /// For each file, whether it is watched.
+    /// True for each file that is watched.
     watched: Vec<bool>,
 }
 
@@ -36,22 +36,22 @@ pub struct Ring<'f> {
 pub enum Event {
     /// A slot's transfer; the slot is the caller's again.
     Transfer {
-        /// Which slot.
+        /// Slot of the transfer.
         slot: usize,
         /// Bytes transferred, which may be fewer than asked for.
         result: io::Result<usize>,
     },
-    /// A file that was watched can be read from, or has ended. It is watched no more.
+    /// A watched file is readable, or has ended. It is watched no more.
     Readable(FileIndex),
 }
 
 /// Added to the index of a watched file, so that it names no slot.
 const WATCH: u64 = 1 << 32;
-/// Of what nobody waits for.
+/// `user_data` of operations whose completion is ignored.
 const NOTHING: u64 = u64::MAX;
 
 impl<'f> Ring<'f> {
-    /// A ring with `slots` buffers of at least `slot_len` bytes, for `files`. Only the thread that makes
+    /// Creates a ring with `slots` buffers of at least `slot_len` bytes, for `files`. Only the thread that makes
     /// it may use it.
     ///
     /// # Errors
@@ -84,16 +84,16 @@ impl<'f> Ring<'f> {
         })
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.busy.len()
     }
 
-    /// A slot's buffer.
+    /// Returns a slot's buffer.
     ///
     /// # Panics
-    /// When a transfer of the slot is under way, or there is no such slot: a mistake of the caller's.
+    /// When a transfer of the slot is in flight, or there is no such slot: a mistake of the caller's.
     pub fn buffer(&mut self, slot: usize) -> &mut [u8] {
         assert!(!self.busy[slot], "the buffer is the kernel's");
         // SAFETY: the slot lies within the pages, which are mapped and initialised; `&mut self` keeps
@@ -168,7 +168,7 @@ impl<'f> Ring<'f> {
         Ok(())
     }
 
-    /// Gives the kernel what was started, and waits until there are `wanted` events, or a signal came.
+    /// Submits the started operations, and waits until there are `wanted` events, or a signal came.
     ///
     /// # Errors
     /// When the system call fails.
@@ -180,7 +180,7 @@ impl<'f> Ring<'f> {
         }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
             let entry = self.ring.completion().next()?;
@@ -216,7 +216,7 @@ impl<'f> Ring<'f> {
         unsafe { self.buffers.start().as_ptr().add(slot * self.slot_len) }
     }
 
-    /// Where a transfer of `len` bytes goes; checked, as the kernel takes our word for it.
+    /// Returns the memory for a transfer of `len` bytes; checked, as the kernel takes our word for it.
     fn place(&self, slot: usize, len: usize) -> (*mut u8, u32) {
         assert!(!self.busy[slot], "the buffer is the kernel's");
         assert!(len <= self.slot_len, "longer than the buffer");
@@ -246,8 +246,8 @@ impl<'f> Ring<'f> {
     /// Waits until no slot and no file is the kernel's; `false` where the kernel fails that.
     fn settle(&mut self) -> bool {
         while self.busy.contains(&true) || self.watched.contains(&true) {
-            // Again each time: while a watch is being woken the kernel refuses to remove it (EALREADY), and goes on with
-            // it where the data has been received by then.
+            // Again each time: while a watch is being woken the kernel refuses to remove it (EALREADY), and goes
+            // on with it where the data has been received by then.
             for file in 0..self.files.len() {
                 if self.watched[file] {
                     let watch = opcode::PollRemove::new(WATCH | file as u64).build();
@@ -265,7 +265,7 @@ impl<'f> Ring<'f> {
     }
 }
 
-/// With what this kernel has of the ways to be woken less often.
+/// Creates a ring, with those ways to be woken less often that this kernel has.
 fn build(entries: u32) -> io::Result<IoUring> {
     let newest = IoUring::builder()
         .setup_single_issuer()

@@ -1,10 +1,10 @@
-//! What a TCP socket keeps for its other side: `tcp(7)`.
+//! Unsent and unacknowledged data of a TCP socket: `tcp(7)`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Lets the kernel take no more for sending once it has `bytes` that it has not sent yet (`TCP_NOTSENT_LOWAT`).
-/// What is on its way to the other side does not count, so that this costs no speed.
+/// Data on its way to the other side does not count, so that this costs no speed.
 ///
 /// # Errors
 /// As `setsockopt(2)`.

@@ -1,4 +1,4 @@
-//! What a volume says when it cannot, and the number a protocol puts on the wire for it.
+//! Errors of a volume, and the number that a protocol puts on the wire for each.
 
 use std::fmt;
 use std::io;
@@ -25,9 +25,9 @@ pub enum Errno {
 pub enum VolumeError {
     /// The range passes the end of the volume.
     OutOfRange {
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
-        /// In bytes.
+        /// Length in bytes.
         len: u64,
         /// Size of the volume in bytes.
         size: u64,
@@ -38,7 +38,7 @@ pub enum VolumeError {
     DiscardNotAllowed,
     /// A request that touched an `error` target.
     ErrorTarget {
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
     },
     /// The storage failed.
@@ -48,7 +48,7 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
-    /// The number that says it on the wire.
+    /// Returns the number for it in a protocol.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {

@@ -1,10 +1,10 @@
-//! Who may use what can be exchanged while it is in use.
+//! A gate around a value that can be exchanged while it is in use.
 //!
-//! Requests pass the gate in both directions all the time, on many threads; now and then somebody
-//! closes it, waits until nobody is inside, and may then exchange what is behind it. Passing must cost
-//! next to nothing and no two threads may fight over a cache line, so there is a lane for each of a few
-//! threads, each with a lock and a handle of its own. The lock of a lane is only ever tried by who
-//! closes the gate, never waited for: so a thread that is inside may be in no other's way.
+//! Requests pass the gate in both directions all the time, on many threads; now and then one thread
+//! closes it, waits until no request is inside, and may then exchange what is behind it. Passing must
+//! cost next to nothing and no two threads may fight over a cache line, so there is a lane for each of a
+//! few threads, each with a lock and a handle of its own. The thread that closes the gate only ever tries
+//! the lock of a lane and never waits for it, so a thread that is inside delays no other.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::sync::{
 /// Threads share a lane where there are more of them; it is only slower.
 pub(crate) const LANES: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 
-/// How often who waits for the last one inside looks again, at first and at last.
+/// First and longest pause between two looks of a thread that waits until no request is inside.
 const LOOKS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
 
 pub(crate) struct Gate<T> {
     lanes: Box<[Lane<T>]>,
     closed: AtomicBool,
-    /// For those who wait outside.
+    /// Lock of the threads that wait outside.
     outside: Mutex<()>,
     opened: Condvar,
 }
@@ -33,8 +33,8 @@ pub(crate) struct Gate<T> {
 #[repr(align(128))]
 struct Lane<T>(RwLock<Arc<T>>);
 
-/// Somebody inside; the gate does not close before it is dropped. A thread that has one and wants
-/// another would wait for itself while the gate is being closed.
+/// A request inside the gate, which does not close before the pass is dropped. A thread that has one and
+/// wants another would wait for itself while the gate is being closed.
 pub(crate) struct Pass<'g, T>(RwLockReadGuard<'g, Arc<T>>);
 
 impl<T> Gate<T> {
@@ -55,8 +55,8 @@ impl<T> Gate<T> {
         let lane = &self.lanes[lane_of_this_thread()];
         loop {
             let pass = Pass(lane.0.read().unwrap_or_else(PoisonError::into_inner));
-            // Who closes takes each lane's lock after he has said so: either he meets this pass, or
-            // this sees what he said.
+            // `close` sets `closed` before it tries each lane's lock, so either it finds this pass or we
+            // see the flag.
             if !self.is_closed() {
                 return pass;
             }
@@ -76,12 +76,12 @@ impl<T> Gate<T> {
         (!self.is_closed()).then_some(pass)
     }
 
-    /// Returns whether somebody waits for those inside, or has the gate closed.
+    /// Returns whether the gate is closed, or a thread is closing it and waits for those inside.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What is inside, to look at.
+    /// Returns the value inside, to look at.
     pub(crate) fn peek(&self) -> Arc<T> {
         Arc::clone(
             &self.lanes[0]
@@ -91,8 +91,9 @@ impl<T> Gate<T> {
         )
     }
 
-    /// Keeps everybody out, and waits until nobody is inside; `false`, and open as before, when that
-    /// takes longer than `limit`. One at a time closes a gate; a closed one stays so.
+    /// Keeps all requests out, and waits until none is inside; returns `false`, with the gate open as
+    /// before, when that takes longer than `limit`. Only one thread at a time may close a gate; a closed
+    /// one stays so.
     pub(crate) fn close(&self, limit: Duration) -> bool {
         if self.closed.swap(true, Ordering::AcqRel) {
             return true;

@@ -1,11 +1,11 @@
-//! Changing a LUKS header, with everybody else kept out from its reading to its last write.
+//! Changes of a LUKS header, with all others kept out from its reading to the last write.
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, LockKind};
 use scrim_luks::{ApplyError, Backup, Consent, Header, Plan, Target};
 
 use crate::luks_device::{LuksDevice, LuksError};
 
-/// A header device whose header nobody else reads or writes until this is dropped.
+/// A header device whose header no other program reads or writes until this is dropped.
 ///
 /// Questions to the user and the unlocking of key slots come before it, by a [`LuksDevice`] that
 /// [`HeaderSession::header`] then compares with what is there: others who wait for the lock give up
@@ -78,7 +78,7 @@ impl<'a> HeaderSession<'a> {
     /// Carries out a plan for the header that was read in this session.
     ///
     /// # Errors
-    /// When the storage fails. What is on the device then is said by whoever made the plan; it has
+    /// When the storage fails. The plan's maker documents what may be on the device then; the header has
     /// to be read again.
     pub fn apply(&self, plan: &Plan) -> Result<(), LuksError> {
         apply(plan, self.backend)

@@ -29,7 +29,7 @@ pub struct Unlocked {
     pub key: VolumeKey,
 }
 
-/// What a user may ask for beyond what the header says.
+/// Flags that a user may set beyond those in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -51,7 +51,7 @@ pub struct OpenFlags {
 }
 
 impl OpenFlags {
-    /// With the header's persistent flags: these and the user's count.
+    /// Adds the header's persistent flags to the user's.
     #[must_use]
     pub fn and_those_of(self, header: &Header) -> Self {
         let stored = |flag| header.flags().contains(&flag);
@@ -83,8 +83,8 @@ impl LuksDevice {
         Ok(Self { parsed })
     }
 
-    /// Reads the first `len` bytes of a device, or all if it has fewer, under the lock: for what is
-    /// no header, or may be none.
+    /// Reads the first `len` bytes of a device, or all if it has fewer, under the lock: for bytes that
+    /// are not a header, or may not be one.
     ///
     /// # Errors
     /// When the storage fails.
@@ -119,26 +119,26 @@ impl LuksDevice {
         }
     }
 
-    /// The header; of two copies the better one.
+    /// Returns the header; of two copies the better one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.parsed.header
     }
 
-    /// What is amiss with it without being in the way.
+    /// Returns the defects of the header that do not prevent its use.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.parsed.findings
     }
 
-    /// Rewrites the worse copy of a LUKS2 header from the better one, where a crash or an older
-    /// program left them different, as cryptsetup does when it opens a volume. Says whether it did.
+    /// Rewrites the worse copy of a LUKS2 header from the better one, where a crash or an older program
+    /// left them different, as cryptsetup does when it opens a volume. Returns whether it did.
     ///
     /// # Errors
     /// When the storage fails, or the header cannot be read again.
     pub fn repair(backend: &dyn Backend) -> Result<bool, LuksError> {
         let session = HeaderSession::start(backend)?;
-        // Somebody may have repaired it since.
+        // Another program may have repaired it since.
         let now = session.read()?;
         if !now.needs_repair() {
             return Ok(false);
@@ -150,8 +150,8 @@ impl LuksDevice {
         Ok(true)
     }
 
-    /// Returns whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and what lies in
-    /// its place is nothing else.
+    /// Returns whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and nothing else lies
+    /// in its place.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
         self.consent() == Some(Consent::NotNeeded)
@@ -162,7 +162,7 @@ impl LuksDevice {
         self.parsed.repair.map(|repair| repair.consent)
     }
 
-    /// The copy that should be rewritten, if there is one.
+    /// Returns the copy that should be rewritten, if there is one.
     pub(crate) fn worse_copy(&self) -> Option<HeaderCopy> {
         self.parsed.repair.map(|repair| repair.copy)
     }
@@ -200,11 +200,11 @@ impl LuksDevice {
         self.unlock_guarded(backend, slot, passphrase, &Unguarded)
     }
 
-    /// As [`LuksDevice::unlock`], as far as `guard` lets it: of several key slots each is begun only if
-    /// the guard lets it go on.
+    /// As [`LuksDevice::unlock`], under the control of `guard`: of several key slots each is tried only
+    /// if the guard allows it.
     ///
     /// # Errors
-    /// As for [`LuksDevice::unlock`], and what the guard says.
+    /// As for [`LuksDevice::unlock`], and the guard's error.
     pub fn unlock_guarded(
         &self,
         backend: &dyn Backend,
@@ -241,7 +241,7 @@ impl LuksDevice {
         self.unlock_keyslot_guarded(backend, slot, passphrase, &Unguarded)
     }
 
-    /// As [`LuksDevice::unlock_keyslot`], as far as `guard` lets it.
+    /// As [`LuksDevice::unlock_keyslot`], under the control of `guard`.
     ///
     /// # Errors
     /// As for [`LuksDevice::unlock_guarded`].
@@ -288,11 +288,11 @@ impl LuksDevice {
         Ok(unlock(&material)?)
     }
 
-    /// The table that the header becomes with its key: one crypt target over the data of `device`,
-    /// which has `device_len` bytes.
+    /// Returns the table that the header becomes with its key: one crypt target over the data of
+    /// `device`, which has `device_len` bytes.
     ///
     /// # Errors
-    /// When header and device do not fit each other, or the header wants what Scrim has not.
+    /// When header and device do not fit each other, or the header asks for a feature that Scrim does not have.
     pub fn table(
         &self,
         key: VolumeKey,
@@ -326,7 +326,7 @@ impl LuksDevice {
     }
 }
 
-/// Why a LUKS volume cannot be opened, made or changed.
+/// Reason why a LUKS volume cannot be opened, made or changed.
 #[derive(Debug)]
 pub enum LuksError {
     /// The header device failed.
@@ -340,7 +340,7 @@ pub enum LuksError {
     },
     /// A key slot could not be tried.
     Unlock(UnlockError),
-    /// The header asks for something that Scrim does not have.
+    /// The header asks for a feature that Scrim does not have.
     Unsupported(Unsupported),
     /// Header and data device do not fit each other.
     Data(DataError),
@@ -354,7 +354,7 @@ pub enum LuksError {
     Backup(BackupError),
     /// The header is no longer the one that was read before.
     Changed,
-    /// A copy of the header should be repaired, and it takes the user's word.
+    /// A copy of the header should be repaired, and only the user can decide that.
     Ambiguous,
 }
 

@@ -26,20 +26,19 @@ use crate::{CryptTable, CryptTarget, Difference, Line, Target, VolumeError};
 /// The unit of a table's numbers, in bytes.
 pub(crate) const SECTOR: u64 = 512;
 
-/// A table at work. It does not change, but for its end: a volume that gets another table gets another
-/// mapping.
+/// A table at work. Only its end can change: a volume that gets another table gets another mapping.
 pub struct Mapping {
     table: CryptTable,
     path: DataPath,
     segments: Vec<Segment>,
-    /// Each backend once, with the name that the table has for it.
+    /// Backends, each once, with its name in the table.
     backends: Vec<(String, Arc<dyn Backend>)>,
-    /// Where the last segment ends; it alone changes.
+    /// End of the last segment, in bytes; it alone changes.
     size: AtomicU64,
     block_size: u32,
     read_only: bool,
     allow_discards: bool,
-    /// Can be read from once another mapping is at work, so that who keeps this one lets it go.
+    /// Readable once another mapping is at work, so that the holder of this one lets it go.
     retired: OwnedFd,
     /// Set where this mapping holds the place of one whose key is forgotten.
     forgotten: Option<ForgottenKey>,
@@ -48,7 +47,7 @@ pub struct Mapping {
 }
 
 pub(crate) struct Segment {
-    /// In bytes of the volume. The last one ends where the volume does.
+    /// Range of the volume, in bytes. The last one ends where the volume does.
     range: Range<u64>,
     pub(crate) runner: Runner,
 }
@@ -105,26 +104,26 @@ impl Mapping {
         })
     }
 
-    /// The table it runs, as it was started; [`Volume::resize`](crate::Volume::resize) leaves it as it is.
+    /// Returns the table it runs, as it was started; [`Volume::resize`](crate::Volume::resize) leaves it as it is.
     #[must_use]
     pub fn table(&self) -> &CryptTable {
         &self.table
     }
 
-    /// Where another table would give other data than this one does, as long as it is now; see
-    /// [`CryptTable::difference`].
+    /// Returns the first difference by which another table would give other data than this one does, with
+    /// its size as of now; see [`CryptTable::difference`].
     #[must_use]
     pub fn difference(&self, new: &CryptTable) -> Option<Difference> {
         self.table.difference_until(self.size() / SECTOR, new)
     }
 
-    /// Who does the work of its requests.
+    /// Returns the data path of its requests.
     #[must_use]
     pub fn path(&self) -> DataPath {
         self.path
     }
 
-    /// What that comes to in one direction of the first crypt target, with its flags.
+    /// Returns the data path that results for one direction of the first crypt target, with its flags.
     #[must_use]
     pub fn path_of(&self, direction: Direction) -> DataPath {
         let crypt = self
@@ -138,7 +137,7 @@ impl Mapping {
         crypt.map_or(self.path, |crypt| self.path.of(&crypt.options, direction))
     }
 
-    /// The backend that the table has under a name.
+    /// Returns the backend that the table has under a name.
     pub(crate) fn backend(&self, name: &str) -> Option<&Arc<dyn Backend>> {
         let mut backends = self.backends.iter();
         backends
@@ -146,17 +145,17 @@ impl Mapping {
             .map(|(_, backend)| backend)
     }
 
-    /// Another mapping is at work.
+    /// Tells all holders that another mapping is at work.
     pub(crate) fn retire(&self) {
         let _ = rustix::io::write(&self.retired, &1u64.to_ne_bytes());
     }
 
-    /// A file that can be read from once another mapping is at work.
+    /// Returns a file that is readable once another mapping is at work.
     pub(crate) fn retired(&self) -> BorrowedFd<'_> {
         self.retired.as_fd()
     }
 
-    /// Flushes the backends that another mapping has not.
+    /// Flushes the backends that another mapping does not use.
     pub(crate) fn flush_those_not_in(&self, other: &Self) -> Result<(), VolumeError> {
         let kept = |backend: &Arc<dyn Backend>| {
             let mut others = other.backends.iter();
@@ -176,7 +175,7 @@ impl Mapping {
         })
     }
 
-    /// Size in bytes; [`Volume::resize`](crate::Volume::resize) changes it.
+    /// Returns the size in bytes; [`Volume::resize`](crate::Volume::resize) changes it.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
@@ -189,7 +188,7 @@ impl Mapping {
         self.block_size
     }
 
-    /// The driver of the first crypt target's cipher, as `scrim status` shows it.
+    /// Returns the driver of the first crypt target's cipher, as `scrim status` shows it.
     #[must_use]
     pub fn driver(&self) -> Option<&'static str> {
         self.segments.iter().find_map(|s| s.runner.driver())
@@ -227,8 +226,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Writes plaintext at `offset` (bytes). It is encrypted where it lies, so `data` holds
-    /// nothing of use afterwards.
+    /// Writes plaintext at `offset` (bytes). It is encrypted in place, so `data` holds nothing of use afterwards.
     ///
     /// # Errors
     /// When the volume is read-only, the range passes the end, or the storage fails; part of the
@@ -306,7 +304,7 @@ impl Mapping {
         &self.segments
     }
 
-    /// The segment in which a range lies whole, and where in it, in bytes.
+    /// Returns the segment in which a range lies whole, and the range's offset in it, in bytes.
     pub(crate) fn segment_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
         let end = offset
             .checked_add(len as u64)
@@ -324,8 +322,8 @@ impl Mapping {
         }
     }
 
-    /// The segments that a range touches, each with the part of the range in it, in bytes from the
-    /// segment's start.
+    /// Returns the segments that a range touches, each with the part of the range in it, in bytes from
+    /// the segment's start.
     fn within(
         &self,
         offset: u64,
@@ -348,7 +346,7 @@ impl Mapping {
     }
 }
 
-/// The length of a part of a buffer, which therefore fits a `usize`.
+/// Returns the length of a part of a buffer, which therefore fits a `usize`.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "at most the buffer's length"
@@ -401,7 +399,7 @@ fn crypt_runner(
     })
 }
 
-/// Where a target starts on its backend, in bytes, if all of it lies within.
+/// Returns the place where a target starts on its backend, in bytes, if all of it lies within.
 fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<u64, OpenError> {
     let size = backend.info().size;
     let end = offset
@@ -430,7 +428,7 @@ fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<
     }
 }
 
-/// Why a table could not be started.
+/// Reason why a table could not be started.
 #[derive(Debug)]
 pub enum OpenError {
     /// A device could not be opened.
@@ -439,7 +437,7 @@ pub enum OpenError {
     DeviceTooSmall {
         /// The device's name in the table.
         device: String,
-        /// Where the target ends, in bytes.
+        /// End of the target, in bytes.
         needs: u64,
         /// The device's size, in bytes.
         size: u64,
@@ -449,7 +447,7 @@ pub enum OpenError {
     Blocks {
         /// The device's name in the table.
         device: String,
-        /// Its blocks, in bytes.
+        /// Block size of the device, in bytes.
         block: u64,
     },
     /// The cipher is not supported, or the key does not fit it.

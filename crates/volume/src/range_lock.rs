@@ -3,8 +3,8 @@
 //! A write of part of a sector reads the whole sector, changes it, and stores all of its ciphertext again.
 //! Two kinds of requests must be kept apart from that:
 //!
-//! - **Writes.** What another request writes to the sector between the read and the store would be undone.
-//!   So writes of whole sectors share the lock of their region, and a change of a part takes it alone.
+//! - **Writes.** Data that another request writes to the sector between the read and the store would be undone. So
+//!   writes of whole sectors share the lock of their region, and a change of a part takes it alone.
 //! - **Reads.** Neither the page cache nor a device whose blocks are smaller than the sector stores a sector in
 //!   one step, so a read beside the store may get the beginning of one ciphertext and the end of another. In
 //!   most modes that decrypts to noise in bytes that nobody writes: of a changed byte, XTS and ECB change the
@@ -39,7 +39,7 @@ pub(crate) const STRIPE: u64 = 1 << 20;
 const REGIONS: usize = 64;
 
 /// Locks by region. They are taken in one order: the writers' lock of a region, then its readers', then locks of the
-/// storage's blocks. Whoever holds the writers' locks of several transfers (a ring) only tries for others.
+/// storage's blocks. A ring, which holds the writers' locks of several transfers, only tries for others.
 pub(crate) struct RangeLock {
     regions: [Region; REGIONS],
     stores: Stores,
@@ -91,14 +91,14 @@ impl RangeLock {
         }
     }
 
-    /// For a write of whole sectors that does not cross a [`STRIPE`] boundary.
+    /// Locks the sectors of a write of whole sectors that does not cross a [`STRIPE`] boundary.
     pub(crate) fn share(&self, offset: u64) -> RwLockReadGuard<'_, ()> {
         let writers = &self.regions[region_of(offset / STRIPE)].writers;
         writers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`share`](Self::share), if nobody holds or waits for it, and for any length; `None` too when
-    /// a boundary is crossed.
+    /// As [`share`](Self::share), if no thread holds the lock or waits for it alone, and for any length;
+    /// `None` too when a boundary is crossed.
     pub(crate) fn try_share(&self, offset: u64, len: u64) -> Option<RwLockReadGuard<'_, ()>> {
         let stripes = stripes_of(offset, len);
         if stripes.start() != stripes.end() {
@@ -111,7 +111,7 @@ impl RangeLock {
         }
     }
 
-    /// For a read-modify-write within one sector.
+    /// Locks one sector for a read-modify-write within it.
     pub(crate) fn take(&self, offset: u64) -> Alone<'_> {
         let index = region_of(offset / STRIPE);
         let region = &self.regions[index];

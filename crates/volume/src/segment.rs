@@ -10,13 +10,12 @@ use crate::path::CryptPath;
 use crate::range_lock::RangeLock;
 use crate::stats::{Record, Stage};
 
-/// What runs a target. Offsets are in bytes from the target's start, and in range: the volume has
-/// checked them.
+/// Target at work. Offsets are in bytes from the target's start, and in range: the volume has checked them.
 pub(crate) enum Runner {
     Crypt(Box<CryptPath>),
     Linear {
         backend: Arc<dyn Backend>,
-        /// Where the target starts on the backend, in bytes.
+        /// Start of the target on the backend, in bytes.
         start: u64,
     },
     Zero,
@@ -106,7 +105,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Its storage, and where it starts there, in bytes.
+    /// Returns its storage, and its start there, in bytes.
     pub(crate) fn storage(&self) -> Option<(&dyn Backend, u64)> {
         match self {
             Self::Crypt(crypt) => Some((&*crypt.runner.backend, crypt.runner.start)),
@@ -115,7 +114,7 @@ impl Runner {
         }
     }
 
-    /// What a range must be made of for [`seal`](Self::seal) and [`open`](Self::open), in bytes.
+    /// Returns the unit, in bytes, of ranges for [`seal`](Self::seal) and [`open`](Self::open).
     pub(crate) fn unit(&self) -> usize {
         match self {
             Self::Crypt(crypt) => crypt.runner.sector_size,
@@ -123,7 +122,7 @@ impl Runner {
         }
     }
 
-    /// Makes of plaintext at `offset` what is stored.
+    /// Encrypts plaintext for `offset`.
     pub(crate) fn seal(&self, offset: u64, from: &[u8], to: &mut [u8]) {
         match self {
             Self::Crypt(crypt) => crypt
@@ -134,7 +133,7 @@ impl Runner {
         }
     }
 
-    /// Makes plaintext of what is stored at `offset`.
+    /// Decrypts the ciphertext of `offset`.
     pub(crate) fn open(&self, offset: u64, from: &[u8], to: &mut [u8]) {
         match self {
             Self::Crypt(crypt) => crypt
@@ -153,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// The cipher's driver.
+    /// Returns the cipher's driver.
     pub(crate) fn driver(&self) -> Option<&'static str> {
         match self {
             Self::Crypt(crypt) => Some(crypt.runner.cipher.implementation().driver),
@@ -161,7 +160,7 @@ impl Runner {
         }
     }
 
-    /// The unit that a write should be a multiple of, in bytes.
+    /// Returns the unit that a write should be a multiple of, in bytes.
     pub(crate) fn block_size(&self) -> usize {
         match self {
             Self::Crypt(crypt) => crypt.runner.sector_size,

@@ -1,7 +1,7 @@
-//! Reading in two steps: what is stored first, and plaintext of it later, piece by piece.
+//! Reading in two steps: the stored sectors first, and their plaintext later, piece by piece.
 //!
-//! Who hands plaintext on at once, encrypted under another key, wants each piece decrypted just before: then
-//! it is in the first cache for both, and never in memory.
+//! A caller that encrypts plaintext under another key at once wants each piece decrypted just before: then the
+//! piece is in the first cache for both steps, and never in memory.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use crate::path::{Direction, Route};
 use crate::segment::Runner;
 use crate::stats::Stage;
 
-/// What turns sectors that were fetched into plaintext: the table that was at work when they were, and where they
-/// are if they were left there.
+/// Fetched sectors that can be decrypted: the table that was at work when they were fetched, and their place if
+/// they were left in the page cache.
 #[must_use = "nothing of it may be handed on before Stored::check"]
 pub struct Stored {
     mapping: Arc<Mapping>,
     segment: usize,
-    /// Where the volume's first byte would be in the segment's count.
+    /// Offset of the segment's start in the volume, in bytes.
     start: u64,
-    /// Where they are in the page cache, and which byte of the volume is the first of them.
+    /// Offset of the first of the sectors in the volume, and their place in the page cache.
     cached: Option<(u64, Cached)>,
 }
 
 impl Volume {
-    /// Fetches what is stored for the bytes from `offset` on, as far as that is in the page cache: it stays there
-    /// where it can be used there, and else fills `pieces` one after the other. Tells how many bytes these are,
-    /// whole sectors, and what makes plaintext of them in the same pieces.
+    /// Fetches the stored sectors of the bytes from `offset` on, as far as they are in the page cache: they stay
+    /// there where they can be used there, and else fill `pieces` one after the other. Returns the number of these
+    /// bytes, whole sectors, and the [`Stored`] that decrypts them in the same pieces.
     ///
-    /// Nothing where this cannot be done without waiting, or not in this way: where the storage is no file in the
-    /// page cache, reads go through the queues, the range touches two targets or parts of sectors, requests
-    /// are held, or part of a sector there is being changed. [`Volume::read`] does it then, and says what is wrong
-    /// if something is. A read is counted here, its decryption is in no figure.
+    /// Returns `None` where this cannot be done without waiting, or not in this way: where the storage is not a
+    /// file in the page cache, reads go through the queues, the range touches two targets or parts of sectors,
+    /// requests are held, or part of a sector there is being changed. [`Volume::read`] does it then, and returns
+    /// the error if there is one. The read is counted here; its decryption is not measured.
     ///
-    /// It stays in the page cache only where the storage is read-only: what others write to would have to be looked
-    /// at again after it was decrypted.
+    /// Sectors stay in the page cache only where the storage is read-only: those that other threads write to would
+    /// have to be checked again after they were decrypted.
     #[must_use]
     pub fn fetch_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Option<(usize, Stored)> {
         let pass = self.try_enter()?;
@@ -67,8 +67,8 @@ impl Volume {
         };
         let read = read.and_then(Result::ok);
         record.trace.mark(Stage::Backend);
-        // Who exchanges the table waits for what is fetched by it. What stays in the page cache is read where it
-        // lies when it is decrypted.
+        // A thread that exchanges the table waits until this fetch is done. Sectors that stay in the page cache
+        // are read when they are decrypted.
         drop(pass);
         let whole = read.unwrap_or(0) / sector * sector;
         if whole == 0 {

@@ -21,7 +21,7 @@ pub(crate) use shuttle::{
     thread,
 };
 
-/// Threads are numbered when they first ask.
+/// Returns the number of this thread, given when it first asks.
 #[cfg(not(all(test, shuttle)))]
 pub(crate) fn number_of_this_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -19,22 +19,21 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
 use crate::table::Keys;
 use crate::{CryptTable, Difference, VolumeError};
 
-/// An open table on its backends, shared between threads. Its data path says who does the work of a
-/// request.
+/// An open table on its backends, shared between threads. Its data path says which threads do the work of a request.
 ///
 /// The table can be exchanged while requests come, as device mapper does it: [`load`](Self::load) starts
-/// another one beside it, and [`resume`](Self::resume) puts that in its place, between the requests. What
-/// was begun on the old table ends on it; what comes meanwhile waits for the new one.
+/// another one beside it, and [`resume`](Self::resume) puts that in its place, between the requests. Requests
+/// begun on the old table end on it; those that come meanwhile wait for the new one.
 pub struct Volume {
     gate: Gate<Mapping>,
-    /// How often the table has been exchanged.
+    /// Number of times the table has been exchanged.
     generation: AtomicUsize,
-    /// What is loaded beside it. Taken by whoever loads, suspends or resumes, one at a time.
+    /// Table that is loaded beside it. Locked by the thread that loads, suspends or resumes, one at a time.
     inactive: Mutex<Option<Mapping>>,
     counters: Counters,
 }
 
-/// What a new table may do.
+/// Changes that a new table may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Serve the same data in another way.
@@ -61,13 +60,12 @@ impl Volume {
         })
     }
 
-    /// Starts another table beside the one that is at work, in place of what was loaded before. Devices
-    /// that both have stay open; `open` is asked for the others.
+    /// Starts another table beside the one that is at work, in place of a table that was loaded before.
+    /// Devices that both tables use stay open; `open` is asked for the others.
     ///
     /// # Errors
-    /// As for [`Volume::start`], when a key is masked, and when the data would be others although that
-    /// was not asked for.
-    /// Nothing has changed then.
+    /// As for [`Volume::start`], when a key is masked, and when the table would give other data although
+    /// that was not asked for. Nothing has changed then.
     pub fn load(
         &self,
         table: CryptTable,
@@ -104,20 +102,20 @@ impl Volume {
         Ok(())
     }
 
-    /// Forgets a loaded table; whether there was one.
+    /// Forgets a loaded table. Returns whether there was one.
     pub fn clear(&self) -> bool {
         self.inactive().take().is_some()
     }
 
-    /// Lets requests that have begun end, and holds those that come. Says whether it did: not if one of
+    /// Waits until requests that have begun end, and holds those that come. Returns `false` if one of
     /// them takes longer than `limit`; then all go on as before.
     pub fn suspend(&self, limit: Duration) -> bool {
         let _one_at_a_time = self.inactive();
         self.gate.close(limit)
     }
 
-    /// Lets requests go on, on the loaded table if there is one. Where the volume has not been suspended
-    /// before, it is for as long as the exchange takes.
+    /// Lets requests go on, on the loaded table if there is one. A volume that has not been suspended before is
+    /// suspended while the tables are exchanged.
     ///
     /// # Errors
     /// When the key is forgotten, requests do not end within `limit`, or a device that the new table no
@@ -166,26 +164,26 @@ impl Volume {
         self.inactive().is_some()
     }
 
-    /// The loaded table as text.
+    /// Returns the loaded table as text.
     #[must_use]
     pub fn inactive_table_text(&self, keys: Keys) -> Option<SecretBytes> {
         let inactive = self.inactive();
         inactive.as_ref().map(|loaded| loaded.table_text(keys))
     }
 
-    /// How often the table has been exchanged.
+    /// Returns the number of times the table has been exchanged.
     #[must_use]
     pub fn generation(&self) -> usize {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// What is at work now.
+    /// Returns the mapping that is at work now.
     #[must_use]
     pub fn mapping(&self) -> Arc<Mapping> {
         self.gate.peek()
     }
 
-    /// Size in bytes; [`Volume::resize`] and another table change it.
+    /// Returns the size in bytes; [`Volume::resize`] and another table change it.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.mapping().size()
@@ -210,24 +208,24 @@ impl Volume {
         self.mapping().allows_discard()
     }
 
-    /// The table as text, as long as the volume is now; see [`CryptTable::to_text`].
+    /// Returns the table as text, as long as the volume is now; see [`CryptTable::to_text`].
     #[must_use]
     pub fn table_text(&self, keys: Keys) -> SecretBytes {
         self.mapping().table_text(keys)
     }
 
-    /// What it has done so far.
+    /// Returns the statistics of the volume so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.counters.statistics()
     }
 
-    /// Makes the volume end elsewhere: `size` bytes. Requests that have begun go by the size that they
-    /// met. What lies behind a new end stays on the device; behind the old one lies what the device
-    /// has there, decrypted.
+    /// Sets the volume's size to `size` bytes. Requests that have begun keep the size that they began
+    /// with. Data behind a new end stays on the device; behind the old end the volume shows the device's
+    /// contents, decrypted.
     ///
     /// # Errors
-    /// [`ResizeError`]; the size is what it was.
+    /// [`ResizeError`]; the size has not changed.
     pub fn resize(&self, size: u64) -> Result<(), ResizeError> {
         let inactive = self.inactive();
         let mapping = self.mapping();
@@ -253,8 +251,7 @@ impl Volume {
         })
     }
 
-    /// Writes plaintext at `offset` (bytes). It is encrypted where it lies, so `data` holds
-    /// nothing of use afterwards.
+    /// Writes plaintext at `offset` (bytes). It is encrypted in place, so `data` holds nothing of use afterwards.
     ///
     /// # Errors
     /// When the volume is read-only, the range passes the end, or the storage fails; part of the
@@ -303,7 +300,7 @@ impl Volume {
         self.enter().discard(offset, len)
     }
 
-    /// [`write_zeroes`](Self::write_zeroes) where it does not have to wait: `None` while requests are held.
+    /// Does [`write_zeroes`](Self::write_zeroes) if that need not wait: `None` while requests are held.
     ///
     /// # Errors
     /// As for [`Volume::write`].
@@ -322,7 +319,7 @@ impl Volume {
         Some(result)
     }
 
-    /// [`discard`](Self::discard) where it does not have to wait: `None` while requests are held.
+    /// Does [`discard`](Self::discard) if that need not wait: `None` while requests are held.
     ///
     /// # Errors
     /// As for [`Volume::discard`].
@@ -330,7 +327,7 @@ impl Volume {
         Some(self.try_enter()?.discard(offset, len))
     }
 
-    /// [`flush`](Self::flush) where it does not have to wait: `None` while requests are held.
+    /// Does [`flush`](Self::flush) if that need not wait: `None` while requests are held.
     ///
     /// # Errors
     /// As for [`Volume::flush`].
@@ -338,13 +335,13 @@ impl Volume {
         Some(self.try_enter()?.flush())
     }
 
-    /// The mapping, which stays at work until the pass is dropped. See [`Pass`] for what its holder must
+    /// Returns the mapping, which stays at work until the pass is dropped. See [`Pass`] for what its holder must
     /// not do.
     pub(crate) fn enter(&self) -> Pass<'_, Mapping> {
         self.gate.enter()
     }
 
-    /// The same, where nobody has the gate closed.
+    /// Returns the mapping as [`enter`](Self::enter) does, unless the gate is closed.
     pub(crate) fn try_enter(&self) -> Option<Pass<'_, Mapping>> {
         self.gate.try_enter()
     }
@@ -371,7 +368,7 @@ impl Volume {
     }
 }
 
-/// What requests have gone on with.
+/// Table with which requests have gone on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
     /// The table that was at work before.
@@ -380,14 +377,14 @@ pub enum Resumed {
     OnNewTable,
 }
 
-/// Why a table was not loaded.
+/// Reason why a table was not loaded.
 #[derive(Debug)]
 pub enum LoadError {
-    /// It could not be started.
+    /// The new table could not be started.
     Open(OpenError),
-    /// It would make other data of what is stored.
+    /// The new table would make other data of the stored bytes.
     Meaning(Difference),
-    /// A key of it is all zeros, as where keys are not shown, and none of the table at work is.
+    /// A key of the new table is all zeros, as where keys are not shown, and no key of the table at work is.
     MaskedKey {
         /// Counted from 1.
         line: usize,
@@ -429,7 +426,7 @@ impl From<OpenError> for LoadError {
     }
 }
 
-/// Why the table at work was not exchanged.
+/// Reason why the table at work was not exchanged.
 #[derive(Debug)]
 pub enum ResumeError {
     /// Requests did not end in time.
@@ -440,7 +437,7 @@ pub enum ResumeError {
     KeyForgotten,
 }
 
-/// What is said of a volume whose key is forgotten.
+/// Error text for a volume whose key is forgotten.
 const KEY_FORGOTTEN: &str = "the volume is suspended and its key is forgotten: `scrim luksResume` asks for \
                              the passphrase";
 

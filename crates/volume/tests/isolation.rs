@@ -210,7 +210,7 @@ fn torn_both_ways(
     *torn.in_write.lock().unwrap() = Some(Box::new(move || {
         let other = move || {
             let bytes = read(&same, place_again);
-            // Nobody listens any more where it had to wait.
+            // No receiver is left where it had to wait.
             let _ = ended.send(());
             bytes
         };

@@ -1,4 +1,4 @@
-//! A panic on another thread is the requester's, and leaves nobody waiting.
+//! A panic on another thread goes to the requester, and leaves no thread waiting.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -73,11 +73,11 @@ fn volume(path: DataPath, place: u64) -> Volume {
 fn who_panics_has_back_what_others_have_finished() {
     let end = SIZE as u64 - 1;
     for (path, place, len) in [
-        // His own part of a sector, behind all that the queues do.
+        // The requester's own part of a sector, behind all that the queues do.
         (DataPath::Queued, end, SIZE - 100),
         // What the queues do.
         (DataPath::Queued, 0, SIZE),
-        // A piece, his own or a helper's.
+        // A piece, the requester's own or a helper's.
         (DataPath::Auto, 0, SIZE),
         (DataPath::Auto, end, SIZE),
     ] {
@@ -85,7 +85,7 @@ fn who_panics_has_back_what_others_have_finished() {
         let mut bytes = vec![0; len];
         let read = catch_unwind(AssertUnwindSafe(|| volume.read(0, &mut bytes)));
         assert!(read.is_err(), "{path} {place}");
-        // Nothing is left locked, and everybody is still there.
+        // Nothing is left locked, and all threads are still there.
         volume.read(8192, &mut bytes[..1 << 20]).unwrap();
         assert!(volume.suspend(Duration::from_secs(30)));
     }

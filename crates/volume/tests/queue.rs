@@ -100,7 +100,7 @@ fn run_against_model(volume: &Arc<Volume>, direct: bool, engine: Engine, seed: u
     assert!(all == model, "what calls read, after {engine}");
 }
 
-/// Random requests, those under way never overlapping, as their order would be nobody's.
+/// Random requests; those in flight never overlap, as their order would be undefined.
 fn requests(queue: &mut Queue<'_>, model: &mut [u8], random: &mut Random, count: usize) {
     let mut pending: Vec<(usize, Pending)> = Vec::new();
     for _ in 0..count {
@@ -204,7 +204,7 @@ fn parts_of_sectors_do_not_undo_what_is_under_way() {
     }
 }
 
-/// Writes parts of the same sectors that nobody else writes, and reads them back.
+/// Writes parts of the same sectors that no other request writes, and reads them back.
 fn own_parts(volume: &Arc<Volume>, engine: Engine, thread: usize) {
     let mapping = volume.mapping();
     let Ok(Some(mut queue)) = Queue::new(volume, &mapping, engine, &[]) else {
@@ -328,7 +328,7 @@ fn what_a_volume_refuses_a_queue_refuses() {
     }
 }
 
-/// Of a queue's connection: it may want a flush while the storage is slow and somebody waits for it.
+/// A queue's connection may want a flush while the storage is slow and another thread waits for it.
 #[test]
 fn a_flush_is_not_in_the_way_of_who_waits_for_what_is_under_way() {
     let (_folder, volume) = volume(false);

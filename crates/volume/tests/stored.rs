@@ -99,7 +99,7 @@ fn what_cannot_be_fetched_is_left_to_a_read() {
     assert!(!fetches(&usual, 0, 4096));
 }
 
-/// What was fetched lies in the page cache, and can go while it is waited for.
+/// Fetched sectors lie in the page cache, and can go while they are waited for.
 #[test]
 fn storage_that_is_cut_short_meanwhile_is_an_error() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a server answers to a greeting and options (the protocol's section "Fixed newstyle
+//! Answers of a server to a greeting and options (the protocol's section "Fixed newstyle
 //! negotiation").
 
 use super::Fields;
@@ -41,8 +41,8 @@ fn counted(text: &str) -> Vec<u8> {
     [&len.to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// Checks every reply against the options that were sent. Returns what was received behind the
-/// handshake, if it led to the transmission phase.
+/// Checks every reply against the options that were sent. Returns the bytes received after the handshake
+/// if it led to the transmission phase.
 ///
 /// Each option that arrived whole is answered by replies that name it, of which the last one is an
 /// acknowledgement or an error, before the next option is. Only breaches of the protocol are
@@ -62,7 +62,7 @@ pub fn check<'a>(sent: &[u8], received: &'a [u8]) -> Option<&'a [u8]> {
             return None;
         };
         if code == EXPORT_NAME {
-            // Closing is the only way to refuse it.
+            // The server can only refuse it by closing the connection.
             let known = matches!(data, b"" | b"plain" | b"large");
             assert_eq!(received.0.is_empty(), !known);
             if !known {
@@ -96,7 +96,7 @@ fn next_option<'a>(sent: &mut Fields<'a>) -> Option<(u32, &'a [u8])> {
     Some((code, sent.bytes(len as usize)?))
 }
 
-/// Takes all replies to one option; the type of the last one.
+/// Takes all replies to one option; returns the type of the last one.
 fn replies(code: u32, received: &mut Fields<'_>) -> u32 {
     loop {
         assert_eq!(received.u64(), Some(REPLY), "option {code} is answered");

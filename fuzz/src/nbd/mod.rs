@@ -1,7 +1,6 @@
-//! The server as a client meets it, over its socket, and what it must answer.
+//! The NBD server as a client sees it over its socket, and the answers that it must give.
 //!
-//! Nothing inside of the server is called: what is fuzzed is what is served, from the socket to the
-//! cipher and back.
+//! Nothing inside the server is called: the whole path from the socket to the cipher and back is fuzzed.
 
 pub mod handshake;
 pub mod transmission;
@@ -18,11 +17,11 @@ use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, Volume};
 use tempfile::TempDir;
 
-/// Bytes of each volume: longer than the server's longest piece.
+/// Bytes of each volume: more than the longest piece that the server handles at once.
 pub const SIZE: usize = 320 << 10;
-/// The first one is the default.
+/// Names of the exports. The first one is the default.
 pub const NAMES: [&str; 2] = ["plain", "large"];
-/// What fits a socket that nobody reads.
+/// Bytes that a socket buffers while nobody reads from it.
 const FITS: usize = 96 << 10;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -32,7 +31,7 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
 pub struct Host {
     server: Server,
     path: PathBuf,
-    /// In the order of [`NAMES`].
+    /// The volumes, in the order of [`NAMES`].
     pub volumes: [Arc<Volume>; 2],
     _directory: TempDir,
 }
@@ -60,7 +59,7 @@ impl Host {
         }
     }
 
-    /// What the server answers to a client that sends this and then no more.
+    /// Answer of the server to a client that sends `sent` and then shuts down its side.
     pub fn answer(&self, sent: &[u8]) -> Vec<u8> {
         let stream = UnixStream::connect(&self.path).expect("the server listens");
         let answer = if sent.len() <= FITS {
@@ -72,7 +71,7 @@ impl Host {
                 receive(&stream)
             })
         };
-        // Its thread ends before the input does, so that the one is not charged with the other.
+        // The connection's thread ends before this input does, so that its cost is not counted for the next input.
         while self.server.clients() > 0 {
             std::thread::yield_now();
         }
@@ -90,13 +89,13 @@ fn volume(options: &str) -> Arc<Volume> {
     Arc::new(Volume::start(table, DataPath::default(), |_| Ok(backend.clone())).expect("a volume"))
 }
 
-/// The server may close before all is sent.
+/// Sends `bytes` and shuts down this side; the server may close before all is sent.
 fn send(mut stream: &UnixStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
 }
 
-/// What came before the server closed; with what was not read the connection is reset.
+/// Reads until the server closes; if the server left bytes unread, the connection is reset.
 fn receive(mut stream: &UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);

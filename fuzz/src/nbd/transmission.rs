@@ -1,4 +1,4 @@
-//! What a server answers to requests, and a model of the data (the protocol's section "Transmission
+//! Answers of a server to requests, and a model of the data (the protocol's section "Transmission
 //! phase").
 
 use super::{Fields, SIZE};
@@ -22,7 +22,7 @@ const BLOCK_STATUS: u16 = 7;
 const REQUESTS: usize = 24;
 const PAYLOAD: usize = 384 << 10;
 
-/// One request as the fuzzer made it, with the payload that it says it has.
+/// One request as the fuzzer made it, with the payload that its header announces.
 pub struct Request {
     flags: u16,
     kind: u16,
@@ -32,18 +32,18 @@ pub struct Request {
     payload: Vec<u8>,
 }
 
-/// What was agreed on.
+/// Features that the handshake agreed on.
 #[derive(Clone, Copy)]
 pub struct Terms {
-    /// Structured replies, and `base:allocation`.
+    /// True if there are structured replies, and `base:allocation`.
     pub structured: bool,
-    /// Discards are allowed.
+    /// True if discards are allowed.
     pub trim: bool,
 }
 
 /// A session from the fuzzer's bytes: the requests that the server must answer, and all that is
-/// sent. A header that announces data is followed by as many bytes; the session ends with the first
-/// that is no header, that disconnects, or that announces more than is sent.
+/// sent. A header that announces data is followed by as many bytes. The session ends with the first header
+/// that is invalid, that disconnects, or that announces more bytes than are sent.
 pub fn session(mut headers: &[u8]) -> (Vec<Request>, Vec<u8>) {
     let (mut requests, mut sent) = (Vec::new(), Vec::new());
     while requests.len() < REQUESTS {
@@ -89,14 +89,14 @@ impl Request {
         })
     }
 
-    /// The bytes that it covers, if they lie within the volume.
+    /// Range of bytes that the request covers, if it lies within the volume.
     fn range(&self) -> Option<std::ops::Range<usize>> {
         let start = usize::try_from(self.offset).ok()?;
         let end = start.checked_add(self.len as usize)?;
         (end <= SIZE).then_some(start..end)
     }
 
-    /// Returns whether no server that offered what ours offers may refuse it.
+    /// Returns whether every server that offers the same features must accept the request.
     fn is_plain(&self, terms: Terms) -> bool {
         let within = self.range().is_some() && self.len > 0;
         self.flags == 0
@@ -110,7 +110,7 @@ impl Request {
     }
 }
 
-/// Bytes of a volume; `None` where a discard left anything.
+/// Bytes of a volume; `None` where a discard leaves the content undefined.
 pub struct Model(Vec<Option<u8>>);
 
 impl Model {
@@ -138,7 +138,7 @@ impl Model {
         assert!(received.0.is_empty(), "{} bytes too many", received.0.len());
     }
 
-    /// One simple reply; its error.
+    /// Takes one simple reply; returns its error.
     fn simple(&self, request: &Request, received: &mut Fields<'_>) -> Option<u32> {
         if received.0.starts_with(&CHUNK_MAGIC.to_be_bytes()) {
             panic!("a structured reply that nobody asked for");
@@ -157,7 +157,7 @@ impl Model {
         error
     }
 
-    /// One reply of chunks, or a simple one where that is allowed; its error.
+    /// Takes one structured reply, or a simple one where that is allowed; returns its error.
     fn structured(&self, request: &Request, received: &mut Fields<'_>) -> Option<u32> {
         if request.kind != READ && received.0.starts_with(&SIMPLE_MAGIC.to_be_bytes()) {
             return self.simple(request, received);

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use crate::server::{Server, Site};
 use crate::support::{Background, PYTHON, have, is_root, noise, scrim, wait_until};
 
-/// Cheap to unlock.
+/// Options for a volume that is cheap to unlock.
 const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 /// Ways to ask, each with the number of its address.
 const WAYS: [(&str, usize); 3] = [("--http1.1", 0), ("--http2", 0), ("--http1.1", 1)];
@@ -68,7 +68,7 @@ impl Ground {
         Server::start(&self.0, command.args(usual.split_whitespace()))
     }
 
-    /// What `scrim serve` says that does not serve.
+    /// Error text of a `scrim serve` that refuses to serve.
     fn refused(&self, words: &str) -> String {
         let mut command = self.0.place.command(scrim());
         command.arg("serve").args(words.split_whitespace());
@@ -172,7 +172,7 @@ fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
     }
 }
 
-/// Of two files with the same name, size, time and inode, where one has taken the other's place.
+/// Two files with the same name, size, time and inode, of which one has replaced the other, differ in their tags.
 #[test]
 fn no_other_file_has_a_files_tag() {
     let Some(ground) = Ground::new().filter(|_| have(&["debugfs"])) else {
@@ -519,7 +519,7 @@ fn what_is_damaged_or_encrypted_again_is_an_error_and_the_rest_is_served() {
     server.stop();
 }
 
-/// Text that is 64 bytes long and found again, each with a number.
+/// Start of a mark that memory is searched for; the number of the mark follows it.
 const MARK: &str = "this line of a file in a volume should be nowhere else at all:";
 
 /// The numbers of marks in a process's memory.
@@ -549,7 +549,7 @@ fn marks_in(pid: u32) -> HashSet<[u8; 5]> {
     found
 }
 
-/// A download without end at some speed.
+/// Starts a client that downloads the file again and again at the speed `rate`.
 fn download(server: &Server<'_>, way: &str, rate: &str) -> Background {
     let url = server.url("marked");
     let mut command: Command = server.curl_command(&[way, "--limit-rate", rate]);
@@ -559,8 +559,8 @@ fn download(server: &Server<'_>, way: &str, rate: &str) -> Background {
     Background::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
-/// Root may look. A record's plaintext is there from its decryption until it is sealed, and HTTP/2's frames until
-/// they are sent.
+/// Root may read the memory. A record's plaintext is there from its decryption until it is sealed, and HTTP/2's
+/// frames until they are sent.
 #[test]
 fn the_plaintext_of_a_file_never_lies_whole_in_memory() {
     let Some(ground) = Ground::new() else { return };

@@ -1,4 +1,4 @@
-//! What a path or a listing finds in a volume: names, links, files in another coding.
+//! Paths and listings of a volume: names, links, files in another coding.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -79,7 +79,7 @@ fn names_links_and_listings_are_those_of_a_folder() {
     server.stop();
 }
 
-/// What links lead to, of the kinds that a listing shows.
+/// Links to the kinds of files that a listing shows.
 #[test]
 fn a_listing_follows_links_from_its_own_folder() {
     let Some(ground) = Ground::new() else { return };

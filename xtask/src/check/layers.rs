@@ -1,4 +1,4 @@
-//! The arrows between the crates point one way.
+//! Rule: a crate depends only on crates of lower layers.
 
 use super::repository::{Repository, Violation};
 
@@ -26,13 +26,13 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("scrim-sys", &[]),
 ];
 
-/// They stand above everything, and nothing stands on them.
+/// Crates above all layers, on which no other crate may depend.
 const TOOLS: [&str; 2] = ["xtask", "scrim-peers"];
 
-/// It stands beside everything: tools and tests use it, the program does not.
+/// A crate beside the layers: tools and tests use it, the program does not.
 const BESIDE: &str = "scrim-guest";
 
-/// What only tests use may come from anywhere.
+/// Finds dependencies that are not on a lower layer. Dependencies of tests alone are not restricted.
 pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();
     for member in &repository.members {

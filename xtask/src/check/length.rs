@@ -1,4 +1,4 @@
-//! No file over 800 lines without a written reason. (Functions are clippy's.)
+//! Rule: no file has over 800 lines without a written reason. (clippy checks the length of functions.)
 
 use super::repository::{Repository, Violation};
 

@@ -28,7 +28,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// What `[text](target "title")` and `[label]: target` on a line point to.
+/// Targets of the links `[text](target "title")` and `[label]: target` on a line.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.split("](").skip(1).filter_map(|rest| {
         let (target, _) = rest.split_once(')')?;
@@ -87,7 +87,7 @@ fn prose_headings(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The anchor that is usual for a heading: lower case, signs left out, hyphens for spaces.
+/// Usual anchor of a heading: lower case, signs left out, hyphens for spaces.
 fn slug(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim();
     let kept = heading

@@ -1,4 +1,4 @@
-//! Every package takes the workspace's lints.
+//! Rule: every package takes the workspace's lints.
 
 use super::repository::{Repository, Violation};
 

@@ -1,4 +1,4 @@
-//! The rules of the house that neither rustc nor clippy knows. One module a rule; each prints
+//! Rules of this repository that neither rustc nor clippy checks. Each rule has a module, which prints
 //! `path:line: what is wrong, and what to do`.
 
 mod dependencies;

@@ -1,4 +1,4 @@
-//! What the rules look at: the files that are or will be tracked, and the workspace's members.
+//! Input of the rules: the files that are or will be tracked, and the workspace's members.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,13 +40,13 @@ pub(crate) struct Dependency {
     pub(crate) internal: bool,
 }
 
-/// A broken rule.
+/// A place where a rule is broken.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Violation {
     pub(crate) path: String,
-    /// From 1.
+    /// Number of the line, from 1.
     pub(crate) line: usize,
-    /// What is wrong, and what to do.
+    /// The message: the fault, and the way to mend it.
     pub(crate) text: String,
 }
 
@@ -108,7 +108,7 @@ impl Repository {
                 .is_some_and(|(file, _)| file.starts_with(&directory))
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
@@ -141,8 +141,8 @@ impl Repository {
     }
 }
 
-/// What git tracks, and what it would track if it were added; without git, everything but `target`
-/// and hidden directories.
+/// Lists the files that git tracks, and those that it would track if they were added; without git, all
+/// files except those in `target` and in hidden directories.
 fn list(root: &Path) -> Result<Vec<String>, Error> {
     let output = Command::new("git")
         .args([

@@ -4,7 +4,7 @@
 pub(crate) struct Source {
     /// Without comments; a literal's content is left out, its quotes stay.
     pub(crate) code: Vec<String>,
-    /// What comments say on each line.
+    /// Text of the comments on each line.
     pub(crate) comments: Vec<String>,
 }
 
@@ -12,7 +12,7 @@ pub(crate) struct Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
-    /// From 0.
+    /// Number of the line, from 0.
     pub(crate) line: usize,
 }
 

@@ -19,12 +19,12 @@ const SHOWING: [&str; 3] = ["Debug", "Display", "Serialize"];
 /// Traits that copy a value. What only points to a secret may be copied.
 const COPYING: [&str; 2] = ["Clone", "Copy"];
 
-/// How a type has a secret.
+/// The way in which a type holds a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
-    /// In itself.
+    /// The secret is part of the value itself.
     Value,
-    /// Behind `&`, `Arc` or `Rc`.
+    /// The secret is behind `&`, `Arc` or `Rc`.
     Pointer,
 }
 
@@ -155,7 +155,7 @@ fn items<'a>(tokens: &'a [Token<'a>]) -> impl Iterator<Item = Item<'a>> {
     })
 }
 
-/// From behind a type's name to its `;` or its closing brace.
+/// Tokens after a type's name, up to its `;` or its closing brace.
 fn body<'a>(tokens: &'a [Token<'a>]) -> &'a [Token<'a>] {
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate() {

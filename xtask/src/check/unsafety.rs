@@ -1,5 +1,5 @@
-//! What the compiler cannot check stays in two rooms of the program and one of its tools, and says why
-//! it is sound.
+//! Unsafe code is allowed in two folders of the program and in one of its tools only, and each use says
+//! why it is sound.
 
 use super::repository::{Repository, Violation};
 use super::rust::{Source, Token};
@@ -8,9 +8,9 @@ const ROOMS: [&str; 3] = ["crates/sys/src/", KERNELS, FOREIGN];
 const KERNELS: &str = "crates/crypt/src/kernels/";
 /// The libraries that Scrim is compared with; no part of the program.
 const FOREIGN: &str = "crates/peers/src/foreign/";
-/// Crates with such a room; all others forbid unsafe code at their root.
+/// Crates with such a folder; all others forbid unsafe code at their root.
 const CRATES: [&str; 3] = ["crates/sys/", "crates/crypt/", "crates/peers/"];
-/// Where there are instructions that no library wraps.
+/// Folders that may use intrinsics, for instructions that no library wraps.
 const INTRINSICS: [&str; 2] = [KERNELS, FOREIGN];
 
 pub(crate) fn check(repository: &Repository) -> Vec<Violation> {

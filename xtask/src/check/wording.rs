@@ -1,4 +1,4 @@
-//! What belongs to one machine, or to unfinished work, is not in the tree.
+//! Paths of one machine, and marks of unfinished work, are not allowed in the tree.
 
 use super::repository::{Repository, Violation};
 
@@ -14,7 +14,7 @@ const HOMES: [&str; 4] = [
     concat!("/Us", "ers/"),
     concat!("/wo", "rk/"),
 ];
-/// Nobody's home: how examples in documentation write one.
+/// Home folder that examples in documentation use; it belongs to nobody.
 const EXAMPLE: &str = concat!("/ho", "me/", "me/");
 const REGISTRIES: [&str; 8] = [
     concat!("index.", "crates.io"),

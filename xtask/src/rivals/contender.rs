@@ -1,4 +1,4 @@
-//! Who serves what in `rivals nbd`, and by which command.
+//! The contenders of `rivals nbd`: server, kind of image, and command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,10 +15,10 @@ const HEADER_ROOM: u64 = 4 << 20;
 /// A server on a kind of image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contender {
-    /// As in the names of results.
+    /// Name of the contender in names of results.
     pub(super) name: &'static str,
     pub(super) software: Software,
-    /// True if it serves a LUKS image, or a plain one.
+    /// True if it serves a LUKS image, false if a plain one.
     pub(super) encrypted: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) const CONTENDERS: [Contender; 7] = [
     DISK,
 ];
 
-/// What the servers need: their programs and the images from which each gets its copy.
+/// Programs of the servers, and the images from which each server gets its copy.
 pub(super) struct Stage<'a> {
     room: &'a Room,
     scrim: PathBuf,
@@ -66,14 +66,14 @@ pub(super) struct Stage<'a> {
     plain: PathBuf,
     key_file: PathBuf,
     payload: u64,
-    /// Past the page cache.
+    /// True if the servers bypass the page cache.
     direct: bool,
 }
 
-/// What fio is run on.
+/// Target that fio reads and writes.
 pub(super) enum Target {
     Server(Server),
-    /// A server elsewhere than on a unix socket.
+    /// A server that does not listen on a unix socket.
     Uri(String),
     File(PathBuf),
 }
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         contenders: usize,
         direct: bool,
     ) -> Result<Self, Error> {
-        // The two originals stay until the end.
+        // The two original images stay until the end.
         room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
         let key_file = room.write("key", PASSPHRASE)?;
         let plain = image::noise(room, "plain", payload)?;

@@ -30,7 +30,7 @@ pub(super) struct Args {
 /// dm-crypt with a cipher and some flags, or the RAM disk below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Contender {
-    /// As in the names of results: cipher and flags.
+    /// Name in names of results: cipher and flags.
     cipher: &'static str,
     flags: &'static str,
 }
@@ -62,9 +62,9 @@ const FLAGS: [(&str, &str); 4] = [
 /// fio's `--rw`, sequential as in the experiment.
 const LOADS: [&str; 2] = ["read", "write"];
 
-/// Of the RAM disk that all share.
+/// Size of the RAM disk that all share.
 const DISK_MIB: u32 = 128;
-/// For one measurement, beyond its own time.
+/// Time limit of one measurement, beyond its own time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Contender {
@@ -91,8 +91,8 @@ impl Contender {
     }
 }
 
-/// What is compared with what: every set of flags with the default, the default and the best set
-/// with the plain disk.
+/// Pairs that are compared: every set of flags with the default; the default and the best set with the
+/// plain disk.
 fn pairs() -> Vec<(Contender, Contender)> {
     let mut pairs = Vec::new();
     for (cipher, _) in CIPHERS {

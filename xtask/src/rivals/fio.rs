@@ -13,13 +13,13 @@ use crate::error::{Doing, Error};
 /// A pattern of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
-    /// As in the names of ratios.
+    /// Name of the load in names of ratios.
     pub(super) name: &'static str,
-    /// fio's `--rw`.
+    /// Value of fio's option `--rw`.
     pattern: &'static str,
-    /// fio's `--bs`.
+    /// Value of fio's option `--bs`.
     block: &'static str,
-    /// fio's `--iodepth`.
+    /// Value of fio's option `--iodepth`.
     depth: u32,
 }
 
@@ -47,19 +47,19 @@ pub(super) const fn load(
     }
 }
 
-/// What a run moved.
+/// Amount of data that a run moved, and its latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moved {
-    /// Bytes read and written.
+    /// Sum of bytes read and bytes written.
     pub(super) bytes: f64,
-    /// The same a second, while the load ran.
+    /// Bytes per second while the load ran.
     pub(super) bytes_per_second: f64,
-    /// What 99 of 100 requests waited at most, in microseconds.
+    /// 99th percentile of the latency, in microseconds.
     pub(super) p99: f64,
 }
 
 impl Load {
-    /// What fio is told, in words.
+    /// The load as options of fio, for the report.
     pub(super) fn workload(&self) -> String {
         format!(
             "fio --ioengine=nbd --rw={} --bs={} --iodepth={}",
@@ -67,8 +67,8 @@ impl Load {
         )
     }
 
-    /// Runs it for `time` on the first `size` bytes of `target`, on `processor` only
-    /// if there is one.
+    /// Runs the load for `time` on the first `size` bytes of `target`; pins fio to `processor`, if one is
+    /// given.
     pub(super) fn run(
         &self,
         room: &Room,

@@ -43,21 +43,21 @@ pub(super) struct Args {
     picture: Option<PathBuf>,
 }
 
-/// What grows.
+/// The quantity that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Axis {
     Size,
     Depth,
 }
 
-/// A volume of some size, and requests of which so many are under way.
+/// A size of the volume, and a number of requests in flight.
 #[derive(Clone, Copy)]
 struct Place {
-    /// As in the names of ratios.
+    /// Name of the place in names of ratios.
     name: &'static str,
-    /// In the picture.
+    /// Label of the place in the picture.
     label: &'static str,
-    /// Bytes of the image.
+    /// Size of the image, in bytes.
     size: u64,
     load: Load,
 }
@@ -126,7 +126,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     })
 }
 
-/// Such as `growth_size_1t_cpu_vs_64m`.
+/// Name of a ratio, such as `growth_size_1t_cpu_vs_64m`.
 fn ratio_name(place: &Place, figure: &str, first: &Place) -> String {
     let smallest = first.name.rsplit('_').next().unwrap_or_default();
     format!("growth_{}{figure}_vs_{smallest}", place.name)

@@ -14,7 +14,7 @@ use crate::error::{Doing, Error};
 /// Protects nothing; it has no line end, which peers treat differently.
 pub(super) const PASSPHRASE: &str = "rivals";
 
-/// What `cryptsetup luksFormat` is told for a volume that is quick to unlock.
+/// Options of `cryptsetup luksFormat` for a volume that is quick to unlock.
 pub(super) const LUKS1: [&str; 5] = [
     "--type=luks1",
     "--cipher=aes-xts-plain64",
@@ -76,8 +76,8 @@ pub(super) fn luks_format(
     Ok(())
 }
 
-/// What the header of a LUKS2 image asks of the key derivation: cryptsetup lowers what it is told
-/// to what the machine has.
+/// Reads the parameters of the key derivation from the header of a LUKS2 image: cryptsetup lowers those
+/// that it is given to the resources of the machine.
 pub(super) fn luks2_kdf(room: &Room, image: &Path) -> Result<Value, Error> {
     let output = room
         .command(CRYPTSETUP.program)

@@ -26,14 +26,14 @@ pub(super) struct Args {
     clients: u32,
 }
 
-/// Bytes of the image.
+/// Size of the image, in bytes.
 const IMAGE: u64 = 64 << 20;
-/// Bytes of a request, and how many each client has under way once: as many as a connection has slots for.
+/// Bytes of a request, and the number that each client has in flight once: all slots of a connection.
 const REQUEST: u32 = 128 << 10;
 const REQUESTS: u64 = 32;
 /// A request's first four bytes.
 const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// `NBD_CMD_READ` and `NBD_CMD_WRITE`.
+/// Values of `NBD_CMD_READ` and `NBD_CMD_WRITE`.
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 /// Bytes of a reply without its data.
@@ -46,10 +46,10 @@ const ENGINES: [(&str, &str); 3] = [
     ("threads", "memory_threads"),
 ];
 
-/// What is looked at: the volume alone, each client that has connected, and each that has also worked.
+/// Figures: the volume alone, each client that has connected, and each that has also sent requests.
 const FOUND: [&str; 3] = ["idle", "client", "used_client"];
 
-/// What is found, each by its name.
+/// Name of each figure; none has a target.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     ENGINES
         .iter()
@@ -150,7 +150,7 @@ impl Setting<'_> {
     }
 }
 
-/// Resident memory in KiB.
+/// Resident memory of the server, in KiB.
 fn resident(server: &Server) -> io::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -181,7 +181,7 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Has as many reads under way as a connection has room for, and then as many writes.
+/// Sends as many reads as a connection has slots for, and then as many writes.
 fn work(client: &mut UnixStream) -> io::Result<()> {
     for (command, received) in [(READ, REQUEST), (WRITE, 0)] {
         let mut requests = Vec::new();

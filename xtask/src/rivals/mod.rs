@@ -85,7 +85,7 @@ enum Rival {
     DmCrypt(dm_crypt::Args),
 }
 
-/// What every comparison takes.
+/// Options that every comparison takes.
 #[derive(clap::Args)]
 struct Common {
     /// How many times each contender runs each load
@@ -173,7 +173,7 @@ fn round_count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How long a load runs.
+/// Parses the time for which a load runs.
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.1..=600.0).contains(&seconds) {
@@ -183,7 +183,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Says once a round how far we are.
+/// Prints the progress once in each round.
 fn announce(turn: Turn, rounds: usize) {
     if (turn.load, turn.contender) == (0, 0) {
         eprintln!("round {} of {rounds}", turn.round + 1);

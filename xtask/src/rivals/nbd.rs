@@ -53,13 +53,12 @@ pub(super) enum Pin {
     Together,
 }
 
-/// How much of each volume is compared before anything is measured.
+/// Bytes of each volume that are compared before the first measurement.
 const COMPARED: u64 = 64 << 20;
 /// Each server runs each load for this long before the first round.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What an encrypted volume of Scrim's is compared with: the end of the ratio's name, the peer, and in
-/// what.
+/// Comparisons of an encrypted volume of Scrim: the end of the ratio's name, the peer, and the figure.
 const COMPARISONS: [(&str, Contender, Figure); 8] = [
     ("vs_qemu_luks", QEMU_LUKS, Figure::Rate),
     ("vs_nbdkit_luks", NBDKIT_LUKS, Figure::Rate),
@@ -71,7 +70,7 @@ const COMPARISONS: [(&str, Contender, Figure); 8] = [
     ("vs_disk", DISK, Figure::Rate),
 ];
 
-/// What is measured of a load.
+/// A figure that is measured for each load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Rate,
@@ -79,7 +78,7 @@ enum Figure {
     P99,
 }
 
-/// What a ratio is to be at least: of one request at a time, of many, and of long ones.
+/// Minimum of a ratio; it depends on the load: one request at a time, many, or long ones.
 fn target(load: &Load, end: &str) -> Option<f64> {
     let (one, many, long) = match end {
         "vs_qemu_luks" => (Some(4.0), Some(4.0), Some(8.0)),
@@ -170,7 +169,7 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load], args: &Args) 
     }
 }
 
-/// How names begin where the images are on a disk, or where the kernel has not placed server and client.
+/// Prefix of names if the images are on a disk, or if server and client are pinned to processors.
 fn prefix(args: &Args) -> String {
     let disk = if args.disk.is_some() { "disk_" } else { "" };
     let placed = match args.pin {
@@ -188,7 +187,7 @@ fn pinned(target: Target, processor: Option<usize>) -> Result<Target, Error> {
     }
 }
 
-/// Warms everything up, then runs the rounds. Who fails is left out from then on.
+/// Warms everything up, then runs the rounds. A contender that fails is left out from then on.
 fn measure(
     room: &Room,
     study: &mut Study,
@@ -220,7 +219,7 @@ fn measure(
     Ok(())
 }
 
-/// How fio is run.
+/// The size and the processor with which fio is run.
 struct Client {
     size: u64,
     processor: Option<usize>,
@@ -231,7 +230,7 @@ struct Running {
     contender: Contender,
     /// `None` once it has failed.
     target: Option<Target>,
-    /// By load.
+    /// Series of each load.
     series: Vec<LoadSeries>,
 }
 
@@ -402,7 +401,7 @@ fn read_payload(room: &Room, socket: &Path, length: u64) -> Result<Vec<u8>, Erro
 }
 
 impl Pin {
-    /// In words.
+    /// Description for the report.
     pub(super) fn placement(self) -> &'static str {
         match self {
             Self::Apart => "server and client on processors of their own",

@@ -60,7 +60,7 @@ impl Room {
         Ok(room)
     }
 
-    /// Fails when somebody asked us to stop.
+    /// Fails if a signal has asked the tool to stop.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -72,7 +72,7 @@ impl Room {
         self.directory.path().join(name)
     }
 
-    /// Writes a small file.
+    /// Writes a small file in this room.
     pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf, Error> {
         let path = self.path(name);
         fs::write(&path, content).doing(|| format!("write {}", path.display()))?;

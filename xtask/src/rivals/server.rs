@@ -18,9 +18,9 @@ use crate::error::{Doing, Error};
 
 /// The NBD server's first words, in every kind of handshake.
 const GREETING: &[u8; 8] = b"NBDMAGIC";
-/// How long a server may take to open its image: unlocking is part of it.
+/// Time that a server may take to open its image, which includes unlocking.
 const START_TIME: Duration = Duration::from_secs(30);
-/// How long a server may take to end by itself.
+/// Time that a server may take to end by itself.
 const STOP_TIME: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -31,7 +31,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command` and waits until it `is_ready`; what it says goes into a log.
+    /// Starts `command` and waits until it `is_ready`; its output goes into a log.
     pub(super) fn start(
         room: &Room,
         name: &str,
@@ -124,7 +124,7 @@ impl Server {
         &self.socket
     }
 
-    /// Of its process.
+    /// Process ID of the server.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -134,7 +134,7 @@ impl Server {
         self.process.cpu_time()
     }
 
-    /// Keeps all its threads, and those that they start, on `processor` if there is one.
+    /// Pins all threads of the server, and those that they start, to `processor`, if one is given.
     pub(super) fn pinned(self, processor: Option<usize>) -> Result<Self, Error> {
         let Some(processor) = processor else {
             return Ok(self);
@@ -145,7 +145,7 @@ impl Server {
             for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
                 let id = thread?.file_name().to_string_lossy().parse().ok();
                 match sched_setaffinity(id.and_then(Pid::from_raw), &set) {
-                    // One that has ended meanwhile, as that of the client that looked for the greeting.
+                    // A thread that has ended meanwhile, such as that of the client that looked for the greeting.
                     Ok(()) | Err(Errno::SRCH) => {}
                     Err(error) => return Err(error.into()),
                 }

@@ -29,9 +29,9 @@ struct Case {
 }
 
 enum Kdf {
-    /// LUKS2, four passes.
+    /// LUKS2 with four passes of Argon2id.
     Argon2id { memory_kib: u64, lanes: u64 },
-    /// LUKS1 with SHA-256.
+    /// LUKS1 with PBKDF2 and SHA-256.
     Pbkdf2 { iterations: u64 },
 }
 
@@ -135,8 +135,8 @@ impl Case {
         }
     }
 
-    /// What the image really asks for, in words. cryptsetup lowers lanes and memory to what the
-    /// machine has.
+    /// Describes the key derivation that the image really has: cryptsetup lowers lanes and memory to the
+    /// resources of the machine.
     fn workload(&self, room: &Room, study: &mut Study, image: &Path) -> Result<String, Error> {
         let (memory_kib, lanes) = match self.kdf {
             Kdf::Pbkdf2 { iterations } => {
@@ -171,7 +171,7 @@ struct Keys {
     wrong: PathBuf,
 }
 
-/// A contender.
+/// A program that unlocks the image.
 struct Program {
     name: &'static str,
     path: PathBuf,
@@ -210,7 +210,7 @@ impl Program {
     }
 }
 
-/// A case made ready.
+/// A case with its image made.
 struct Trial {
     image: PathBuf,
     /// By contender; `None` for one that cannot do it.
@@ -246,7 +246,7 @@ impl Trial {
     }
 }
 
-/// Where the samples of one program on one case go.
+/// Series for the samples of one program on one case.
 #[derive(Clone, Copy)]
 struct Recorder {
     wall: SeriesId,

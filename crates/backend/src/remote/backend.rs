@@ -21,31 +21,31 @@ use crate::{
     Access, Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation,
 };
 
-/// Most data of one request, in bytes, whatever more the server would take.
+/// Most data of one request, in bytes, even if the server would take more.
 const PIECE: u32 = 256 << 10;
 /// Most of a range that one request zeroes or discards, in bytes.
 const RANGE_PIECE: u32 = 64 << 20;
-/// What a server that says nothing of block sizes surely takes, by the specification, in bytes.
+/// Block size that every server accepts if it names none, by the specification, in bytes.
 const USUAL_MINIMUM: u32 = 512;
-/// How much is zeroed with one write where the server has no request for it, in bytes.
+/// Length of one write of zeros where the server has no request that zeroes a range, in bytes.
 const ZERO_PIECE: usize = 64 << 10;
 static ZEROS: [u8; ZERO_PIECE] = [0; ZERO_PIECE];
 
-/// What to do about a server that is not there.
+/// Advice about a server that cannot be reached.
 const UNREACHABLE: &str = "see that the server runs and can be reached, then try again";
-/// What to do about a server that does not give what it is asked for.
+/// Advice about a server that does not offer the export that it is asked for.
 const UNWILLING: &str = "see what it exports with `nbdinfo --list`, and what its log says";
-/// What to do about a server that cannot.
+/// Advice about a server that could not carry out a request.
 const REFUSED: &str = "the server says so: see its log and its storage";
 
 /// An NBD export.
 pub struct RemoteBackend {
     pub(super) link: Link,
-    /// For messages.
+    /// Name of the export in messages.
     place: String,
     believes_anyone: bool,
     pub(super) info: Info,
-    /// Requests are multiples of it, in bytes.
+    /// Unit of requests, in bytes.
     align: u32,
     /// Most data of one request, in bytes: a multiple of `align`.
     piece: u32,
@@ -59,7 +59,7 @@ impl RemoteBackend {
     /// [`Backend::info`] tells.
     ///
     /// # Errors
-    /// When there is no way to the server, or it does not have the export.
+    /// When the server cannot be reached, or does not have the export.
     pub fn open(uri: &Uri, access: Access, options: RemoteOptions) -> Result<Self, BackendError> {
         let place = uri.to_string();
         let fail = |error: io::Error| BackendError::new(Operation::Open, &place, error);
@@ -88,10 +88,10 @@ impl RemoteBackend {
         })
     }
 
-    /// As [`RemoteBackend::open`], by what may be a URI.
+    /// As [`RemoteBackend::open`], for text that may be a URI.
     ///
     /// # Errors
-    /// When it is none, too.
+    /// When the text is no URI, too.
     pub fn open_named(
         name: &str,
         access: Access,
@@ -104,7 +104,7 @@ impl RemoteBackend {
         Self::open(&uri, access, options)
     }
 
-    /// For those who would have to write.
+    /// Refuses an operation that would have to write.
     ///
     /// # Errors
     /// When it was opened for reading only, or the server has it as read-only.
@@ -139,7 +139,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Its URI.
+    /// Returns the export's URI.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
@@ -151,7 +151,7 @@ impl RemoteBackend {
         self.believes_anyone
     }
 
-    /// What has become of the connection.
+    /// Returns the state of the connection.
     #[must_use]
     pub fn status(&self) -> RemoteStatus {
         let (connections, protection) = self.link.connections();
@@ -204,8 +204,8 @@ impl RemoteBackend {
         self.check(operation, offset, len)
     }
 
-    /// Reads a range, which has one deadline, however many pieces it is cut into: a server that drips
-    /// them must not gain time by each.
+    /// Reads a range, which has one deadline, however many pieces it is cut into: a server that replies
+    /// slowly must not gain time by each piece.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let deadline = self.link.deadline_for(buffer.len() as u64);
         let mut rest = buffer;
@@ -271,7 +271,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Zeroes whole blocks; tells where the server would no longer do it.
+    /// Zeroes whole blocks. Returns the place from which the server did not do it; the end if it did all.
     fn zero_by_request(&self, blocks: Range<u64>, deadline: Instant) -> io::Result<u64> {
         for piece in self.range_pieces(&blocks) {
             match self.zero_piece(&piece, deadline)? {
@@ -317,7 +317,7 @@ impl RemoteBackend {
     }
 }
 
-/// What to do where no connection came about, if the error does not say it.
+/// Returns the advice for a connection that could not be made, if the error does not give it.
 fn what_next(error: &io::Error) -> Option<&'static str> {
     let Some(inner) = error.get_ref() else {
         return Some(UNREACHABLE);
@@ -391,8 +391,7 @@ impl Backend for RemoteBackend {
             .map_err(|error| self.error(operation, error))
     }
 
-    /// There is no lock that other programs or machines would see: this one is between the threads of
-    /// this process.
+    /// Takes a lock between the threads of this process: there is no lock that other programs or machines would see.
     fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
         self.header.lock(kind, &self.place)
     }

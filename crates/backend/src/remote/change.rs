@@ -17,7 +17,7 @@ use super::stream::remaining;
 use crate::Durability;
 use crate::range::Piece;
 
-/// What the journal may cost before a write flushes first, in bytes.
+/// Size of the journal, in bytes, from which a write flushes first.
 const JOURNAL_MAX: usize = 64 << 20;
 
 impl RemoteBackend {
@@ -37,7 +37,7 @@ impl RemoteBackend {
         answer?.map(|_| ()).map_err(error_of)
     }
 
-    /// Writes a piece. What shares a block with it is read before, and written with it.
+    /// Writes a piece. Other data in its first and last block is read before, and written with it.
     pub(super) fn write_piece(
         &self,
         piece: &Piece,
@@ -48,8 +48,8 @@ impl RemoteBackend {
         self.limit_journal(deadline)?;
         let claim = Claim::take(&self.link, piece.whole.clone(), deadline)?;
         let durable = durability == Durability::Durable && self.offers(flag::SEND_FUA);
-        // After a loss what is in the journal is written again, for a moment over what is on the medium
-        // already: whoever dies in it must not take that with him.
+        // After a loss the journal is written again, for a moment over newer data that is on the medium
+        // already. If this process dies during that, the durable write must not be lost with it.
         let overtakes = durable && self.link.state().journal.has_part_of(&piece.whole);
         let fua = durable && !overtakes;
         if piece.is_aligned() {
@@ -100,8 +100,8 @@ impl RemoteBackend {
         self.change(zero, &[], Some(Write::Zeroes(zero.len)), deadline)
     }
 
-    /// Discards whole blocks; the inner error is the server's. The journal does not have it: what such
-    /// blocks hold is undefined anyway.
+    /// Discards whole blocks; the inner error is the server's. The journal keeps no entry for it: the
+    /// contents of such blocks are undefined anyway.
     pub(super) fn trim_piece(
         &self,
         blocks: &Range<u64>,
@@ -112,7 +112,7 @@ impl RemoteBackend {
         self.change(trim, &[], None, deadline)
     }
 
-    /// Carries a change out. The entry is what the server may lose yet.
+    /// Carries a change out. The entry is the data that the server may still lose.
     fn change(
         &self,
         request: Request,
@@ -133,7 +133,7 @@ impl RemoteBackend {
                             state.journal.add(request.offset, entry);
                         }
                     }
-                    // It may be an earlier write that could not be made durable, and nobody says so
+                    // It may be an earlier write that could not be made durable, and no reply says so
                     // twice.
                     Err(WireError::Io | WireError::NoSpc) if fua => state.give_up_syncing(),
                     Err(_) => {}
@@ -149,7 +149,7 @@ impl RemoteBackend {
             return Ok(());
         }
         match self.sync(deadline) {
-            // Those who flush hear of that; nothing is kept any more.
+            // The next flush reports that; nothing is kept any more.
             Err(_) if self.link.state().sync_failed => Ok(()),
             done => done,
         }
@@ -204,14 +204,14 @@ impl RemoteBackend {
     }
 }
 
-/// A range that only one may change, for as long as this lives.
+/// A range that only one thread may change while this lives.
 struct Claim<'a> {
     link: &'a Link,
     range: Range<u64>,
 }
 
 impl<'a> Claim<'a> {
-    /// Waits for those who have claimed a part of it.
+    /// Waits until no other change has claimed a part of the range.
     fn take(link: &'a Link, range: Range<u64>, deadline: Instant) -> io::Result<Self> {
         let mut state = link.state();
         while !state.claims.take(&range) {

@@ -9,7 +9,7 @@ use super::journal::overlap;
 #[derive(Default)]
 pub(super) struct Claims {
     ranges: Vec<Range<u64>>,
-    /// How many wait for one to be given back.
+    /// Number of threads that wait until a claim is given back.
     pub(super) waiting: usize,
 }
 

@@ -1,9 +1,9 @@
 //! One connection, shared by as many threads as have something to ask.
 //!
-//! No thread of its own receives the replies. Who waits for one while nobody receives does so himself,
-//! and hands out what belongs to others, until his own has come; then another who waits takes over. So
-//! a thread that is alone with the connection sends and receives by two system calls, and hands nothing
-//! over.
+//! No thread of its own receives the replies. A thread that waits for a reply while no other thread
+//! receives does so itself, and hands out the replies that belong to others, until its own has come; then
+//! another waiting thread takes over. So a thread that is alone with the connection sends and receives
+//! with two system calls, and hands nothing over.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,13 @@ use scrim_nbd::wire::{SIMPLE_HEADER, WireError};
 use super::desk::{Collected, Desk, Ticket};
 use super::stream::{Stream, receive_some, remaining};
 
-/// How much is received at a time, in bytes: the replies of many small requests, or most of a piece.
+/// Number of bytes received at a time: the replies of many small requests, or most of a piece.
 const INBOX: usize = 64 << 10;
 
-/// Why a request was not carried out.
+/// Reason why a request was not carried out.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection is lost; whether the server has done it nobody knows.
+    /// The connection is lost; it is unknown whether the server has carried out the request.
     Lost(Arc<io::Error>),
     /// The server says that it cannot.
     Refused(WireError),
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     sending: Mutex<()>,
     inbox: Mutex<Inbox>,
     desk: Mutex<Desk>,
-    /// How many requests are under way.
+    /// Number of requests in flight.
     load: AtomicUsize,
 }
 
@@ -51,12 +51,12 @@ impl Connection {
         }
     }
 
-    /// By what it is encrypted.
+    /// Returns the protection of the connection's traffic; `None` if it is not encrypted.
     pub(super) fn protection(&self) -> Option<Protection> {
         self.stream.protection()
     }
 
-    /// How many requests are under way.
+    /// Returns the number of requests in flight.
     pub(super) fn load(&self) -> usize {
         self.load.load(Ordering::Relaxed)
     }
@@ -128,7 +128,7 @@ impl Connection {
         Ok(ticket)
     }
 
-    /// Waits for a reply, receiving it if nobody else receives.
+    /// Waits for a reply, and receives it if no other thread receives.
     fn wait(&self, ticket: &Ticket, room: &mut [u8], deadline: Instant) -> Result<(), Failure> {
         let mut desk = self.desk();
         loop {
@@ -200,7 +200,7 @@ impl Connection {
         }
     }
 
-    /// Checks whether a whole reply to somebody else has been received already.
+    /// Checks whether a whole reply to another thread has been received already.
     fn has_another(&self, inbox: &Inbox) -> io::Result<bool> {
         let Some(header) = inbox.filled().first_chunk() else {
             return Ok(false);
@@ -213,7 +213,7 @@ impl Connection {
         Ok(inbox.filled().len() - SIMPLE_HEADER >= expected)
     }
 
-    /// Gives a reply to whom it belongs to.
+    /// Gives a reply to the thread that waits for it.
     fn hand_out(&self, inbox: &mut Inbox, reply: Reply, deadline: Instant) -> io::Result<()> {
         let expected = self.desk().expected(reply.cookie).map_err(broken)?;
         let answer = match reply.error {
@@ -253,7 +253,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Received bytes that nobody has taken yet.
+/// Received bytes that have not been taken yet.
 struct Inbox {
     buffer: Box<[u8]>,
     start: usize,
@@ -303,5 +303,5 @@ impl Inbox {
     }
 }
 
-/// Who waits is woken by this.
+/// Condition variable that wakes the thread that waits for a reply.
 pub(super) type Wake = Arc<Condvar>;

@@ -1,4 +1,4 @@
-//! Who waits for which reply of a connection.
+//! The pending replies of a connection, and the threads that wait for them.
 
 use std::io;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use super::connection::Wake;
 #[derive(Default)]
 pub(super) struct Desk {
     slots: Vec<Slot>,
-    /// True if somebody receives.
+    /// True if a thread receives.
     receiving: bool,
-    /// Why the connection is lost.
+    /// Error by which the connection was lost.
     lost: Option<Arc<io::Error>>,
 }
 
@@ -27,18 +27,18 @@ struct Slot {
 
 enum State {
     Free,
-    /// For a reply with so many bytes. It is parked once its request has been sent: only then does
-    /// somebody listen to the slot's wake.
+    /// Waiting for a reply with `expected` bytes. The slot is parked once its request has been sent: only
+    /// then does a thread listen to the slot's wake.
     Waiting {
         expected: usize,
         parked: bool,
     },
     Answered(Answer),
-    /// Its owner has received the reply himself.
+    /// Its owner has received the reply itself.
     Received,
 }
 
-/// A reply: its data, or why there is none.
+/// A reply: its data, or the server's error.
 type Answer = Result<Vec<u8>, WireError>;
 
 /// The right to one reply.
@@ -49,20 +49,20 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// What the server calls the request.
+    /// Returns the cookie that names the request to the server.
     pub(super) fn cookie(&self) -> u64 {
         u64::from(self.serial) << 32 | u64::from(self.slot)
     }
 }
 
-/// What has become of a request.
+/// Outcome of a request.
 pub(super) enum Collected {
     Reply(Answer),
     Lost(Arc<io::Error>),
 }
 
 impl Desk {
-    /// A ticket for a reply with so many bytes.
+    /// Returns a ticket for a reply with `expected` bytes.
     ///
     /// # Errors
     /// When the connection is lost.
@@ -93,10 +93,10 @@ impl Desk {
         })
     }
 
-    /// How many bytes the reply with this cookie has.
+    /// Returns the number of data bytes of the reply with this cookie.
     ///
     /// # Errors
-    /// When nobody waits for it.
+    /// When no thread waits for it.
     pub(super) fn expected(&self, cookie: u64) -> Result<usize, ReplyError> {
         let slot = self.index(cookie).and_then(|index| self.slots.get(index));
         match slot.map(|slot| &slot.state) {
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// Puts a reply down for whom it belongs to.
+    /// Stores a reply for the thread that waits for it, and wakes that thread.
     pub(super) fn deliver(&mut self, cookie: u64, answer: Answer) {
         let index = self.index(cookie);
         if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
@@ -114,7 +114,7 @@ impl Desk {
         }
     }
 
-    /// What has become of a request, if that is known.
+    /// Returns the outcome of a request, if that is known.
     pub(super) fn collect(&mut self, ticket: &Ticket) -> Option<Collected> {
         let slot = self.slots.get_mut(ticket.slot as usize)?;
         match std::mem::replace(&mut slot.state, State::Free) {
@@ -137,19 +137,19 @@ impl Desk {
         }
     }
 
-    /// Has the caller receive, unless somebody does.
+    /// Makes the caller the receiver, unless another thread is.
     pub(super) fn begin_receiving(&mut self) -> bool {
         !std::mem::replace(&mut self.receiving, true)
     }
 
-    /// The reply of the one who receives has come: a second one would be nobody's.
+    /// Records that the receiver's own reply has come: a second one with its cookie would belong to no request.
     pub(super) fn received(&mut self, ticket: &Ticket) {
         if let Some(slot) = self.slots.get_mut(ticket.slot as usize) {
             slot.state = State::Received;
         }
     }
 
-    /// Ends both the receiving and the request for which it was done; another who waits goes on.
+    /// Ends both the receiving and the request for which it was done, and wakes another waiting thread to receive.
     pub(super) fn end_receiving(&mut self, ticket: &Ticket) {
         self.receiving = false;
         if let Some(slot) = self.slots.get_mut(ticket.slot as usize) {
@@ -161,7 +161,8 @@ impl Desk {
         }
     }
 
-    /// The connection is lost, for this reason unless there was one before: everybody hears of it.
+    /// Records that the connection is lost, for this reason unless there was one before, and wakes every
+    /// waiting thread.
     pub(super) fn close(&mut self, why: io::Error) -> Arc<io::Error> {
         let error = self.lost.get_or_insert_with(|| Arc::new(why));
         for slot in &self.slots {

@@ -1,4 +1,4 @@
-//! What a server has acknowledged and may still lose: writes since the last flush, in the order in
+//! Writes that a server has acknowledged and may still lose: those since the last flush, in the order in
 //! which they were acknowledged.
 //!
 //! Writes that overlap never run at the same time (`claims.rs`), so that this order is also the one in
@@ -9,24 +9,24 @@ use std::ops::Range;
 
 use scrim_nbd::client::{Command, Request};
 
-/// What an entry costs beside its data, in bytes.
+/// Memory that an entry takes beside its data, in bytes.
 const ENTRY: usize = 128;
 
-/// How much is allocated at a time for the entries' data, in bytes.
+/// Number of bytes allocated at a time for the entries' data.
 const CHUNK: usize = 1 << 20;
 
 /// Most entries that are sent again without waiting for replies, whose answers fit any socket.
 pub(super) const BATCH: usize = 64;
-/// Most bytes that are.
+/// Most bytes that are sent again without waiting for replies.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Writes that no flush has covered.
 #[derive(Default)]
 pub(super) struct Journal {
     entries: VecDeque<Entry>,
-    /// The number of the first entry, counted from the beginning of the world.
+    /// Number of the first entry, counted since the export was opened.
     first: u64,
-    /// What the entries cost, in bytes.
+    /// Memory that the entries take with their data, in bytes.
     cost: usize,
     data: Data,
 }
@@ -35,14 +35,14 @@ pub(super) struct Journal {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Write<'a> {
     Bytes(&'a [u8]),
-    /// So many zeros.
+    /// Zeros, of this number of bytes.
     Zeroes(u32),
 }
 
 struct Entry {
     offset: u64,
     len: u32,
-    /// Where its bytes are; zeros have none.
+    /// Place of its bytes; zeros have none.
     at: Option<Spot>,
 }
 
@@ -69,7 +69,7 @@ impl Entry {
 }
 
 impl Journal {
-    /// Takes an acknowledged write down.
+    /// Adds an acknowledged write.
     pub(super) fn add(&mut self, offset: u64, write: Write<'_>) {
         let entry = match write {
             Write::Bytes(bytes) => Entry {
@@ -88,17 +88,17 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// The number of the first entry.
+    /// Returns the number of the first entry.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number that the next entry will have: a flush that is sent now covers all below it.
+    /// Returns the number that the next entry will have: a flush that is sent now covers all below it.
     pub(super) fn next(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
-    /// A flush has covered all entries with numbers below `end`.
+    /// Forgets all entries with numbers below `end`, which a flush has covered.
     pub(super) fn forget(&mut self, end: u64) {
         while self.first < end
             && let Some(entry) = self.entries.pop_front()
@@ -110,7 +110,7 @@ impl Journal {
         self.data.forget(oldest.map(|spot| spot.chunk));
     }
 
-    /// What it costs, in bytes.
+    /// Returns the memory that the journal takes, in bytes.
     pub(super) fn cost(&self) -> usize {
         self.cost
     }
@@ -122,9 +122,9 @@ impl Journal {
             .any(|entry| overlap(&entry.range(), range))
     }
 
-    /// The entries from this number on, as requests with copies of their data: so many as nothing
-    /// overlaps within, so that their order does not matter, at most `most`, and no more than go
-    /// together. None when there are no more.
+    /// Returns entries from this number on, as requests with copies of their data: at most `most`, no two
+    /// of which overlap, so that their order does not matter, until they have `BATCH_BYTES` bytes. It is
+    /// empty when no entries are left.
     pub(super) fn batch(&self, from: u64, most: usize) -> Vec<(Request, Vec<u8>)> {
         let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let mut batch = Vec::new();
@@ -150,13 +150,13 @@ impl Journal {
 #[derive(Default)]
 struct Data {
     chunks: VecDeque<Vec<u8>>,
-    /// The number of the first chunk.
+    /// Number of the first chunk.
     first: u64,
     /// A chunk that is not in use.
     spare: Option<Vec<u8>>,
 }
 
-/// Where an entry's bytes begin.
+/// Place where an entry's bytes begin.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
     chunk: u64,
@@ -191,7 +191,7 @@ impl Data {
         chunk.get(bytes).unwrap_or_default()
     }
 
-    /// Gives up every chunk before this one; all where none is in use.
+    /// Frees every chunk before this one; all chunks if none is in use.
     fn forget(&mut self, oldest: Option<u64>) {
         let end = self.first + self.chunks.len() as u64;
         while self.first < oldest.unwrap_or(end)
@@ -218,7 +218,7 @@ mod tests {
         journal.add(offset, Write::Bytes(&vec![1; len]));
     }
 
-    /// All entries, as they would be sent again.
+    /// Returns all entries, as they would be sent again.
     fn all(journal: &Journal) -> Vec<Vec<(Request, Vec<u8>)>> {
         let mut from = journal.first();
         let batches = std::iter::from_fn(|| {

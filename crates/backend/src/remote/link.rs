@@ -1,8 +1,8 @@
-//! The way to an export through all that may happen to it: requests are carried out by the session
-//! that there is, and when it is lost whoever comes first makes another.
+//! The way to an export in spite of all that may happen to it: requests are carried out by the current
+//! session, and when that is lost, the first thread that notices makes another.
 //!
-//! A new session begins with the journal: what the server has acknowledged and no flush has covered is
-//! written again, while nobody else is inside. Then those whose requests were under way send them again.
+//! A new session begins with the journal: every write that the server has acknowledged and no flush has covered is
+//! written again, while no other thread is inside. Then the threads whose requests were in flight send them again.
 //! All of them can be repeated without harm.
 
 use std::io;
@@ -21,44 +21,44 @@ use super::outage::{Outage, as_error};
 use super::session::{Changed, Dial, Session};
 use super::stream::remaining;
 
-/// How long requests on the other connections of a lost session may take to end by themselves: a server
-/// that lives would otherwise carry them out later than what comes after them.
+/// Time for which requests on the other connections of a lost session may end by themselves: a server
+/// that lives would otherwise carry them out later than the requests that follow them.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is transferred within the limit of a request at least, in bytes.
+/// Number of bytes of a transfer for each of which, begun or whole, the limit of a request is granted once.
 const PER_LIMIT: u64 = 2 << 20;
 
 /// The way to an export.
 pub(super) struct Link {
     dial: Dial,
-    /// As it was at first; it has to stay so.
+    /// The export's properties at the first connection; they must stay the same.
     pub(super) export: Export,
     state: Mutex<State>,
-    /// Somebody may find now what he waits for.
+    /// Notified when a waiting thread may find what it waits for.
     changed: Condvar,
 }
 
 pub(super) struct State {
     /// `None` while the connection is lost.
     session: Option<Arc<Session>>,
-    /// The session that was lost, as long as requests are in it.
+    /// The lost session, until its last request has left it.
     lost: Option<Arc<Session>>,
-    /// How many requests are in the session, or in the lost one.
+    /// Number of requests in the session, or in the lost one.
     inside: usize,
-    /// Since the connection was lost, until the server has answered a request again.
+    /// Outage from the loss of the connection until the server has answered a request again.
     outage: Option<Outage>,
-    /// True if somebody tries to make another session.
+    /// True if a thread tries to make another session.
     recovering: bool,
     pub(super) journal: Journal,
     pub(super) claims: Claims,
-    /// True if acknowledged data is lost: for good, as for a file.
+    /// True if acknowledged data is lost, which is final, as for a file.
     pub(super) sync_failed: bool,
     /// Everything below this number has been flushed.
     pub(super) flushed: u64,
     pub(super) history: History,
 }
 
-/// What has happened so far.
+/// Counts of reconnections and of bytes that were written again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct History {
     pub(super) reconnects: u64,
@@ -68,12 +68,12 @@ pub(super) struct History {
 /// A request in a session.
 struct Inside {
     session: Arc<Session>,
-    /// What a flush that is sent now covers.
+    /// Number below which a flush that is sent now covers every entry of the journal.
     acknowledged: u64,
 }
 
 impl Link {
-    /// Connects for the first time: once.
+    /// Connects for the first time, with a single attempt.
     pub(super) fn open(dial: Dial) -> io::Result<Self> {
         let (session, export) = Session::open(&dial, Instant::now() + dial.limit)?;
         Ok(Self {
@@ -95,19 +95,19 @@ impl Link {
         })
     }
 
-    /// When a request that is made now has ended.
+    /// Returns the time by which a request that is made now has ended.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.dial.limit
     }
 
-    /// When a transfer of `len` bytes that begins now has ended. What is longer than usual has more time,
-    /// so that a slow network can carry it, but a time that does not depend on the server.
+    /// Deadline of a transfer of `len` bytes that begins now. A long transfer has more time, so that a slow
+    /// network can carry it, but a time that does not depend on the server.
     pub(super) fn deadline_for(&self, len: u64) -> Instant {
         let parts = u32::try_from(len.div_ceil(PER_LIMIT)).unwrap_or(u32::MAX);
         Instant::now() + self.dial.limit.saturating_mul(parts.max(1))
     }
 
-    /// How many connections there are, 0 while there is none; and by what they are encrypted.
+    /// Returns the number of connections, 0 while the session is lost, and the protection of their traffic.
     pub(super) fn connections(&self) -> (usize, Option<Protection>) {
         let state = self.state();
         let session = state.session.as_ref();
@@ -129,17 +129,17 @@ impl Link {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Tells everybody who waits of a change.
+    /// Notifies every waiting thread of a change.
     pub(super) fn tell(&self) {
         self.changed.notify_all();
     }
 
     /// Carries a request out, again and again until there is a reply or the deadline passes. `done` is
-    /// told of the reply before anything else can happen: the server's error, or what a flush has
-    /// covered.
+    /// told of the reply before anything else can happen: the server's error, or the number below which a
+    /// flush has covered all entries.
     ///
     /// # Errors
-    /// Why there is no reply.
+    /// The error for which there is no reply.
     pub(super) fn run<T>(
         &self,
         deadline: Instant,
@@ -175,7 +175,7 @@ impl Link {
         }
     }
 
-    /// Waits for a session; makes one if it is lost and nobody does.
+    /// Waits for a session; makes one if it is lost and no other thread does.
     fn enter(&self, deadline: Instant) -> io::Result<Inside> {
         let mut state = self.state();
         loop {
@@ -206,7 +206,7 @@ impl Link {
         }
     }
 
-    /// The one who leaves a lost session last lets it be replaced.
+    /// Takes a request out of its session. The last one to leave a lost session lets it be replaced.
     fn leave(&self, mut state: MutexGuard<'_, State>) {
         state.inside -= 1;
         if state.inside == 0 && state.session.is_none() {
@@ -214,7 +214,7 @@ impl Link {
         }
     }
 
-    /// Makes one attempt to have a session again, once nobody is in the lost one.
+    /// Makes one attempt to have a session again, once no request is in the lost one.
     fn recover<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -278,7 +278,7 @@ impl Link {
 }
 
 impl State {
-    /// A request has found that a session is lost.
+    /// Records that a request has found a session lost.
     fn lose(&mut self, session: &Arc<Session>, why: &Arc<io::Error>) {
         let current = self.session.as_ref();
         if current.is_some_and(|current| Arc::ptr_eq(current, session)) {
@@ -292,7 +292,7 @@ impl State {
         }
     }
 
-    /// Acknowledged data is lost: from now on every flush says so, and nothing is kept for one.
+    /// Records that acknowledged data is lost: from now on every flush fails, and nothing is kept for one.
     pub(super) fn give_up_syncing(&mut self) {
         self.sync_failed = true;
         let end = self.journal.next();
@@ -300,8 +300,8 @@ impl State {
     }
 }
 
-/// The error of a request that gives up: that its time has run out says less than what it had lost its
-/// connection to earlier.
+/// Returns the error of a request that gives up. The error by which the connection was lost earlier says
+/// more than that its time has run out.
 fn telling(error: io::Error, earlier: Option<&Arc<io::Error>>) -> io::Error {
     match earlier {
         Some(earlier) if error.kind() == io::ErrorKind::TimedOut => as_error(earlier),
@@ -309,7 +309,7 @@ fn telling(error: io::Error, earlier: Option<&Arc<io::Error>>) -> io::Error {
     }
 }
 
-/// What a server's error is called here.
+/// Translates a server's error into one of this system.
 pub(super) fn error_of(error: WireError) -> io::Error {
     let errno = match error {
         WireError::Perm => Errno::PERM,

@@ -39,16 +39,16 @@ use scrim_nbd::tls::Protection;
 
 pub use backend::RemoteBackend;
 
-/// How a server is used.
+/// Limits on the use of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteOptions {
-    /// At most so many connections; one if the server does not say that several see the same data.
+    /// Most connections to make; only one is made if the server does not say that several see the same data.
     pub connections: usize,
-    /// Within it every request has ended, well or badly; until then a lost connection is made again.
+    /// Time within which every request ends, with or without an error; until then a lost connection is made again.
     pub limit: Duration,
 }
 
-/// What the options are where nobody chose.
+/// The options where the user chose none.
 impl Default for RemoteOptions {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -59,17 +59,17 @@ impl Default for RemoteOptions {
     }
 }
 
-/// What has become of the connection to a server.
+/// State of the connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteStatus {
-    /// How many connections there are; 0 while the server cannot be reached.
+    /// Number of connections; 0 while the server cannot be reached.
     pub connections: usize,
-    /// By what they are encrypted, while there are any; `None` where they are not.
+    /// Protection of the connections' traffic; `None` where it is not encrypted, or the server cannot be reached.
     pub protection: Option<Protection>,
-    /// How often they were lost and made again.
+    /// Number of times the connections were lost and made again.
     pub reconnects: u64,
-    /// How much was written again after that, in bytes.
+    /// Number of bytes written again after that.
     pub replayed_bytes: u64,
-    /// What is kept for it, in bytes: acknowledged, and not flushed.
+    /// Memory for writes that are acknowledged and not flushed, in bytes.
     pub unflushed_bytes: usize,
 }

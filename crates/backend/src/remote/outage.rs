@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to wait before the second attempt; each further wait is twice as long.
+/// Time between the first and the second attempt; each further wait is twice as long.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 /// The longest wait.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
@@ -15,12 +15,12 @@ pub(super) struct Outage {
     /// Not before this.
     next_attempt: Instant,
     back_off: Duration,
-    /// What is known of why.
+    /// Latest error that the outage is known by.
     why: Arc<io::Error>,
 }
 
 impl Outage {
-    /// It begins with a first attempt at once.
+    /// Begins an outage, with a first attempt at once.
     pub(super) fn begin(now: Instant, why: Arc<io::Error>) -> Self {
         Self {
             since: now,
@@ -37,12 +37,12 @@ impl Outage {
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
     }
 
-    /// How long to wait for the next attempt.
+    /// Returns the time until the next attempt.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.next_attempt.saturating_duration_since(now)
     }
 
-    /// Returns whether it has lasted for so long that nobody should wait for the next attempt.
+    /// Returns whether it has lasted for at least `limit`, so that no thread should wait for the next attempt.
     pub(super) fn is_lasting(&self, now: Instant, limit: Duration) -> bool {
         now.saturating_duration_since(self.since) >= limit
     }

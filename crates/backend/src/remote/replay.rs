@@ -15,11 +15,11 @@ use super::journal::BATCH;
 use super::link::{Link, error_of};
 use super::outage::as_error;
 
-/// How much is written again before a flush covers it, in bytes.
+/// Number of bytes written again before a flush covers them.
 const REPLAY_FLUSH: u64 = 4 << 20;
 
 impl Link {
-    /// Writes the journal again. It stays where it is, and nobody adds to it while there is no session.
+    /// Writes the journal again. It keeps its entries, and none is added while there is no session.
     pub(super) fn replay(&self, connection: &Connection, deadline: Instant) -> io::Result<()> {
         let time = deadline.saturating_duration_since(Instant::now());
         let mut pace = Pace::new(time);
@@ -51,7 +51,7 @@ impl Link {
         }
     }
 
-    /// Flushes what has been written again, and forgets it: all below `end`.
+    /// Flushes the entries that have been written again, and forgets them: all below `end`.
     fn cover(&self, end: u64, connection: &Connection, deadline: Instant) -> io::Result<()> {
         let flush = request(Command::Flush, 0, 0);
         let flushed = connection.call(flush, &[], &mut [], deadline);
@@ -66,15 +66,15 @@ impl Link {
     }
 }
 
-/// How many writes are sent ahead of their answers.
+/// Number of writes that are sent ahead of their replies.
 struct Pace {
     most: usize,
-    /// What is soon.
+    /// Time within which replies count as soon.
     soon: Duration,
 }
 
 impl Pace {
-    /// For an attempt that has so much time.
+    /// The pace of an attempt that has `time` left.
     fn new(time: Duration) -> Self {
         Self {
             most: 1,
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// So many writes together have taken so long.
+    /// Adapts the pace: `writes` writes together took `time`.
     fn took(&mut self, writes: usize, time: Duration) {
         if time > self.soon {
             self.most = (self.most / 2).max(1);
@@ -92,7 +92,7 @@ impl Pace {
     }
 }
 
-/// Why a journal could not be written again.
+/// Returns the error for which a journal could not be written again.
 fn cause(failure: Failure) -> io::Error {
     match failure {
         Failure::Lost(error) => as_error(&error),

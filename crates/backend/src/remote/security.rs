@@ -1,4 +1,4 @@
-//! What an encrypted connection needs: certificates, and whom the server has to be.
+//! Security of an encrypted connection: the certificates, and the name that the server must prove.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use scrim_nbd::{Endpoint, Uri, UriTls};
 
 use super::stream::Stream;
 
-/// Whom a server's certificate is for that is reached by a unix socket, where nobody says: itself.
+/// Name in the certificate of a server on a unix socket, where the URI gives none.
 const THIS_MACHINE: &str = "localhost";
 
 /// The TLS of all connections to a server.
@@ -20,7 +20,7 @@ pub(super) struct Security {
 }
 
 impl Security {
-    /// What a URI asks for: `None` where that is no TLS. The files are read once.
+    /// Loads the TLS settings of a URI; `None` where it asks for no TLS. The files are read once.
     ///
     /// # Errors
     /// When there is no certificate to believe the server by, or a file cannot be used.
@@ -70,7 +70,7 @@ fn load(asked: &UriTls) -> Result<ClientTls, SecurityError> {
     .map_err(SecurityError::File)
 }
 
-/// Why a connection ended on which TLS began, in words that fit it.
+/// Names the reason why a connection ended on which TLS began.
 pub(super) fn named(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     let why = match tls.cloned() {
@@ -91,10 +91,10 @@ fn is_end(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Why there is no encrypted connection.
+/// Reason why there is no encrypted connection.
 #[derive(Debug)]
 pub(super) enum SecurityError {
-    /// Nobody has said whom to believe.
+    /// The URI names no certificate to trust.
     NoAuthority,
     /// A certificate or key cannot be used.
     File(FileError),

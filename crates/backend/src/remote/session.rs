@@ -13,20 +13,19 @@ use super::connection::Connection;
 use super::security::{Security, named};
 use super::stream::{Stream, Target, Timed};
 
-/// How long a connection beyond the first may take: a server that does not want it may let it wait for
-/// ever.
+/// Time that each connection beyond the first may take: a server that does not want it may let it wait for ever.
 const FURTHER: Duration = Duration::from_secs(2);
 
-/// What it takes to connect.
+/// Parameters of a new connection.
 pub(super) struct Dial {
     pub(super) target: Target,
     /// `None` where the connection is not encrypted.
     pub(super) security: Option<Security>,
     /// The export's name.
     pub(super) export: String,
-    /// At most so many connections, if the server allows several.
+    /// Most connections to make, if the server allows several.
     pub(super) connections: usize,
-    /// Within it every request has ended, well or badly.
+    /// Time within which every request ends, with or without an error.
     pub(super) limit: Duration,
 }
 
@@ -36,7 +35,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects, as often as is wanted and the server allows.
+    /// Makes as many connections as are wanted and the server allows.
     pub(super) fn open(dial: &Dial, deadline: Instant) -> io::Result<(Self, Export)> {
         let (first, export) = dial.connect(deadline)?;
         let mut connections = vec![first];
@@ -53,17 +52,17 @@ impl Session {
         Ok((Self { connections }, export))
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// By what the connections are encrypted.
+    /// Returns the protection of the connections' traffic; `None` if it is not encrypted.
     pub(super) fn protection(&self) -> Option<Protection> {
         self.connections.first().and_then(Connection::protection)
     }
 
-    /// The connection with the fewest requests under way.
+    /// Returns the connection with the fewest requests in flight.
     pub(super) fn least_busy(&self) -> &Connection {
         let mut best = &self.connections[0];
         for connection in &self.connections[1..] {
@@ -131,8 +130,8 @@ impl Dial {
     }
 }
 
-/// Why a connection under TLS ended before there was an export. In TLS 1.3 a server looks at the client's
-/// certificate when the client is through already: what it says of that may still be there to be received
+/// Returns the error by which a connection under TLS ended before there was an export. In TLS 1.3 a server looks
+/// at the client's certificate when the client has finished already: its alert may still be there to be received
 /// when nothing can be sent any more.
 fn refusal(error: HandshakeError, stream: &mut Timed) -> HandshakeError {
     let HandshakeError::Io(mut error) = error else {
@@ -148,7 +147,7 @@ fn refusal(error: HandshakeError, stream: &mut Timed) -> HandshakeError {
     named(error).into()
 }
 
-/// An export that is not what it was when it was opened.
+/// Error for an export that has changed since it was opened.
 #[derive(Debug)]
 pub(super) struct Changed {
     pub(super) before: Export,

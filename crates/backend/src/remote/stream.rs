@@ -20,12 +20,12 @@ use scrim_nbd::Endpoint;
 use scrim_nbd::client::HandshakeError;
 use scrim_nbd::tls::{ClientTls, Protection, TlsReader, TlsWriter};
 
-/// How long a call waits before its caller looks at the clock again: at most a second.
+/// Longest time that a call waits before its caller looks at the clock again.
 const TICK_MAX: Duration = Duration::from_secs(1);
-/// And at least this, which a socket's timeout can be.
+/// Shortest such time, which a socket's timeout can be.
 const TICK_MIN: Duration = Duration::from_millis(10);
 
-/// Where to connect to.
+/// Address of a server.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     Unix(PathBuf),
@@ -52,8 +52,8 @@ impl Target {
     }
 }
 
-/// A connected stream, which one receives from while others send. Its calls wait for a moment at most,
-/// and then say `WouldBlock`.
+/// A connected stream, from which one thread receives while others send. Its calls wait for a moment at
+/// most, and then return `WouldBlock`.
 pub(super) enum Stream {
     Plain(OwnedFd),
     Tls {
@@ -63,8 +63,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects. Of a network that has gone silent the kernel says so after half of `limit`, while a
-    /// server that is only slow has all of it.
+    /// Connects. If the network has gone silent, the kernel reports that after half of `limit`; a server
+    /// that is only slow has all of it.
     pub(super) fn connect(target: &Target, limit: Duration, deadline: Instant) -> io::Result<Self> {
         let socket = match target {
             Target::Unix(path) => {
@@ -81,11 +81,11 @@ impl Stream {
         Ok(Self::Plain(socket))
     }
 
-    /// Begins TLS with a server of this name, on a connection on which that has been agreed. Nothing can
-    /// have come since: the client is first to speak.
+    /// Begins TLS with a server of this name, on a connection on which that has been agreed. No data can have come
+    /// since: the client is first to speak.
     ///
     /// # Errors
-    /// When something has come, or the server is not what it has to be.
+    /// When data has come, or the server is not the one that it has to be.
     pub(super) fn begin_tls(
         self,
         tls: &ClientTls,
@@ -107,7 +107,7 @@ impl Stream {
         })
     }
 
-    /// By what the connection is encrypted.
+    /// Returns the protection of the connection's traffic; `None` if it is not encrypted.
     pub(super) fn protection(&self) -> Option<Protection> {
         match self {
             Self::Plain(_) => None,
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Receives what has come, or waits for a moment.
+    /// Receives the bytes that have come, or waits for a moment.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => match recv(socket, buffer, RecvFlags::empty()) {
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// Says something if nothing stands in the way, and nothing after it.
+    /// Sends `bytes` if that need not wait, and nothing after them.
     pub(super) fn say_last(&self, bytes: &[u8]) {
         match self {
             Self::Plain(socket) => {
@@ -154,7 +154,7 @@ impl Stream {
         }
     }
 
-    /// Ends it: whoever waits for it hears of that at once.
+    /// Ends the stream: every thread that waits for it hears of that at once.
     pub(super) fn cut(&self) {
         match self {
             Self::Plain(socket) => {
@@ -226,10 +226,10 @@ fn watch(socket: &OwnedFd, limit: Duration) -> io::Result<()> {
     Ok(set_socket_keepalive(socket, true)?)
 }
 
-/// The time that is left.
+/// Returns the time that is left.
 ///
 /// # Errors
-/// `TimedOut` when none is.
+/// `TimedOut` when no time is left.
 pub(super) fn remaining(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -242,7 +242,7 @@ pub(super) fn remaining(deadline: Instant) -> io::Result<Duration> {
 /// Checks whether to try again after an error: it was only a moment that passed, and there is time.
 ///
 /// # Errors
-/// The error itself, or `TimedOut`.
+/// Returns the error itself, or `TimedOut`.
 pub(super) fn wait_on(error: io::Error, deadline: Instant) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => remaining(deadline).map(|_| ()),
@@ -263,7 +263,7 @@ pub(super) fn receive_some(
         match stream.receive(buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
-                // Who sends a byte now and then does not get more time by that.
+                // A server that sends a byte now and then gets no more time by that.
                 remaining(deadline)?;
                 return Ok(len);
             }
@@ -289,7 +289,7 @@ fn send_plain(socket: &OwnedFd, parts: [&[u8]; 2], deadline: Instant) -> io::Res
     Ok(())
 }
 
-/// A stream within a handshake, for which there is only so much time.
+/// A stream within a handshake, which has a deadline as a whole.
 pub(super) struct Timed<'a> {
     pub(super) stream: &'a Stream,
     pub(super) deadline: Instant,

@@ -29,7 +29,7 @@ struct State {
     /// Calls since the faults were set, by [`Call`].
     calls: [u64; 4],
     changes: u64,
-    /// Of the last call; never set back, so that no two writes share one.
+    /// Number of the last call; never set back, so that no two writes share one.
     number: u64,
     power_is_cut: bool,
     sync_failed: bool,
@@ -46,13 +46,13 @@ struct Turn {
 }
 
 impl SimBackend {
-    /// A disk of `size` bytes, all zeros. `seed` decides what its faults do.
+    /// Creates a disk of `size` bytes, all zeros. `seed` decides what its faults do.
     #[must_use]
     pub fn new(size: u64, seed: u64) -> Self {
         Self::with_disk(size, seed, Disk::default())
     }
 
-    /// A disk that durably holds `bytes`.
+    /// Creates a disk that durably holds `bytes`.
     #[must_use]
     pub fn holding(bytes: &[u8], seed: u64) -> Self {
         Self::with_disk(bytes.len() as u64, seed, Disk::holding(bytes))
@@ -71,7 +71,7 @@ impl SimBackend {
         }
     }
 
-    /// Sets what is to go wrong from now on, and starts to count from here.
+    /// Sets the faults from now on, and starts to count from here.
     pub fn arm(&self, faults: Faults) {
         let mut state = self.lock();
         state.calls = [0; 4];
@@ -79,20 +79,20 @@ impl SimBackend {
         state.faults = faults;
     }
 
-    /// How many calls that change something have begun since the faults were set: so many places
-    /// there are for [`Faults::cut_at`].
+    /// Returns the number of calls that change something and have begun since the faults were set: as
+    /// many places there are for [`Faults::cut_at`].
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.lock().changes
     }
 
-    /// How many calls of a kind have begun since the faults were set.
+    /// Returns the number of calls of a kind that have begun since the faults were set.
     #[must_use]
     pub fn calls(&self, call: Call) -> u64 {
         self.lock().calls[call as usize]
     }
 
-    /// How many calls have failed, for whatever reason.
+    /// Returns the number of calls that have failed, for any reason.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
@@ -109,16 +109,16 @@ impl SimBackend {
         self.lock().power_is_cut
     }
 
-    /// The disk when the power is back, where it was cut before or would be cut now: `seed` decides
-    /// what has survived, and is the new disk's own. All that it holds is durable, and it has no
-    /// faults.
+    /// Returns the disk when the power is back, where it was cut before or would be cut now: `seed`
+    /// decides which writes have survived, and becomes the new disk's seed. All its contents are durable,
+    /// and it has no faults.
     #[must_use]
     pub fn after_cut(&self, seed: u64) -> Self {
         let disk = self.lock().disk.after_cut(seed);
         Self::with_disk(self.size, seed, disk)
     }
 
-    /// A disk that durably holds what reads see of this one, cut or not, and has no faults.
+    /// Returns a disk that durably holds what reads see of this one, cut or not, and has no faults.
     #[must_use]
     pub fn settled(&self) -> Self {
         let mut disk = self.lock().disk.clone();
@@ -126,7 +126,7 @@ impl SimBackend {
         Self::with_disk(self.size, self.seed, disk)
     }
 
-    /// All it holds, as reads see it, cut or not.
+    /// Returns all contents, as reads see them, whether the power is cut or not.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.size).unwrap_or(0)];
@@ -138,7 +138,7 @@ impl SimBackend {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, while there is power.
+    /// Returns the state, while there is power.
     fn powered(&self, operation: Operation) -> Result<MutexGuard<'_, State>, BackendError> {
         let state = self.lock();
         if state.power_is_cut {
@@ -147,7 +147,7 @@ impl SimBackend {
         Ok(state)
     }
 
-    /// Counts a call, and finds out what is to become of it.
+    /// Counts a call, and determines its outcome.
     fn begin(&self, call: Call, operation: Operation) -> Result<Turn, BackendError> {
         let mut state = self.powered(operation)?;
         state.number += 1;
@@ -319,7 +319,7 @@ impl Backend for SimBackend {
 }
 
 impl Turn {
-    /// How much of what is left at `offset` is done in one step.
+    /// Returns how many of the `left` bytes at `offset` are done in one step.
     fn step(&mut self, offset: u64, left: usize) -> usize {
         if !self.latency {
             return left;
@@ -345,7 +345,7 @@ impl Turn {
     }
 }
 
-/// The error of a write that fails, and the sectors of it that arrive nevertheless.
+/// Returns the error of a write that fails, and the sectors of it that arrive nevertheless.
 fn fail_write(
     failure: Failure,
     extent: Extent,

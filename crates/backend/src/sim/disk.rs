@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::random::Random;
 use super::survival::{Extent, Survival};
 
-/// What a disk writes whole, in bytes.
+/// Unit that a disk writes as a whole, in bytes.
 pub(super) const SECTOR: usize = 512;
 const SECTOR_BYTES: u64 = SECTOR as u64;
 
@@ -15,10 +15,10 @@ type Sector = Arc<[u8; SECTOR]>;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
-    /// What a power cut leaves. A sector that is not there holds zeros.
+    /// Contents that a power cut leaves. A sector that is not in the map holds zeros.
     medium: BTreeMap<u64, Sector>,
-    /// What a power cut may take or leave: for each sector what was written since it was last made
-    /// durable, in the order in which it arrived. Reads see the last.
+    /// Contents that a power cut may take or leave: for each sector, the versions written since it was
+    /// last made durable, in the order in which they arrived. Reads see the last.
     cache: BTreeMap<u64, Vec<Version>>,
     /// The writes that the cache knows of.
     writes: BTreeMap<u64, Extent>,
@@ -26,13 +26,13 @@ pub(super) struct Disk {
 
 #[derive(Debug, Clone)]
 struct Version {
-    /// The number of the write.
+    /// Number of the write.
     write: u64,
     bytes: Sector,
 }
 
 impl Disk {
-    /// A disk that durably holds `bytes`.
+    /// Creates a disk that durably holds `bytes`.
     pub(super) fn holding(bytes: &[u8]) -> Self {
         let mut disk = Self::default();
         for (sector, piece) in (0..).zip(bytes.chunks(SECTOR)) {
@@ -133,8 +133,8 @@ impl Disk {
         }
     }
 
-    /// A flush that fails: of each sector in the cache the last version becomes durable, or all are
-    /// lost and reads see the medium again, or all stay where they are.
+    /// Fails a flush: of each sector in the cache the last version becomes durable, or all are lost and
+    /// reads see the medium again, or all stay where they are.
     pub(super) fn fail_flush(&mut self, random: &mut Random) {
         for (sector, versions) in std::mem::take(&mut self.cache) {
             match (random.below(3), versions.last()) {
@@ -147,7 +147,7 @@ impl Disk {
         }
     }
 
-    /// The medium after a power cut now.
+    /// Returns the medium after a power cut now.
     pub(super) fn after_cut(&self, seed: u64) -> Self {
         let numbers: Vec<u64> = self.writes.keys().copied().collect();
         let survival = Survival::new(seed, &numbers);
@@ -183,7 +183,7 @@ impl Disk {
     }
 }
 
-/// The sectors that a range touches, each with the part of it in the range.
+/// Returns the sectors that a range touches, each with the part of it in the range.
 fn sectors_of(offset: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut offset = offset;
     let mut left = len;

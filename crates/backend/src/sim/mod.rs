@@ -1,4 +1,4 @@
-//! A simulated disk: from a seed, everything a disk may do to those who trust it too much.
+//! A simulated disk: from a seed, everything that a disk may do to a program that trusts it too much.
 //!
 //! [`SimBackend`] is a [`Backend`](crate::Backend) in memory with a volatile cache before its medium. It is public
 //! because the tests and tools of several crates stand on it; the program does not use it.
@@ -45,7 +45,7 @@ mod survival;
 pub use backend::SimBackend;
 pub use random::Random;
 
-/// What is to go wrong. Calls are counted from 1, from when this was given.
+/// Faults to inject. Calls are counted from 1, from when the faults were set.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     /// The power fails during this one of the calls that change something: writes, zeros, discards
@@ -64,7 +64,7 @@ pub struct Fault {
     pub call: Call,
     /// The first is 1.
     pub nth: u64,
-    /// How it fails.
+    /// Error with which the call fails.
     pub failure: Failure,
 }
 
@@ -81,7 +81,7 @@ pub enum Call {
     Discard,
 }
 
-/// How a call fails.
+/// Error with which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// `EIO`.

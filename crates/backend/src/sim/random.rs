@@ -42,7 +42,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// One of several; `None` where there is none.
+    /// Chooses one of several; `None` if there are none to choose from.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         let index = self.below(choices.len() as u64);
         choices.get(usize::try_from(index).ok()?)

@@ -1,4 +1,4 @@
-//! What of a volatile cache reaches the medium when the power fails.
+//! Choice of the writes in a volatile cache that reach the medium when the power fails.
 
 use super::random::Random;
 
@@ -29,9 +29,9 @@ enum Policy {
     Late(u64),
     /// All but this write.
     AllBut(u64),
-    /// Each write is kept, torn or dropped for itself; kept so many times in 8.
+    /// Each write is kept, torn or dropped for itself; kept with a chance of this many in 8.
     Each(u64),
-    /// Each sector for itself; kept so many times in 8.
+    /// Each sector is kept or dropped for itself; kept with a chance of this many in 8.
     Sectors(u64),
 }
 
@@ -42,16 +42,16 @@ enum Fate {
     Torn(Tear),
 }
 
-/// Which sectors of a torn write are kept.
+/// Choice of the sectors of a torn write that are kept.
 #[derive(Debug, Clone, Copy)]
 enum Tear {
-    /// The first so many.
+    /// This number of first sectors.
     Head(u64),
-    /// All but the first so many.
+    /// All sectors but this number of first ones.
     Tail(u64),
     Only(u64),
     AllBut(u64),
-    /// Each by a coin of its own.
+    /// Each sector by a coin of its own.
     Scattered,
 }
 
@@ -122,7 +122,7 @@ impl Tear {
     }
 }
 
-/// Which sectors of a failed write reached the cache all the same.
+/// Chooses the sectors of a failed write that reached the cache all the same.
 pub(super) fn torn(seed: u64, extent: Extent) -> impl Fn(u64) -> bool {
     let mut random = Random::new(seed);
     let tear = tear(&mut random, extent);

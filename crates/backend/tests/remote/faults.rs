@@ -9,7 +9,7 @@ use scrim_nbd::wire::{cmd, flag};
 use crate::server::{Asked, BOTH_WAYS, Fate, Server, USUAL, Way};
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// For what is to fail.
+/// Time limit of requests that are to fail.
 const SOON: Duration = Duration::from_millis(300);
 
 /// The first request of a kind meets this fate, all others are served.
@@ -115,15 +115,15 @@ fn what_a_dead_server_forgot_is_written_again_in_order() {
     assert_eq!(backend.status().replayed_bytes, status.replayed_bytes);
 }
 
-/// The journal is there while it is written again: who begins a durable write meanwhile takes it down
-/// after what it is to come over.
+/// The journal keeps its entries while it is written again: a durable write that begins meanwhile is
+/// added to it after the older write that it overlaps.
 #[test]
 fn a_durable_write_during_an_outage_is_not_undone_by_the_next() {
     let server = Server::start(64 << 10, USUAL, |_| Fate::Served);
     let backend = server.open(LIMIT);
     backend.write_at(0, &[1; 4096], Durability::Cached).unwrap();
     let accepted = server.shared.accepted.load(Ordering::SeqCst);
-    // Without them nobody is greeted.
+    // Without them no client is greeted.
     let terms = server.shared.terms.lock().unwrap();
     server.crash();
     std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn a_durable_write_during_an_outage_is_not_undone_by_the_next() {
     assert_eq!(read, [2; 4096]);
 }
 
-/// What one attempt has written again and flushed the next one need not write.
+/// Entries that one attempt has written again and flushed need not be written by the next.
 #[test]
 fn a_journal_that_no_session_takes_whole_is_written_again_in_parts() {
     const PIECE: usize = 1 << 20;
@@ -237,8 +237,8 @@ fn a_journal_of_which_an_attempt_takes_a_few_writes_is_written_again_in_the_end(
     }
 }
 
-/// What was said to be durable is so even when this side dies while it writes again what came before, and
-/// the server with it.
+/// A write that was reported as durable survives even when this process dies while it writes the older journal
+/// again, and the server with it.
 #[test]
 fn a_durable_write_survives_a_loss_within_the_next_recovery() {
     const COUNT: usize = 64;

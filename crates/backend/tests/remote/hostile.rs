@@ -52,7 +52,7 @@ fn replies_that_are_none_end_the_connection() {
     }
 }
 
-/// It answers everything twice: the second answer is nobody's.
+/// The server answers everything twice: the second answer belongs to no request.
 #[test]
 fn a_second_reply_is_nobodys() {
     let server = Server::start(64 << 10, USUAL, move |asked| {

@@ -12,7 +12,7 @@ use crate::server::{Fate, Server, USUAL, Way};
 const BLOCK: u64 = 512;
 /// Each thread has every fourth block of these to itself.
 const BLOCKS: u64 = 256;
-/// Behind them lie some that all write.
+/// Number of blocks behind them that all threads write.
 const COMMON: u64 = 8;
 const THREADS: u64 = 4;
 const ROUNDS: usize = 300;
@@ -32,11 +32,11 @@ impl Random {
     }
 }
 
-/// What a block holds, and what it may hold on the medium.
+/// Contents of a block, and the contents that it may have on the medium.
 #[derive(Clone, Default)]
 struct Model {
     now: u64,
-    /// As it was at the last flush, and all since.
+    /// Contents at the last flush, and all since.
     may_survive: Vec<u64>,
 }
 
@@ -44,10 +44,10 @@ fn contents(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(64)
 }
 
-/// What is done more often.
+/// Kinds of requests that a run makes more often.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Habit {
-    /// Some of everything.
+    /// All kinds of requests.
     Mixed,
     /// Durable writes over others, and no flushes that would cover those.
     Durable,
@@ -197,8 +197,8 @@ fn run(seed: u64, flags: u16, way: Way, habit: Habit) {
     }
 }
 
-/// What is on the medium when the server has died, and again after so many writes, or all, of what it is
-/// sent then.
+/// Returns the contents of the medium after the server has died, and died again after `writes` of the writes that
+/// it is sent in the recovery, or all of them.
 fn die_in_recovery(server: &Server, backend: &RemoteBackend, writes: u64) -> Vec<u8> {
     let mut left = writes;
     server.change_plan(move |asked| {

@@ -27,7 +27,7 @@ pub(crate) const USUAL: u16 = flag::HAS_FLAGS
     | flag::SEND_WRITE_ZEROES
     | flag::CAN_MULTI_CONN;
 
-/// What becomes of a request.
+/// Fate of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fate {
     /// It is carried out.
@@ -46,7 +46,7 @@ pub(crate) enum Fate {
     Silence,
     /// It is not carried out, and answered with this error.
     Error(u32),
-    /// It is carried out, and answered with so many bytes of the reply, and then the connection ends.
+    /// It is carried out, and answered with this number of bytes of the reply, and then the connection ends.
     Truncated(usize),
     /// It is answered with these bytes.
     Raw(Vec<u8>),
@@ -65,11 +65,11 @@ pub(crate) struct Asked {
 type Plan = Box<dyn FnMut(Asked) -> Fate + Send>;
 
 pub(crate) struct Disk {
-    /// What is on the medium.
+    /// Contents of the medium.
     pub(crate) durable: Vec<u8>,
-    /// What is read: the medium under what is in the cache.
+    /// Contents that reads see: the cache over the medium.
     pub(crate) cached: Vec<u8>,
-    /// How often the server has died.
+    /// Number of times the server has died.
     pub(crate) crashes: u64,
     /// Every request that was carried out.
     pub(crate) served: Vec<Asked>,
@@ -77,7 +77,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Of what is in the cache only some is on the medium, by chance.
+    /// Loses power: of the writes in the cache, a random part is on the medium.
     pub(crate) fn crash(&mut self) {
         self.crashes += 1;
         let blocks = self
@@ -107,11 +107,11 @@ pub(crate) struct Shared {
     writing: Mutex<Vec<Asked>>,
     pub(crate) overlapped: AtomicBool,
     pub(crate) terms: Mutex<Terms>,
-    /// What the server asks every client to begin; if nothing, there is no TLS.
+    /// TLS that the server asks every client to begin; `None` if it offers none.
     pub(crate) tls: Mutex<Option<ServerTls>>,
 }
 
-/// How a server is reached.
+/// Ways to reach a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Way {
     Plain,
@@ -120,7 +120,7 @@ pub(crate) enum Way {
 
 pub(crate) const BOTH_WAYS: [Way; 2] = [Way::Plain, Way::Tls];
 
-/// What the export is.
+/// Properties of the export.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) size: u64,
@@ -211,7 +211,7 @@ impl Server {
         }));
     }
 
-    /// Dies, and nobody listens any more.
+    /// Makes the server die; it listens no more.
     pub(crate) fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         let _ = UnixStream::connect(self.path());
@@ -232,7 +232,7 @@ impl Server {
         self.shared.disk.lock().unwrap()
     }
 
-    /// What happens from now on.
+    /// Sets the plan for all requests from now on.
     pub(crate) fn change_plan(&self, plan: impl FnMut(Asked) -> Fate + Send + 'static) {
         *self.shared.plan.lock().unwrap() = Box::new(plan);
     }
@@ -262,7 +262,7 @@ impl Server {
     }
 }
 
-/// What a server has whose certificates are in this folder.
+/// Loads the TLS settings of a server whose certificates are in this folder.
 pub(crate) fn server_tls(folder: &Path) -> ServerTls {
     ServerTls::load(&ServerFiles::in_directory(folder)).unwrap()
 }
@@ -306,7 +306,7 @@ impl Shared {
         let (asked, data) = option(&mut stream)?;
         if asked == opt::STARTTLS {
             reply(&mut stream, opt::STARTTLS, rep::ERR_UNSUP, b"none here")?;
-            // Whoever wants TLS goes.
+            // A client that wants TLS goes.
             assert_eq!(stream.read(&mut [0; 1])?, 0, "it asks in the clear");
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -416,7 +416,7 @@ impl Shared {
     }
 }
 
-/// What a client asks for, and the data of that.
+/// Reads a client's option and its data.
 fn option(stream: &mut impl Read) -> io::Result<(u32, Vec<u8>)> {
     let mut header = [0; 16];
     stream.read_exact(&mut header)?;

@@ -1,4 +1,4 @@
-//! Servers under TLS that are not what they have to be, and those who stand between.
+//! Servers under TLS that are not what they have to be, and impostors between client and server.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -92,7 +92,7 @@ fn a_server_has_to_be_the_one_that_is_meant() {
     let strangers = certificates(folder.path());
     let said = refusal(&with_tls(uri.clone(), strangers.clone()), LIMIT);
     assert!(said.contains("another CA has signed it"), "{said}");
-    // Nobody is believed unless somebody says whom.
+    // No server is believed unless the URI names a certificate to trust.
     let said = refusal(&with_tls(uri.clone(), UriTls::default()), LIMIT);
     assert!(said.contains("?tls-certificates=FOLDER"), "{said}");
     assert_eq!(server.disk().served.len(), 0);
@@ -178,7 +178,7 @@ fn without_tls_nothing_is_said_and_a_lost_one_is_not_replaced_by_none() {
     assert_eq!(server.disk().durable[..512], [1; 512]);
 }
 
-/// Somebody who agrees to TLS and then does something else with each connection.
+/// A server that agrees to TLS and then does something else with each connection.
 fn impostor(
     folder: &Path,
     then: impl Fn(UnixStream, usize) + Send + 'static,

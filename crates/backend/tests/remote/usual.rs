@@ -1,4 +1,4 @@
-//! What a store does with a server that is as it should be.
+//! The backend with a server that behaves as it should.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -202,7 +202,7 @@ fn a_read_only_export_is_a_read_only_store() {
     assert_eq!(kinds(&server), []);
 }
 
-/// Replies come in the order of the requests, so that whoever receives has to hand out those of others.
+/// Replies come in the order of the requests, so that the receiving thread has to hand out those of others.
 #[test]
 fn many_threads_share_one_connection() {
     for way in BOTH_WAYS {

@@ -1,4 +1,4 @@
-//! Which ciphers there are to measure.
+//! Ciphers that can be measured.
 
 use scrim_crypt::{
     CipherError, CipherSpec, Geometry, Implementation, SectorCipher, SectorSize, State,
@@ -12,7 +12,7 @@ pub struct Subject {
     pub spec: CipherSpec,
     /// Length of the whole volume key, in bytes.
     pub key_bytes: usize,
-    /// The driver, where not the best is wanted.
+    /// The driver, where another than the best is wanted.
     pub driver: Option<&'static str>,
 }
 
@@ -24,8 +24,8 @@ const USUAL: [(&str, usize); 4] = [
     ("aes-xts-plain64", 64),
 ];
 
-/// One specification for each mode of AES, and for CBC also one without ESSIV. (What encrypts nothing
-/// has nothing to measure.)
+/// One specification for each mode of AES, and for CBC also one without ESSIV. (The null cipher has nothing to
+/// measure.)
 pub const MODES: [&str; 5] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
@@ -34,7 +34,7 @@ pub const MODES: [&str; 5] = [
     "aes-ecb",
 ];
 
-/// Those that `cryptsetup benchmark` measures, as far as Scrim has them.
+/// Ciphers that `cryptsetup benchmark` measures, as far as Scrim has them.
 #[must_use]
 pub fn usual() -> Vec<Subject> {
     let subjects = USUAL.iter().filter_map(|(spec, key_bytes)| {
@@ -78,13 +78,13 @@ fn drivers_of(spec: &CipherSpec) -> Vec<&'static Implementation> {
 }
 
 impl Subject {
-    /// With every size of key and every driver of its specification.
+    /// Returns the specification with every size of key and every driver.
     #[must_use]
     pub fn every(&self) -> Vec<Self> {
         every(&self.spec)
     }
 
-    /// Set up with a key that is no secret.
+    /// Sets the cipher up with a key that is no secret.
     pub(super) fn cipher(&self, sector_size: SectorSize) -> Result<SectorCipher, CipherError> {
         let key: Vec<u8> = (0..=u8::MAX).cycle().take(self.key_bytes).collect();
         let geometry = Geometry::new(sector_size);
@@ -94,7 +94,7 @@ impl Subject {
         }
     }
 
-    /// Bits of one AES key; `None` where there is no AES in it.
+    /// Bits of one AES key; `None` for a cipher without AES.
     pub(super) fn aes_bits(&self) -> Option<usize> {
         if self.spec.cipher() != "aes" {
             return None;
@@ -104,7 +104,7 @@ impl Subject {
         Some(self.key_bytes * 8 / keys)
     }
 
-    /// As a part of names.
+    /// Name of the cipher as a part of series' names.
     pub(super) fn name(&self) -> String {
         let bits = self.key_bytes * 8;
         match self.driver {

@@ -1,4 +1,4 @@
-//! How data comes to a cipher, and where it lies.
+//! Loads of a cipher: the length of a call, and the data's place in cache or memory.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -10,23 +10,23 @@ use super::MeasureError;
 const HOT: usize = 64 << 10;
 /// Bytes of the longest call.
 const LONGEST: usize = 1 << 20;
-/// Calls have so many bytes.
+/// Lengths of calls, in bytes.
 const CALLS: [usize; 4] = [512, 4 << 10, HOT, LONGEST];
 /// A cold buffer is a whole number of these: it has two halves, and each call goes into them evenly.
 pub(super) const COLD_UNIT: usize = 2 * LONGEST;
 /// Every vector and every page starts where a buffer does.
 const ALIGNMENT: usize = 4096;
 
-/// How data comes to the cipher.
+/// Length of a call, and the place from which its data comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Bytes of a call, all of which follow each other in the data.
     pub call: usize,
-    /// Where the data is found.
+    /// Place of the data.
     pub warmth: Warmth,
 }
 
-/// Where data is found.
+/// Place of the data: the cache or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
     /// In the cache: calls of up to 64 KiB go through the same 64 KiB again and again, longer ones
@@ -37,9 +37,9 @@ pub enum Warmth {
 }
 
 impl Load {
-    /// How many there are.
+    /// Number of loads.
     pub const COUNT: usize = 2 * CALLS.len();
-    /// Each: first the hot ones, from the shortest call to the longest, and then the cold ones.
+    /// All loads: first the hot ones, from the shortest call to the longest, and then the cold ones.
     pub const ALL: [Self; Self::COUNT] = {
         let hot = Self {
             call: CALLS[0],
@@ -56,10 +56,10 @@ impl Load {
         }
         all
     };
-    /// The index of the one that stands for a cipher where one figure has to: hot, 64 KiB a call.
+    /// The index of the load that stands for a cipher where one figure has to: hot, 64 KiB a call.
     pub const USUAL: usize = 2;
 
-    /// As a part of names: `64k_hot`.
+    /// Name of the load as a part of series' names: `64k_hot`.
     pub(super) fn name(self) -> String {
         let warmth = match self.warmth {
             Warmth::Hot => "hot",
@@ -73,7 +73,7 @@ impl Load {
         format!("{call}_{warmth}")
     }
 
-    /// In words, where the cold buffer has `cold` bytes.
+    /// Describes the load in words, where the cold buffer has `cold` bytes.
     pub(super) fn describe(self, cold: usize) -> String {
         let Self { call, warmth } = self;
         match warmth {
@@ -84,15 +84,15 @@ impl Load {
     }
 }
 
-/// The data that is encrypted, decrypted and copied. Nobody looks at it.
+/// The data that is encrypted, decrypted and copied. Its content does not matter.
 pub(super) struct Buffers {
     hot: Buffer,
-    /// What is hot is copied to here.
+    /// Copy target for hot data.
     other: Buffer,
     /// A whole number of [`COLD_UNIT`]s.
     cold: Buffer,
-    /// Where in the cold buffer the next call goes on, so that what it finds has not been touched for
-    /// a whole buffer.
+    /// Offset in the cold buffer at which the next call goes on, so that no call finds data again before the
+    /// whole buffer has been used.
     at: usize,
 }
 
@@ -111,7 +111,7 @@ impl Buffers {
         self.cold.len
     }
 
-    /// Calls `turn` so often, with each call's data.
+    /// Calls `turn` `turns` times, with each call's data.
     pub(super) fn calls(&mut self, load: Load, turns: u64, mut turn: impl FnMut(&mut [u8])) {
         let mut walk = self.walk(load);
         let data = match load.warmth {
@@ -203,7 +203,7 @@ impl Buffer {
             return Err(MeasureError::Memory { bytes: len });
         }
         bytes.resize(room, 0x5a);
-        // Where that cannot be told, the buffer is as the allocator made it.
+        // Where the offset cannot be told, the buffer stays as the allocator made it.
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         Ok(Self { bytes, start, len })
     }

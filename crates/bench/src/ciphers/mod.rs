@@ -1,5 +1,5 @@
-//! What sector ciphers do here: MB/s and cycles a byte, beside `memcpy` and the limit of this
-//! processor's AES units.
+//! Measures the speed of sector ciphers on this machine: MB/s and cycles a byte, beside `memcpy` and the limit
+//! of this processor's AES units.
 //!
 //! [`measure`] takes a [`Plan`] and gives an [`Outcome`], whose parts are text for a terminal. Every
 //! figure is a series of the [`Study`] too. A series is named
@@ -28,13 +28,13 @@ pub use workload::Direction;
 use crate::{Pinned, Study, Watch, turns};
 use workload::Bench;
 
-/// What to measure.
+/// Ciphers to measure, and how.
 pub struct Plan {
-    /// The ciphers.
+    /// Ciphers to measure.
     pub subjects: Vec<Subject>,
-    /// Each with sectors of these sizes.
+    /// Sector sizes, with each of which every cipher is measured.
     pub sector_sizes: Vec<SectorSize>,
-    /// How long one figure is measured in one round.
+    /// Time for which one figure is measured in one round.
     pub slice: Duration,
     /// Bytes of the buffer that is too large for every cache.
     pub cold_bytes: usize,
@@ -53,15 +53,15 @@ impl Plan {
     }
 }
 
-/// Why nothing was measured.
+/// Reasons for which nothing was measured.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MeasureError {
     /// A cipher cannot be set up.
     Cipher(CipherError),
-    /// There is no memory for the buffers.
+    /// There is not enough memory for the buffers.
     Memory {
-        /// That were needed.
+        /// Bytes that were needed.
         bytes: usize,
     },
 }
@@ -205,7 +205,7 @@ mod tests {
         (outcome.unwrap(), study.finish())
     }
 
-    /// How many figures each row has.
+    /// Number of figures in each row.
     fn counts(outcome: &Outcome) -> Vec<usize> {
         let rows = outcome.rows.iter();
         rows.map(|row| row.speeds.iter().flatten().count())

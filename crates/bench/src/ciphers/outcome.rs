@@ -1,4 +1,4 @@
-//! What was measured.
+//! Figures of the ciphers.
 
 use scrim_crypt::CipherSpec;
 
@@ -6,11 +6,11 @@ use super::{Direction, Load};
 
 /// The figures of one run, medians over its rounds. `None` is what was not measured, or not enough.
 pub struct Outcome {
-    /// Each cipher with each sector size, both ways, in the order of the plan.
+    /// Figures of each cipher with each sector size, both ways, in the order of the plan.
     pub rows: Vec<Row>,
-    /// The library's copy.
+    /// Speed of the library's `memcpy`.
     pub memcpy: Speeds,
-    /// What this processor's AES units can do, for each size of AES key.
+    /// Limits of this processor's AES units, one for each size of AES key.
     pub limits: Vec<Limit>,
     /// Bytes of the cold buffer.
     pub cold_bytes: usize,
@@ -20,39 +20,39 @@ pub struct Outcome {
 
 /// A cipher with sectors of one size, going one way.
 pub struct Row {
-    /// The cipher.
+    /// Specification of the cipher.
     pub spec: CipherSpec,
     /// Size of the whole volume key.
     pub key_bits: usize,
-    /// What computed it.
+    /// Driver that computed it.
     pub driver: &'static str,
     /// True if that was asked for, and others would have been possible.
     pub driver_was_asked_for: bool,
-    /// In bytes.
+    /// Size of a sector in bytes.
     pub sector_size: usize,
-    /// Which way.
+    /// Encryption or decryption.
     pub direction: Direction,
-    /// How fast; `None` too where a call is shorter than a sector.
+    /// Speed for each load; `None` also where a call is shorter than a sector.
     pub speeds: Speeds,
-    /// What part of the processor's limit the usual load has.
+    /// Part of the processor's limit that the usual load reaches.
     pub of_limit: Option<f64>,
 }
 
-/// What a cipher could do if it did nothing but its AES rounds.
+/// Speed that a cipher would have if it did nothing but its AES rounds.
 pub struct Limit {
     /// Size of the AES key in bits.
     pub bits: usize,
-    /// How fast.
+    /// Speed of these rounds.
     pub speed: Option<Speed>,
 }
 
-/// By [`Load::ALL`].
+/// Speeds by load, in the order of [`Load::ALL`].
 pub type Speeds = [Option<Speed>; Load::COUNT];
 
-/// How fast something is.
+/// Speed of a cipher, a copy or a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// MB/s.
+    /// Rate in MB/s.
     pub rate: f64,
     /// Cycles of the core for each byte, where its clock is known.
     pub cycles: Option<f64>,

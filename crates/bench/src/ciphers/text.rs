@@ -98,7 +98,7 @@ impl Outcome {
         bars.extend(limits.filter_map(|l| Some((format!("AES-{} limit", l.bits), l.speed?.rate))));
         let references = bars.len();
         for (encrypt, decrypt) in self.pairs() {
-            // What does nothing has no rate to show.
+            // A null cipher has no rate to show.
             if let (Some(there), Some(back), false) =
                 (encrypt.usual(), decrypt.usual(), encrypt.spec.is_null())
             {
@@ -116,8 +116,7 @@ impl Outcome {
         )
     }
 
-    /// One sentence for each cipher that somebody who is free to choose should not, and the bound
-    /// that all share.
+    /// One sentence for each cipher that should not be chosen where the choice is free, and the bound that all share.
     #[must_use]
     pub fn notes(&self) -> String {
         let mut specs: Vec<_> = self.rows.iter().map(|row| &row.spec).collect();
@@ -156,7 +155,7 @@ impl Row {
         }
     }
 
-    /// With a mark where it is unwise.
+    /// Label of the cipher, with a mark where it is unwise.
     fn marked(&self) -> String {
         let mark = if self.spec.weakness().is_some() {
             "* "
@@ -166,7 +165,7 @@ impl Row {
         format!("{mark}{}", self.label())
     }
 
-    /// What it is, apart from sectors and direction.
+    /// Names cipher, key size and driver, without sectors and direction.
     fn describe(&self) -> String {
         let Self {
             spec,

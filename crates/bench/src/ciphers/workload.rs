@@ -1,4 +1,4 @@
-//! The work that is timed, and who does it.
+//! The work that is timed, and the contenders that do it.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::{Better, Progress, SeriesId, Slice, Stopwatch, Study, Turn, Watch};
 /// whole registers however many blocks are in flight.
 const LIMIT_BLOCKS: usize = 3 << 14;
 
-/// Which way the cipher goes.
+/// Direction in which the cipher goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Plaintext to ciphertext.
@@ -33,7 +33,7 @@ impl Direction {
     }
 }
 
-/// Everything made ready.
+/// Series, contenders and buffers of the measurement, made ready.
 pub(super) struct Bench {
     contenders: Vec<Contender>,
     buffers: Buffers,
@@ -41,13 +41,13 @@ pub(super) struct Bench {
     limits: Vec<LimitSeries>,
 }
 
-/// Who runs on the loads.
+/// A contender that runs on the loads.
 struct Contender {
     kind: Kind,
     cells: Cells,
 }
 
-/// By [`Load::ALL`]; `None` where there is nothing to do.
+/// Cells of a contender, by [`Load::ALL`]; `None` where there is nothing to do.
 type Cells = [Option<Cell>; Load::COUNT];
 
 enum Kind {
@@ -65,7 +65,7 @@ struct Lane {
     direction: Direction,
 }
 
-/// What is timed, and where its figures go.
+/// Turns of one timed slice, and the series of its figures.
 #[derive(Clone, Copy)]
 struct Cell {
     turns: u64,
@@ -126,7 +126,7 @@ impl Bench {
         self.contenders.len()
     }
 
-    /// How many slices there are in a round.
+    /// Number of slices in a round.
     pub(super) fn slices(&self) -> usize {
         self.cells().count()
     }
@@ -136,7 +136,7 @@ impl Bench {
         cells.flat_map(|cells| cells.iter().flatten())
     }
 
-    /// Finds out how much of each work makes a slice.
+    /// Finds out how many turns of each work make a slice.
     pub(super) fn calibrate(&mut self, watch: &mut Watch<'_>) -> ControlFlow<()> {
         let progress = Progress {
             what: "getting ready".to_owned(),
@@ -166,7 +166,7 @@ impl Bench {
         }
     }
 
-    /// Times one slice; tells whether there was one to time.
+    /// Times one slice; returns whether there was one to time.
     pub(super) fn run(&mut self, turn: Turn, study: &mut Study) -> bool {
         let (Some(contender), Some(load)) = (
             self.contenders.get(turn.contender),
@@ -305,7 +305,7 @@ fn memcpy(study: &mut Study, cold: usize) -> Contender {
     }
 }
 
-/// One limit for each size of AES key in the plan; none where there are no AES instructions.
+/// Sets up one limit for each size of AES key in the plan; no limit where there are no AES instructions.
 fn limits(plan: &Plan, study: &mut Study) -> Vec<LimitSeries> {
     if !probe::aes_rounds(LIMIT_BLOCKS) {
         return Vec::new();
@@ -340,7 +340,7 @@ impl Lane {
         format!("{subject}_s{sector}_{load}_{direction}")
     }
 
-    /// `None` where a call is less than a sector.
+    /// Makes the series of one load; `None` where a call is less than a sector.
     fn cell(&self, study: &mut Study, load: Load, cold: usize) -> Option<Cell> {
         let workload = format!(
             "{} {}, {}-bit key, {}-byte sectors, in place, {}, by {}",

@@ -17,11 +17,11 @@ const SIZES: [(usize, &str); 5] = [
     (256 << 10, "256k"),
     (4 << 20, "4m"),
 ];
-/// Requests under way at a time, each of a thread of its own.
+/// Requests in flight at a time, each of a thread of its own.
 const DEPTHS: [usize; 3] = [1, 4, 16];
-/// What part of a slice a figure gets.
+/// Divisor of the slice: a figure gets this part of it.
 const PART: u32 = 3;
-/// In the order of [`AutoCell::rates`].
+/// Data paths, in the order of [`AutoCell::rates`].
 const PATHS: [DataPath; 3] = [DataPath::Inline, DataPath::Queued, DataPath::Auto];
 
 /// A size, a depth and a direction.
@@ -32,7 +32,7 @@ struct Cell {
     paths: [SeriesId; 3],
     /// The better of the two that were chosen by hand.
     best: SeriesId,
-    /// Of the round that is being measured.
+    /// Rates of the round that is being measured.
     rates: [f64; 3],
 }
 

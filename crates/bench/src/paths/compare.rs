@@ -14,10 +14,10 @@ use super::setup::{Cipher, Contender, SetUp};
 use super::{PathsError, Plan, Workload};
 use crate::{Better, Pinned, Progress, SeriesId, Study, Turn, Watch, turns};
 
-/// What part of a slice a figure gets in this process, where it is steadier.
+/// Divisor of the slice for a figure in this process, where figures are steadier.
 const IN_PROCESS: u32 = 2;
 
-/// Volumes of this process.
+/// Measures volumes of this process.
 pub(super) fn in_process(
     plan: &Plan,
     study: &mut Study,
@@ -25,7 +25,7 @@ pub(super) fn in_process(
     watch: &mut Watch<'_>,
 ) -> Result<(), PathsError> {
     let place = Place::find(plan, plan.block)?;
-    // Their threads are not kept where this one is.
+    // The volumes' threads are not pinned with this one.
     let volumes = Contender::all().into_iter().map(|one| place.start(one));
     let volumes = volumes.collect::<Result<Vec<Volume>, _>>()?;
     let disks: Vec<&dyn Disk> = volumes.iter().map(|volume| volume as &dyn Disk).collect();
@@ -37,9 +37,9 @@ pub(super) fn in_process(
     comparison.run(study, outcome, watch)
 }
 
-/// Volumes of other processes. One requester and the threads that answer him are kept on one processor, as
-/// if the kernel had done his request on his own thread; where the threads of queues run is up to the
-/// kernel, as it is with dm-crypt's. Several requesters are left where they are.
+/// Measures volumes of other processes. A single requester and the threads that answer it are kept on one
+/// processor, as if the kernel had done the request on the requester's own thread; where the threads of queues
+/// run is up to the kernel, as it is with dm-crypt's. Several requesters are left where they are.
 pub(super) fn served(
     plan: &Plan,
     study: &mut Study,
@@ -83,9 +83,9 @@ struct Comparison<'a> {
     depth: usize,
     disks: Vec<&'a dyn Disk>,
     contenders: Vec<Contender>,
-    /// By shape and contender.
+    /// Cells by shape and contender.
     cells: Vec<Vec<Cell>>,
-    /// By shape.
+    /// Bounds by shape of requests.
     bounds: Vec<Bound>,
     cipher: CipherClock,
 }
@@ -96,11 +96,11 @@ struct Cell {
     mean: SeriesId,
     p50: SeriesId,
     p99: SeriesId,
-    /// In this process only.
+    /// Hand-overs a request, in this process only.
     handovers: Option<SeriesId>,
 }
 
-/// What plain requests and the cipher allow together.
+/// Rate that plain requests and the cipher allow together.
 struct Bound {
     both: SeriesId,
     /// The report's arithmetic, which takes one direction of two: of the mixed workload.
@@ -109,7 +109,7 @@ struct Bound {
     cipher: Option<f64>,
 }
 
-/// How fast the cipher is by itself.
+/// Measurement of the cipher by itself.
 struct CipherClock {
     cipher: Option<SectorCipher>,
     memory: Vec<u8>,
@@ -403,7 +403,7 @@ impl CipherClock {
         })
     }
 
-    /// Both ways, in MB/s, for half of `length` each; what they come to for this workload.
+    /// Clocks both directions, in MB/s, for half of `length` each, and returns their rate for this workload.
     fn rate(&mut self, shape: &Shape, length: Duration, study: &mut Study) -> Option<f64> {
         let cipher = self.cipher.as_ref()?;
         let memory = &mut self.memory;

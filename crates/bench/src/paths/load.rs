@@ -9,16 +9,16 @@ use scrim_volume::{Statistics, Volume};
 
 use super::PathsError;
 
-/// What requesters' buffers are aligned to, so that they can go past the page cache.
+/// Alignment of requesters' buffers in bytes, so that they can go past the page cache.
 const ALIGNMENT: usize = 4096;
 /// Requests that take less than this are clocked one in [`STRIDE`]: asking for the time costs something.
 const QUICK: Duration = Duration::from_micros(5);
-/// See [`QUICK`].
+/// Stride of the clocked requests: see [`QUICK`].
 const STRIDE: u32 = 16;
 /// The part of a slice that goes before it, unmeasured: others have been at the caches.
 const WARM_UP: u32 = 8;
 
-/// What is asked for.
+/// Kind of requests: reads, writes or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Reads in sequence.
@@ -30,10 +30,10 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Mixed];
 
-    /// As a part of names.
+    /// Name of the workload as a part of series' names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,10 +44,10 @@ impl Workload {
     }
 }
 
-/// What can be asked.
+/// Storage that takes reads and writes: a volume of this process or a served one.
 pub(super) trait Disk: Send + Sync {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), PathsError>;
-    /// What `data` holds afterwards is not defined.
+    /// Writes `data`, whose content is undefined afterwards.
     fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), PathsError>;
     /// Hand-overs and requests so far, where they are known.
     fn handovers(&self) -> Option<(u64, u64)>;
@@ -92,13 +92,13 @@ pub(super) struct Shape {
     pub(super) workload: Workload,
     /// Bytes of a request.
     pub(super) block: usize,
-    /// Of a hundred requests of [`Workload::Mixed`] so many are reads.
+    /// Reads among a hundred requests of [`Workload::Mixed`].
     pub(super) reads: u8,
     /// Bytes of the disk that are used.
     pub(super) size: u64,
 }
 
-/// One who makes requests: in sequence, from a place of his own, round and round.
+/// A client that makes requests in sequence, round and round, from an offset of its own.
 pub(super) struct Requester {
     memory: Vec<u8>,
     start: usize,
@@ -106,18 +106,18 @@ pub(super) struct Requester {
     offset: u64,
     /// Hundredths of a read that are due.
     due: u8,
-    /// In nanoseconds.
+    /// Latencies of clocked requests, in nanoseconds.
     latencies: Vec<u32>,
     requests: u64,
     ended: Instant,
 }
 
-/// What a slice has come to.
+/// Requests of a slice, with their times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slice {
     pub(super) requests: u64,
     pub(super) wall: Duration,
-    /// In nanoseconds, in order of size.
+    /// Latencies in nanoseconds, in order of size.
     latencies: Vec<u32>,
 }
 
@@ -145,7 +145,7 @@ impl Requester {
             .collect()
     }
 
-    /// One request.
+    /// Makes the next request, by the workload of `shape`.
     pub(super) fn ask(&mut self, disk: &dyn Disk, shape: &Shape) -> Result<(), PathsError> {
         let offset = self.offset;
         self.offset += shape.block as u64;
@@ -170,7 +170,7 @@ impl Requester {
         }
     }
 
-    /// Requests until `end`; of `stride` of them one is clocked. Says how long one took.
+    /// Makes requests for `length`, and clocks one of `stride` of them. Returns the mean time of a request.
     fn ask_until(
         &mut self,
         disk: &dyn Disk,
@@ -237,7 +237,7 @@ impl Slice {
                         .collect();
                     let mut start: Result<_, PathsError> = Ok(Instant::now());
                     for thread in threads {
-                        // Its panic is ours.
+                        // A panic of the thread is passed on.
                         let began = thread
                             .join()
                             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -259,7 +259,7 @@ impl Slice {
         })
     }
 
-    /// Only of requests that were clocked, in nanoseconds: without a rate.
+    /// Slice of clocked requests only, in nanoseconds: it has no rate.
     pub(super) fn clocked(mut latencies: Vec<u32>) -> Self {
         latencies.sort_unstable();
         Self {
@@ -279,7 +279,7 @@ impl Slice {
         sum as f64 / self.latencies.len().max(1) as f64 / 1e3
     }
 
-    /// What `part` of the requests that were clocked took at most, in µs.
+    /// Returns the most that `part` of the clocked requests took, in µs.
     pub(super) fn quantile(&self, part: f64) -> f64 {
         let last = self.latencies.len().saturating_sub(1);
         #[expect(

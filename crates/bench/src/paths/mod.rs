@@ -1,5 +1,5 @@
-//! What queues between a request and the cipher cost, as two reports have asked: Cloudflare's of 2020,
-//! with AES on a RAM disk, and its kernel patch's, with the null cipher.
+//! Measures the cost of queues between a request and the cipher, as two reports have asked for it: Cloudflare's
+//! of 2020, with AES on a RAM disk, and that of its kernel patch, with the null cipher.
 //!
 //! [`measure`] measures one [`Part`] of a [`Plan`] and gives an [`Outcome`]; every figure is a series of
 //! the [`Study`] too. A series is named `VENUE_CIPHER_SETUP_WORKLOAD`, such as `served_aes_inline_read`,
@@ -47,27 +47,27 @@ pub use setup::{Cipher, Contender, SetUp};
 
 use crate::{Study, Watch};
 
-/// What to measure, and on what.
+/// Requests to measure, and the storage below them.
 pub struct Plan {
-    /// What the volumes lie on.
+    /// Storage below the volumes.
     pub ground: Ground,
     /// The program that serves them, `scrim`.
     pub program: PathBuf,
     /// Bytes of a request, but where several sizes are compared; a multiple of 512.
     pub block: usize,
-    /// Requests under way at a time, each of a thread of its own.
+    /// Requests in flight at a time, each of a thread of its own.
     pub depth: usize,
-    /// Of a hundred requests of the mixed workload so many are reads.
+    /// Reads among a hundred requests of the mixed workload.
     pub reads: u8,
-    /// How long one figure is measured in one round.
+    /// Time for which one figure is measured in one round.
     pub slice: Duration,
 }
 
-/// What the volumes lie on.
+/// Storage below the volumes.
 pub enum Ground {
     /// Memory: in this process as it is, for a served volume as a file in memory.
     Ram {
-        /// At most.
+        /// Most bytes of memory that it takes.
         bytes: u64,
     },
     /// A file or device of the user's. What is there is taken for ciphertext under a throw-away key.
@@ -76,9 +76,9 @@ pub enum Ground {
 
 /// A file or device of the user's.
 pub struct Users {
-    /// It, open.
+    /// The file or device, opened.
     pub backend: Arc<dyn Backend>,
-    /// Its absolute path; `None` where no other process can open it at the same time.
+    /// Absolute path of the file; `None` where no other process can open it at the same time.
     pub path: Option<PathBuf>,
     /// Options by which the program opens it in the same way.
     pub options: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Users {
     pub writes: bool,
 }
 
-/// What can be measured by itself.
+/// A part that can be measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The set-ups, through a served volume.
@@ -102,7 +102,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// All parts, in their order.
     pub const ALL: [Self; 5] = [
         Self::Served,
         Self::InProcess,
@@ -113,7 +113,7 @@ impl Part {
 }
 
 impl Plan {
-    /// What may be asked of the ground.
+    /// Workloads that the ground allows.
     fn workloads(&self) -> &'static [Workload] {
         match &self.ground {
             Ground::Users(users) if !users.writes => &[Workload::Read],
@@ -146,7 +146,7 @@ pub fn measure(
     }
 }
 
-/// Why a part was not measured.
+/// Reasons for which a part was not measured.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PathsError {
@@ -160,16 +160,16 @@ pub enum PathsError {
     Connect(BackendError),
     /// A request failed.
     Request(Box<dyn Error + Send + Sync>),
-    /// Something that is needed beside the volumes.
+    /// Something that is needed beside the volumes failed.
     System {
         /// In words, to follow "cannot".
         doing: String,
-        /// Why not.
+        /// Error of the system.
         error: io::Error,
     },
     /// The program did not serve a volume.
     Server {
-        /// What it said.
+        /// Words of the program.
         said: String,
     },
     /// The ground is shorter than what is asked for at a time.

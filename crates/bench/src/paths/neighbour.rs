@@ -1,5 +1,5 @@
-//! A neighbour of long requests: what somebody with short requests, now and then, sees of another whose
-//! requests are as long as they may be, on the same processor.
+//! A neighbour of long requests: the latency of a client that sends short requests now and then, while another
+//! on the same processor sends requests as long as they may be.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,11 +14,11 @@ use super::setup::{Cipher, Contender, SetUp};
 use super::{PathsError, Plan, Workload};
 use crate::{Better, Pinned, Progress, Study, Watch, turns};
 
-/// Bytes of a long request, where there are as many: the most that NBD carries.
+/// Bytes of a long request, where the volume has them: the most that NBD carries.
 const LONG: u64 = 32 << 20;
-/// How often the neighbour asks.
+/// Interval of the neighbour's requests.
 const EVERY: Duration = Duration::from_millis(1);
-/// How many slices one figure takes: so that the slowest of a hundred is one of several.
+/// Slices of one figure: several, so that the slowest of a hundred is one of several.
 const SLICES: u32 = 4;
 /// Alone, and beside the other.
 const CASES: usize = 2;
@@ -76,7 +76,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// The slowest of 99 of 100 short requests, in µs.
+/// The 99 % quantile of the latency of short requests, in µs.
 fn ask_beside(
     volume: &Volume,
     short: &Shape,
@@ -110,7 +110,7 @@ fn ask_now_and_then(volume: &Volume, shape: &Shape, length: Duration) -> Result<
     let mut took = Vec::new();
     let start = Instant::now();
     while took.is_empty() || start.elapsed() < length {
-        // Who is woken late has waited as well as who is served late.
+        // A thread that is woken late has waited as well as one that is served late.
         let due = Instant::now() + EVERY;
         thread::sleep(EVERY);
         requester.ask(volume as &dyn Disk, shape)?;

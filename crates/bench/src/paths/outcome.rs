@@ -1,8 +1,8 @@
-//! What was measured.
+//! Figures of the data paths.
 
 use super::{Contender, Workload};
 
-/// Where a volume is, seen from those who make requests.
+/// Place of a volume, as seen from the requesters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Venue {
     /// In another process, behind NBD on a unix socket.
@@ -12,7 +12,7 @@ pub enum Venue {
 }
 
 impl Venue {
-    /// As a part of names.
+    /// Name of the venue as a part of series' names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,13 +32,13 @@ impl Venue {
 /// The figures of one run, medians over its rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// By venue, workload and contender, in the order in which they are shown.
+    /// Rows by venue, workload and contender, in the order in which they are shown.
     pub rows: Vec<Row>,
     /// MB/s that plain requests and AES allow together, and by the report's arithmetic.
     pub(super) bounds: Vec<(Venue, Workload, f64, Option<f64>)>,
     /// MB/s of AES alone, encrypting and decrypting.
     pub cipher: Option<(f64, f64)>,
-    /// By size, depth and direction.
+    /// Figures of `auto` by size, depth and direction.
     pub auto: Vec<AutoCell>,
     /// The table exchanged under load.
     pub switching: Option<Switching>,
@@ -46,12 +46,12 @@ pub struct Outcome {
     pub neighbour: Option<Neighbour>,
 }
 
-/// What 99 of 100 short requests took at most, in µs: medians.
+/// The 99 % quantiles of short requests, in µs: medians over the rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour {
     /// Bytes of the long requests.
     pub long: usize,
-    /// With nobody else.
+    /// Without any other requests.
     pub alone: f64,
     /// Beside long requests on the same processor.
     pub beside: f64,
@@ -60,11 +60,11 @@ pub struct Neighbour {
 /// One workload on one set-up.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Where.
+    /// Place of the volume.
     pub venue: Venue,
-    /// On what.
+    /// Table and cipher of the volume.
     pub contender: Contender,
-    /// What was asked for.
+    /// Kind of its requests: reads, writes or both.
     pub workload: Workload,
     /// MB/s, reads and writes together.
     pub rate: f64,
@@ -72,7 +72,7 @@ pub struct Row {
     pub mean: f64,
     /// Median latency in µs.
     pub p50: f64,
-    /// What 99 % of the requests took at most, in µs.
+    /// The 99 % quantile of latency in µs.
     pub p99: f64,
     /// Hand-overs a request, where they are known.
     pub handovers: Option<f64>,
@@ -83,9 +83,9 @@ pub struct Row {
 pub struct AutoCell {
     /// Bytes of a request.
     pub block: usize,
-    /// Requests under way at a time.
+    /// Requests in flight at a time.
     pub depth: usize,
-    /// Reads or writes.
+    /// Direction: reads or writes.
     pub workload: Workload,
     /// MB/s of inline, queued and auto.
     pub rates: [f64; 3],
@@ -102,7 +102,7 @@ pub struct Switching {
     pub rates: Vec<f64>,
     /// Places in `rates` in which the table was exchanged, and for inline or not.
     pub switches: Vec<(usize, bool)>,
-    /// How long the exchange took, in µs: the median.
+    /// Time that the exchange took, in µs: the median.
     pub took: f64,
     /// The longest request of a window with an exchange, in µs: the median.
     pub worst: f64,
@@ -111,7 +111,7 @@ pub struct Switching {
 }
 
 impl Outcome {
-    /// What a venue has for a workload.
+    /// Returns the rows of a venue for a workload.
     pub(super) fn rows_of(&self, venue: Venue, workload: Workload) -> Vec<&Row> {
         let rows = self.rows.iter();
         rows.filter(|row| row.venue == venue && row.workload == workload)

@@ -11,7 +11,7 @@ use crate::svg::{Line, LineChart, Point};
 
 /// Figures of the time series that are drawn.
 const DRAWN: usize = 48;
-/// Each so many of them is labelled.
+/// Distance between figures of the series that are labelled.
 const LABELLED: usize = 6;
 
 /// The whole page. It loads nothing, and follows the browser's light or dark scheme.

@@ -1,4 +1,4 @@
-//! What volumes of this process lie on.
+//! Storage below the volumes of this process.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use scrim_volume::{DataPath, Volume};
 use super::setup::Contender;
 use super::{Ground, PathsError, Plan};
 
-/// Where measurements in this process are made.
+/// Storage below the volumes of this process, and its size.
 pub(super) struct Place {
     backend: Arc<dyn Backend>,
     /// Bytes that are used of it, a multiple of the block.
@@ -16,7 +16,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// With room for at least one request of `longest` bytes.
+    /// Finds storage with room for at least one request of `longest` bytes.
     pub(super) fn find(plan: &Plan, longest: usize) -> Result<Self, PathsError> {
         let (backend, bytes): (Arc<dyn Backend>, u64) = match &plan.ground {
             Ground::Ram { bytes } => {
@@ -34,7 +34,7 @@ impl Place {
         self.start_by(contender, contender.set_up.path())
     }
 
-    /// The same, on another path.
+    /// Starts a volume in the same way, on another data path.
     pub(super) fn start_by(
         &self,
         contender: Contender,
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// As much of `bytes` as blocks fill.
+/// The part of `bytes` that whole blocks fill, in bytes.
 pub(super) fn whole_blocks(bytes: u64, block: usize) -> Result<u64, PathsError> {
     let block = block as u64;
     match bytes / block * block {

@@ -22,13 +22,13 @@ use crate::folder::{Folder, SHARED_MEMORY, free_memory};
 
 /// Most bytes of one volume: each server has a file of its own.
 const LARGEST: u64 = 32 << 20;
-/// Fewer are not worth a file system in memory.
+/// Least bytes of a volume that are worth a file system in memory.
 const SMALLEST: u64 = 4 << 20;
-/// How long a server that does not answer is waited for.
+/// Time after which a server that does not answer is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How the threads of a server's connections are called, before their number.
+/// Names of the threads of a server's connections, before their number.
 const CONNECTION: &str = "nbd-";
-/// Most of what a server says of its failure, in bytes.
+/// Most bytes that are read of a server's words on its failure.
 const SAID: u64 = 2000;
 
 /// Servers, which end with this.
@@ -39,9 +39,9 @@ pub(super) struct Servers {
     pub(super) size: u64,
 }
 
-/// One of them.
+/// A server with its volume.
 pub(super) struct Server {
-    // It goes first, so that it does not look for a server that is gone.
+    // It is dropped first, so that it does not look for a server that is gone.
     disk: RemoteBackend,
     process: Process,
 }
@@ -50,7 +50,7 @@ pub(super) struct Server {
 struct Process(Child);
 
 impl Servers {
-    /// Room for as many servers.
+    /// Finds room for `count` servers.
     pub(super) fn prepare(plan: &Plan, count: u64, study: &mut Study) -> Result<Self, PathsError> {
         let (base, size) = match &plan.ground {
             Ground::Ram { bytes } => room(*bytes, count, study),
@@ -99,13 +99,13 @@ impl Servers {
     }
 
     /// Keeps the threads that serve us on one processor: those of the queues stay free, as dm-crypt's are.
-    /// Whether that could be done.
+    /// Returns whether that could be done.
     pub(super) fn answer_on(&self, cpu: usize) -> bool {
         let mut servers = self.running.iter();
         servers.all(|server| server.process.answers_on(cpu))
     }
 
-    /// What they serve, in the order in which they were started.
+    /// The served volumes, in the order in which their servers were started.
     pub(super) fn disks(&self) -> Vec<&dyn Disk> {
         let servers = self.running.iter();
         servers.map(|server| &server.disk as &dyn Disk).collect()
@@ -148,12 +148,12 @@ impl Process {
         let doing = format!("start {}", plan.program.display());
         let mut process = Self(command.spawn().map_err(PathsError::system(doing))?);
         if let Some(mut input) = process.0.stdin.take() {
-            // One that has ended already says why.
+            // A server that has ended already says why on its output.
             let _ = input.write_all(table.as_bytes());
         }
         let mut address = String::new();
         if let Some(output) = process.0.stdout.take() {
-            // Its end is as good as an error.
+            // The end of its output is as good as an error.
             let _ = BufReader::new(output.take(SAID)).read_line(&mut address);
         }
         if address.ends_with('\n') {
@@ -199,13 +199,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has nothing that is worth an orderly end.
+        // The process has nothing that is worth an orderly end.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Where the files of `count` volumes go, and how large they may be.
+/// Finds the folder for the files of `count` volumes, and the largest size that each may have.
 fn room(wanted: u64, count: u64, study: &mut Study) -> (PathBuf, u64) {
     let shared = Path::new(SHARED_MEMORY);
     let most = free_memory(shared).and_then(|free| {

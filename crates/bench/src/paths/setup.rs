@@ -1,4 +1,4 @@
-//! What is compared: tables and data paths, by the names of the two reports.
+//! Set-ups that are compared: tables and data paths, by the names of the two reports.
 
 use std::fmt::Write as _;
 
@@ -11,24 +11,24 @@ const KEY_BYTES: usize = 64;
 /// The name that tables have for their device, where it is no file.
 pub(super) const DEVICE: &str = "/dev/ram0";
 
-/// What stands between a request and the storage.
+/// Layer between a request and the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetUp {
     /// Nothing: a linear target.
     Plain,
     /// All of dm-crypt's queues.
     Queued,
-    /// `same_cpu_crypt`.
+    /// Queues with `same_cpu_crypt`.
     SameCpu,
-    /// `submit_from_crypt_cpus`.
+    /// Queues with `submit_from_crypt_cpus`.
     SubmitFromCrypt,
-    /// `no_read_workqueue`.
+    /// Queues with `no_read_workqueue`.
     NoRead,
-    /// `no_write_workqueue`.
+    /// Queues with `no_write_workqueue`.
     NoWrite,
     /// No queue at all.
     Inline,
-    /// What Scrim chooses where nobody does.
+    /// Scrim's own choice, where the user makes none.
     Auto,
 }
 
@@ -45,7 +45,7 @@ impl SetUp {
         Self::Auto,
     ];
 
-    /// As a part of names.
+    /// Name of the set-up as a part of series' names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl SetUp {
         }
     }
 
-    /// Who does the work of its requests.
+    /// The data path of its requests.
     #[must_use]
     pub fn path(self) -> DataPath {
         match self {
@@ -81,20 +81,20 @@ impl SetUp {
     }
 }
 
-/// What encrypts.
+/// Cipher of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-256 in XTS mode, as in the report of 2020.
     Aes,
-    /// None, so that only the path counts, as in the kernel patch.
+    /// No cipher, so that only the path counts, as in the kernel patch.
     Null,
 }
 
 impl Cipher {
-    /// Both.
+    /// Both ciphers: AES and the null cipher.
     pub const ALL: [Self; 2] = [Self::Aes, Self::Null];
 
-    /// As a part of names.
+    /// Name of the cipher as a part of series' names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl Cipher {
         }
     }
 
-    /// In dm-crypt's words.
+    /// Specification of the cipher in dm-crypt's words.
     #[must_use]
     pub fn specification(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Cipher {
         text
     }
 
-    /// Set up as in the tables; `None` where there is nothing to compute.
+    /// Sets the cipher up as in the tables; `None` where there is nothing to compute.
     pub(super) fn set_up(self) -> Result<Option<SectorCipher>, CipherError> {
         if self == Self::Null {
             return Ok(None);
@@ -141,9 +141,9 @@ impl Cipher {
 /// One of the things that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contender {
-    /// What stands in the way.
+    /// Layer between a request and the storage.
     pub set_up: SetUp,
-    /// What encrypts; where nothing does, the first.
+    /// Cipher of the volume; [`Cipher::Aes`] where nothing is encrypted.
     pub cipher: Cipher,
 }
 
@@ -159,7 +159,7 @@ impl Contender {
         pairs.filter(once).collect()
     }
 
-    /// As a part of names, such as `aes_inline` or `plain`.
+    /// Name of the contender as a part of series' names, such as `aes_inline` or `plain`.
     #[must_use]
     pub fn name(&self) -> String {
         match self.set_up {
@@ -168,8 +168,8 @@ impl Contender {
         }
     }
 
-    /// Its table's text, for `sectors` sectors of 512 bytes from the start of `device`, which is a name
-    /// as tables have them.
+    /// Text of its table, for `sectors` sectors of 512 bytes from the start of `device`, which is a name as
+    /// tables have them.
     pub(super) fn table_text(&self, device: &str, sectors: u64) -> String {
         if self.set_up == SetUp::Plain {
             return format!("0 {sectors} linear {device} 0\n");

@@ -14,29 +14,29 @@ use super::{PathsError, Plan};
 use crate::stat::median;
 use crate::{Better, Progress, Study, Watch};
 
-/// What one figure of the time series stands for.
+/// Time that one figure of the series stands for.
 const BUCKET: Duration = Duration::from_millis(50);
 /// Buckets of a window; the table is exchanged in the middle one.
 const WINDOW: usize = 3;
 /// Windows of a round: without an exchange, with one, and both again the other way.
 const WINDOWS: usize = 4;
-/// How long an exchange waits for requests under way.
+/// Time for which an exchange waits for requests in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What ended in one bucket.
+/// Requests that ended in one bucket.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     requests: u64,
-    /// In nanoseconds.
+    /// The longest of these requests, in nanoseconds.
     longest: u64,
 }
 
 /// Exchanges that were made.
 #[derive(Default)]
 struct Exchanges {
-    /// When, in buckets, and for inline or not.
+    /// Buckets in which an exchange was made, and whether it was for inline.
     made: Vec<(usize, bool)>,
-    /// In µs.
+    /// Times of the exchanges, in µs.
     took: Vec<f64>,
     /// Windows that are over.
     windows: usize,

@@ -9,16 +9,16 @@ use crate::chart::{Ink, chart};
 /// Figures of the time series that a terminal shows.
 const SHOWN: usize = 24;
 
-/// How to read the bounds.
+/// Explanation of the bounds.
 const BOUND: &str = "\
 # allowed: plain x cipher / (plain + cipher), of reads and writes together, since both wait for both.
 ";
-/// Where they were mixed.
+/// Explanation of the bound by the arithmetic of the report of 2020.
 const ONE_DIRECTION: &str = "\
 # By the report of 2020, which puts one direction's plain rate in that place, it would be";
 
 impl Outcome {
-    /// Each set-up of a venue: MB/s, latencies and, where they are known, hand-overs.
+    /// Table of each set-up of a venue: MB/s, latencies and, where they are known, hand-overs.
     #[must_use]
     pub fn table(&self, venue: Venue) -> String {
         let workloads = self.workloads_of(venue);
@@ -62,7 +62,7 @@ impl Outcome {
         text
     }
 
-    /// What plain requests and the cipher allow together.
+    /// One line with the rates that plain requests and the cipher allow together.
     fn allowed(&self, venue: Venue, width: usize) -> String {
         let bounds: Vec<_> = (self.bounds.iter())
             .filter(|(of, ..)| *of == venue)
@@ -131,8 +131,7 @@ impl Outcome {
         text
     }
 
-    /// What somebody with short requests sees of another with long ones, in a sentence; empty where that
-    /// was not measured.
+    /// One sentence on the latency of short requests beside long ones; empty where that was not measured.
     #[must_use]
     pub fn neighbour_text(&self) -> String {
         self.neighbour.map_or_else(String::new, |one| {

@@ -1,5 +1,5 @@
-//! What TLS costs when a file is served, as a report of 2021 has measured it for nginx: one file of 1 GB from
-//! the page cache, downloaded again and again by one client over loopback.
+//! Measures the cost of TLS when a file is served, as a report of 2021 has measured it for nginx: one file of
+//! 1 GB from the page cache, downloaded again and again by one client over loopback.
 //!
 //! [`measure`] downloads from two places in turn: the program's own `scrim serve`, plain and over TLS, or
 //! URLs of the user's. Each download is a new connection, as with `curl`, and is timed from before it is
@@ -28,21 +28,21 @@ use crate::process::cpu_time;
 use crate::web::{Connection, Suite, Trust, Url, WebError};
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
 
-/// How the file is called.
+/// Name of the file.
 const NAME: &str = "file";
 
-/// How often a file is downloaded where nobody says, as in the report.
+/// Downloads by default, as in the report.
 pub const DOWNLOADS: usize = 10;
 
-/// Where to download from.
+/// Servers to download from.
 pub enum Plan {
     /// A server of ours, plain and over TLS.
     Ours(Ours),
     /// Servers of the user's, at most [`Plan::MOST`].
     Theirs {
-        /// What to download.
+        /// URLs of the files, of which each is downloaded.
         urls: Vec<Url>,
-        /// Whom to believe.
+        /// Certificates that the client believes.
         trust: Trust,
     },
 }
@@ -51,17 +51,17 @@ pub enum Plan {
 pub struct Ours {
     /// The program that serves, `scrim`.
     pub program: PathBuf,
-    /// What is served.
+    /// File that is served.
     pub content: Content,
     /// The one suite of TLS 1.3.
     pub suite: Suite,
 }
 
-/// What is served.
+/// A file that is served: made for the measurement, or the user's.
 pub enum Content {
     /// A file that is made in memory.
     Made {
-        /// So long.
+        /// Length of the file in bytes.
         bytes: u64,
     },
     /// A file of the user's, by its absolute path. Nothing else of its folder is served.
@@ -73,7 +73,7 @@ impl Plan {
     pub const MOST: usize = 2;
 }
 
-/// Where a place's samples go, and how it is reached.
+/// Series of a place's samples, and the way to reach it.
 struct Target<'a> {
     url: Url,
     trust: &'a Trust,
@@ -85,7 +85,7 @@ struct Target<'a> {
 /// whole rounds have given is kept then.
 ///
 /// # Errors
-/// When nothing is served, or something else than the whole file.
+/// When nothing is served, or something other than the whole file.
 pub fn measure(
     plan: &Plan,
     study: &mut Study,
@@ -142,7 +142,7 @@ pub fn measure(
     Ok(outcome)
 }
 
-/// Downloads once, so that all is there, and says how much and how it was protected.
+/// Downloads once, so that all is there; returns the length and the protection of the download.
 fn once(url: &Url, trust: &Trust) -> Result<(u64, String), ServeError> {
     let mut connection = Connection::open(url, Some(trust))?;
     let protection = connection.protection().map_or_else(
@@ -199,7 +199,7 @@ fn rounds(
     Ok(())
 }
 
-/// How long one download took, and what the server has used for it.
+/// Times one download, with the processor time that the server has used for it.
 fn download(
     target: &Target<'_>,
     process: Option<u32>,
@@ -226,27 +226,27 @@ fn download(
     Ok((took, used))
 }
 
-/// Why it was not measured.
+/// Reasons for which nothing was measured.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
     /// A server was not reached, or not understood.
     Web(WebError),
-    /// Something that is needed beside it.
+    /// Something that is needed beside the server failed.
     System {
         /// In words, to follow "cannot".
         doing: String,
-        /// Why not.
+        /// Error of the system.
         error: io::Error,
     },
     /// The program did not serve.
     Server {
-        /// What it said.
+        /// Words of the program.
         said: String,
     },
     /// A program that is needed is not there.
     Missing {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// The Debian package that has it.
         package: &'static str,
@@ -262,9 +262,9 @@ pub enum ServeError {
     Empty,
     /// The file has changed while it was measured.
     Changed {
-        /// Its length.
+        /// Length of the file at first, in bytes.
         before: u64,
-        /// And later.
+        /// Length of the file later, in bytes.
         after: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What was measured, and as text.
+//! Figures of the downloads, and their text.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use crate::stat::median;
 /// The figures of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// In the order in which they are shown.
+    /// Places in the order in which they are shown.
     pub places: Vec<Place>,
 }
 
-/// Where the file was downloaded from.
+/// A place from which the file was downloaded.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// As in names.
+    /// Name of the place, as in series.
     pub name: &'static str,
-    /// Version and cipher suite in words, or that there are none.
+    /// Version and cipher suite in words, or a word for a connection without them.
     pub protection: String,
     /// Bytes of the file.
     pub bytes: u64,
@@ -28,14 +28,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// As a line says it.
+    /// Label of the place in a line of text.
     fn label(&self) -> String {
         format!("{}: {}", self.name, self.protection)
     }
 }
 
 impl Outcome {
-    /// As the report shows its figures, in KB/s of 1000 bytes: what `ministat` prints of them.
+    /// Shows the figures as the report does, in KB/s of 1000 bytes: with what `ministat` prints of them.
     #[must_use]
     pub fn as_reported(&self) -> String {
         let sets = self.places.iter().map(|place| Set {
@@ -50,7 +50,7 @@ impl Outcome {
         ministat::table(&sets.collect::<Vec<_>>())
     }
 
-    /// All of it; empty without a whole round.
+    /// All figures as text; empty without a whole round.
     #[must_use]
     pub fn text(&self) -> String {
         if self.places.iter().any(|place| place.rates.is_empty()) {

@@ -39,7 +39,7 @@ pub fn page(outcome: &Outcome, report: &Report) -> String {
         "MB/s",
         &shown(|place| median(&place.rates)),
     ));
-    // In thousandths, since bars are labelled with whole numbers.
+    // CPU time in thousandths, since bars are labelled with whole numbers.
     let cpu = shown(|place| median(&place.cpu).map(|cpu| cpu * 1e3));
     if !cpu.is_empty() {
         html.push_str(&bars(

@@ -15,22 +15,22 @@ use crate::Study;
 use crate::folder::{Folder, SHARED_MEMORY, free_memory};
 use crate::web::{Identity, Suite, Trust, Url};
 
-/// How the folders are called that are removed with the measurement, and by the next one.
+/// Prefix of the folders that are removed with the measurement, or by the next one.
 const PREFIX: &str = "scrim-bench-serve";
-/// How the certificate and its key are called.
+/// Names of the certificate and its key.
 const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
-/// How long a server may take to begin.
+/// Time within which a server must begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest line that a server says of an address, in bytes.
 const LINE: usize = 2000;
 
-/// A running one.
+/// A server that runs, and its addresses.
 pub(super) struct Server {
     process: Process,
     pub(super) http: Url,
     pub(super) https: Url,
-    /// In its certificate.
+    /// Certificates that its clients believe.
     pub(super) trust: Trust,
     _folders: Vec<Folder>,
 }
@@ -88,7 +88,7 @@ impl Server {
         })
     }
 
-    /// Of its process.
+    /// Number of the server's process.
     pub(super) fn id(&self) -> u32 {
         self.process.0.id()
     }
@@ -105,7 +105,7 @@ pub(super) fn arguments(command: &mut Command, root: &OsStr, folder: &Path, suit
     command.arg(std::process::id().to_string());
 }
 
-/// Nothing that it is given is meant for this process.
+/// Keeps from a command what only this process was given: sockets, the notification socket and standard input.
 pub(super) fn prepared(command: &mut Command) {
     command
         .env_remove("LISTEN_FDS")
@@ -129,7 +129,7 @@ pub(super) fn write_identity(folder: &Path) -> Result<Identity, ServeError> {
     Ok(identity)
 }
 
-/// Where a server said that `target` is, plain or over TLS.
+/// Finds the URL of `target`, plain or over TLS, among those that a server printed.
 pub(super) fn at(urls: &[Url], tls: bool, target: &str) -> Result<Url, ServeError> {
     let url = urls.iter().find(|url| url.tls == tls);
     url.map(|url| url.at(target))
@@ -166,7 +166,7 @@ impl Process {
         Ok((process, urls))
     }
 
-    /// What it says, to its end: what nobody took would hold it up.
+    /// Reads its output to the end: output that is not read would hold the server up.
     fn lines(&mut self) -> Receiver<String> {
         let (sender, receiver) = channel();
         if let Some(output) = self.0.stdout.take() {
@@ -174,7 +174,7 @@ impl Process {
                 for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
                     let line = &line[..line.len().min(LINE)];
                     let line = String::from_utf8_lossy(line).trim().to_owned();
-                    // Nobody listens any more once it serves.
+                    // The receiver is gone once the server serves.
                     let _ = sender.send(line);
                 }
             });
@@ -185,7 +185,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has nothing that is worth an orderly end.
+        // The process has nothing that is worth an orderly end.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -199,7 +199,7 @@ pub(super) fn last_words(log: &Path) -> String {
     last.trim_start_matches("scrim: ").to_owned()
 }
 
-/// In memory where that is a file system. What measurements that were killed have left there is removed.
+/// Folder in memory where that is a file system. Leftovers of measurements that were killed are removed from it.
 pub(super) fn base() -> PathBuf {
     let base = match free_memory(Path::new(SHARED_MEMORY)) {
         Some(_) => PathBuf::from(SHARED_MEMORY),

@@ -13,9 +13,9 @@ use super::head::Head;
 use super::trust::Trust;
 use super::url::Url;
 
-/// How long a server that does not answer is waited for.
+/// Time after which a server that does not answer is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What is received at a time, in bytes.
+/// Bytes that are received at a time.
 const BUFFER: usize = 512 << 10;
 
 /// A connection to a server.
@@ -29,7 +29,7 @@ pub struct Connection {
     end: usize,
 }
 
-/// What a connection needs beside its socket under TLS.
+/// State of a connection under TLS, beside its socket.
 pub(super) struct Tls {
     session: Session,
     incoming: Wire,
@@ -45,7 +45,7 @@ impl Connection {
         Self::with_receive_buffer(url, trust, None)
     }
 
-    /// The same, with room for so many bytes in the kernel.
+    /// As [`Connection::open`], with a receive buffer of `room` bytes in the kernel.
     pub(super) fn with_receive_buffer(
         url: &Url,
         trust: Option<&Trust>,
@@ -78,7 +78,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Version and cipher suite; `None` without TLS.
+    /// Version and cipher suite of the connection; `None` without TLS.
     #[must_use]
     pub fn protection(&self) -> Option<Protection> {
         self.tls.as_ref()?.session.protection()
@@ -129,12 +129,12 @@ impl Connection {
         }
     }
 
-    /// The bare socket, for who does not care what is said on it.
+    /// Gives up the bare socket, for a caller that ignores what is said on it.
     pub(super) fn into_socket(self) -> (String, TcpStream) {
         (self.server, self.socket)
     }
 
-    /// What a crowd needs of it once a whole answer has come.
+    /// Gives up the parts that a crowd needs once a whole answer has come.
     pub(super) fn into_parts(self) -> Result<(String, TcpStream, Option<Tls>), WebError> {
         let received = self.start != self.end
             || self
@@ -171,7 +171,7 @@ impl Connection {
         Ok(())
     }
 
-    /// At least one more byte of plaintext, behind what is there.
+    /// Receives at least one more byte of plaintext, behind what is there.
     fn receive(&mut self) -> Result<(), WebError> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -240,7 +240,7 @@ impl Tls {
     }
 }
 
-/// Whoever was stopped for a while goes on.
+/// Reads some bytes, and again after a signal: a process that was stopped goes on.
 fn read(socket: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.read(into) {

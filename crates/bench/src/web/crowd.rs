@@ -17,30 +17,30 @@ use super::silence::Silence;
 use super::trust::Trust;
 use super::url::Url;
 
-/// What is received at a time, in bytes.
+/// Bytes that are received at a time.
 const BUFFER: usize = 512 << 10;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
-/// For how long a file that was written just now has a weak tag at most, and how often that is looked at.
+/// Time for which a file that was written just now has a weak tag at most, and the interval of looks at it.
 const SETTLING: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What a crowd was given.
+/// Answers that a crowd was given.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
-    /// Whole answers.
+    /// Number of whole answers.
     pub answers: u64,
     /// Bytes of the file, over all answers.
     pub bytes: u64,
-    /// From the first request to the end of the last answer.
+    /// Time from the first request to the end of the last answer.
     pub wall: Duration,
 }
 
-/// How long answers took.
+/// Times that answers took.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies(Vec<u32>);
 
-/// Connections to one server, each with at most one request under way. Answers are told apart by their length
+/// Connections to one server, each with at most one request in flight. Answers are told apart by their length
 /// alone, head and all.
 pub struct Crowd {
     server: String,
@@ -63,8 +63,8 @@ struct Asker {
 }
 
 impl Crowd {
-    /// `count` connections. On the first the file was downloaded once, on the others a `short` one of the same
-    /// server, so that nothing of the handshake is under way any more. Under TLS 1.3 only.
+    /// Makes `count` connections. On the first the file was downloaded once, on the others a `short` one of the
+    /// same server, so that nothing of the handshake is in flight any more. Under TLS 1.3 only.
     ///
     /// # Errors
     /// When the server does not serve them.
@@ -117,8 +117,8 @@ impl Crowd {
         })
     }
 
-    /// Everybody asks as soon as his answer is whole, for `time`; what is under way then is waited for, so
-    /// that all that is counted is whole answers.
+    /// Sends the next request on each connection as soon as its answer is whole, for `time`. Answers in flight
+    /// then are waited for, so that only whole answers are counted.
     ///
     /// # Errors
     /// When the server fails, or answers another number of bytes.
@@ -131,7 +131,7 @@ impl Crowd {
         }
         let (mut answers, mut ended, mut silence) = (0, start, Silence::new(start));
         while under_way > 0 {
-            // Nobody sleeps: on one machine it is the server's processor that wakes the client's, and in a
+            // No client sleeps: on one machine it is the server's processor that wakes the client's, and in a
             // virtual machine that is more than half of what a file costs it. Over a network it is not.
             let ready = self.wait()?;
             ended = Instant::now();
@@ -156,7 +156,7 @@ impl Crowd {
         })
     }
 
-    /// `rate` requests a second for `time`, whether the server keeps up or not: one that is due while all
+    /// Sends `rate` requests a second for `time`, whether the server keeps up or not: one that is due while all
     /// connections are busy waits for the next that is free, and its time counts from when it was due. In
     /// between, this thread does `meanwhile`.
     ///
@@ -190,7 +190,7 @@ impl Crowd {
                 return Ok(Latencies::of(nanos));
             }
             meanwhile(now).map_err(WebError::socket("stay slow", &self.server))?;
-            // Nobody sleeps: how long waking takes is not the server's.
+            // No client sleeps: the time of a wake-up is not the server's.
             let ready = self.wait()?;
             let now = Instant::now();
             let is_owed_nothing = free.len() == self.askers.len();
@@ -206,7 +206,7 @@ impl Crowd {
         }
     }
 
-    /// How many connections something has come on, at once.
+    /// Number of connections on which something has come, without waiting.
     fn wait(&mut self) -> Result<usize, WebError> {
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
@@ -236,7 +236,7 @@ impl Crowd {
         sent.map_err(WebError::socket("send a request", server))
     }
 
-    /// Takes what has come for one; whether its answer is whole.
+    /// Takes what has come for one connection; returns whether its answer is whole.
     fn take(&mut self, index: usize) -> Result<bool, WebError> {
         let asker = &mut self.askers[index];
         let got = match asker.socket.read(&mut self.buffer) {
@@ -285,13 +285,13 @@ impl Latencies {
         Self(nanos)
     }
 
-    /// How many there are.
+    /// Number of answers that were timed.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// What `part` of them took at most, in µs.
+    /// Returns the most that `part` of the answers took, in µs.
     #[must_use]
     pub fn quantile(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Why a server was not measured.
+//! Reasons for which a server was not measured.
 
 use std::error::Error;
 use std::fmt;
@@ -6,48 +6,48 @@ use std::io;
 
 use scrim_nbd::tls::TlsError;
 
-/// What went wrong between a server and its client.
+/// Failures between a server and its client.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WebError {
     /// Not a URL of this kind.
     Url {
-        /// As it was given.
+        /// The text as it was given.
         text: String,
     },
     /// A host has no address.
     Host {
-        /// As it was given.
+        /// The host as it was given.
         host: String,
-        /// Why not.
+        /// Error of the look-up.
         error: io::Error,
     },
     /// The connection was not made, or it broke.
     Socket {
-        /// In words, to follow "cannot".
+        /// The action in words, to follow "cannot".
         doing: &'static str,
-        /// The server.
+        /// Host and port of the server.
         server: String,
-        /// Why not.
+        /// Error of the socket.
         error: io::Error,
     },
     /// TLS was not agreed on, or broken.
     Tls {
-        /// The server.
+        /// Host and port of the server.
         server: String,
-        /// Why.
+        /// Error of the TLS session.
         error: TlsError,
     },
     /// A certificate or key cannot be made, read or used.
     Certificate {
-        /// What of it.
+        /// The fault, in words.
         text: String,
     },
-    /// The server answered something else than the file.
+    /// The server answered something other than the file.
     Answer {
-        /// The server.
+        /// Host and port of the server.
         server: String,
-        /// What it did.
+        /// Description of the answer.
         text: String,
     },
 }

@@ -1,16 +1,16 @@
-//! When an answer is whole, by the lengths of what comes.
+//! Recognizes the end of an answer by the lengths of what comes.
 
 /// Bytes of a TLS record's header; the last two are the length of the rest.
 const RECORD_HEADER: usize = 5;
 /// The type of records with data, of TLS 1.3 with anything.
 const DATA: u8 = 23;
-/// What TLS 1.3 adds to data: its type and the tag.
+/// Bytes that TLS 1.3 adds to data: its type and the tag.
 const ADDED: u64 = 17;
 
-/// What is still to come of an answer.
+/// Bytes that are still to come of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
-    /// Bytes without TLS.
+    /// Bytes of the answer without TLS.
     pub(super) plain: u64,
     /// Bytes of the record at hand.
     of_record: u64,

@@ -5,7 +5,7 @@ use super::error::WebError;
 /// Longest head of an answer, in bytes.
 pub(super) const LONGEST: usize = 16 << 10;
 
-/// What the start of an answer says.
+/// Content of an answer's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the body.

@@ -1,16 +1,16 @@
-//! A server that says nothing any more is not waited for without an end.
+//! A limit of silence: a client gives up a server that sends nothing any more.
 
 use std::time::{Duration, Instant};
 
 use super::error::WebError;
 
-/// How long a server may say nothing at all.
+/// Longest silence of a server.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Who waits for a server looks again after so long.
+/// Longest interval between two looks at the clock while a client waits.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long nothing has been heard, as far as somebody listened: a client that was itself stopped for a while
-/// (SIGSTOP, a debugger) has not heard anything either, and blames nobody for it.
+/// Silence of a server, as far as the client listened: a client that was itself stopped for a while (SIGSTOP, a
+/// debugger) has not heard anything either, and does not blame the server for it.
 pub(super) struct Silence {
     lasts: Duration,
     looked: Instant,

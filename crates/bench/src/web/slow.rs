@@ -9,9 +9,9 @@ use super::error::WebError;
 use super::trust::Trust;
 use super::url::Url;
 
-/// How often each takes something.
+/// Interval at which each client takes something.
 const TURN: Duration = Duration::from_millis(100);
-/// Room in the kernel for what a slow client has not taken, in bytes; the kernel doubles it.
+/// Kernel buffer for what a slow client has not taken, in bytes; the kernel doubles it.
 const ROOM: usize = 8 << 10;
 
 /// Clients that have asked for a file and take it so slowly that the server has to wait for each of them.
@@ -25,7 +25,7 @@ pub struct SlowCrowd {
 }
 
 impl SlowCrowd {
-    /// `count` clients, each of which takes `rate` bytes a second once they are [let](Self::step).
+    /// Opens `count` connections, each of which takes `rate` bytes a second once they are [let](Self::step).
     ///
     /// # Errors
     /// When one of them is not served.
@@ -54,7 +54,7 @@ impl SlowCrowd {
         })
     }
 
-    /// Lets those take something whose turn it is; others of this thread's work go on in between.
+    /// Lets those clients take something whose turn it is; the thread does other work in between.
     ///
     /// # Errors
     /// When the server has ended a connection.
@@ -64,7 +64,7 @@ impl SlowCrowd {
             return Ok(());
         }
         let apart = TURN / u32::try_from(count).unwrap_or(u32::MAX);
-        // Who has slept does not catch up.
+        // A client that has slept does not catch up.
         if now.saturating_duration_since(self.due) > TURN {
             self.due = now;
         }

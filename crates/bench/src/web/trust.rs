@@ -1,4 +1,4 @@
-//! Whom the client believes, and what a server proves itself with.
+//! Certificates that the client believes, and with which a server proves itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All of them.
+    /// All suites, in the order of declaration.
     pub const ALL: [Self; 3] = [Self::Aes128, Self::Aes256, Self::ChaCha20];
 
-    /// Its registered name.
+    /// Its registered name (RFC 8446).
     #[must_use]
     pub fn registered(self) -> &'static str {
         match self {
@@ -58,15 +58,15 @@ impl fmt::Display for Suite {
 
 /// A certificate that signs itself, made for one measurement on this machine, and its key.
 pub struct Identity {
-    /// As servers read it.
+    /// The certificate in PEM, as servers read it.
     pub certificate_pem: String,
-    /// As servers read it. It is worth nothing: whoever believes it does so for a measurement.
+    /// The key in PEM, as servers read it. It is worth nothing: clients believe it only for a measurement.
     pub key_pem: String,
     certificate: CertificateDer<'static>,
 }
 
 impl Identity {
-    /// For `127.0.0.1`, `::1` and `localhost`, on the curve P-256.
+    /// Makes a certificate for `127.0.0.1`, `::1` and `localhost`, on the curve P-256.
     ///
     /// # Errors
     /// When no key can be made.
@@ -87,10 +87,10 @@ impl Identity {
         })
     }
 
-    /// Nobody but a server with this certificate is believed.
+    /// Believes no server but one with this certificate.
     ///
     /// # Errors
-    /// When AWS-LC has not the suite.
+    /// When AWS-LC does not have the suite.
     pub fn trust(&self, suite: Option<Suite>) -> Result<Trust, WebError> {
         Trust::new(Some(self.certificate.clone()), suite)
     }
@@ -107,11 +107,11 @@ fn pem(kind: &str, der: &[u8]) -> String {
     format!("-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n")
 }
 
-/// Which servers a client believes, and what it offers them.
+/// Certificates that a client believes, and its offers to servers.
 pub struct Trust(pub(super) ClientTls);
 
 impl Trust {
-    /// Only a server with the first certificate of `pem`, over `suite` or whatever it likes best.
+    /// Believes only a server with the first certificate of `pem`, over `suite` or whatever suite it likes best.
     ///
     /// # Errors
     /// When there is no certificate in `pem`.
@@ -123,10 +123,10 @@ impl Trust {
         Self::new(Some(certificate), suite)
     }
 
-    /// Any server, as for measurements that send and learn nothing secret.
+    /// Believes any server, for measurements that send and learn nothing secret.
     ///
     /// # Errors
-    /// When AWS-LC has not the suite.
+    /// When AWS-LC does not have the suite.
     pub fn in_anyone(suite: Option<Suite>) -> Result<Self, WebError> {
         Self::new(None, suite)
     }
@@ -167,7 +167,7 @@ impl Trust {
     }
 }
 
-/// Believes who has this certificate and its key, or anyone.
+/// Believes a server that has this certificate and its key, or any server.
 #[derive(Debug)]
 struct Only {
     certificate: Option<CertificateDer<'static>>,

@@ -1,4 +1,4 @@
-//! Where a file is served.
+//! URL of a served file.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,14 +12,14 @@ pub struct Url {
     pub tls: bool,
     /// The host as in the URL, without brackets.
     pub host: String,
-    /// The port, the scheme's where none is given.
+    /// The port, or that of the scheme where the URL names no port.
     pub port: u16,
     /// The path with its query, from the slash on.
     pub path: String,
 }
 
 impl Url {
-    /// Reads one.
+    /// Parses a URL of a file.
     ///
     /// # Errors
     /// [`WebError::Url`] for anything else, and for one with a user, a fragment, a blank or a control sign.
@@ -64,7 +64,7 @@ impl Url {
         })
     }
 
-    /// Another file of the same server.
+    /// URL of another file of the same server.
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Url {
             .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
-    /// A request for it, on a connection that stays.
+    /// A request for the file, on a connection that stays open.
     pub(super) fn request(&self) -> Vec<u8> {
         format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",

@@ -124,7 +124,7 @@ fn volume_key_len(header: &Header) -> Option<usize> {
     header.data_segment().ok()?.key_size
 }
 
-/// What cannot be is said before a passphrase is asked for.
+/// Refuses a key slot that is in use, before a passphrase is asked for.
 fn check_free(slot: Option<u8>, change: &HeaderChange) -> Result<(), CliError> {
     let in_use = |slot: &u8| {
         change
@@ -139,7 +139,7 @@ fn check_free(slot: Option<u8>, change: &HeaderChange) -> Result<(), CliError> {
     }
 }
 
-/// What of the options for a new key slot can be wrong, checked before anything is asked.
+/// Options for a new key slot that can be wrong, checked before the user is asked for anything.
 pub(super) struct Sealing {
     pub(super) hash: Hash,
     luks1: bool,
@@ -175,7 +175,7 @@ impl Sealing {
         })
     }
 
-    /// How a key of `key_len` bytes is sealed, at a cost that is measured now.
+    /// Returns the key slot for a key of `key_len` bytes, with a cost that is measured now.
     pub(super) fn keyslot(
         &self,
         args: &SealArgs,

@@ -20,7 +20,7 @@ use crate::progress::{Display, columns};
 use crate::self_tests;
 use crate::terminal::print_json_text;
 
-/// Bits of a derived key where nobody asks for another size, as in cryptsetup.
+/// Bits of a derived key unless the user asks for another size, as in cryptsetup.
 const KEY_BITS: u32 = 256;
 /// Most bits of a derived key.
 const KEY_BITS_MAX: u32 = 4096;
@@ -79,7 +79,7 @@ fn text(measured: &Outcome) -> String {
     parts.join("\n")
 }
 
-/// Measures, showing how far it is, until it is done or somebody wants it to end.
+/// Measures and shows the progress, until the measurement is complete or a signal ends it.
 pub(super) fn watched<T>(
     stage: &'static str,
     interruption: &Interruption,
@@ -113,7 +113,7 @@ pub(super) fn machine() -> Machine {
     machine
 }
 
-/// How long one figure is measured in one round.
+/// Time for which one figure is measured in one round.
 fn slice(args: &BenchCiphersArgs) -> Result<Duration, CliError> {
     let slice = Duration::from_secs_f64(args.seconds / args.rounds as f64);
     if slice < Duration::from_micros(100) {
@@ -318,7 +318,7 @@ fn distinct(subjects: Vec<Subject>) -> Vec<Subject> {
     distinct
 }
 
-/// What fills the bars of a chart here.
+/// Characters that fill the bars of a chart, by the locale.
 pub(super) fn ink() -> Ink {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let mut set = locale.filter_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
     Ok(interruption.exit_code())
 }
 
-/// What is to be measured, and can be.
+/// Parts that were asked for and can be measured.
 fn parts(args: &BenchPathsArgs, plan: &Plan, study: &mut Study) -> Vec<Part> {
     let asked = args.only.iter().map(|&part| Part::from(part));
     let mut parts: Vec<Part> = Vec::new();
@@ -208,7 +208,7 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<Ground, CliError> {
     }))
 }
 
-/// Whoever wants data to be lost types so.
+/// Asks the user at the terminal to confirm that data on `file` will be lost.
 fn confirm(file: &Path) -> Result<(), CliError> {
     let shown = file.display();
     if !io::stdin().is_terminal() {
@@ -228,7 +228,7 @@ fn confirm(file: &Path) -> Result<(), CliError> {
     question.ask(false)
 }
 
-/// What is there already is not overwritten; better to hear of it before minutes are spent.
+/// Refuses a page that exists already, before minutes are spent on measurements: it is not overwritten.
 pub(super) fn demand_new(page: &Path) -> Result<(), CliError> {
     match page.symlink_metadata() {
         Err(_) => Ok(()),

@@ -21,7 +21,7 @@ use crate::storage::absolute;
 
 /// Fewest bytes of a file, so that more is measured than a connection.
 const SMALLEST: u64 = 1 << 20;
-/// Bytes of a file, where nobody says.
+/// Bytes of a file unless the user gives a size.
 const USUAL: u64 = 1 << 30;
 
 pub(crate) fn run(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
     Ok(interruption.exit_code())
 }
 
-/// How long responses take, by where they come from.
+/// Measures how long responses take, by where they come from.
 fn latencies(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
     let repeated = |(place, way)| args.from[..place].contains(way);
     if args.from.iter().enumerate().any(repeated) {

@@ -95,7 +95,7 @@ fn reseal(
     passphrase: &SecretBytes,
     batch_mode: bool,
 ) -> Result<u8, CliError> {
-    // As in cryptsetup: in LUKS1 the key moves to a free slot, unless its slot was named.
+    // As in cryptsetup, in LUKS1 the key moves to a free slot, unless its slot was named.
     let number = args.key_slot.filter(|_| change.header().version() == 1);
     let new = sealing.keyslot(&args.seal, number, unlocked.key.len())?;
     let mut only_in_place = false;

@@ -1,4 +1,4 @@
-//! `scrim ciphers`: what computes a cipher here, and why.
+//! `scrim ciphers`: the implementation that computes each cipher here, and the reason for it.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
     print(text.as_bytes())
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Listing {
     implementations: Vec<Row>,
@@ -83,16 +83,16 @@ fn in_one_word<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(state.word())
 }
 
-/// A specification and what computes it here.
+/// A specification and the implementation that computes it here.
 #[derive(Serialize)]
 struct Choice {
     specification: String,
     /// The sizes that the volume key may have, or the one that was asked for, in bits.
     key_bits: Vec<usize>,
-    /// `null` where nothing can.
+    /// Driver of the implementation; `null` where none can compute it.
     driver: Option<&'static str>,
     why: String,
-    /// Why to choose another.
+    /// Reason to choose another specification.
     weakness: Option<&'static str>,
 }
 
@@ -149,7 +149,7 @@ impl Row {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// Why it is not used although its priority is higher; `None` where it could be.
+    /// Reason why an implementation of higher priority is not used; `None` if it could be.
     fn excuse(&self) -> Option<String> {
         let driver = self.driver;
         match self.state {
@@ -172,7 +172,7 @@ impl Row {
 }
 
 impl Choice {
-    /// With a key of this size, or of any.
+    /// Describes a specification with a key of `key_bits`, or with keys of any size.
     fn of(spec: &CipherSpec, key_bits: Option<u32>) -> Self {
         let rows: Vec<_> = implementations_of(spec).map(Row::of).collect();
         let driver = chosen(spec).ok().map(|row| row.driver);
@@ -189,8 +189,8 @@ impl Choice {
     }
 }
 
-/// Why `driver` computes what `rows`, in order of falling priority, can; `named` is what the
-/// specification asks for.
+/// Reason why `driver` is chosen among `rows`, which are in order of falling priority; `named` is the driver that the
+/// specification names.
 fn why(driver: Option<&str>, named: Option<&str>, rows: &[Row]) -> String {
     if named.is_some() && driver.is_some() {
         return "the specification names it".to_owned();

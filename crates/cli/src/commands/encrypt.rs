@@ -102,8 +102,8 @@ fn begin(
     Ok((begun, interruption))
 }
 
-/// Makes a file longer and writes the header, all under one lock, so that nothing changes before it is
-/// there and everything can be put back where something fails.
+/// Makes a file longer and writes the header, all under one lock, so that nothing changes before the header is there
+/// and everything can be put back if a step fails.
 fn write_beginning(
     backend: &Arc<FileBackend>,
     room: Room,
@@ -117,7 +117,7 @@ fn write_beginning(
     }
     let begun = InPlace::begin(Arc::clone(backend) as Arc<dyn Backend>, &session, prepared);
     begun.map_err(|error| {
-        // What cannot be put back now will be by the next run.
+        // If the data cannot be put back now, the next run puts it back.
         // Where the header is whole there is nothing to put back, but to go on.
         if let Ok(Some(original)) = undo_in(&session) {
             let _ = backend.cut(original);

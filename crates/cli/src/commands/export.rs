@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     demand_local(&args.raw, "export")?;
     let partial = Partial::of(&args.raw, &args.image, args.batch_mode)?;
     let stamp = Stamp::of(&args.image)?;
-    // Before anybody is asked for a passphrase.
+    // This comes before the user is asked for a passphrase.
     let begun = if args.resume {
         match partial.resume(Kind::Export, stamp)? {
             Resumed::Unfinished(file, record) => Some((file, record)),

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
 /// A file or device that a header or its data goes to, or a file that is yet to be made.
 struct Place {
     path: PathBuf,
-    /// In bytes.
+    /// Size in bytes.
     size: u64,
     /// `None` when the file does not exist yet.
     backend: Option<Storage>,

@@ -18,8 +18,8 @@ use crate::header_change::write;
 use crate::new_file::write_new;
 use crate::storage::Storage;
 
-/// More than any backup has, in bytes: both copies of the largest header and the largest key slots
-/// area.
+/// Limit on the size of a backup, in bytes, which none reaches: both copies of the largest header and the largest key
+/// slots area.
 const BACKUP_MAX: u64 = (8 + 128) << 20;
 
 pub(crate) fn run(args: &HeaderRestoreArgs) -> Result<(), CliError> {
@@ -78,8 +78,8 @@ fn read_backup(path: &Path) -> Result<Backup, CliError> {
     Backup::parse(bytes).map_err(|error| CliError::from(error).within(&shown))
 }
 
-/// A header is detached if it was named so, or if the one that is there says that its data is
-/// elsewhere.
+/// Placement of the header: it is detached if `--header` is given, or if the header that is there says that its data
+/// is elsewhere.
 fn placement(args: &HeaderRestoreArgs, area: &[u8], size: u64) -> Placement {
     let found = Diagnosis::of(area, size);
     let detached = found.header().is_some_and(|found| {
@@ -99,7 +99,7 @@ fn unchanged(area: &[u8], backup: &Backup) -> bool {
     area.starts_with(backup.bytes())
 }
 
-/// Where nobody can answer, only what is blank is overwritten.
+/// Asks before a header is overwritten. Without a terminal to ask at, only a blank place is overwritten.
 fn confirm(
     args: &HeaderRestoreArgs,
     backup: &Backup,

@@ -20,8 +20,8 @@ use crate::storage::demand_local;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
 use crate::unlock::{Asking, half_overwritten, read_luks, unlock};
 
-/// Formats that hold a disk's contents in some order of their own: name, where the signature lies,
-/// the signature, and what `qemu-img` calls it.
+/// Formats that hold a disk's contents in an order of their own: name, offset of the signature, the signature, and the
+/// format's name in `qemu-img`.
 const NOT_RAW: [(&str, usize, &[u8], &str); 5] = [
     ("qcow2", 0, b"QFI\xfb", "qcow2"),
     ("QED", 0, b"QED\0", "qed"),
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     Ok(code)
 }
 
-/// A volume under its temporary name, open.
+/// An open volume that still has its temporary name.
 struct Begun {
     volume: Volume,
     record: Record,
     version: u16,
 }
 
-/// Opens the source, for as long as it takes, and refuses what is no raw image.
+/// Opens the source for the whole import, and refuses one that is not a raw image.
 fn open_raw(path: &Path) -> Result<FileBackend, CliError> {
     if path == Path::new("-") {
         return Err(CliError::usage(
@@ -99,7 +99,7 @@ fn open_raw(path: &Path) -> Result<FileBackend, CliError> {
     Ok(raw)
 }
 
-/// Refuses what is no raw image.
+/// Refuses a file or device that is not a raw image.
 pub(super) fn check_raw(raw: &FileBackend) -> Result<(), CliError> {
     let shown = raw.path().display();
     if raw.info().size == 0 {
@@ -188,7 +188,7 @@ fn begin(partial: &Partial, new: &LaidOut, slot: u8, stamp: Stamp) -> Result<Beg
     let backend = partial.create(new.image_size, true, &record)?;
     let make = || {
         LuksDevice::write(&new.formatted.plan, &backend)?;
-        // As anybody would open it: what is wrong with a header is found now.
+        // The volume is opened as usual, so that a fault of its header is found now.
         let luks = LuksDevice::read(&backend)?;
         let unlocked = luks.unlock(&backend, Some(slot), &new.passphrase)?;
         Ok((luks, unlocked))

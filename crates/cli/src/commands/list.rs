@@ -13,7 +13,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
     runtime.check_if_there()?;
     let mut open: Vec<Status> = Vec::new();
     for name in runtime.names() {
-        // One that closes while we ask is not open any more.
+        // A volume that closes while we ask is not open any more.
         if let Ok(Some(client)) = find(&runtime, &name)
             && let Ok(status) = status::ask(client)
         {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if let Some(parent) = args.end_with_parent {
         daemon::end_with_parent(parent)?;
     }
-    // Before this process opens anything of its own.
+    // This comes before the process opens any file of its own.
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let manner = args.storage.manner()?;
     check_engine(args.storage.io_engine)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
             format!("a volume named {name} is open already; close it, or choose another name"),
         ));
     }
-    // Before any secret is read.
+    // This comes before any secret is read.
     let (daemon, hangup, manager) = if args.foreground {
         (None, Hangup::here(), Manager::of_this_process())
     } else {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     let control = runtime.control_socket(&name);
     let engine = engine(args.storage.io_engine, &volume);
     let bound = Bound::bind(control, serving, hangup)?;
-    // What cannot be served is not changed.
+    // If the volume cannot be served, its header is not changed.
     if let Some(update) = update {
         update.carry_out()?;
     }
@@ -103,7 +103,7 @@ fn as_test(args: &OpenArgs) -> TestArgs {
     }
 }
 
-/// The volume's name; with `--table`, where no image is named, it stands in the image's place.
+/// The volume's name. With `--table` no image is named, so that the name stands in the image's place.
 fn volume_name(args: &OpenArgs) -> Result<VolumeName, CliError> {
     match &args.name {
         Some(name) => Ok(name.clone()),
@@ -124,7 +124,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) header: Option<&'a Path>,
     pub(crate) key_slot: Option<u8>,
     pub(crate) flags: OpenFlags,
-    /// The flags are to be stored in the header.
+    /// True if the flags are to be stored in the header.
     pub(crate) persistent: bool,
     pub(crate) tries: u32,
     pub(crate) key: &'a KeyArgs,
@@ -150,7 +150,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Limits of a key derivation, which for a header on a server is a part of what is waited for.
+/// Limits of a key derivation. For a header on a server the time limit of requests also limits the derivation.
 fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
     let asked = wanted.key.source().cost;
     let timeout = wanted.manner.timeout.filter(|_| is_remote(header));
@@ -160,11 +160,11 @@ fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
     }
 }
 
-/// A volume that is open, and served by nobody yet.
+/// A volume that is open but not served yet.
 pub(crate) struct Opened {
     pub(crate) volume: Volume,
     pub(crate) origin: Origin,
-    /// `None` where nothing is to be changed, as of all that is only read.
+    /// Due change of the header; `None` if nothing is to be changed, as when the volume is only read.
     update: Option<Update>,
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
     if !is_remote(&image) {
         refuse_unfinished(&image)?;
     }
-    // The lock comes first: who will be refused is not asked for a passphrase.
+    // The lock comes first, so that no passphrase is asked for if the image is refused.
     let devices = Devices::new(wanted.readonly, wanted.manner);
     let data = devices.open_image(&image)?;
     let writable = !data.info().read_only;
@@ -261,7 +261,8 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
     })
 }
 
-/// A header has no signature: whoever can write it can have what is written to the volume stored as it is.
+/// Refuses a volume on a server whose header asks for no encryption, and warns of a local one. A header has no
+/// signature: anyone who can write it can have data stored as plaintext.
 fn judge_cipher(header: &Header, remote: bool, shown: &str) -> Result<(), CliError> {
     let segment = header.data_segment().map_err(LuksError::from)?;
     if !segment.cipher.is_null() {

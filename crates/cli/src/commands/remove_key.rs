@@ -30,8 +30,8 @@ pub(crate) fn run(args: &RemoveKeyArgs) -> Result<(), CliError> {
     remove(&change, unlocked.slot, args.on.batch_mode)
 }
 
-/// Removes a slot by its number. Whoever does not ask for silence shows with a passphrase that the
-/// volume can still be opened.
+/// Removes a slot by its number. A remaining passphrase has to fit first, to show that the volume can still be opened;
+/// with `--batch-mode` and no key file it is not asked for.
 pub(crate) fn kill_slot(args: &KillSlotArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;
     change.check_in_use(args.slot)?;
@@ -47,7 +47,7 @@ pub(crate) fn kill_slot(args: &KillSlotArgs) -> Result<(), CliError> {
         tries: args.tries,
     };
     if batch_mode && source.file.is_none() {
-        // Nobody is asked; a passphrase that standard input has all the same must fit.
+        // The user is not asked, but a passphrase that standard input has all the same must fit.
         if let Some(passphrase) = asking.unasked()? {
             let guard = Guard::new(&change.place, &*change.backend, source.cost);
             try_any(&change, args.slot, &removal, &passphrase, &guard)
@@ -144,14 +144,14 @@ fn confirm_last(
     question.ask(batch_mode)
 }
 
-/// What would be lost.
+/// Description of the volume that would be lost.
 fn described(header: &Header) -> String {
     let (version, uuid) = (header.version(), header.uuid());
     let label = header.label().map(|label| format!(" \"{label}\""));
     format!("LUKS{version} volume{} {uuid}", label.unwrap_or_default())
 }
 
-/// Whoever comes here has confirmed that the slot may go, even if it is the last.
+/// Removes a key slot, even the last one: the user has confirmed it.
 fn destroy(change: &HeaderChange, slot: u8) -> Result<(), CliError> {
     let removal = change.header().removal(&[slot]);
     change.carry_out(|header, _| {

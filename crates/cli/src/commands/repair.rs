@@ -57,8 +57,8 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Says no more than is known: a disk with partitions may be whole, and a damaged header may leave key slots
-/// that are.
+/// Error for a header that cannot be repaired. It claims no more than is known: a disk with partitions may be intact,
+/// and key slots may be intact below a damaged header.
 fn beyond_repair(backend: &Storage, error: &HeaderError, no_remains: bool) -> CliError {
     let place = backend.path().display();
     let partitions = luks_partitions(backend);
@@ -81,8 +81,8 @@ fn beyond_repair(backend: &Storage, error: &HeaderError, no_remains: bool) -> Cl
     ))
 }
 
-/// Shows the partitions of a disk whose table a repair may overwrite, since the disk was a LUKS volume once; without
-/// somebody who reads that, nothing is done.
+/// Shows the partitions of a disk whose table a repair may overwrite, since the disk was a LUKS volume once. Refuses
+/// such a disk in batch mode, where no user reads that.
 fn refuse_disk(args: &RepairArgs, backend: &Storage) -> Result<(), CliError> {
     let partitions = luks_partitions(backend);
     show_partitions(backend.path(), &partitions);

@@ -40,10 +40,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         })?;
         return print(b"the configuration can be used\n");
     }
-    // Before the log is made: a server that cannot listen leaves nothing.
+    // This comes before the log is made: a server that cannot listen leaves nothing behind.
     let listeners = listeners(&config, handed_on)?;
     let log = config.access_log.as_ref().map(open_log).transpose()?;
-    // Before anybody hears of an address, and may ask for the end.
+    // This comes before any process learns of an address and may ask this one to end.
     let signals = Signals::listen(Hangup::here())?;
     let kept = Kept {
         args,
@@ -54,21 +54,21 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     prepared.serve(&kept, listeners, &signals)
 }
 
-/// What a server was started with.
+/// Options and resources that a server was started with.
 struct Kept<'a> {
     args: &'a ServeArgs,
     config: &'a Config,
-    /// Those that are open, so that a reload asks for no passphrase again.
+    /// Volumes that are open, so that a reload asks for no passphrase again.
     volumes: &'a Volumes,
     log: Option<&'a Arc<AccessLog>>,
 }
 
-/// What a configuration comes to, before anybody is served.
+/// Settings that follow from a configuration, before any client is served.
 struct Prepared {
     live: Live,
-    /// Certificates of files.
+    /// Certificates that are read from files.
     files: Vec<Certificate>,
-    /// What is wanted of an authority.
+    /// Settings for certificates of an authority (ACME).
     acme: Option<acme::Settings>,
     offered: tls::Settings,
     offload: Offload,
@@ -166,7 +166,7 @@ impl Prepared {
     }
 }
 
-/// A server at work, and what can be exchanged of it.
+/// A running server, and the parts of it that a reload can exchange.
 struct Running<'a> {
     server: &'a Server,
     showcase: &'a Showcase,
@@ -186,7 +186,7 @@ impl Running<'_> {
         }
     }
 
-    /// Reads everything again. What cannot be used leaves all as it is.
+    /// Reads the configuration and its files again. If they cannot be used, everything stays as it is.
     fn reload(&self) {
         let Kept {
             args, volumes, log, ..
@@ -226,7 +226,7 @@ fn live(config: &Config, volumes: &Volumes) -> Result<Live, CliError> {
     Live::new(sites).map_err(|error| CliError::usage(error.to_string()))
 }
 
-/// Shows what was obtained earlier, and is ready to obtain more.
+/// Opens the keeper of an authority's certificates: it uses those obtained earlier, and is ready to obtain more.
 fn keeper(settings: acme::Settings, showcase: &Arc<Showcase>) -> Result<Keeper, CliError> {
     let (keeper, event) = Keeper::open(settings, Arc::clone(showcase))
         .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
@@ -277,8 +277,8 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Each connection is a file, and so is each file that is kept open: as many as this user may have, and a
-/// quarter of them for files.
+/// Fits the limits to the number of files that this user may have open, since each connection takes one, and so does
+/// each file that is kept open. A quarter of them is for files.
 fn within_file_limit(mut limits: Limits, wanted: Option<usize>, threads: usize) -> Limits {
     let mut allowed = getrlimit(Resource::Nofile);
     let was = allowed.current;
@@ -304,13 +304,13 @@ fn within_file_limit(mut limits: Limits, wanted: Option<usize>, threads: usize) 
     limits
 }
 
-/// What the volumes that this user has open do, for those who look at the status page.
+/// Figures of the volumes that this user has open, for the status page.
 fn volumes() -> Value {
     let runtime = RuntimeDir::locate();
     if runtime.check_if_there().is_err() {
         return Value::Array(Vec::new());
     }
-    // One that closes while we ask is not open any more.
+    // A volume that closes while we ask is not open any more.
     let tell = |name: VolumeName| {
         let status = status::ask(Client::connect(&runtime, &name).ok()?).ok()?;
         let figures = stats::ask(&name).ok()?;

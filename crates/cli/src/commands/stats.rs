@@ -27,7 +27,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
     print(describe(&figures, None).as_bytes())
 }
 
-/// What a volume has done.
+/// Asks the process that serves a volume for its figures.
 pub(super) fn ask(name: &VolumeName) -> Result<Figures, CliError> {
     let answer = Client::connect(&RuntimeDir::locate(), name)?.ask(Request::Statistics)?;
     serde_json::from_slice(answer.expose()).map_err(|error| {
@@ -38,7 +38,7 @@ pub(super) fn ask(name: &VolumeName) -> Result<Figures, CliError> {
     })
 }
 
-/// Prints it until the volume is closed, nobody reads it, or the command is interrupted.
+/// Prints figures until the volume is closed, the reader has gone, or the command is interrupted.
 fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
     let redraws = io::stdout().is_terminal() && !args.json;
     let mut before: Option<(Instant, Figures)> = None;
@@ -71,7 +71,7 @@ fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
     }
 }
 
-/// What has been done since, in one line.
+/// Describes the work since the figures in `before`, in one line.
 fn rates(now: &Figures, (time, before): (Duration, &Figures)) -> String {
     let mut text = String::new();
     let directions = now.directions().into_iter().zip(before.directions());

@@ -66,7 +66,7 @@ fn describe(status: &Status) -> String {
     text
 }
 
-/// What every volume has to tell.
+/// Rows that are shown of every volume: label and value.
 fn rows(status: &Status) -> Vec<(&'static str, String)> {
     let served = &status.served;
     let or_none = |text: String| {
@@ -146,7 +146,7 @@ fn describe_server(server: &Server) -> String {
     )
 }
 
-/// How many there are, and what became of others.
+/// Number of clients, and of connections that are in their handshake, were turned away or gave way.
 fn describe_clients(status: &Status) -> String {
     let mut text = status.clients.to_string();
     for (count, what) in [
@@ -169,7 +169,7 @@ fn describe_tls(tls: Tls) -> &'static str {
     }
 }
 
-/// How a client's connection is protected, if it is.
+/// Row that shows the TLS of a client's connection; `None` without TLS.
 fn describe_connection(connection: &Connection) -> Option<(&'static str, String)> {
     let tls = connection.tls.as_ref()?;
     let Connection { peer, .. } = connection;

@@ -123,7 +123,7 @@ fn edit(change: &HeaderChange, id: u8, done: &str, edit: Edit) -> Result<(), Cli
     Ok(())
 }
 
-/// What the file holds, and what to call it.
+/// Reads a token from a file, or from standard input; returns it with the name to show in messages.
 fn read_json(path: Option<&Path>) -> Result<(Vec<u8>, String), CliError> {
     let mut text = Vec::new();
     let (shown, file) = match path {
@@ -135,7 +135,7 @@ fn read_json(path: Option<&Path>) -> Result<(Vec<u8>, String), CliError> {
             (shown, file)
         }
     };
-    // One byte more, so that a longer one is refused and not cut.
+    // One byte more is read, so that a longer token is refused and not cut.
     let read = file.take(JSON_MAX + 1).read_to_end(&mut text);
     read.map_err(|error: io::Error| CliError::io(format_args!("read {shown}"), &error))?;
     if text.len() as u64 > JSON_MAX {

@@ -1,4 +1,4 @@
-//! The asking side.
+//! The commands' side of the control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,8 +10,8 @@ use super::{ANSWER_MAX, Request};
 use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
 
-/// Longest wait for an answer, but to a request to close or for another table: those wait for the
-/// storage first, which takes what it takes.
+/// Longest wait for an answer. Requests to close, to resume or for another table have no limit: they wait for the
+/// storage first.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest first line of an answer, in bytes.
@@ -60,12 +60,12 @@ impl Client {
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request without a body, and waits for the answer.
     pub(crate) fn ask(self, request: Request) -> Result<SecretBytes, CliError> {
         self.ask_with(request, &[])
     }
 
-    /// Asks with what belongs to the request, and waits for the answer.
+    /// Sends a request with its body, and waits for the answer.
     pub(crate) fn ask_with(self, request: Request, body: &[u8]) -> Result<SecretBytes, CliError> {
         let name = self.name.as_str().to_owned();
         let fail = |error: io::Error| {
@@ -87,7 +87,7 @@ impl Client {
             .write_all(request.to_line().as_bytes())
             .map_err(fail)?;
         match stream.write_all(body) {
-            // What was refused before it was read has an answer all the same.
+            // A request that was refused before it was read has an answer all the same.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(fail(error)),
             _ => {}
         }

@@ -1,18 +1,18 @@
-//! What `stats` tells.
+//! Figures that `stats` shows.
 
 use std::time::Duration;
 
 use scrim_volume::{DirectionStatistics, SAMPLED, Spread, Statistics};
 use serde::{Deserialize, Serialize};
 
-/// What a volume has done since it was opened.
+/// Work of a volume since it was opened.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Name of the volume.
     pub(crate) name: String,
-    /// Of so many requests one is timed.
+    /// One request in this many is timed.
     pub(crate) timed_one_in: u32,
-    /// How often the table has been exchanged.
+    /// Number of times that the table was exchanged.
     pub(crate) exchanges: usize,
     /// True if requests are held.
     pub(crate) suspended: bool,
@@ -25,31 +25,31 @@ pub(crate) struct Figures {
 pub(crate) struct Traffic {
     /// Requests that have ended, well or badly.
     pub(crate) requests: u64,
-    /// Those that have failed.
+    /// Requests that have failed.
     pub(crate) failed: u64,
-    /// Bytes of those that have not.
+    /// Bytes of the requests that have not failed.
     pub(crate) bytes: u64,
     /// Requests that are being carried out, or held, now.
     pub(crate) in_flight: u64,
-    /// How often a request, or a part of one, went from one thread to another.
+    /// Number of times that a request, or a part of one, went from one thread to another.
     pub(crate) handovers: u64,
     pub(crate) handovers_per_request: f64,
-    /// Bytes that were copied beside the cipher and the kernel.
+    /// Bytes that were copied in addition to the work of the cipher and the kernel.
     pub(crate) copied_bytes: u64,
     pub(crate) copied_per_byte: f64,
     /// Requests that were split over processors.
     pub(crate) split: u64,
-    /// From the beginning to the end.
+    /// Time from the beginning of a request to its end.
     pub(crate) latency: Times,
-    /// Of that in queues and for locks.
+    /// Part of `latency` that was spent in queues and waiting for locks.
     pub(crate) waiting: Times,
-    /// Of that for the cipher.
+    /// Part of `latency` that was spent in the cipher.
     pub(crate) cipher: Times,
-    /// Of that for the storage.
+    /// Part of `latency` that was spent on the storage.
     pub(crate) backend: Times,
 }
 
-/// How long the requests took that were timed, in nanoseconds.
+/// Distribution of the durations of timed requests, in nanoseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Times {
     pub(crate) count: u64,

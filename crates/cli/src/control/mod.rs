@@ -1,10 +1,11 @@
-//! How commands talk to the process that serves a volume: one request and one answer per
-//! connection, on a unix socket that only its owner reaches.
+//! Protocol between commands and the process that serves a volume: one request and one answer per connection, on a
+//! unix socket that only its owner can reach.
 //!
-//! A request is one line of at most 256 bytes, `scrim 1 WORD…`; after `reload LENGTH` follow LENGTH bytes,
-//! a table, and after `resume-key LENGTH` the volume key. An answer is one line, `ok LENGTH` or
-//! `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status` and `statistics`, or what `header OFFSET LENGTH`
-//! asks for. One client at a time is heard, and has 5 seconds to say what it wants.
+//! A request is one line of at most 256 bytes, `scrim 1 WORD…`. After `reload LENGTH` follows a table of LENGTH bytes,
+//! and after `resume-key LENGTH` a volume key of LENGTH bytes. An answer is one line, `ok LENGTH` or
+//! `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status` and `statistics`, or the bytes that
+//! `header OFFSET LENGTH` asks for. The process reads from one client at a time, which has 5 seconds to send its
+//! request.
 
 mod client;
 mod figures;
@@ -21,46 +22,46 @@ pub(crate) use server::{Answer, ControlSocket};
 /// Longest answer, in bytes: a table of the largest size that is read.
 const ANSWER_MAX: usize = 2 << 20;
 
-/// What `status` tells.
+/// Answer to `status`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Name of the volume.
     pub(crate) name: String,
     /// `LUKS1`, `LUKS2` or `TABLE`.
     pub(crate) r#type: String,
-    /// UUID of the header; empty where there is none.
+    /// UUID of the header; empty if there is no header.
     pub(crate) uuid: String,
     /// Cipher specification.
     pub(crate) cipher: String,
     /// Size of the volume key in bits.
     pub(crate) key_bits: usize,
-    /// Which implementation of the cipher runs.
+    /// Implementation of the cipher that runs.
     pub(crate) driver: String,
-    /// How requests are served: `auto`, `inline` or `queued`.
+    /// Data path of requests: `auto`, `inline` or `queued`.
     pub(crate) data_path: String,
-    /// What that comes to for reads, with the table's flags.
+    /// Data path that reads take, by `data_path` and the table's flags.
     pub(crate) read_path: String,
-    /// For writes.
+    /// Data path that writes take, by `data_path` and the table's flags.
     pub(crate) write_path: String,
     /// True if requests are held.
     pub(crate) suspended: bool,
     /// True if the volume needs its key back, by its passphrase, before requests go on.
     #[serde(default)]
     pub(crate) key_forgotten: bool,
-    /// Where the key is: `held`, `being destroyed` while something still has it in memory, or `forgotten`.
+    /// State of the key: `held`, `being destroyed` while it is still in use in memory, or `forgotten`.
     #[serde(default)]
     pub(crate) key: String,
     /// True if a table is loaded beside the one at work.
     pub(crate) inactive_table: bool,
-    /// How requests reach the storage: `plain`, `io_uring` or `threads`.
+    /// Engine that carries requests to the storage: `plain`, `io_uring` or `threads`.
     pub(crate) engine: String,
-    /// Where the ciphertext is.
+    /// Device, file or export with the ciphertext.
     pub(crate) device: String,
     /// The detached header, if any.
     pub(crate) header: Option<String>,
     /// Encryption sector in bytes.
     pub(crate) sector_size: u32,
-    /// Where the data starts on the device, in 512-byte sectors.
+    /// Offset of the data on the device, in 512-byte sectors.
     pub(crate) offset_sectors: u64,
     /// Size of the plaintext in 512-byte sectors.
     pub(crate) size_sectors: u64,
@@ -70,15 +71,15 @@ pub(crate) struct Status {
     pub(crate) flags: Vec<String>,
     /// True if every key is locked in memory.
     pub(crate) keys_locked: bool,
-    /// What is wrong with the code that serves it, in sentences.
+    /// Faults of the code that serves the volume, as sentences.
     #[serde(default)]
     pub(crate) warnings: Vec<String>,
     /// Address of the plaintext device.
     pub(crate) address: String,
-    /// What clients must begin TLS with; `None` where they are served without.
+    /// TLS that clients must begin; `None` where they are served without.
     #[serde(default)]
     pub(crate) tls: Option<Tls>,
-    /// Where its figures are served over HTTP.
+    /// URI at which its figures are served over HTTP.
     #[serde(default)]
     pub(crate) metrics: Option<String>,
     /// Process that serves it.
@@ -91,7 +92,7 @@ pub(crate) struct Status {
     /// Clients that were refused because there were too many.
     #[serde(default)]
     pub(crate) turned_away: u64,
-    /// Connections that gave way to others in their handshake.
+    /// Connections that were dropped in their handshake to make way for others.
     #[serde(default)]
     pub(crate) displaced: u64,
     /// The clients that are served.
@@ -111,15 +112,15 @@ pub(crate) struct Status {
 pub(crate) struct Server {
     /// The export's URI.
     pub(crate) address: String,
-    /// How many connections there are; 0 while it cannot be reached.
+    /// Number of connections; 0 while the server cannot be reached.
     pub(crate) connections: usize,
-    /// `None` where they are not encrypted, and while there are none.
+    /// Protection of the connections; `None` where they are not encrypted, and while there is no connection.
     pub(crate) tls: Option<Protected>,
-    /// How often they were lost and made again.
+    /// Number of times that the connections were lost and made again.
     pub(crate) reconnects: u64,
-    /// How much was written again after that, in bytes.
+    /// Bytes that were written again after reconnects.
     pub(crate) replayed_bytes: u64,
-    /// What is kept for it, in bytes.
+    /// Bytes that are kept until a flush, to be written again if the connections are lost.
     pub(crate) unflushed_bytes: usize,
 }
 
@@ -133,13 +134,13 @@ pub(crate) struct Tls {
 /// A connected client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Connection {
-    /// Where it comes from.
+    /// Address that the client comes from.
     pub(crate) peer: String,
     /// `None` without TLS, and before it is agreed.
     pub(crate) tls: Option<Protected>,
 }
 
-/// How a connection is protected.
+/// Protection of a connection by TLS.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Protected {
     pub(crate) version: String,

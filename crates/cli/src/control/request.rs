@@ -1,4 +1,4 @@
-//! What can be asked of an open volume, and how it is spelt: a line `scrim 1 WORD…`, and after some a body.
+//! Requests to an open volume, and their spelling: a line `scrim 1 WORD…`, which for some requests a body follows.
 
 use scrim_volume::{Change, CryptTable, DataPath, OpenFlags};
 
@@ -10,7 +10,7 @@ pub(super) const KEY_MAX: usize = 512;
 /// Most bytes of a header in one answer.
 pub(crate) const READ_MAX: usize = 1 << 20;
 
-/// What can be asked of an open volume.
+/// Request to an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Status,
@@ -23,21 +23,21 @@ pub(crate) enum Request {
     /// Suspend, and destroy the key.
     Forget,
     Resume,
-    /// The volume key, of so many bytes, follows.
+    /// Resume with the volume key, whose `len` bytes follow the line.
     ResumeWithKey {
         len: usize,
     },
     Clear,
     Close,
     CloseForced,
-    /// In 512-byte sectors.
+    /// Resize to this many 512-byte sectors.
     Resize(u64),
-    /// A table, of so many bytes, follows.
+    /// Load a table, whose `len` bytes follow the line.
     Reload {
         len: usize,
         change: Change,
     },
-    /// The flags of the table, and the data path if it is to be another.
+    /// New flags of the table, and the data path if it is to change.
     Refresh(OpenFlags, Option<DataPath>),
     /// Bytes of the device before its data, at most [`READ_MAX`].
     ReadHeader {
@@ -46,7 +46,7 @@ pub(crate) enum Request {
     },
 }
 
-/// Those that are one word.
+/// Requests that are one word.
 const REQUESTS: [(Request, &str); 12] = [
     (Request::Status, "status"),
     (Request::Statistics, "statistics"),
@@ -63,7 +63,7 @@ const REQUESTS: [(Request, &str); 12] = [
 ];
 
 impl Request {
-    /// How many bytes follow its line.
+    /// Number of bytes that follow the request's line.
     pub(super) fn body_len(self) -> usize {
         match self {
             Self::Reload { len, .. } | Self::ResumeWithKey { len } => len,

@@ -1,4 +1,4 @@
-//! The answering side: one request at a time, between waits for signals.
+//! The serving process's side of the control socket: one request at a time, between waits for signals.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -14,12 +14,12 @@ use scrim_sys::memory::SecretBytes;
 use super::request::{LINE_MAX, Request};
 use crate::error::CliError;
 
-/// How long a client may take to send its request, and to take each part of its answer.
+/// Time for a client to send its request, and to take each part of its answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait after a client could not be accepted.
+/// Pause after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What to send back.
+/// Bytes to send back, or an error.
 pub(crate) type Answer = Result<SecretBytes, CliError>;
 
 /// The socket that commands come in by; its path is removed when it is dropped.
@@ -55,11 +55,11 @@ impl ControlSocket {
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            // A client that does not keep to the rules is left; it harms nobody else.
+            // A client that breaks the protocol is dropped; it harms no other client.
             let Some((caller, request, body)) = Caller::hear(stream.into()) else {
                 continue;
             };
-            // A command that was tired of waiting has said that it failed.
+            // A command whose wait has timed out has reported a failure.
             if caller.has_gone() {
                 continue;
             }
@@ -103,7 +103,7 @@ impl Caller {
         Some((Self(stream), request, body))
     }
 
-    /// Returns whether nobody is there to be answered.
+    /// Returns whether the client has disconnected.
     fn has_gone(&self) -> bool {
         let mut sources = [PollFd::new(&self.0, PollFlags::empty())];
         let now = Timespec {
@@ -114,12 +114,12 @@ impl Caller {
     }
 
     pub(crate) fn answer(self, answer: &Answer) {
-        // One that has gone does not need it.
+        // A client that has gone does not need it.
         let _ = send(&self.0, answer);
     }
 }
 
-/// Reads what there is, or waits for something; not beyond the deadline.
+/// Reads the bytes that are there, or waits for some until `deadline`.
 fn read_before(mut stream: &UnixStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -135,7 +135,8 @@ fn read_before(mut stream: &UnixStream, into: &mut [u8], deadline: Instant) -> i
     }
 }
 
-/// The folder's mode keeps others out already; this holds wherever the socket is reached from.
+/// Checks that the client runs as this user or as root. The folder's mode keeps others out already; this check holds
+/// wherever the socket is reached from.
 fn is_ours(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid == rustix::process::getuid() || peer.uid.is_root())

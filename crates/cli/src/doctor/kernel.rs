@@ -1,4 +1,4 @@
-//! What the kernel lets Scrim do.
+//! Examination of the kernel features that Scrim uses: io_uring, `openat2` and the NBD client.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use scrim_sys::ring::Ring;
 
 use super::{Finding, read};
 
-/// Let through what Scrim asks for.
+/// Advice where a filter of system calls refuses io_uring.
 const FILTER: &str = "a filter that lets io_uring_setup, io_uring_enter and io_uring_register pass \
     (Docker, Podman: `--security-opt seccomp=FILE`)";
 
@@ -74,7 +74,7 @@ fn io_uring(ring: io::Result<()>, switch: Option<&str>, filtered: bool) -> Findi
     )
 }
 
-/// The call with which a server stays within its folder.
+/// Tries the call by which a server stays within its folder.
 fn beneath() -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(CWD, ".", flags, Mode::empty(), ResolveFlags::BENEATH).map(drop)

@@ -1,4 +1,4 @@
-//! Whether keys and plaintext stay in memory, and whether there is enough of it.
+//! Examination of memory: whether keys and plaintext stay in it, and whether there is enough of it.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use super::{Finding, read, size};
 /// (docs/production.md#limits), in bytes.
 const ENOUGH_LOCKED: u64 = 8 << 20;
 
-/// What cryptsetup gives Argon2 at most by default, in bytes.
+/// Most memory that cryptsetup gives Argon2 by default, in bytes.
 const ARGON2: u64 = 1 << 30;
 
-/// How far to look below a device-mapper device for the one that encrypts.
+/// Most layers to look through below a device-mapper device for the one that encrypts.
 const LAYERS: u32 = 8;
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -52,7 +52,7 @@ fn locked(keys: bool, limit: Option<u64>) -> Finding {
     Finding::found(NAME, may)
 }
 
-/// What every command of Scrim has switched off for itself before it reads a key.
+/// Examines core dumps, which every command of Scrim switches off for itself before it reads a key.
 fn dumps() -> Finding {
     const NAME: &str = "core dumps";
     let undumpable = dumpable_behavior().is_ok_and(|is| is == DumpableBehavior::NotDumpable);

@@ -1,5 +1,5 @@
-//! What this machine offers Scrim: each examination asks the system one thing, harmlessly and without
-//! root, and says what it costs when it is not there.
+//! Examination of what this machine offers Scrim. Each check asks the system for one thing, harmlessly and without
+//! root, and says what its absence costs.
 
 mod kernel;
 mod memory;
@@ -10,18 +10,18 @@ mod tls;
 
 use serde::Serialize;
 
-/// All that was looked at; also what `--json` prints (docs/doctor.schema.json).
+/// All that was examined; also the output of `--json` (docs/doctor.schema.json).
 #[derive(Serialize)]
 pub(crate) struct Examination {
     /// Scrim's version.
     scrim: &'static str,
     machine: Machine,
-    /// How many findings are `missing`.
+    /// Number of findings that are `missing`.
     missing: usize,
     sections: Vec<Section>,
 }
 
-/// Where this is. What the machine does not tell is `null`.
+/// The machine that was examined. Values that it does not tell are `null`.
 #[derive(Serialize)]
 struct Machine {
     kernel: Option<String>,
@@ -40,23 +40,23 @@ struct Section {
 /// One thing that Scrim can use.
 #[derive(Serialize)]
 struct Finding {
-    /// Stays the same from version to version.
+    /// Name of the finding, which stays the same from version to version.
     name: &'static str,
     state: State,
-    /// What is there, in words.
+    /// Description of what was found.
     found: String,
-    /// What its absence means; only where it is missing.
+    /// Consequence of its absence; only where it is missing.
     cost: Option<String>,
-    /// What to do about it; only where it is missing.
+    /// Advice on how to get it; only where it is missing.
     remedy: Option<String>,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is there.
+    /// The machine has it.
     Found,
-    /// It is not, or not enough of it.
+    /// The machine does not have it, or not enough of it.
     Missing,
     /// The machine does not tell.
     Unknown,

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::{Examination, Finding, State};
 
-/// Where what was found begins, in columns.
+/// Column at which the description of a finding begins.
 const INDENT: usize = 18;
-/// No line is longer, but for a command that must not be broken.
+/// Longest line in columns, except for a command that must not be broken.
 const WIDTH: usize = 90;
 
 impl Examination {

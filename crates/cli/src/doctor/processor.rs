@@ -1,4 +1,4 @@
-//! Which instructions the processor has, and which code therefore computes what.
+//! Examination of the processor: the instructions that it has, and the implementations that they allow.
 
 use scrim_crypt::argon2::Compressor;
 use scrim_crypt::{CipherSpec, Implementation, State, chosen, implementations, implementations_of};
@@ -28,7 +28,7 @@ pub(super) fn findings() -> Vec<Finding> {
     found
 }
 
-/// Those that any of Scrim's own code asks for.
+/// Finding about the instructions that any of Scrim's own code uses.
 fn instructions(rows: &[Implementation]) -> Finding {
     const NAME: &str = "instructions";
     let all = |of: fn(&Implementation) -> &[&'static str]| {
@@ -61,8 +61,8 @@ fn instructions(rows: &[Implementation]) -> Finding {
     Finding::missing(NAME, found.trim_start(), cost, NEWER)
 }
 
-/// What computes a cipher. What the processor lacks is said above; here counts what somebody switched
-/// off, and code that is found to be wrong. `rows` are in order of falling priority.
+/// Finding about the implementation of a cipher. Instructions that the processor lacks are reported above; reported
+/// here is code that was switched off, and code that failed its self-test. `rows` are in order of falling priority.
 fn cipher(name: &'static str, taken: Option<&Implementation>, rows: &[&Implementation]) -> Finding {
     let driver = taken.map(|row| row.driver);
     let better = rows.iter().take_while(|row| Some(row.driver) != driver);
@@ -107,7 +107,7 @@ fn argon2(driver: &'static str) -> Finding {
     )
 }
 
-/// For PBKDF2 with SHA-1 and SHA-256.
+/// Finding about the instructions for PBKDF2 with SHA-1 and SHA-256.
 fn sha() -> Option<Finding> {
     #[cfg(target_arch = "x86_64")]
     return Some(if std::is_x86_feature_detected!("sha") {

@@ -1,4 +1,4 @@
-//! What `scrim serve` can use.
+//! Examination of limits and rights that `scrim serve` depends on: file descriptors and ports.
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -40,7 +40,7 @@ fn descriptors(most: Option<u64>) -> Finding {
     )
 }
 
-/// `first` is the first port that everybody may listen at.
+/// `first` is the lowest port at which any process may listen.
 fn ports(privileged: bool, first: Option<&str>) -> Finding {
     const NAME: &str = "port 443";
     let first: Option<u32> = first.and_then(|first| first.parse().ok());

@@ -1,4 +1,4 @@
-//! The kernel's TLS, tried where that cannot have its module loaded.
+//! Examination of the kernel's TLS. It is tried only where that would not load its module.
 
 use std::fmt::Write as _;
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn findings() -> Vec<Finding> {
     let loaded = statistics.is_some()
         || protocols.split_ascii_whitespace().any(|word| word == "tls")
         || std::path::Path::new("/sys/module/tls").exists();
-    // Who may have the kernel load modules would do so by asking.
+    // A process with the right to have the kernel load modules would load this one by the probe below.
     let may_load =
         capabilities(None).is_ok_and(|mine| mine.effective.contains(CapabilitySet::NET_ADMIN));
     if !loaded && may_load {
@@ -29,7 +29,7 @@ pub(super) fn findings() -> Vec<Finding> {
     all(&Offer::probe(), modules().as_deref(), statistics.as_deref())
 }
 
-/// What the kernel's modules are; `None` where it has none, or does not show them.
+/// List of the kernel's modules; `None` where it has no modules, or does not show them.
 fn modules() -> Option<String> {
     let release = read("/proc/sys/kernel/osrelease")?;
     read(&format!("/lib/modules/{release}/modules.dep"))
@@ -89,7 +89,7 @@ fn is_tls(line: &str) -> bool {
     file == "tls.ko" || file.starts_with("tls.ko.")
 }
 
-/// What the kernel takes of a version.
+/// Finding about the cipher suites of a TLS version that the kernel takes.
 fn suites(name: &'static str, version: Version, all: &[SuiteOffer]) -> Finding {
     let ours = all.iter().filter(|suite| suite.version == version);
     let (whole, part): (Vec<&SuiteOffer>, Vec<_>) =

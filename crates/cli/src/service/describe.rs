@@ -1,4 +1,4 @@
-//! What an open volume tells of itself.
+//! Status and figures of an open volume.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl OpenVolume {
 
     pub(super) fn describe(&self) -> Status {
         let mapping = self.volume.mapping();
-        // With other data it is not what its header says.
+        // With other data the volume is not the one that its header describes.
         let (r#type, uuid, header) = match self.has_other_data.get() {
             false => (&*self.r#type, &*self.uuid, self.header.clone()),
             true => ("TABLE", "", None),
@@ -126,7 +126,7 @@ impl OpenVolume {
     }
 }
 
-/// What `stats` tells.
+/// Figures that `stats` shows.
 pub(super) fn figures(name: &VolumeName, volume: &Volume) -> Figures {
     Figures::new(
         name.as_str(),

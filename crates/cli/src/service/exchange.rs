@@ -1,4 +1,4 @@
-//! Another table for a volume that is being served.
+//! Exchange of the table of a volume that is being served.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,8 +17,7 @@ use crate::device::path_of;
 use crate::error::{CliError, Exit};
 use crate::storage::is_remote;
 
-/// How long requests under way may take to end before the table stays as it is. A command waits longer
-/// for its answer.
+/// Time for requests in flight to end, after which the table stays as it is. A command waits longer for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl OpenVolume {
@@ -59,7 +58,7 @@ impl OpenVolume {
         Ok(())
     }
 
-    /// The same table with other flags, at work at once. What was loaded beside it is dropped.
+    /// Puts the same table to work at once with other flags. A table that was loaded beside it is dropped.
     pub(super) fn refresh(&self, flags: OpenFlags, path: Option<DataPath>) -> Answer {
         let mapping = self.volume.mapping();
         if self.volume.is_key_forgotten() {
@@ -111,7 +110,7 @@ impl OpenVolume {
         done()
     }
 
-    /// Reads a part of what lies before the data, for a command that cannot reach the device itself.
+    /// Reads a part of the bytes before the data, for a command that cannot reach the device itself.
     pub(super) fn read_header(&self, offset: u64, len: usize) -> Answer {
         let mapping = self.volume.mapping();
         let mut lines = mapping.table().lines().iter();
@@ -166,7 +165,7 @@ impl OpenVolume {
         done()
     }
 
-    /// Sees to it that nobody keeps a device that the table at work has not: others may want it next.
+    /// Waits until every device that the active table no longer uses is closed: another process may open it next.
     fn let_go(&self) {
         let mapping = self.volume.mapping();
         let lines = mapping.table().lines().iter();
@@ -182,7 +181,7 @@ impl OpenVolume {
         done()
     }
 
-    /// The loaded table; nothing where there is none, as `dmsetup table --inactive`.
+    /// The loaded table; empty if no table is loaded, as in `dmsetup table --inactive`.
     pub(super) fn inactive_table(&self, keys: Keys) -> Answer {
         let text = self.volume.inactive_table_text(keys);
         Ok(text.unwrap_or_else(|| SecretBytes::zeroed(0)))

@@ -1,5 +1,5 @@
-//! Plaintext on its way into a new volume or out of one: in pieces, from one side to the other, with
-//! a record that a later run goes on from, and compared at the end.
+//! Transfer of plaintext into a new volume or out of one: piece by piece from one side to the other, with a record from
+//! which a later run goes on, and with a comparison at the end.
 
 mod partial;
 mod record;
@@ -23,9 +23,9 @@ pub(crate) use partial::{Partial, Resumed, refuse_unfinished};
 pub(crate) use record::{Kind, Record, Stamp};
 pub(crate) use side::Side;
 
-/// How much is moved at a time, in bytes.
+/// Number of bytes that are moved at a time.
 const PIECE: usize = 1 << 20;
-/// How much time's work may have to be done again after a crash.
+/// Time between two records of the position: a crash costs at most the work of this time.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
 /// A transfer that is ready to run.
@@ -39,7 +39,7 @@ pub(crate) struct Transfer<'a> {
     pub(crate) verify: bool,
 }
 
-/// How a pass over all pieces ended.
+/// Outcome of a pass over all pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
@@ -47,8 +47,8 @@ enum End {
 }
 
 impl Transfer<'_> {
-    /// Moves what is left, compares, and gives the target its name. After a signal or an error,
-    /// what is done stays done.
+    /// Moves the rest of the plaintext, compares, and gives the target its name. After a signal or an error the work
+    /// that is done stays done.
     pub(crate) fn run(mut self, interruption: &Interruption) -> Result<ExitCode, CliError> {
         if self.record.position > self.size() || self.from.size() > self.size() {
             return Err(self.spoilt("its size is not that of its record and its source"));
@@ -75,7 +75,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// In bytes. A raw image that ends within a sector is filled up with zeros.
+    /// Size in bytes. A raw image that ends within a sector is filled up with zeros.
     fn size(&self) -> u64 {
         self.to.size()
     }
@@ -179,7 +179,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Why a transfer stopped.
+/// Reason why a transfer stopped.
 enum Failure {
     /// It can be taken up again.
     Resumable(CliError),
@@ -233,8 +233,8 @@ impl Pass {
     }
 }
 
-/// Has the kernel forget what it holds of a file that is on the disk, so that the disk is read.
-/// Where it cannot, its copy is.
+/// Drops a file, which is on the disk, from the kernel's page cache, so that the next read comes from the disk. If
+/// that fails, the kernel's copy is read.
 fn drop_cache(path: &Path) {
     if let Ok(file) = own_file::open(path, Access::ReadOnly) {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);

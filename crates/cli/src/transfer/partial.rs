@@ -1,8 +1,8 @@
 //! The file that a transfer writes, until it is whole.
 //!
-//! `TARGET.partial` takes the bytes, `TARGET.partial.state` says how far they are. A position is
-//! recorded when everything before it is on the disk, and TARGET gets its name when everything is:
-//! whenever power or process end, there is either a whole TARGET or none.
+//! `TARGET.partial` takes the bytes, and `TARGET.partial.state` holds the position up to which they are written. A
+//! position is recorded when everything before it is on the disk, and TARGET gets its name when everything is. So
+//! TARGET is either whole or missing, whenever the power fails or the process ends.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -25,11 +25,11 @@ pub(crate) struct Partial {
     target: PathBuf,
     path: PathBuf,
     state: PathBuf,
-    /// True if an older target gives way.
+    /// True if an existing target is to be replaced.
     replace: bool,
 }
 
-/// What [`Partial::resume`] found.
+/// Result of [`Partial::resume`].
 pub(crate) enum Resumed {
     /// Something is left to do.
     Unfinished(FileBackend, Record),
@@ -42,7 +42,7 @@ impl Partial {
     /// replaced, and one that is no file.
     pub(crate) fn of(target: &Path, source: &Path, replace: bool) -> Result<Self, CliError> {
         let shown = target.display();
-        // Of a link it is the file that gives way, not the link.
+        // If the target is a link, the file that it leads to is replaced, not the link.
         let target = &match fs::symlink_metadata(target) {
             Ok(found) if found.is_symlink() => own_file::follow(target).map_err(|error| {
                 CliError::io(format_args!("find what {shown} links to"), &error)
@@ -69,7 +69,7 @@ impl Partial {
                  device, open the volume and use nbdcopy"
             ))),
             Ok(_) if replace => {
-                // Who has it open would go on with a file that has lost its name.
+                // A process that has it open would go on with a file that has lost its name.
                 drop(FileBackend::open(target, Access::ReadWrite)?);
                 Ok(partial)
             }
@@ -95,8 +95,8 @@ impl Partial {
             && self.load()?.is_some_and(|record| record.whole))
     }
 
-    /// Refuses to begin where another transfer was interrupted, before anybody is asked for a
-    /// passphrase. One that may be replaced stays until [`Partial::create`].
+    /// Refuses to begin where another transfer was interrupted, before the user is asked for a passphrase. A partial
+    /// file that may be replaced stays until [`Partial::create`].
     pub(crate) fn check_unused(&self, kind: Kind) -> Result<(), CliError> {
         if self.target.exists() && !self.replace {
             return Err(CliError::new(
@@ -111,7 +111,7 @@ impl Partial {
         if !self.path.exists() {
             return Ok(());
         }
-        // In use by a transfer that runs: that one is not disturbed.
+        // Fails if a running transfer uses it: that transfer is not disturbed.
         drop(FileBackend::open_own(&self.path, Access::ReadWrite)?);
         let nothing_done = || {
             let record = self.load().ok().flatten();
@@ -131,8 +131,8 @@ impl Partial {
         ))
     }
 
-    /// Makes the file, with room for all of it if it is to be `full`, and then its record. What an
-    /// earlier transfer has left goes, if it may.
+    /// Makes the file, with space for all of it if it is to be `full`, and then its record. Files that an earlier
+    /// transfer has left are removed if that is allowed.
     pub(crate) fn create(
         &self,
         size: u64,
@@ -237,7 +237,7 @@ impl Partial {
             replace()?;
         } else {
             match renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
-                // A file system that cannot tell; a moment ago there was no target.
+                // The file system cannot tell; a moment ago there was no target.
                 Err(Errno::INVAL | Errno::NOSYS) if !self.target.exists() => replace()?,
                 renamed => renamed?,
             }
@@ -249,14 +249,14 @@ impl Partial {
         remove(&self.state)
     }
 
-    /// Removes what was begun; first what could be mistaken for a volume.
+    /// Removes the files of a transfer, first the one that could be mistaken for a volume.
     pub(crate) fn abandon(&self) -> Result<(), CliError> {
         remove(&self.path)?;
         self.remove_record()
     }
 }
 
-/// Refuses to open what a transfer has not finished.
+/// Refuses to open an image that a transfer has not finished.
 pub(crate) fn refuse_unfinished(image: &Path) -> Result<(), CliError> {
     let is_partial = image.extension().is_some_and(|ext| ext == "partial");
     if !is_partial || !with_suffix(image, ".state").exists() {

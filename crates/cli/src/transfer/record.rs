@@ -1,4 +1,4 @@
-//! How far a transfer is, and of what.
+//! Record of a transfer: its kind, its source and its position.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,7 +11,7 @@ use crate::error::CliError;
 /// The record's version.
 const VERSION: u32 = 1;
 
-/// What is transferred.
+/// Direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// What tells a source that has changed.
+/// Size and time by which a source that has changed is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// Size in bytes; 0 for a block device.
@@ -59,14 +59,14 @@ impl Stamp {
     }
 }
 
-/// How far a transfer is.
+/// State of a transfer, from which a later run goes on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
     version: u32,
     pub(crate) kind: Kind,
     pub(crate) source: Stamp,
-    /// The volume's.
+    /// UUID of the volume.
     pub(crate) uuid: String,
     /// Bytes of plaintext that are on the disk at their places.
     pub(crate) position: u64,

@@ -1,4 +1,4 @@
-//! What plaintext comes from or goes to.
+//! The ends between which plaintext is transferred: raw images and volumes.
 
 use scrim_backend::{Backend, Durability, FileBackend};
 use scrim_volume::{Volume, VolumeError};
@@ -18,7 +18,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// In bytes.
+    /// Size in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Raw(file) => file.info().size,

@@ -1,4 +1,4 @@
-//! The options of the command line on top of a file.
+//! Configuration of `scrim serve`: the options of the command line on top of a file.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -79,7 +79,7 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
     Ok(config)
 }
 
-/// How volumes are opened, by the options.
+/// Settings for opening volumes, by the options.
 fn volume(args: &ServeVolumeArgs) -> VolumeConfig {
     let data_path = args.data_path.map(|path| DataPath::from(path).to_string());
     VolumeConfig {
@@ -126,7 +126,7 @@ fn override_places(config: &mut Config, args: &ServeArgs) {
     config.status = args.status.or(config.status);
 }
 
-/// Refuses what would show more than its user may think of.
+/// Refuses a configuration that would expose more than its user may expect.
 fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
     if config.sites.is_empty() {
         return Err(CliError::usage(
@@ -150,7 +150,7 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
     }
 }
 
-/// Refuses a key, or what one could be guessed by, in a folder that is served: everybody could fetch it.
+/// Refuses a key, or data from which a key could be guessed, in a folder that is served: any client could fetch it.
 fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
     let sites = &config.sites;
     let roots: Vec<_> = sites

@@ -1,4 +1,4 @@
-//! What `scrim serve` is told, and where it serves.
+//! Configuration of `scrim serve`, its addresses and its volumes.
 
 mod configuration;
 mod places;

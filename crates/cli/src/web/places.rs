@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! Sockets and addresses at which `scrim serve` serves.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,10 +9,10 @@ use scrim_serve::{Listener, Service};
 
 use crate::error::CliError;
 
-/// Where HTTPS is served if nobody says where.
+/// Port of HTTPS if none is configured.
 const USUAL_PORT: u16 = 8443;
 
-/// Listens everywhere that the configuration says; for HTTPS on sockets that were `handed_on`, if there are any.
+/// Listens at all configured addresses; for HTTPS on the sockets that were `handed_on`, if there are any.
 pub(crate) fn listeners(
     config: &Config,
     handed_on: Vec<OwnedFd>,

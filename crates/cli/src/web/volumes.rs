@@ -19,19 +19,19 @@ use crate::error::{CliError, Exit};
 use crate::runtime::{RuntimeDir, VolumeName};
 use crate::storage::{Manner, Storage, is_remote};
 
-/// What is said of an image that somebody has open.
+/// Hint in the error for an image that a process has open.
 const RUNNING: &str = "; the files of a volume that scrim has open are served by its name: NAME#/";
 
 /// Volumes by their images. Sites keep them open; one that no site has any more is closed.
 #[derive(Default)]
 pub(crate) struct Volumes {
     open: RefCell<Vec<(PathBuf, Weak<VolumeFiles>)>>,
-    /// True if nobody is there who could be asked for a passphrase.
+    /// True if there is no user left to ask for a passphrase.
     asks_no_more: Cell<bool>,
 }
 
 impl Volumes {
-    /// From now on a volume has to have a key file to be opened: somebody waits for what is served.
+    /// Demands a key file for every volume that is opened from now on: clients are waiting, and no user is asked.
     pub(crate) fn ask_no_more(&self) {
         self.asks_no_more.set(true);
     }

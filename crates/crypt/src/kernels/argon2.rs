@@ -2,7 +2,7 @@
 
 use crate::argon2::{Block, Write};
 
-/// As [`Compressor::compress`](crate::argon2::Compressor::compress).
+/// Implements [`Compressor::compress`](crate::argon2::Compressor::compress).
 pub(crate) fn compress(
     x: &Block,
     y: &Block,

@@ -1,4 +1,4 @@
-//! The code that turns data units, one module a way of doing it.
+//! The code that encrypts and decrypts data units, one module for each way of doing it.
 
 pub(crate) mod argon2;
 pub(crate) mod portable;
@@ -49,11 +49,11 @@ pub(crate) static KERNELS: &[Kernel] = &[
     portable::NULL,
 ];
 
-/// What a kernel says of itself.
+/// Description of a kernel.
 pub(crate) struct Kernel {
     pub(crate) algorithm: Algorithm,
     pub(crate) driver: &'static str,
-    /// What it has in common with its siblings of other algorithms, for `SCRIM_DISABLE`.
+    /// Name that it shares with its siblings of other algorithms, for `SCRIM_DISABLE`.
     pub(crate) family: &'static str,
     pub(crate) priority: u32,
     pub(crate) constant_time: bool,
@@ -65,11 +65,11 @@ pub(crate) struct Kernel {
 }
 
 /// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
-/// of modes that have none disregard it. All that a key is ever given for units of one length follow
+/// of modes without IVs disregard it. All IVs that a key is ever given for units of one length follow
 /// one rule with one step: where positions are equal, so are IVs.
 ///
-/// What `encrypt` makes of each byte of a source that is not also the destination comes from one reading
-/// of it, since others may be changing it; `decrypt` never sees such a one.
+/// `encrypt` reads each byte of a source that is not also the destination once, since others may be
+/// changing it; `decrypt` never gets such a source.
 pub(crate) trait SectorKernel: Send + Sync {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
     fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);

@@ -6,12 +6,12 @@ use std::ptr;
 use scrim_sys::memory::MappedBytes;
 
 /// Bytes in memory that others may change at any moment: memory shared with another process or a
-/// guest, a file that is mapped. A Rust reference to such bytes would promise what nobody can keep, so this is an address
-/// and a length.
+/// guest, a file that is mapped. A Rust reference would promise that such bytes do not change, so this is
+/// an address and a length.
 ///
 /// What [`SectorCipher::encrypt_from_shared`](crate::SectorCipher::encrypt_from_shared) makes of each
-/// byte comes from *one* reading of it: whatever others write meanwhile, what comes out is the ciphertext of one value of each
-/// byte, and decrypts to it.
+/// byte comes from *one* reading of it: whatever others write meanwhile, the result is the ciphertext of one
+/// value of each byte, and decrypts to it.
 #[derive(Clone, Copy)]
 pub struct SharedSource<'a> {
     start: *const u8,
@@ -19,7 +19,7 @@ pub struct SharedSource<'a> {
     memory: PhantomData<&'a ()>,
 }
 
-// SAFETY: it only reads, and `new` asks for memory that may be read whoever else uses it.
+// SAFETY: it only reads, and `new` asks for memory that may be read whatever else uses it.
 unsafe impl Send for SharedSource<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for SharedSource<'_> {}
@@ -34,7 +34,7 @@ impl<'a> SharedSource<'a> {
     ///   destinations: they never overlap a shared source.
     ///
     /// Others may write to the bytes at any time: another process, a guest, a device, or threads of
-    /// this process through atomic or volatile writes. Of a byte that changes while it is read, the
+    /// this process through atomic or volatile writes. If a byte changes while it is read, the
     /// old or the new value is seen, and of several bytes any mixture.
     #[must_use]
     pub const unsafe fn new(start: *const u8, len: usize) -> Self {
@@ -57,7 +57,7 @@ impl<'a> SharedSource<'a> {
         self.len == 0
     }
 
-    /// Where the bytes are.
+    /// Address of the first byte.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn start(self) -> *const u8 {
         self.start
@@ -66,7 +66,7 @@ impl<'a> SharedSource<'a> {
     /// `len` of the bytes, from byte `at` on.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When the source is shorter than `at + len`.
     pub(crate) fn part(self, at: usize, len: usize) -> Self {
         let left = self.len.checked_sub(at);
         assert!(

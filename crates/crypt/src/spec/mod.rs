@@ -26,11 +26,11 @@ use crate::essiv::EssivHash;
 /// As in dm-crypt, `aes` and `aes-plain` are short for `aes-cbc-plain`; ECB needs no IV and
 /// disregards one; `eboiv` is for XTS and CBC.
 ///
-/// The names are dm-crypt's and as exact as there: lower case, no spaces. The key size is not part
+/// The names are dm-crypt's, and must be spelled exactly as there: lower case, no spaces. The key size is not part
 /// of a specification; the key's length decides it ([`CipherSpec::key_sizes`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CipherSpec {
-    /// As it was given.
+    /// The specification as it was given.
     text: String,
     pub(crate) algorithm: Algorithm,
     pub(crate) iv: IvMode,
@@ -40,8 +40,8 @@ pub struct CipherSpec {
 }
 
 impl CipherSpec {
-    /// From the two strings of a LUKS1 header (on-disk format 1.2.3, "cipher-name" and
-    /// "cipher-mode"): `("aes", "xts-plain64")`.
+    /// Makes a specification from the two strings of a LUKS1 header (on-disk format 1.2.3, "cipher-name"
+    /// and "cipher-mode"): `("aes", "xts-plain64")`.
     ///
     /// # Errors
     /// As for parsing the specification `cipher-mode`.
@@ -72,7 +72,7 @@ impl CipherSpec {
         self.asynchronous
     }
 
-    /// Returns whether both make the same bytes of the same data, whatever they are called and whoever does it.
+    /// Returns whether both encrypt the same data to the same bytes, whatever their names and drivers.
     #[must_use]
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let meaning = |spec: &Self| (spec.algorithm, spec.iv, spec.essiv);
@@ -98,7 +98,7 @@ impl CipherSpec {
         self.algorithm.key_sizes()
     }
 
-    /// The length of the volume key, in bytes, where nobody asks for one, as in cryptsetup: that of
+    /// The default length of the volume key, in bytes, as in cryptsetup: that of
     /// AES-256, and for XTS of two such keys.
     #[must_use]
     pub fn default_key_size(&self) -> usize {
@@ -108,14 +108,13 @@ impl CipherSpec {
         }
     }
 
-    /// `aes` or `cipher_null`.
+    /// Name of the cipher: `aes` or `cipher_null`.
     #[must_use]
     pub fn cipher(&self) -> &'static str {
         self.algorithm.cipher()
     }
 
-    /// Why somebody who is free to choose should choose another, in a clause; `None` where there is
-    /// no reason.
+    /// Reason to prefer another cipher for a new volume, in a clause; `None` if there is no such reason.
     #[must_use]
     pub fn weakness(&self) -> Option<&'static str> {
         let constant_iv = self.iv == IvMode::Null;
@@ -158,7 +157,7 @@ pub(crate) enum Algorithm {
     AesCtr,
     /// NIST SP 800-38A, 6.1; no IV.
     AesEcb,
-    /// The bytes as they are; no IV, no key.
+    /// The bytes unchanged; no IV, no key.
     NullEcb,
 }
 
@@ -187,7 +186,7 @@ impl Algorithm {
         }
     }
 
-    /// As `/proc/crypto` names it.
+    /// Name in `/proc/crypto`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AesXts => "xts(aes)",
@@ -214,7 +213,7 @@ impl Algorithm {
     }
 }
 
-/// How an IV is made from a sector's number, before ESSIV encrypts it; [`crate::iv`] has the
+/// Rule by which an IV is made from a sector's number, before ESSIV encrypts it; [`crate::iv`] has the
 /// arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum IvMode {

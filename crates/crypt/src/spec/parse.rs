@@ -1,4 +1,4 @@
-//! From dm-crypt's words to what they mean (`crypt_ctr_cipher` of the kernel's dm-crypt).
+//! Parser of dm-crypt's cipher strings (`crypt_ctr_cipher` of the kernel's dm-crypt).
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ fn parse_plain(text: &str) -> Result<CipherSpec, CipherError> {
     base.with_iv(text, Some(iv), options)
 }
 
-/// What follows `capi:`, that is `api-iv:options`; the last hyphen and the last colon count.
+/// Parses the text after `capi:`, that is `api-iv:options`; the last hyphen and the last colon count.
 fn parse_capi(text: &str, words: &str) -> Result<CipherSpec, CipherError> {
     let (words, options) = split_last(words, ':');
     let (api, iv) = split_last(words, '-');
@@ -98,7 +98,7 @@ impl Base {
         }
     }
 
-    /// In `essiv(…,hash)`.
+    /// Wraps the specification in `essiv(…,hash)`.
     fn wrapped(self, text: &str, hash: &str) -> Result<Self, CipherError> {
         if !self.algorithm.takes_iv() {
             let with_iv = Algorithm::ALL.iter().filter(|a| a.takes_iv());
@@ -202,13 +202,13 @@ fn essiv_hash(text: &str, name: &str) -> Result<EssivHash, CipherError> {
     })
 }
 
-/// At the first `separator`.
+/// Splits `text` at the first `separator`.
 fn split(text: &str, separator: char) -> (&str, Option<&str>) {
     text.split_once(separator)
         .map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
-/// At the last `separator`.
+/// Splits `text` at the last `separator`.
 fn split_last(text: &str, separator: char) -> (&str, Option<&str>) {
     text.rsplit_once(separator)
         .map_or((text, None), |(before, after)| (before, Some(after)))

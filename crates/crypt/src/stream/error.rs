@@ -11,7 +11,7 @@ use super::{Aead, PIECE_MAX, TAG};
 pub enum StreamError {
     /// The key has a length that the AEAD does not take.
     KeySize {
-        /// What was to use the key.
+        /// The AEAD that was to use the key.
         aead: Aead,
         /// Length of the key given, in bytes.
         bytes: usize,
@@ -20,12 +20,12 @@ pub enum StreamError {
     NoDriver,
     /// More content than [`PIECE_MAX`].
     TooLong {
-        /// How much, in bytes, without the tag.
+        /// Length of the content in bytes, without the tag.
         bytes: usize,
     },
-    /// Not even a tag.
+    /// The piece is shorter than a tag.
     TooShort {
-        /// How much, in bytes.
+        /// Length of the piece in bytes.
         bytes: usize,
     },
     /// The tag is not that of these bytes, under this key, with this number and additional data.
@@ -33,19 +33,19 @@ pub enum StreamError {
         /// The number that was expected.
         number: u64,
     },
-    /// As many pieces as may be were sealed with this key.
+    /// This key has sealed as many pieces as it may.
     KeyExhausted {
-        /// How many that is.
+        /// The limit: a number of pieces.
         pieces: u64,
     },
-    /// As many pieces as may be failed to open with this key.
+    /// With this key, as many pieces failed to open as may.
     TooManyForgeries {
-        /// How many that is.
+        /// The limit: a number of pieces that failed to open.
         forgeries: u64,
     },
-    /// The library refused what should have been in order.
+    /// The library refused a call with valid parameters.
     Library {
-        /// What it was to compute.
+        /// The AEAD that it was to compute.
         aead: Aead,
     },
 }
@@ -112,14 +112,14 @@ pub enum MessageError<E> {
     },
     /// The tag is not that of the message. Nothing of it was let out.
     Forged,
-    /// As many messages as may be failed to open with this key. Nothing was read.
+    /// With this key, as many messages failed to open as may. Nothing was read.
     TooManyForgeries {
-        /// How many that is.
+        /// The limit: a number of messages that failed to open.
         forgeries: u64,
     },
-    /// What was read to be decrypted is not what was verified. What was let out before is right.
+    /// The bytes read to be decrypted are not those that were verified. The plaintext let out before is right.
     Changed {
-        /// How much was let out before, in bytes.
+        /// Number of bytes let out before.
         emitted: u64,
     },
     /// Reading the message, or taking its plaintext, failed.

@@ -1,7 +1,7 @@
 //! Authenticated streams: AES-GCM and ChaCha20-Poly1305, in two shapes.
 //!
-//! - *Pieces*: a [`Sealer`] and an [`Opener`] turn a stream in pieces of at most [`PIECE_MAX`] bytes,
-//!   each with a nonce and a tag of its own, as TLS records and sealed files are made.
+//! - *Pieces*: a [`Sealer`] and an [`Opener`] process a stream in pieces of at most [`PIECE_MAX`]
+//!   bytes, each with a nonce and a tag of its own, as TLS records and sealed files are made.
 //! - *Messages*: a [`MessageKey`] opens a message of any length that has one tag at its end, from
 //!   input that can be read twice, with little memory, and without letting out a byte that was not
 //!   verified.
@@ -23,13 +23,13 @@
 //!
 //! # What a stream does not say
 //!
-//! Numbers keep pieces from being swapped, repeated or left out. That the *end* is missing only the
-//! content can tell, as TLS does by its close alert: whoever needs it says in the last piece, or in
-//! its additional data, that it is the last.
+//! Numbers keep pieces from being swapped, repeated or left out. Only the content can tell that the
+//! *end* is missing, as TLS does by its close alert: a protocol that needs this says in the last piece,
+//! or in its additional data, that it is the last.
 //!
 //! # Where keys are
 //!
-//! A [`MessageKey`] keeps its expanded keys in locked memory. Pieces are turned by AWS-LC, which
+//! A [`MessageKey`] keeps its expanded keys in locked memory. AWS-LC seals and opens pieces; it
 //! copies the key into an expanded form in its own memory: wiped when the [`Sealer`] or [`Opener`]
 //! is dropped, but neither locked nor left out of core dumps of a process that makes them. AWS-LC
 //! chooses code for this CPU itself; `SCRIM_DISABLE` does not reach it.
@@ -66,7 +66,7 @@ pub enum Aead {
 }
 
 impl Aead {
-    /// Every one.
+    /// Every AEAD.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
     /// Length of a key in bytes.
@@ -90,7 +90,7 @@ impl Aead {
 }
 
 impl fmt::Display for Aead {
-    /// As RFC 5116 and RFC 8439 spell it, without the `AEAD_`.
+    /// Writes the name as in RFC 5116 and RFC 8439, without the `AEAD_`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Aes128Gcm => "AES_128_GCM",
@@ -100,13 +100,13 @@ impl fmt::Display for Aead {
     }
 }
 
-/// How the nonce of a piece follows from its number. Under one key no number is used twice.
+/// Rule by which the nonce of a piece follows from its number. Under one key no number is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nonces {
-    /// This, with the number, big endian, xored into its last 8 bytes: TLS 1.3 (RFC 8446, 5.3) and
+    /// These bytes, with the number, big endian, xored into the last 8: TLS 1.3 (RFC 8446, 5.3) and
     /// ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, 2). The number does not travel.
     Xor([u8; NONCE]),
-    /// This, followed by the number, big endian: AES-GCM in TLS 1.2 (RFC 5288, 3), where the 8 bytes
+    /// These bytes, followed by the number, big endian: AES-GCM in TLS 1.2 (RFC 5288, 3), where the 8 bytes
     /// of the number travel with the record.
     Salt([u8; 4]),
 }
@@ -131,7 +131,7 @@ impl Nonces {
     }
 }
 
-/// How much may be done under one key.
+/// Limits on the use of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Pieces that may be sealed, whatever their size: those with numbers below this one.
@@ -157,7 +157,7 @@ impl Limits {
         }
     }
 
-    /// The lower of both.
+    /// The lower of both limits, each on its own.
     fn lowered(self, other: Self) -> Self {
         Self {
             pieces: self.pieces.min(other.pieces),

@@ -33,7 +33,7 @@ impl Sealer {
         })
     }
 
-    /// With lower limits; a higher one changes nothing.
+    /// Lowers the limits; a higher limit changes nothing.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = self.limits.lowered(limits);
@@ -46,7 +46,7 @@ impl Sealer {
         self.next
     }
 
-    /// How many more pieces this key may seal.
+    /// Number of pieces that this key may still seal.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.limits.pieces.saturating_sub(self.next)
@@ -110,7 +110,7 @@ impl Sealer {
             .map_err(|_| self.key.refused())
     }
 
-    /// The nonce of a piece of so many bytes. From here on its number is used, also where sealing
+    /// Takes the nonce of a piece of `bytes` bytes. From here on its number is used, even if sealing
     /// fails.
     fn take_nonce(&mut self, bytes: usize) -> Result<Nonce, StreamError> {
         if bytes > PIECE_MAX {
@@ -153,7 +153,7 @@ impl Opener {
         })
     }
 
-    /// With lower limits; a higher one changes nothing. That of pieces binds who seals them.
+    /// Lowers the limits; a higher limit changes nothing. The limit on pieces binds the sealer of them.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = self.limits.lowered(limits);
@@ -257,7 +257,7 @@ impl Opener {
             .ok_or(StreamError::KeyExhausted { pieces: u64::MAX })
     }
 
-    /// What has a piece's length may be tried, while not too many have failed.
+    /// Checks that `sealed` has a piece's length, and that not too many pieces have failed.
     fn check(&self, sealed: &[u8]) -> Result<(), StreamError> {
         let bytes = sealed.len();
         let content = bytes

@@ -1,4 +1,4 @@
-//! What several test programs need.
+//! Helpers that several test programs need.
 
 #![allow(
     dead_code,
@@ -33,7 +33,7 @@ pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
     ready.map(|row| row.driver).collect()
 }
 
-/// Returns whether its instructions are those of a library.
+/// Returns whether the driver's instructions are those of a library.
 pub(crate) fn is_portable(driver: &str) -> bool {
     driver.ends_with("-portable")
 }

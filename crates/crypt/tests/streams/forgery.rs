@@ -1,4 +1,4 @@
-//! Pieces that others changed, swapped, repeated or kept back.
+//! Pieces that an attacker changed, swapped, repeated or kept back.
 
 use scrim_crypt::stream::{Aead, Limits, Nonces, Opener, Sealer, StreamError, TAG};
 
@@ -23,7 +23,7 @@ fn opener(aead: Aead) -> Opener {
 
 const FORGED: StreamError = StreamError::Forged { number: 0 };
 
-/// No bit can be changed, and of what cannot be trusted nothing is shown.
+/// No bit can be changed, and no byte that cannot be trusted is shown.
 #[test]
 fn every_bit_counts() {
     for aead in Aead::ALL {

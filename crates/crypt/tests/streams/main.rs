@@ -1,5 +1,5 @@
 //! Authenticated streams: against published vectors, against AWS-LC's one call for a whole message,
-//! and against those who change them.
+//! and against changes to them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -68,7 +68,7 @@ impl Sealed {
         }
     }
 
-    /// With what `read` gives; also returns what was emitted.
+    /// Opens the message with the bytes that `read` gives; also returns what was emitted.
     fn open_with<E>(
         &self,
         read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,

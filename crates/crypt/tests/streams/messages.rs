@@ -55,8 +55,8 @@ fn a_change_anywhere_is_noticed_before_anything_is_let_out() {
     }
 }
 
-/// Whoever waits for the second pass gains nothing, whatever byte of whatever window it is, and
-/// whatever they do afterwards.
+/// Changing the input after the first pass gains nothing, whatever byte of whatever window is changed,
+/// and whatever follows.
 #[test]
 fn a_change_between_the_passes_is_noticed_before_it_is_let_out() {
     let mut numbers = Numbers(13);

@@ -73,7 +73,7 @@ fn explicit_nonces() {
     assert_eq!(opener.number(), Some(0));
 }
 
-/// As a file's pieces are read: in any order, by several threads.
+/// Pieces can be opened like those of a file: in any order, by several threads.
 #[test]
 fn pieces_can_be_opened_by_number() {
     let aead = Aead::Aes128Gcm;
@@ -124,7 +124,7 @@ fn limits_can_only_be_lowered() {
     assert_eq!(sealer.remaining(), 23_726_566);
 }
 
-/// What a key has sealed elsewhere counts.
+/// Pieces that a key has sealed elsewhere count.
 #[test]
 fn a_key_handed_over_late_is_exhausted_early() {
     let mut sealer = sealer(Aead::Aes128Gcm, 23_726_565);

@@ -1,4 +1,4 @@
-//! What others have published.
+//! Test vectors that others have published.
 
 use scrim_crypt::stream::{
     Aead, Message, MessageError, MessageKey, NONCE, Nonces, Opener, Sealer, StreamError, TAG,

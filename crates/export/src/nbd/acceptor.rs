@@ -26,7 +26,7 @@ use super::status::{Incident, Peer};
 pub(super) struct Acceptor<'a> {
     shared: &'a Arc<Shared>,
     listeners: &'a [Listener],
-    /// The oldest first.
+    /// Connections that have not answered the greeting, the oldest first.
     silent: Vec<Silent>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -73,8 +73,8 @@ impl<'a> Acceptor<'a> {
         self.threads
     }
 
-    /// Notes that a connection cannot be accepted. Without descriptors, threads or memory a listener stays ready: do not
-    /// spin on it.
+    /// Notes that a connection cannot be accepted. Without descriptors, threads or memory a listener stays ready, so
+    /// the thread must not spin on it.
     fn fail(&self, error: &io::Error) {
         self.shared.registry.note(Incident::Accept {
             reason: error.to_string(),
@@ -82,8 +82,8 @@ impl<'a> Acceptor<'a> {
         self.pause();
     }
 
-    /// Waits for a client, or until one that was silent has something to say, or for too long; `None` when the server
-    /// stops, else which of the silent ones to look at.
+    /// Waits for a new client, for a silent one that has something to say, or for a deadline; returns which of the
+    /// silent ones to look at, or `None` when the server stops.
     fn wait(&self) -> Option<Vec<bool>> {
         let listeners = self
             .listeners
@@ -148,10 +148,11 @@ impl<'a> Acceptor<'a> {
             })
     }
 
-    /// Accepts those that have connected: so many at a time that silent ones are looked at in between.
+    /// Accepts clients that have connected: only some at a time, so that silent ones are looked at in
+    /// between.
     fn accept(&mut self) -> io::Result<()> {
         if !self.shared.registry.has_room() {
-            // The kernel keeps those that come.
+            // The kernel keeps connections that come meanwhile.
             self.pause();
         }
         for listener in self.listeners {
@@ -169,7 +170,7 @@ impl<'a> Acceptor<'a> {
         Ok(())
     }
 
-    /// Enters a client and sends the greeting; `None` where the client has gone.
+    /// Enters a client and sends the greeting; `None` if the client has gone.
     fn greet(&self, socket: OwnedFd, peer: Peer, tls: Option<&ServerTls>) -> Option<Silent> {
         let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
         let socket = Arc::new(socket);

@@ -1,8 +1,8 @@
-//! Something of which there is only so much for all connections of a server together.
+//! A limited amount of something that all connections of a server share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is left of it.
+/// The amount that is left.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicUsize);
 

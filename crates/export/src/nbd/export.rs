@@ -17,9 +17,9 @@ pub struct Export {
     /// A sentence for people, shown by `nbdinfo --list`; may be empty, at most [`limits::NAME`]
     /// bytes.
     pub description: String,
-    /// What is served.
+    /// The volume that is served.
     pub volume: Arc<Volume>,
-    /// How requests reach its storage.
+    /// The way in which requests reach the volume's storage.
     pub engine: Engine,
 }
 

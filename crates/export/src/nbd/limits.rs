@@ -9,18 +9,19 @@ use scrim_nbd::tls;
 /// other can take its place; a further one is refused the export.
 pub const CLIENTS: usize = 128;
 
-/// As many of these may come from one address: one of IPv4, a network of 64 bits of IPv6, a user of this machine on a
-/// unix socket.
+/// Connections at the same time from one address: one of IPv4, a network of 64 bits of IPv6, a user of this machine
+/// on a unix socket.
 pub const CLIENTS_OF_PEER: usize = 64;
 
-/// Connections in their handshake at the same time. For a further one another is disconnected: of the address with
-/// the most of them, one that has not answered the greeting within [`ANSWER`], the oldest.
+/// Connections in their handshake at the same time. A further one displaces another: of the address with the most
+/// of them, one that has not answered the greeting within [`ANSWER`], the oldest.
 pub const NEWCOMERS: usize = 128;
 
 /// Time in which an honest client answers the greeting, over any network.
 pub const ANSWER: Duration = Duration::from_secs(1);
 
-/// Time for which a client waits for the place of another one that has hung up, and whose thread has not noticed yet.
+/// Time for which a client waits for the place of another one that has hung up, while the other's thread has not
+/// noticed yet.
 pub const DEPARTURE: Duration = Duration::from_secs(2);
 
 /// Exports one server can hold.

@@ -3,10 +3,11 @@
 //! One system call receives as many requests as have come, one sends as many replies as are ready.
 //! Nothing waits for the client while replies to it are still here: [`Link::require`] sends first.
 //!
-//! Who waits for a client must hold nothing that another client's request waits for. So every call that may wait takes
-//! the proof of that, [`Settled`], which a queue gives only while nothing is under way; the others are called `try_…`
-//! and never wait, also not to send what TLS has to say. A wait beside a queue ends with [`End::OtherTable`] once its
-//! table is retired. Nothing is lost then: the same call goes on where this one has ended.
+//! A thread that waits for a client must hold nothing that another client's request waits for. So every call that may
+//! wait takes the proof of that, [`Settled`], which a queue gives only while nothing is in flight; the other calls
+//! are named `try_…` and never wait, also not to send what TLS has to say. A wait beside a queue ends with
+//! [`End::OtherTable`] once its table is retired. Nothing is lost then: the same call goes on where this one has
+//! ended.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -27,15 +28,15 @@ use super::stop::Stop;
 use super::tls::Secured;
 use super::wait::{self, Window};
 
-/// Why a connection ends.
+/// Reason for which a connection, or the way of serving it, ends.
 #[derive(Debug, PartialEq)]
 pub(super) enum End {
     /// The client said goodbye or went away, or its socket failed.
     Gone,
     /// The server stops.
     Stopping,
-    /// It does not: the volume has another table, for which another way of serving may be better, or holds a request,
-    /// which waits without a queue.
+    /// The connection does not end: the volume has another table, for which another way of serving may be better, or
+    /// holds a request, which waits without a queue.
     OtherTable,
     /// The handshake took too long.
     Deadline,
@@ -57,12 +58,12 @@ impl From<TlsError> for End {
     }
 }
 
-/// What a wait for the client ends for, besides data and the link's deadline.
+/// Event that ends a wait for the client, besides data and the link's deadline.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wait {
-    /// For a server that stops: the client has no request under way.
+    /// The server stops: the client has no request in flight.
     Idle,
-    /// For nothing: the client is in the middle of a request.
+    /// None: the client is in the middle of a request.
     Within,
 }
 
@@ -75,7 +76,8 @@ pub(super) struct Link {
     window: Window,
     /// `None` while the bytes on the socket are those of the protocol.
     tls: Option<Box<Secured>>,
-    /// When the client has been waited for long enough: in the handshake, and at the end.
+    /// Time at which a wait for the client ends: in the handshake, and at the end of the
+    /// connection.
     deadline: Option<Instant>,
     /// True if nothing more is asked of the client than to take what is due.
     is_farewell: bool,
@@ -106,15 +108,15 @@ impl Link {
         }
     }
 
-    /// From here on the client may take as long as it likes, and there are buffers for its requests; `None` where
-    /// there is no memory for them.
+    /// Lets the client take as long as it likes from here on, and makes buffers for its requests; `None` if there
+    /// is no memory for them.
     pub(super) fn end_handshake(&mut self) -> Option<()> {
         self.deadline = None;
         self.inbox.widen()?;
         self.outbox.widen(limits::SEND_BUFFER)
     }
 
-    /// From here on nothing more is asked of the client than to take what is due, some of it in each
+    /// Asks nothing more of the client from here on than to take what is due, some of it in each
     /// [`limits::FAREWELL`]. What is left of the handshake's time is not prolonged.
     pub(super) fn begin_farewell(&mut self) {
         if self.deadline.is_none() {
@@ -139,8 +141,8 @@ impl Link {
         self.meter.slept();
     }
 
-    /// From here on, all bytes go under TLS; returns when the handshake is over. What is in the outbox
-    /// is sent before, as it is.
+    /// Begins TLS for all bytes from here on; returns when its handshake is over. What is in the
+    /// outbox is sent before, as it is.
     pub(super) fn start_tls(&mut self, tls: &ServerTls, settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
         self.tls = Some(Box::new(Secured::new(tls)?));
@@ -154,7 +156,7 @@ impl Link {
         }
     }
 
-    /// How the connection is protected, under TLS.
+    /// Protection of the connection, under TLS.
     pub(super) fn protection(&self) -> Option<Protection> {
         self.tls.as_ref().and_then(|tls| tls.protection())
     }
@@ -240,12 +242,13 @@ impl Link {
         self.transmit(None, Some(settled)).map(drop)
     }
 
-    /// Sends as much of it as the socket takes without waiting; whether that was all.
+    /// Sends as much of it as the socket takes without waiting; returns whether that was all.
     pub(super) fn try_send(&mut self) -> Result<bool, End> {
         self.transmit(None, None)
     }
 
-    /// Sends what is in the outbox and then `data`, which becomes what has not been taken from it.
+    /// Sends what is in the outbox and then `data`, which is shortened to the part that was not
+    /// taken.
     pub(super) fn send_with(&mut self, data: &mut &[u8], settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
         self.transmit(Some(data), Some(settled)).map(drop)
@@ -275,8 +278,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Whether that was all,
-    /// which it is where the thread is settled and waits.
+    /// Sends `data`, or what is in the outbox; under TLS as records, behind those that wait. Returns whether that
+    /// was all, which it is where the thread is settled and waits.
     fn transmit(
         &mut self,
         mut data: Option<&mut &[u8]>,
@@ -407,7 +410,7 @@ impl Link {
         }
     }
 
-    /// Receives what has come, without waiting; whether there was anything.
+    /// Receives what has come, without waiting; returns whether there was anything.
     pub(super) fn try_receive(&mut self) -> Result<bool, End> {
         if let Some(tls) = &mut self.tls {
             return tls.try_receive(&self.socket, &mut self.inbox, &self.meter);
@@ -424,7 +427,7 @@ impl Link {
     }
 }
 
-/// Receives what has come, without waiting: its length, `None` when there is nothing.
+/// Receives what has come, without waiting; returns its length, or `None` if nothing has come.
 pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, End> {
     loop {
         return match recv(socket, &mut *room, RecvFlags::DONTWAIT) {
@@ -437,7 +440,7 @@ pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<us
     }
 }
 
-/// How long may be waited until the `deadline`: `None` as long as it takes.
+/// Time left until `deadline`; `None` without a deadline. Fails once the deadline has passed.
 pub(super) fn time_left(deadline: Option<Instant>) -> Result<Option<Timespec>, End> {
     let Some(deadline) = deadline else {
         return Ok(None);
@@ -455,16 +458,16 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// How something is sent to a client that takes nothing now.
+/// Behaviour of a send while the client accepts no bytes.
 #[derive(Clone, Copy)]
 enum Sending<'q> {
     AtOnce,
-    /// Until the deadline, if there is one. That holds up this client only.
+    /// Waits until the deadline, if there is one. That holds up this client only.
     Waiting(Option<Instant>, Settled<'q>),
 }
 
-/// Sends the start of `data`, which is not empty; tells how many bytes, `None` when the socket takes none now and that
-/// is not waited for.
+/// Sends the start of `data`, which is not empty; returns the number of bytes sent, or `None` if the socket takes none
+/// now and `how` does not allow to wait.
 fn send_some(socket: &OwnedFd, data: &[u8], how: Sending<'_>) -> Result<Option<usize>, End> {
     let flags = match how {
         Sending::Waiting(None, settled) if settled.retired().is_none() => SendFlags::NOSIGNAL,
@@ -493,7 +496,7 @@ fn send_some(socket: &OwnedFd, data: &[u8], how: Sending<'_>) -> Result<Option<u
     }
 }
 
-/// Received bytes that nobody has taken yet.
+/// Received bytes that no request has taken yet.
 pub(super) struct Inbox {
     buffer: DataBuffer,
     start: usize,
@@ -509,7 +512,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the buffer for requests; `None` where there is no memory for it.
+    /// Takes the buffer for requests; `None` if there is no memory for it.
     fn widen(&mut self) -> Option<()> {
         let mut wide = DataBuffer::try_zeroed(limits::RECEIVE_BUFFER)?;
         let left = self.start..self.end;
@@ -549,7 +552,7 @@ impl Inbox {
         left
     }
 
-    /// Where to receive to.
+    /// Free part of the buffer, into which the next bytes are received.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.end..]
     }
@@ -562,7 +565,7 @@ impl Inbox {
 /// Replies that are ready to be sent.
 pub(super) struct Outbox {
     buffer: DataBuffer,
-    /// How much of it has been sent.
+    /// Number of bytes that have been sent.
     sent: usize,
     len: usize,
     /// True if it has memory only for what is in it now.
@@ -594,7 +597,7 @@ impl Outbox {
         Some(())
     }
 
-    /// Sees to it that `len` more bytes fit, whatever its capacity was; `None` where there is no memory for them.
+    /// Makes room for `len` more bytes, whatever the capacity was; `None` if there is no memory for them.
     fn grow(&mut self, len: usize) -> Option<()> {
         if self.spare().len() >= len {
             return Some(());

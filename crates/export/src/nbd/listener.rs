@@ -1,5 +1,5 @@
-//! Listening sockets, made so that nobody but those who are meant to can connect at any moment: the
-//! owner to a unix socket, this machine to TCP without TLS.
+//! Listening sockets, made so that at no moment anybody can connect who is not meant to: the owner
+//! connects to a unix socket, this machine to TCP without TLS.
 
 mod inherited;
 
@@ -31,7 +31,7 @@ pub use inherited::InheritedError;
 pub struct Listener {
     address: Address,
     socket: OwnedFd,
-    /// What clients are asked for: TLS, or nothing.
+    /// TLS, if clients must begin it.
     tls: Option<ServerTls>,
     /// Device and inode of a unix socket's path: what is removed in the end must be ours.
     identity: Option<(u64, u64)>,
@@ -75,12 +75,12 @@ impl Listener {
         }
     }
 
-    /// What clients need to begin TLS with, where they must.
+    /// The server's side of TLS, if clients must begin it.
     pub(super) fn tls(&self) -> Option<&ServerTls> {
         self.tls.as_ref()
     }
 
-    /// Where it listens, with the port that was chosen.
+    /// Address at which it listens, with the port that was chosen.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
@@ -90,7 +90,7 @@ impl Listener {
     pub(super) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
-            // The client has gone again, or there was none.
+            // The client has gone again, or no client waited.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -204,7 +204,7 @@ fn lock_directory(path: &Path) -> Result<File, BindErrorKind> {
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Removes what is at `path` if it is a socket on which nobody listens.
+/// Removes what is at `path` if it is a socket without a listener.
 fn remove_dead_socket(path: &Path, name: &SocketAddrUnix) -> Result<(), BindErrorKind> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -228,7 +228,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Why an address cannot be listened on.
+/// Reason for which an address cannot be listened on.
 #[derive(Debug)]
 pub struct BindError {
     /// The address.

@@ -4,7 +4,7 @@
 //! With TLS the server is in the mode that the specification calls FORCEDTLS: before
 //! `NBD_OPT_STARTTLS` every other option but `NBD_OPT_ABORT` is refused, so that nothing is agreed or
 //! told in plaintext. Nothing crosses the line either: bytes that a client has sent behind
-//! `NBD_OPT_STARTTLS`, before it can know the answer, end the connection. They may be somebody else's.
+//! `NBD_OPT_STARTTLS`, before it can know the answer, end the connection. They may be an attacker's.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use scrim_nbd::wire::{
     OPTION_REPLY_MAGIC, client, handshake, info, opt, rep,
 };
 
-/// In the handshake there is no queue yet.
+/// Proof that nothing is in flight: in the handshake there is no queue yet.
 const SETTLED: Settled<'static> = Settled::WITHOUT_QUEUE;
 
-/// What a server says first.
+/// The bytes that a server sends first.
 pub(super) fn greeting() -> [u8; GREETING] {
     let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
     let mut greeting = [0; GREETING];
@@ -67,9 +67,9 @@ pub(super) fn negotiate(
 struct Handshake<'a> {
     link: &'a mut Link,
     exports: &'a [Arc<Export>],
-    /// What TLS needs, where it is required.
+    /// The server's side of TLS, if TLS is required.
     tls: Option<&'a ServerTls>,
-    /// Where the client takes its place among those that are served.
+    /// The client's place among those that are served.
     entry: &'a Entry,
     /// True if the client knows that options can be refused.
     fixed: bool,
@@ -261,7 +261,8 @@ impl Handshake<'_> {
         Ok(())
     }
 
-    /// The export that a metadata option is about; where there is none, the client has been told.
+    /// The export that a metadata option is about; if there is no such export, the client has been
+    /// told.
     fn meta_export(
         &mut self,
         code: u32,

@@ -7,7 +7,7 @@ use scrim_nbd::wire::{IHAVEOPT, OPTION_HEADER, info, opt, rep};
 /// The header of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OptionHeader {
-    /// Which option, known or not.
+    /// Number of the option, known or not.
     pub(super) code: u32,
     /// Bytes of data that follow.
     pub(super) len: u32,
@@ -17,7 +17,7 @@ impl OptionHeader {
     /// Parses an option's header.
     ///
     /// # Errors
-    /// When the magic number is wrong, or more data is announced than anyone skips.
+    /// When the magic number is wrong, or more data is announced than the server skips.
     pub(super) fn parse(bytes: &[u8; OPTION_HEADER]) -> Result<Self, ProtocolError> {
         let [m0, m1, m2, m3, m4, m5, m6, m7, rest @ ..] = *bytes;
         let [c0, c1, c2, c3, l0, l1, l2, l3] = rest;
@@ -66,7 +66,7 @@ pub(super) struct MetaQuery<'a> {
     pub(super) queries: Vec<&'a str>,
 }
 
-/// Why an option was refused: a reply type and a sentence for the client's user.
+/// Reason for refusing an option: a reply type and a sentence for the client's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OptionRefusal {
     pub(super) reply: u32,

@@ -1,16 +1,16 @@
-//! The transmission phase on a [`Queue`]: many requests of one connection are under way at a time, and
+//! The transmission phase on a [`Queue`]: many requests of one connection are in flight at a time, and
 //! are answered as they end, in any order.
 //!
 //! Reads and writes go through the queue, in pieces of at most [`SLOT`]; all else is done by
 //! [`Transmission`], in between. A long read is one content chunk for each piece, or, where the client
 //! has not agreed to that, is put together in memory of its own first. Back-pressure comes from the
-//! slots: nothing more is received while all of them are under way.
+//! slots: nothing more is received while all of them are in flight.
 //!
-//! What is under way keeps locks and a table for which other clients may wait. So this waits for its client only with
+//! What is in flight keeps locks and a table for which other clients may wait. So this waits for its client only with
 //! the proof that the queue has settled, and otherwise tries.
 //!
-//! The queue itself keeps its table in memory, with the keys. So nothing waits here while the volume holds requests, and
-//! no wait for the client outlasts the table: the queue goes, and what is left of a request is [kept](Kept) for the
+//! The queue itself keeps its table in memory, with the keys. So nothing waits here while the volume holds requests,
+//! and no wait for the client outlasts the table: the queue goes, and what is left of a request is [kept](Kept) for the
 //! [`Transmission`], which has no queue while it waits.
 
 use std::io;
@@ -34,9 +34,9 @@ use scrim_nbd::wire::REQUEST_HEADER;
 pub(super) struct Pipeline<'t, 'a> {
     base: &'t mut Transmission<'a>,
     queue: Queue<'t>,
-    /// Those under way.
+    /// Requests in flight.
     requests: Vec<Option<UnderWay<'a>>>,
-    /// By slot, what it carries.
+    /// Pieces that the slots carry, by slot.
     pieces: [Option<Piece>; SLOTS],
     /// The read or write whose pieces are being started: its index, and what is left of it.
     starting: Option<(usize, Range)>,
@@ -44,7 +44,7 @@ pub(super) struct Pipeline<'t, 'a> {
     gives_way: bool,
 }
 
-/// How serving with a queue has ended.
+/// The way in which serving with a queue has ended.
 pub(super) enum Ended {
     /// The connection goes on.
     Left,
@@ -54,16 +54,16 @@ pub(super) enum Ended {
     CutOff(End),
 }
 
-/// A read or write of which pieces are under way, or still to be started.
+/// A read or write of which pieces are in flight, or still to be started.
 struct UnderWay<'a> {
     cookie: u64,
     range: Range,
     work: Work<'a>,
-    /// Pieces under way.
+    /// Number of pieces in flight.
     pieces: u32,
     /// True if the last piece has been started.
     started: bool,
-    /// The first failure, and where.
+    /// The first failure, and its offset.
     failure: Option<(Failure, u64)>,
 }
 
@@ -101,9 +101,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         }
     }
 
-    /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; tells
-    /// why it did. The queue is gone then. A connection that is to be [closed](super::link::Link::close) may wait for its
-    /// client, so its caller lets go of the table first.
+    /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; returns
+    /// the reason. The queue is gone then. A connection that is to be [closed](super::link::Link::close) may wait for
+    /// its client, so its caller lets go of the table first.
     pub(super) fn run(mut self) -> Ended {
         self.base.may_wait = false;
         let end = loop {
@@ -122,15 +122,15 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if self.settle().is_ok() {
             let _ = self.answer();
         }
-        // A queue that the system fails keeps what it has, so nobody is waited for.
+        // A queue that the system fails keeps what it has, so there is no wait for the client.
         match self.settle() {
             Ok(()) => Ended::ToBeClosed(end),
             Err(_) => Ended::CutOff(end),
         }
     }
 
-    /// Ends what is under way, waiting for nobody, so that the queue can go: replies stay in the outbox, and what is left
-    /// of a request of which pieces were started is kept.
+    /// Ends what is in flight without waiting for a client, so that the queue can go: replies stay in the outbox, and
+    /// what is left of a request of which pieces were started is kept.
     fn give_way(&mut self) -> Result<(), End> {
         self.gives_way = true;
         self.settle()?;
@@ -196,7 +196,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         self.rest()
     }
 
-    /// Starts what has been received whole, while there are slots. Whether there was anything.
+    /// Starts requests that have been received whole, while there are slots. Returns whether there
+    /// was one.
     fn start_received(&mut self) -> Result<bool, End> {
         let mut any = false;
         while self.queue.has_free_slot()
@@ -204,7 +205,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         {
             let request = Request::parse(header, &self.base.terms)?;
             if !self.queue.try_begin() {
-                // Nothing is under way. It waits where no queue keeps the table.
+                // Nothing is in flight. It waits where no queue keeps the table.
                 self.answer()?;
                 self.send()?;
                 return Err(End::OtherTable);
@@ -232,7 +233,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         }
     }
 
-    /// Carries out a request that waits for nothing but writes under way, which must not be ours.
+    /// Carries out a request that waits for nothing but writes in flight, which must not be ours.
     fn execute(&mut self, request: &Request) -> Result<(), End> {
         self.base.kept = Some(Kept::Whole(*request));
         self.make_room(REPLY_MAX)?;
@@ -429,7 +430,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             (Work::Write { fua }, failure) => {
                 let result = match failure {
                     Some((failure, _)) => Err(failure),
-                    // Others may be under way.
+                    // Other requests may be in flight.
                     None if fua => self.queue.flush().map_err(Failure::from),
                     None => Ok(()),
                 };
@@ -487,7 +488,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn receive(&mut self, len: usize) -> Result<(), End> {
         while self.base.link.inbox.len() < len {
             if !self.base.link.try_receive()? {
-                // As long as the client likes.
+                // This may take as long as the client likes.
                 self.settle()?;
                 self.answer()?;
                 let settled = settle(&mut self.queue, self.base.entry)?;
@@ -521,12 +522,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         self.base.link.grow(len)
     }
 
-    /// Waits until nothing is under way; what has ended is not answered yet.
+    /// Waits until nothing is in flight; what has ended is not answered yet.
     fn settle(&mut self) -> Result<(), End> {
         settle(&mut self.queue, self.base.entry).map(drop)
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the queue or the client, whichever comes first.
     fn rest(&mut self) -> Result<(), End> {
         let stopping = self.base.link.is_stopping();
         let idle = self.queue.is_idle();
@@ -556,12 +557,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 }
 
-/// Waits until nothing is under way on a queue; what has ended is not answered yet.
+/// Waits until nothing is in flight on a queue; what has ended is not answered yet.
 fn settle<'q>(queue: &'q mut Queue<'_>, entry: &Entry) -> Result<Settled<'q>, End> {
     check(entry, queue.settle())
 }
 
-/// A queue that fails takes its connection with it.
+/// Notes the failure of a queue, which ends its connection.
 fn check<T>(entry: &Entry, result: io::Result<T>) -> Result<T, End> {
     result.map_err(|error| {
         entry.note(Incident::RequestFailed {

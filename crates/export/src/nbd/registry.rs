@@ -1,7 +1,7 @@
 //! The table of connections, what they did, and what went wrong: shared by all threads of a server.
 //!
-//! A connection is a newcomer until its handshake is over. Newcomers have places of their own, where one makes room for
-//! another; those of clients that are served nobody else can take.
+//! A connection is a newcomer until its handshake is over. Newcomers have places of their own, where one yields to
+//! another; no newcomer can take the place of a client that is served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -22,7 +22,7 @@ use scrim_nbd::tls::Protection;
 pub(super) struct Registry {
     limits: Limits,
     table: Mutex<Table>,
-    /// Told whenever a client has left.
+    /// Notified whenever a client has left.
     left: Condvar,
 }
 
@@ -50,7 +50,7 @@ struct Client {
 /// Progress of a connection.
 enum Stage {
     Newcomer,
-    /// It gave way to another newcomer, and ends as soon as its thread sees that.
+    /// It yielded to another newcomer, and ends as soon as its thread sees that.
     Displaced,
     Served {
         export: String,
@@ -67,12 +67,12 @@ impl Registry {
         }
     }
 
-    /// Checks whether another newcomer can be entered: not while too many of those that gave way have not gone yet.
+    /// Checks whether another newcomer can be entered: not while too many of those that yielded have not gone yet.
     pub(super) fn has_room(&self) -> bool {
         self.lock().count(|client| !client.is_served()) < 2 * self.limits.newcomers
     }
 
-    /// Enters a newcomer, for which another one may have to go.
+    /// Enters a newcomer; another one may have to go for it.
     pub(super) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Entry {
         let mut table = self.lock();
         if table.count(|client| matches!(client.stage, Stage::Newcomer)) >= self.limits.newcomers {
@@ -107,17 +107,17 @@ impl Registry {
         self.lock().note(None, incident);
     }
 
-    /// Clients that are served.
+    /// Number of clients that are served.
     pub(super) fn clients(&self) -> usize {
         self.lock().count(Client::is_served)
     }
 
-    /// All connections.
+    /// Number of all connections.
     pub(super) fn connections(&self) -> usize {
         self.lock().clients.len()
     }
 
-    /// Waits until no client is left, at most for `limit`; tells how many are.
+    /// Waits until no client is left, at most for `limit`; returns how many are left.
     pub(super) fn wait_until_empty(&self, limit: Duration) -> usize {
         let deadline = Instant::now().checked_add(limit);
         let mut table = self.lock();
@@ -281,8 +281,8 @@ impl Table {
     }
 }
 
-/// The last events. Anybody who connects can cause some, so these never push out more than half of those on connections
-/// that are served.
+/// The last events. Every client that connects can cause some, so these never push out more than half of those on
+/// connections that are served.
 #[derive(Default)]
 struct Events(VecDeque<(Cause, Event)>);
 
@@ -357,7 +357,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Checks whether it has given way to another newcomer.
+    /// Checks whether it has yielded to another newcomer.
     pub(super) fn is_displaced(&self) -> bool {
         let table = self.registry.lock();
         let client = table.clients.get(&self.id);
@@ -404,7 +404,7 @@ mod tests {
         Peer::Tcp(SocketAddr::new(address.parse().unwrap(), 1))
     }
 
-    /// The connections that have not given way.
+    /// The connections that have not yielded.
     fn staying(registry: &Registry) -> Vec<u64> {
         let table = registry.lock();
         let staying = |client: &Client| !matches!(client.stage, Stage::Displaced);
@@ -462,7 +462,7 @@ mod tests {
         ));
     }
 
-    /// As after a quick row of short connections on a busy machine.
+    /// The registry is as after a quick row of short connections on a busy machine.
     #[test]
     fn a_client_waits_for_the_place_of_one_that_has_hung_up() {
         let registry = registry(Limits {

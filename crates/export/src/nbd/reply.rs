@@ -68,7 +68,7 @@ pub(super) fn error(cookie: u64, error: WireError, reason: &str, offset: Option<
     reply
 }
 
-/// Whether a chunk is the last of its reply.
+/// Tells whether a chunk is the last of its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Yes,

@@ -4,7 +4,7 @@ use super::limits;
 use super::status::ProtocolError;
 use scrim_nbd::wire::{REQUEST_HEADER, REQUEST_MAGIC, WireError, cmd, cmd_flag};
 
-/// What was negotiated, and what the export allows: all that decides whether a request is valid.
+/// Negotiated features and properties of the export: all that decides whether a request is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Size of the export, bytes.
@@ -19,19 +19,19 @@ pub(super) struct Terms {
     pub(super) allocation: bool,
 }
 
-/// A range of the export; it lies within.
+/// A range that lies within the export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
-    /// First byte.
+    /// Offset of the first byte.
     pub(super) offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u32,
 }
 
 /// A valid request.
 ///
-/// `NBD_CMD_FLAG_REQ_ONE` is checked and then forgotten: a reply here never has more than one extent. `NBD_CMD_FLAG_NO_HOLE` likewise: zeros are
-/// always written, never holes.
+/// `NBD_CMD_FLAG_REQ_ONE` is checked and then forgotten: a reply here never has more than one extent.
+/// `NBD_CMD_FLAG_NO_HOLE` likewise: zeros are always written, never holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Read(Range),
@@ -47,16 +47,16 @@ pub(super) enum Command {
 /// A request that is answered with an error without being executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// For the client's program.
+    /// Error number for the client's program.
     pub(super) error: WireError,
-    /// For the client's user.
+    /// Sentence for the client's user.
     pub(super) reason: &'static str,
 }
 
 /// One request of the transmission phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The client's name for it, returned as it came.
+    /// The client's name for the request, returned as it came.
     pub(super) cookie: u64,
     /// A read: with structured replies, even its errors must be structured.
     pub(super) is_read: bool,
@@ -64,7 +64,7 @@ pub(super) struct Request {
     pub(super) payload: u32,
     /// The client asks for one content chunk (`NBD_CMD_FLAG_DF`).
     pub(super) one_chunk: bool,
-    /// What to do.
+    /// The command, or the reason for which it is refused.
     pub(super) command: Result<Command, Refusal>,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Transmission<'a> {
     pub(super) entry: &'a Entry,
     /// Memory for long reads, of all connections.
     pub(super) reads_apart: &'a Budget,
-    /// Of the volume's table, when the way of serving was chosen.
+    /// Generation of the volume's table at the time when the way of serving was chosen.
     pub(super) generation: usize,
     /// True if requests wait while the volume holds them. A thread with a queue does not: it leaves them as
     /// [`Kept`] for the time after it.
@@ -73,7 +73,7 @@ pub(super) enum Kept {
     },
 }
 
-/// Why a request failed: what the client is told, and what the journal.
+/// Failure of a request: one text for the client, one for the journal.
 pub(super) struct Failure {
     error: WireError,
     reason: String,
@@ -96,7 +96,7 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Returns whether a queue has left anything.
+    /// Returns whether a queue has left anything to finish.
     pub(super) fn has_kept(&self) -> bool {
         self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
     }
@@ -190,7 +190,7 @@ impl<'a> Transmission<'a> {
     /// Carries a request out by plain calls, and answers it. A thread that may not wait for the volume leaves it as it
     /// was, with [`End::OtherTable`], where it would have to.
     pub(super) fn execute(&mut self, request: &Request, settled: Settled<'_>) -> Result<(), End> {
-        // For the replies that have no data.
+        // Room for the replies that have no data.
         self.link.make_room(REPLY_MAX, settled)?;
         let command = match request.command {
             Ok(command) => command,
@@ -343,7 +343,7 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Memory for a read that is put together before any of it is sent; `None` where there is none left.
+    /// Memory for a read that is put together before any of it is sent; `None` if not enough is left.
     pub(super) fn memory_apart(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
         let allowance = self.reads_apart.take(len)?;
         Some((DataBuffer::try_zeroed(len)?, allowance))
@@ -515,7 +515,7 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// One flush for everything a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
+    /// Flushes once for everything that a command with `NBD_CMD_FLAG_FUA` wrote in several pieces.
     fn make_durable(&self, fua: bool) -> Result<Result<(), Failure>, End> {
         if !fua {
             return Ok(Ok(()));
@@ -592,8 +592,8 @@ impl<'a> Transmission<'a> {
 /// multiple of [`ALIGN`].
 pub(super) const MIN_PIECE: u32 = 32 << 10;
 
-/// How much of a payload is written now, when `left` bytes are still to be written at `offset` and
-/// `received` of them are here: all, or up to a multiple of [`ALIGN`].
+/// Length of the part of a payload that is written now, when `left` bytes are still to be written
+/// at `offset` and `received` of them have arrived: all of these, or up to a multiple of [`ALIGN`].
 pub(super) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
     let here = u32::try_from(received).map_or(left, |received| received.min(left));
     if here == left {

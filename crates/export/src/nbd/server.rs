@@ -1,4 +1,4 @@
-//! The server: what its threads share, and what the thread of a client does.
+//! The server: the state that its threads share, and the work of a client's thread.
 
 use std::fmt;
 use std::io;
@@ -26,18 +26,19 @@ use super::wait::seats;
 use scrim_nbd::Address;
 use scrim_nbd::tls::ServerTls;
 
-/// What a server limits, for those who want less than [`limits`] allows.
+/// Limits of a server, for callers that want less than [`limits`] allows.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Clients served at the same time.
     pub clients: usize,
-    /// As many of these from one address.
+    /// Clients served at the same time from one address.
     pub clients_of_peer: usize,
     /// Connections in their handshake at the same time.
     pub newcomers: usize,
     /// Time for a handshake.
     pub handshake: Duration,
-    /// Time after which a connection that has not answered the greeting is the first to give way.
+    /// Time after which a connection that has not answered the greeting is the first to yield its
+    /// place.
     pub answer: Duration,
 }
 
@@ -61,7 +62,7 @@ pub struct Server {
     acceptor: Option<JoinHandle<Vec<JoinHandle<()>>>>,
 }
 
-/// What the threads of a server share.
+/// State that the threads of a server share.
 pub(super) struct Shared {
     exports: Vec<Arc<Export>>,
     pub(super) limits: Limits,
@@ -71,7 +72,7 @@ pub(super) struct Shared {
     reads_apart: Budget,
 }
 
-/// How a server ended.
+/// Outcome of [`Server::stop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
     /// Clients that were disconnected in the middle of requests, because the limit had passed.
@@ -116,7 +117,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Addresses at which it listens.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
@@ -218,7 +219,7 @@ pub(super) fn serve_client(
     drop(entry);
 }
 
-/// Handshake and transmission.
+/// Carries out the handshake and the transmission phase.
 fn converse(
     shared: &Shared,
     socket: &Arc<OwnedFd>,
@@ -306,7 +307,7 @@ fn serve_one_table(
     }
 }
 
-/// Why a server did not start.
+/// Reason for which a server did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// No export, no listener, or more than [`limits::EXPORTS`] exports.

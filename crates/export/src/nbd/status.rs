@@ -1,4 +1,4 @@
-//! What a server can say about itself: clients, traffic, and the last things that went wrong.
+//! State of a server, as it reports it: clients, traffic, and the last things that went wrong.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ pub struct Status {
     pub accepted: u64,
     /// Clients refused because [`limits::CLIENTS`] were being served, or [`limits::CLIENTS_OF_PEER`] of their address.
     pub turned_away: u64,
-    /// Connections that gave way to others in their handshake, because there were [`limits::NEWCOMERS`].
+    /// Connections that yielded to others in their handshake, because there were [`limits::NEWCOMERS`].
     pub displaced: u64,
     /// Connections closed because the client broke the protocol.
     pub protocol_errors: u64,
@@ -31,13 +31,13 @@ pub struct Status {
 pub struct ClientStatus {
     /// Number of the connection, counted from 1.
     pub id: u64,
-    /// Where it comes from.
+    /// Address or user that it comes from.
     pub peer: Peer,
     /// The export it uses; `None` during the handshake.
     pub export: Option<String>,
-    /// How its connection is protected; `None` without TLS, and before it is agreed.
+    /// Protection of its connection; `None` without TLS, and before TLS is agreed.
     pub tls: Option<Protection>,
-    /// When it connected.
+    /// Time at which it connected.
     pub since: SystemTime,
     /// Its traffic so far.
     pub traffic: Traffic,
@@ -64,7 +64,7 @@ impl Peer {
         match self {
             Self::Unix(user) => Origin::User(user),
             Self::Tcp(address) => Origin::Network(match address.ip().to_canonical() {
-                // Whoever has one address of IPv6 has 2^64 of them.
+                // A client that has one IPv6 address usually has the 2^64 of its network.
                 IpAddr::V6(address) => IpAddr::V6((u128::from(address) & (u128::MAX << 64)).into()),
                 address @ IpAddr::V4(_) => address,
             }),
@@ -116,9 +116,9 @@ pub struct Traffic {
 /// Requests of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Their number.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes they covered.
+    /// Bytes that they covered.
     pub bytes: u64,
 }
 
@@ -141,18 +141,18 @@ impl Traffic {
     }
 }
 
-/// Something that went wrong.
+/// An incident, with its time and its connection.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// When.
+    /// Time of the incident.
     pub time: SystemTime,
     /// The connection it happened on.
     pub client: Option<u64>,
-    /// What.
+    /// Kind of incident, with its details.
     pub incident: Incident,
 }
 
-/// What went wrong.
+/// Something that went wrong.
 #[derive(Debug, Clone)]
 pub enum Incident {
     /// A client broke the protocol and was disconnected.
@@ -165,11 +165,11 @@ pub enum Incident {
     TooManyClients,
     /// A client was refused because [`limits::CLIENTS_OF_PEER`] of its address were being served.
     TooManyOfPeer,
-    /// A connection gave way to another one in its handshake, because there were [`limits::NEWCOMERS`].
+    /// A connection yielded to another one in its handshake, because there were [`limits::NEWCOMERS`].
     Displaced,
     /// The volume failed a request; the client was told.
     RequestFailed {
-        /// The volume's own words.
+        /// The volume's error text.
         reason: String,
     },
     /// A connection has no queue of its own: it is served by plain calls.
@@ -219,7 +219,7 @@ impl fmt::Display for Incident {
     }
 }
 
-/// How a client broke the protocol.
+/// A client's breach of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolError {
     /// Client flags that this server did not offer.

@@ -55,7 +55,7 @@ impl Secured {
         self.open(inbox, meter)
     }
 
-    /// Decrypts what is here into the inbox; whether it was any data.
+    /// Decrypts what is here into the inbox; returns whether it was any data.
     fn open(&mut self, inbox: &mut Inbox, meter: &Meter) -> Result<bool, End> {
         if self.incoming.is_empty() && !self.session.is_handshaking() {
             return self.more_may_come();
@@ -101,7 +101,7 @@ impl Secured {
         !self.outgoing.is_empty() || self.session.has_pending()
     }
 
-    /// Says that nothing more comes; it waits to be sent.
+    /// Makes the alert which says that nothing more comes; it waits to be sent.
     pub(super) fn close(&mut self) {
         self.session.close();
     }

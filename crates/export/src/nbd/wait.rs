@@ -1,4 +1,4 @@
-//! When a connection polls its socket and when it sleeps.
+//! Choice between polling a connection's socket and sleeping.
 //!
 //! A thread that sleeps for the next request is woken in 5 to 70 µs, which is more than serving
 //! 4 KiB takes. One that polls notices at once, but takes a processor. So polling is short, only
@@ -22,11 +22,11 @@ use super::limits;
 /// The shortest window above zero.
 const FIRST: Duration = Duration::from_micros(10);
 
-/// A yielded processor that comes back later than this was used by somebody else than the client.
+/// A yielded processor that comes back later than this was used by another program than the client.
 const SLICE: Duration = Duration::from_micros(40);
 
-/// How many times as long as the processor was lost the window stays closed: so polling loses at
-/// most this part of the time to others.
+/// Time for which the window stays closed, as a multiple of the time for which the processor was
+/// lost: so polling loses at most one part in this many of the time to others.
 const CLOSED_FACTOR: u32 = 32;
 
 /// The longest time that the window stays closed.
@@ -36,7 +36,7 @@ const CLOSED_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Window {
     length: Duration,
-    /// Not to be opened before.
+    /// Earliest time at which the window may open.
     closed_until: Instant,
 }
 
@@ -48,7 +48,7 @@ impl Window {
         }
     }
 
-    /// How long to poll before sleeping.
+    /// Time to poll before sleeping.
     pub(super) fn length(&self, now: Instant) -> Duration {
         if now < self.closed_until {
             Duration::ZERO
@@ -71,8 +71,8 @@ impl Window {
         };
     }
 
-    /// Learns that the processor, offered at `offered`, came back at `now`; whether it is still
-    /// right to poll.
+    /// Learns that the processor, offered at `offered`, came back at `now`; returns whether it is
+    /// still right to poll.
     pub(super) fn offered(&mut self, offered: Instant, now: Instant) -> bool {
         let lost = now.saturating_duration_since(offered);
         if lost > SLICE {

@@ -14,8 +14,8 @@ thread_local! {
     static COUNTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From here on the calling thread's allocations count, if it is one of a server's. The client and the
-/// test's own threads are of the same process and do not count.
+/// Counts the calling thread's allocations from here on, if it is one of a server's. The client and
+/// the test's own threads are of the same process and do not count.
 pub(crate) fn count_here() {
     if !COUNTED.get() {
         let thread = std::thread::current();
@@ -27,12 +27,12 @@ pub(crate) fn count_here() {
     }
 }
 
-/// Threads so far that count, those that have ended too.
+/// Number of threads so far that count, those that have ended too.
 pub(crate) fn threads() -> u64 {
     THREADS.load(Ordering::SeqCst)
 }
 
-/// Allocations so far by the threads that count.
+/// Number of allocations so far by the threads that count.
 pub(crate) fn count() -> u64 {
     COUNT.load(Ordering::SeqCst)
 }

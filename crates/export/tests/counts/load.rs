@@ -1,4 +1,4 @@
-//! Requests of one kind, so many at a time.
+//! Requests of one kind, a fixed number of them at a time.
 
 use crate::common::{READ, WRITE, request};
 use crate::stage::{SIZE, Stage};
@@ -7,7 +7,7 @@ use crate::stage::{SIZE, Stage};
 pub(crate) const REQUEST: u64 = 28;
 /// Bytes before the data of a structured reply.
 pub(crate) const DATA_CHUNK: u64 = 28;
-/// A reply without data.
+/// Bytes of a reply without data.
 pub(crate) const LAST_CHUNK: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Load {
     pub(crate) len: u64,
     /// Requests at a time.
     pub(crate) depth: u64,
-    /// Requests in all.
+    /// Number of all requests.
     pub(crate) requests: u64,
 }
 
@@ -53,7 +53,7 @@ impl Load {
         for batch in 0..self.requests / self.depth {
             let mut bytes = Vec::new();
             for cookie in 0..self.depth {
-                // Some way apart, each a whole number of sectors.
+                // The requests are some way apart, each a whole number of sectors.
                 let offset = (batch * self.depth + cookie) * 7 * self.len % (SIZE - self.len);
                 let kind = if self.writes { WRITE } else { READ };
                 let offset = offset / self.len * self.len;

@@ -1,6 +1,6 @@
-//! What a request costs, counted and not timed: allocations, system calls, and bytes moved in memory, for
-//! each engine. The meter of the server counts, and strace, which sees the same calls from outside, says
-//! whether it counts right.
+//! Cost of a request, counted and not timed: allocations, system calls, and bytes moved in memory, for
+//! each engine. The server's meter counts, and strace, which sees the same calls from outside, checks its
+//! counts.
 
 #![allow(
     clippy::expect_used,
@@ -27,7 +27,7 @@ mod trace;
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
-/// What the shared helpers serve with; here each test says itself.
+/// Engine that the shared helpers serve with; the tests here choose their own.
 const ENGINE: Engine = Engine::Plain;
 const PATH: DataPath = DataPath::Auto;
 

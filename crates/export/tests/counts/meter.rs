@@ -1,4 +1,4 @@
-//! What the meter and the allocator count.
+//! Counts of the meter and of the allocator.
 
 use scrim_export::nbd::limits;
 use scrim_volume::queue::Engine;
@@ -8,24 +8,24 @@ use crate::engines;
 use crate::load::{LOADS, Load};
 use crate::stage::{Stage, serving_threads};
 
-/// What a load has cost.
+/// Cost of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// By the threads that serve.
+    /// Allocations by the threads that serve.
     pub(crate) allocations: u64,
     /// System calls that received something.
     pub(crate) receives: u64,
     /// System calls that sent something.
     pub(crate) sends: u64,
-    /// Reads and writes of the storage, but for those of a ring.
+    /// Reads and writes of the storage, except those that go through a ring.
     pub(crate) storage: u64,
     /// Bytes moved from one place in memory to another.
     pub(crate) copied: u64,
 }
 
-/// What a load costs a server that has served it before. A crew hires up to its limit when all are busy,
-/// and nothing else says when: a run in which that happened does not count. `mark` is called before and
-/// after each run.
+/// Measures the cost of a load for a server that has served it before. A crew adds threads up to its
+/// limit when all are busy, at moments that nothing else reveals: a run in which that happened does not
+/// count. `mark` is called before and after each run.
 pub(crate) fn cost(stage: &mut Stage, load: &Load, mark: impl Fn(&str)) -> Cost {
     load.run(stage);
     loop {
@@ -82,8 +82,8 @@ fn check(engine: Engine, load: &Load, cost: Cost) {
     let socket_calls = cost.receives + cost.sends;
     match (load.len, load.depth) {
         (4096, 1) => assert_eq!((cost.receives, cost.sends), (requests, requests), "{told}"),
-        // Those that come together are received together. A crew ends its jobs one by one, and each is
-        // answered when it ends.
+        // Requests that come together are received together. A crew ends its jobs one by one, and each
+        // is answered when it ends.
         (4096, _) if engine == Engine::Threads => {
             assert!(cost.receives <= requests / 4, "{told}");
             assert!(cost.sends <= requests, "{told}");
@@ -93,7 +93,7 @@ fn check(engine: Engine, load: &Load, cost: Cost) {
         _ if engine == Engine::Plain && !load.writes => {
             assert_eq!((cost.receives, cost.sends), (requests, requests), "{told}");
         }
-        // In pieces of some 32 KiB to 128 KiB.
+        // A reply goes out in pieces of some 32 KiB to 128 KiB.
         _ => assert!(socket_calls <= requests * 64, "{told}"),
     }
 
@@ -128,8 +128,8 @@ const PAGE: usize = 4096;
 /// Bytes of a connection's buffer for each direction, at most.
 const BUFFER: usize = limits::LONG_SEND_BUFFER;
 
-/// What the storage is given on the plain path lies in the socket's buffers, behind the header it came
-/// or goes with.
+/// On the plain path, the bytes that the storage is given lie in the socket's buffers, behind the
+/// header that they came or go with.
 #[test]
 fn what_comes_and_goes_is_turned_where_it_lies() {
     for load in LOADS {
@@ -139,7 +139,7 @@ fn what_comes_and_goes_is_turned_where_it_lies() {
         let first = *places.iter().min().unwrap();
         let last = *places.iter().max().unwrap();
         assert!(last - first < BUFFER, "{}: more than one buffer", load.name);
-        // Of a long one only the first piece.
+        // In a long request, this holds for the first piece only.
         assert_eq!(places[0] % PAGE, 28, "{}: not behind a header", load.name);
         if load.depth == 1 && load.len == 4096 {
             assert_eq!(first, last, "{}: always the same place", load.name);

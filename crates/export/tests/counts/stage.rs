@@ -19,12 +19,12 @@ use crate::common::{FLUSH, MIB, Raw, Served, crypt_table};
 
 pub(crate) const SIZE: u64 = 64 * MIB;
 
-/// A file that notes who asks for what.
+/// A file that notes the calls it gets, and where their memory is.
 pub(crate) struct Noting {
     file: FileBackend,
     calls: AtomicU64,
-    /// Where the memory of the last calls began; there is room for all that a test does between two
-    /// looks, so that noting allocates nothing.
+    /// Addresses of the memory of the last calls; there is room for all that a test does between
+    /// two looks, so that noting allocates nothing.
     places: Mutex<Vec<usize>>,
 }
 
@@ -45,7 +45,7 @@ impl Noting {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Where in memory it was that calls since the last look read to or wrote from.
+    /// Returns the addresses in memory that calls since the last look read to or wrote from.
     pub(crate) fn take_places(&self) -> Vec<usize> {
         self.places.lock().unwrap().drain(..).collect()
     }
@@ -88,7 +88,8 @@ impl Backend for Noting {
     }
 }
 
-/// One server at a time: allocations are counted for the whole process.
+/// Locks out other tests, so that there is one server at a time: allocations are counted for the
+/// whole process.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -138,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// What the meter says once nothing is under way any more.
+    /// Returns the meter's counts once nothing is in flight any more.
     pub(crate) fn traffic(&self) -> Traffic {
         let mut last = self.served.server.status().traffic;
         loop {
@@ -152,7 +153,7 @@ impl Stage {
     }
 }
 
-/// The threads of this process that serve: their ids.
+/// Ids of the threads of this process that serve.
 pub(crate) fn serving_threads() -> Vec<u32> {
     let name = |folder: &Path| std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
     let is_meant =

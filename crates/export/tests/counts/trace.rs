@@ -13,7 +13,7 @@ use crate::load::{DATA_CHUNK, LAST_CHUNK, LOADS, Load, REQUEST};
 use crate::meter::{Cost, cost};
 use crate::stage::{Stage, serving_threads};
 
-/// Calls whose arguments are wanted as numbers.
+/// The calls whose arguments are wanted as numbers.
 const DATA_CALLS: &str = "recvfrom,sendto,pread64,pwrite64";
 
 /// Run under strace by the test below. Files that are not there begin and end what counts.
@@ -93,9 +93,9 @@ fn the_kernel_sees_what_the_meter_counts() {
 struct Call {
     thread: u32,
     name: String,
-    /// As strace writes them.
+    /// Arguments as strace writes them.
     arguments: String,
-    /// `None` of a call that failed.
+    /// Result of the call; `None` if it failed.
     result: Option<u64>,
 }
 
@@ -104,7 +104,7 @@ impl Call {
         number(self.arguments.split(", ").nth(index).unwrap())
     }
 
-    /// Of a call that moves data: the memory that it moved.
+    /// Memory that the call moved, if it is one that moves data.
     fn memory(&self) -> Range<u64> {
         let start = self.argument(1);
         start..start + self.result.unwrap_or(0)
@@ -116,7 +116,7 @@ fn number(text: &str) -> u64 {
     u64::from_str_radix(digits, 16).unwrap()
 }
 
-/// In the order in which they began.
+/// Calls in the order in which they began.
 fn parse(trace: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut begun: HashMap<u32, usize> = HashMap::new();
@@ -162,7 +162,7 @@ impl Call {
     }
 }
 
-/// What the serving threads called for one load, and what the meter counted.
+/// Calls that the serving threads made for one load, and the counts of the meter.
 struct Section<'a> {
     engine: Engine,
     load: Load,
@@ -206,7 +206,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Those that succeeded.
+    /// Calls of `name` that succeeded.
     fn done(&self, name: &str) -> impl Iterator<Item = &&'a Call> {
         let is_meant = move |call: &&&Call| call.name == name && call.result.is_some();
         self.calls.iter().filter(is_meant)
@@ -216,7 +216,7 @@ impl<'a> Section<'a> {
         self.done(name).filter_map(|call| call.result).sum()
     }
 
-    /// Every name with its number.
+    /// Every name with its number of calls.
     fn names(&self) -> Vec<(&str, usize)> {
         let mut names: Vec<(&str, usize)> = Vec::new();
         for call in &self.calls {

@@ -1,5 +1,5 @@
-//! What the tests share: volumes in memory, a server in a temporary directory, and a client that
-//! can send any bytes.
+//! Helpers that the tests share: volumes in memory, a server in a temporary directory, and a client
+//! that can send any bytes.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -185,7 +185,7 @@ impl Served {
         self.wait_until_clients(0);
     }
 
-    /// Waits until the server has so many clients.
+    /// Waits until the server has `expected` clients.
     pub(crate) fn wait_until_clients(&self, expected: usize) {
         for _ in 0..1000 {
             if self.server.connections() == expected {

@@ -1,4 +1,4 @@
-//! Crowds that connect: whoever is served stays served, and others still get in.
+//! Crowds that connect: clients that are served stay served, and others still get in.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ fn client(host: u8, server: SocketAddr) -> Raw {
     raw
 }
 
-/// A crowd that connects and says nothing makes room for those who come after it.
+/// A crowd that connects and says nothing yields to the clients that come after it.
 #[test]
 fn a_silent_crowd_keeps_nobody_out() {
     let (served, server) = on_tcp(Limits::default());
@@ -44,14 +44,14 @@ fn a_silent_crowd_keeps_nobody_out() {
         .map(|_| from(2, server))
         .collect();
     assert_eq!(good.write(0, &pattern(1, 4096)), 0);
-    // Of another address, and of the crowd's own.
+    // The clients are of another address, and of the crowd's own.
     for host in [3, 2] {
         let mut several: Vec<Raw> = (0..16).map(|_| client(host, server)).collect();
         for raw in &mut several {
             assert_eq!(raw.read(0, 4096).unwrap(), pattern(1, 4096));
         }
     }
-    // An old one that speaks late has gone; what it did harms nobody.
+    // An old connection that speaks late has gone; what it did harms no other.
     assert_eq!(good.read(0, 4096).unwrap(), pattern(1, 4096));
     let status = served.server.status();
     assert!(status.displaced >= 2 * limits::NEWCOMERS as u64);

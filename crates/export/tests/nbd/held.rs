@@ -1,5 +1,5 @@
-//! Requests under way, half received or half answered at the moment at which the volume forgets its key: the key goes at
-//! once, nobody waits for a client, and once the key is back every request ends as if nothing had been.
+//! Requests in flight, half received or half answered at the moment at which the volume forgets its key: the key goes
+//! at once, no thread waits for a client, and once the key is back every request ends as if nothing had been.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ fn served() -> (Served, Arc<Volume>, tempfile::TempDir) {
     (served, volume, image)
 }
 
-/// The cookie of a request that has succeeded, and is no read.
+/// Returns the cookie of a request that has succeeded and is not a read.
 fn done(raw: &mut Raw) -> u64 {
     if !raw.structured {
         let (error, cookie) = raw.simple_reply();
@@ -131,7 +131,7 @@ fn a_busy_volume_forgets_its_key_at_once() {
     });
 }
 
-/// One kind of requests after the other, each client with another one first.
+/// Sends one kind of requests after the other, each client beginning with another kind.
 fn exercise(raw: &mut Raw, number: u64, start: u64, turn: u64) {
     let data = pattern(turn, LEN as usize);
     match (number + turn) % 4 {
@@ -141,7 +141,7 @@ fn exercise(raw: &mut Raw, number: u64, start: u64, turn: u64) {
                 let at = usize::try_from(cookie).unwrap() * 4096;
                 raw.write_request(FUA, cookie, start + at as u64, &data[at..at + 4096]);
             }
-            // Behind them one of nothing.
+            // An empty write follows them.
             raw.write_request(0, 8, start, &[]);
             for _ in 0..9 {
                 let cookie = done(raw);

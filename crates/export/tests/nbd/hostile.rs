@@ -173,7 +173,7 @@ fn half_open_connections_are_answered() {
     scene.alone();
 }
 
-/// A client that never reads its replies holds up nobody else.
+/// A client that never reads its replies holds up no other client.
 #[test]
 fn clients_that_do_not_read_hold_up_only_themselves() {
     let mut scene = Scene::new();

@@ -54,7 +54,7 @@ fn a_living_socket_is_left_alone_and_a_dead_one_replaced() {
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "a dead socket");
     let second = Listener::bind(&address).unwrap();
-    // What is not ours any more is not removed.
+    // A file that is not ours any more is not removed.
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
     assert!(matches!(bind_error(&address), BindErrorKind::NotASocket));
@@ -142,7 +142,7 @@ fn clients_beyond_the_limit_are_turned_away() {
     let served = Served::with(vec![export("disk", crypt_volume(MIB).0)], limits);
     let mut first = served.simple();
     let second = served.simple();
-    // Told where the protocol has an answer, and disconnected where it has none.
+    // The client is told where the protocol has an answer, and disconnected where it has none.
     let mut third = served.connect();
     third.greet(3);
     let replies = third.option(7, &info_data("disk", &[]));
@@ -273,8 +273,8 @@ fn relative_paths_become_absolute() {
     assert!(!relative.exists());
 }
 
-/// A durable write is flushed while others of the same client are under way, and somebody waits for
-/// those.
+/// A durable write is flushed while others of the same client are in flight, and an exchange of
+/// tables waits for those.
 #[test]
 fn tables_are_exchanged_under_clients_that_write_durably() {
     const BATCH: u64 = 16;
@@ -317,7 +317,7 @@ fn tables_are_exchanged_under_clients_that_write_durably() {
     });
 }
 
-/// A store that no table at work has is let go by those who wait for their clients, too.
+/// Connections that wait for their clients, too, let go of a store that no table in use refers to.
 #[test]
 fn clients_that_wait_let_go_of_a_table_that_was_exchanged() {
     let (volume, old) = crypt_volume(MIB);

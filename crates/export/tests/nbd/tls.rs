@@ -171,7 +171,7 @@ fn before_tls_nothing_is_agreed_or_told() {
     assert_eq!(raw.option(2, b""), [(ACK, vec![])]);
     assert!(raw.is_closed());
 
-    // The option that cannot be refused.
+    // This is the option that cannot be refused.
     let mut raw = served.connect();
     raw.greet(3);
     raw.send_option(1, b"disk");

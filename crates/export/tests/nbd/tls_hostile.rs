@@ -24,8 +24,8 @@ fn incident(served: &Served) -> Incident {
     events[0].incident.clone()
 }
 
-/// What somebody on the way could put behind the client's `NBD_OPT_STARTTLS` would count as said by
-/// the client under TLS, if it was carried over.
+/// Bytes that an attacker puts behind the client's `NBD_OPT_STARTTLS` would count as sent by the
+/// client under TLS if they were carried over.
 #[test]
 fn bytes_behind_starttls_are_not_carried_over() {
     let served = served();
@@ -44,7 +44,7 @@ fn plaintext_in_the_place_of_the_handshake_is_refused() {
         &option(3)[..],
         b"GET / HTTP/1.1\r\n\r\n",
         &[0xff; 1000],
-        // Records of the right looks: an alert, data, a handshake message that is none.
+        // Records that look right: an alert, data, a handshake message of no known kind.
         &[21, 3, 3, 0, 2, 2, 40],
         &[23, 3, 3, 0, 5, 1, 2, 3, 4, 5],
         &[22, 3, 1, 0, 4, 2, 0, 0, 0],

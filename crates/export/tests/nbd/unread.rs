@@ -1,8 +1,9 @@
-//! Clients that read nothing and stop, or break the rules, at some byte: nobody else waits for them.
+//! Clients that read nothing and stop, or break the rules, at some byte: no other client waits for
+//! them.
 //!
 //! While a server waits for such a client it must hold no lock of a range and no table. So beside them another client
-//! writes a part of a sector, which takes the lock of its region alone, flushes, the table is exchanged, and the volume
-//! forgets its key, which nobody may keep.
+//! writes a part of a sector, which takes the lock of its region alone, and flushes; the table is exchanged, and the
+//! volume forgets its key, which no thread may keep.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -22,10 +23,11 @@ const SIZE: u64 = 4 * MIB;
 /// Ends a test that hangs; nothing is measured by it.
 const LONG: Duration = Duration::from_secs(30);
 
-/// How many silent clients there are at a time.
+/// Number of silent clients at a time.
 const TOGETHER: usize = 24;
 
-/// Bytes read by each of the requests that fill a socket: with its header the reply is one piece of memory to the kernel.
+/// Bytes read by each of the requests that fill a socket: with its header the reply is one piece of memory to the
+/// kernel.
 const REPLY: u32 = (32 << 10) - 28;
 
 /// A served volume on a file, which a ring can reach, and a client that keeps to the rules.
@@ -83,7 +85,7 @@ impl Scene {
         scene
     }
 
-    /// What waits for a lock of a range, and for a table.
+    /// Carries out operations that wait for locks of ranges, for tables and for the key.
     fn others_go_on(&mut self) {
         self.turn += 1;
         let data = pattern(self.turn, 700);
@@ -97,7 +99,7 @@ impl Scene {
         assert_eq!(self.volume.resume(LONG).unwrap(), Resumed::OnNewTable);
         assert!(self.volume.suspend(LONG));
         assert_eq!(self.volume.resume(LONG).unwrap(), Resumed::AsItWas);
-        // Nobody who waits for a client keeps the key in memory.
+        // No thread that waits for a client keeps the key in memory.
         self.volume.forget_key(LONG).unwrap();
         recall(&self.volume);
         assert_eq!(self.good.read(300, 700).unwrap().len(), 700);
@@ -292,7 +294,7 @@ impl Scene {
 }
 
 /// The socket has taken just as much as it takes, and everything was sent, when a write comes and, right behind it,
-/// the end of the conversation: the alert, or the reply, finds no room while the write is under way.
+/// the end of the conversation: the alert, or the reply, finds no room while the write is in flight.
 fn a_full_socket_holds_up_nobody(is_secure: bool) {
     let mut scene = Scene::new(is_secure);
     let (_waited_for, count) = scene.full(1000);

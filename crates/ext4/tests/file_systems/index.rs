@@ -85,7 +85,7 @@ fn odd_names(count: u32) -> BTreeSet<Vec<u8>> {
     names
 }
 
-/// How a folder's names are hashed.
+/// Hash function of a folder's names.
 struct Hashes {
     method: &'static str,
     is_unsigned: bool,
@@ -134,7 +134,7 @@ fn add_checksums(tools: &Tools, image: &Path) {
     tools.check(image);
 }
 
-/// What a folder has, searched from its front.
+/// Names of a folder, searched from its front.
 fn scanned(fs: &FileSystem, folder: &Inode) -> BTreeMap<Vec<u8>, u32> {
     let mut found = BTreeMap::new();
     fs.entries(folder, &budget(), |entry| {
@@ -231,7 +231,7 @@ fn names_are_found_in_an_index_of_three_levels() {
     check_lookups(&image, &names, 10, "large_dir");
 }
 
-/// So long a beginning, and these ends, make names with one hash, of which a block has room for four.
+/// Length of the beginning that names with one hash share; these are their ends. A block has room for four of them.
 const SAME_BEGINNING: usize = 240;
 const SAME_ENDS: [&str; 9] = [
     "aaaaaaaa", "akamogii", "bpzwnsab", "btuxbuuc", "cavzmfub", "cedmjyby", "cwcmfpla", "dazovdgv",
@@ -274,7 +274,7 @@ fn indexed_for_damage(tools: &Tools, place: &Path) -> (BTreeSet<Vec<u8>>, PathBu
     (names, image, root)
 }
 
-/// Where a block of the folder is in the image.
+/// Offset of a block of the folder in the image.
 fn block_at(image: &Path, nth: u64) -> u64 {
     let fs = open(image).unwrap();
     let folder = lookup(&fs, "many");
@@ -315,7 +315,7 @@ fn a_folder_whose_index_contradicts_itself_is_searched_from_its_front() {
         fs::write(&image, &sound).unwrap();
         overwrite(&image, root + at, bytes);
         if at == 0x24 {
-            // For all hashes.
+            // The index then has one entry, for all hashes.
             overwrite(&image, root + 0x22, &[1, 0]);
         }
         let fs = open(&image).unwrap();

@@ -69,7 +69,7 @@ fn dumped(tools: &Tools, image: &Path, path: &str) -> Vec<u8> {
     fs::read(out).unwrap()
 }
 
-/// What is below `/filler` is not of the tree.
+/// Compares an image with `wanted`. Files below `/filler` do not belong to the tree.
 fn check_against(image: &Path, wanted: &Found, has_times: bool, what: &str) {
     let fs = open(image).unwrap_or_else(|error| panic!("{what}: {error}"));
     let mut all = all(&fs, image);

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use scrim_guest::Cache;
 
-/// Where the libraries of unpacked packages are, and the dynamic linker: with a merged `/usr` and before.
+/// Folders of the libraries of unpacked packages, and of the dynamic linker: with a merged `/usr` and before.
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 const LINKER: &str = "ld-linux-x86-64.so.2";
-/// And where programs are.
+/// Folders of the programs.
 const PROGRAMS: [&str; 4] = ["usr/sbin", "sbin", "usr/bin", "bin"];
 
 /// The suite whose support has ended: some day the archive has it no more, and nothing here can be done about it.
@@ -70,7 +70,7 @@ impl Tools {
         command
     }
 
-    /// What a program prints, with its complaints.
+    /// Output of a program, with its complaints.
     pub(crate) fn says(&self, name: &str, args: &[&str], image: &Path) -> String {
         let mut command = self.command(name);
         command.args(args).arg(image);

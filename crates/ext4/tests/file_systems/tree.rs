@@ -1,4 +1,4 @@
-//! What file systems are made of, and what they are found to hold.
+//! Trees of which file systems are made, and trees that are found in them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -90,7 +90,7 @@ pub(crate) fn content(fs: &FileSystem, image: &Path, inode: &Inode) -> Vec<u8> {
     content
 }
 
-/// What a tree holds: each path with its content, a link's target or nothing for a folder, and its time.
+/// Content of a tree: each path with its content, a link's target or nothing for a folder, and its time.
 pub(crate) type Found = BTreeMap<Vec<u8>, (Vec<u8>, i64)>;
 
 pub(crate) fn found(fs: &FileSystem, image: &Path, inode: &Inode, path: &[u8], into: &mut Found) {

@@ -1,4 +1,4 @@
-//! Why there is no backup, or it is not put back.
+//! Errors of making or restoring a backup.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use crate::error::HeaderError;
 use crate::format::WriteError;
 
-/// Why bytes are no header backup.
+/// Why bytes are not a header backup.
 #[derive(Debug)]
 pub enum BackupError {
     /// No header in them can be trusted.
@@ -65,28 +65,28 @@ pub enum RestoreError {
     OverData {
         /// Bytes that it takes.
         len: u64,
-        /// Where the data starts, in bytes.
+        /// Start of the data, in bytes.
         data_offset: u64,
     },
     /// The data starts elsewhere.
     DataOffset {
-        /// Where by the header on the device, in bytes.
+        /// Start by the header on the device, in bytes.
         device: u64,
-        /// Where by the backup, in bytes.
+        /// Start by the backup, in bytes.
         backup: u64,
     },
     /// The volume key has another length.
     KeySize {
-        /// By the header on the device, in bytes.
+        /// Length by the header on the device, in bytes.
         device: u32,
-        /// By the backup, in bytes.
+        /// Length by the backup, in bytes.
         backup: u32,
     },
     /// One of both has a requirement, such as that of a reencryption.
     Requirement {
         /// The requirement.
         name: String,
-        /// True if the backup has it, or else the header on the device.
+        /// True if the backup has it; false if the header on the device does.
         in_backup: bool,
     },
     /// It cannot be written.

@@ -13,8 +13,8 @@ use crate::finding::Finding;
 use crate::header::{Header, Parsed};
 use crate::layout::{BLOCK, align_up};
 
-/// A header with its key slots area, checked. Whoever has it and a passphrase that was valid when
-/// it was made can open the volume.
+/// A header with its key slots area, checked. With it, a passphrase that was valid when it was made
+/// opens the volume.
 #[derive(Debug)]
 pub struct Backup {
     header: Header,
@@ -23,7 +23,7 @@ pub struct Backup {
 }
 
 impl Header {
-    /// How many bytes from the start of the header device a backup holds: the header and its key
+    /// Number of bytes from the start of the header device that a backup holds: the header and its key
     /// slots area.
     #[must_use]
     pub fn backup_len(&self) -> u64 {
@@ -75,13 +75,13 @@ impl Backup {
         })
     }
 
-    /// The header in it.
+    /// The header in the backup.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What is amiss with it without being in the way.
+    /// Faults of the header that do not prevent its use.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings

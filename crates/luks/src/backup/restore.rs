@@ -1,4 +1,4 @@
-//! Putting a backup back.
+//! Restoring a backup.
 
 use std::fmt;
 
@@ -12,51 +12,51 @@ use crate::keyslot::{self, Keyslot};
 use crate::plan::{Plan, Step};
 use crate::segment::{Placement, Segment};
 
-/// What restoring a backup would do, and how.
+/// A backup ready to be restored: its effects and the plan that writes it.
 #[derive(Debug)]
 #[must_use = "a restored header has yet to be written"]
 pub struct Restore {
     /// The header as it will be read.
     pub header: Header,
-    /// What to tell, and ask about, before.
+    /// Notes to show, and to ask about, before it is restored.
     pub notes: Vec<RestoreNote>,
-    /// What writes it.
+    /// The plan that writes it.
     pub plan: Plan,
 }
 
 /// Something to know before a backup is restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreNote {
-    /// There is no LUKS header on the device that could be trusted: whatever is there goes.
+    /// There is no LUKS header on the device that could be trusted: what is there is overwritten.
     NoHeader,
     /// One copy of the LUKS2 header on the device is damaged, and the device may have become something else.
     Overwritten {
         /// The copy that is damaged.
         copy: HeaderCopy,
-        /// What else is there; it may be overwritten.
+        /// Signature of the other use; it may be overwritten.
         by: Signature,
     },
     /// The header on the device is of another version.
     Version {
-        /// On the device.
+        /// Value on the device.
         device: u16,
-        /// In the backup.
+        /// Value in the backup.
         backup: u16,
     },
     /// The header on the device is of another volume, or its UUID was changed.
     Uuid {
-        /// On the device.
+        /// Value on the device.
         device: Foreign<String>,
-        /// In the backup.
+        /// Value in the backup.
         backup: Foreign<String>,
     },
     /// The backup has another volume key, or the same one with another digest. If another, what was
     /// written by the header on the device can no longer be read.
     VolumeKey,
     /// The data has another cipher, sector size or length in the backup, and would be read
-    /// otherwise.
+    /// differently.
     Segment,
-    /// Key slots on the device that go: the backup does not have them, or has others there.
+    /// Key slots on the device that are lost: the backup does not have them, or has others in their place.
     Lost {
         /// Their numbers.
         slots: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct Steps<H> {
 }
 
 impl Backup {
-    /// How many bytes of the device [`Backup::restore`] looks at.
+    /// Number of bytes of the device that [`Backup::restore`] looks at.
     #[must_use]
     pub fn restore_len(&self) -> usize {
         self.bytes.len().max(HEADER_AREA_MAX)
@@ -91,12 +91,12 @@ impl Backup {
 
     /// Compares the backup with what is on a header device of `device_len` bytes, and says how to
     /// write it. `device` is the first [`Backup::restore_len`] bytes of it, or all of them if there
-    /// are fewer. For a file that grows, `device_len` is how far it may.
+    /// are fewer. For a file that grows, `device_len` is the length up to which it may.
     ///
     /// Where a header that can be trusted is there, a cut at any point leaves that one or the
     /// restored one, with its keys: what would be overwritten too early is first put into a gap of
     /// the key slots area. Where that cannot be, [`RestoreNote::AtRisk`] names the keys. Where there
-    /// is none, a cut leaves none or the restored one.
+    /// is no such header, a cut leaves none or the restored one.
     ///
     /// A restored LUKS2 header has a higher sequence number than both had. What lies between the
     /// key slots is not restored but overwritten, so that no key survives there.
@@ -289,7 +289,7 @@ fn data(header: &Header) -> Vec<&Segment> {
     header.metadata().segments_in_use().collect()
 }
 
-/// The key slots of a header that the other one has not, or with other content.
+/// The key slots of a header that the other header does not have, or has with other content.
 fn missing(header: &Header, bytes: &[u8], other: &Header, other_bytes: &[u8]) -> Vec<u8> {
     let content = |slot: &Keyslot, bytes: &[u8]| slice(bytes, &slot.material());
     let same = |slot: &Keyslot| {

@@ -1,4 +1,4 @@
-//! What is wrong with a header that cannot be read, or only half, and what can be done.
+//! Diagnosis of a header that cannot be read, or only half, and its repair.
 
 mod signature;
 
@@ -13,12 +13,12 @@ use crate::header::{Header, Parsed};
 use crate::plan::Plan;
 use crate::{luks1, luks2};
 
-/// What stands at the start of a device, judged.
+/// Diagnosis of the start of a device.
 #[derive(Debug)]
 pub struct Diagnosis {
-    /// What it amounts to.
+    /// The condition of the header.
     pub condition: Condition,
-    /// What else lies where a header, or the primary, should start.
+    /// Signature of something else where a header, or the primary, should start.
     pub overwritten_by: Option<Signature>,
 }
 
@@ -33,7 +33,7 @@ pub enum Condition {
     Luks1Fields {
         /// The header as it would be.
         header: Header,
-        /// What would be changed.
+        /// The changes that would be made.
         fixes: Vec<luks1::Fix>,
     },
     /// No header here can be used, nor repaired from what is here.
@@ -84,7 +84,7 @@ impl Diagnosis {
         }
     }
 
-    /// How to repair it; `None` where nothing has to be, or nothing can be.
+    /// Plans the repair; `None` where nothing has to be repaired, or nothing can be.
     ///
     /// A LUKS2 copy is rewritten from the other, which stays: a cut costs nothing. A LUKS1 header is
     /// written anew, its second sector first; where both sectors change, a cut between leaves it in

@@ -1,4 +1,4 @@
-//! What else a device may be: what is known by bytes at a fixed place near its start.
+//! Other uses of a device, recognised by bytes at a fixed place near its start.
 
 use std::fmt;
 use std::ops::Range;
@@ -145,21 +145,22 @@ const STRATIS: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
 const BOOT_FLAGS: [usize; 4] = [446, 462, 478, 494];
 
 impl Signature {
-    /// What lies at the start of `area`, or may lie there: the two bytes of a boot sector may be a part of
-    /// anything else, such as a checksum.
+    /// Finds what lies at the start of `area`, or may lie there: the two bytes of a boot sector may be a part
+    /// of anything else, such as a checksum.
     pub(crate) fn find(area: &[u8]) -> Option<Self> {
         let start = area.get(..area.len().min(4096)).unwrap_or_default();
         let zeros = !start.is_empty() && start.iter().all(|&byte| byte == 0);
         known(area).or(zeros.then_some(Self::Zeros))
     }
 
-    /// What the device that starts with `area` is in use as, by what cryptsetup goes by. Zeros are no use.
+    /// Finds the other use of the device that starts with `area`, by the signatures that cryptsetup goes by.
+    /// A device of zeros has no other use.
     pub(crate) fn of_another(area: &[u8]) -> Option<Self> {
         known(area).filter(|found| *found != Self::BootSector || has_boot_flags(area))
     }
 }
 
-/// Where a LUKS2 header has its label, whose text is its user's.
+/// Range of the label in a LUKS2 header, whose text the user chooses.
 const LABEL: Range<usize> = 24..72;
 
 fn known(area: &[u8]) -> Option<Signature> {

@@ -8,7 +8,7 @@ use crate::{luks1, luks2};
 
 /// Everything in the header, as one object.
 ///
-/// `version`, `uuid`, `label` and `subsystem` (null where there is none) are there for both
+/// `version`, `uuid`, `label` and `subsystem` (null if not set) are there for both
 /// versions. LUKS2 adds the other fields of the binary header, and under `metadata` what
 /// `cryptsetup luksDump --dump-json-metadata` prints, unknown members included. LUKS1 adds its
 /// fields under the names of its specification, bytes in hexadecimal, free key slots left out.

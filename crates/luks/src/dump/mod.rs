@@ -1,5 +1,5 @@
-//! What a header says, for people and for programs. Never a secret: salts and digests are in the
-//! header for all to read.
+//! Contents of a header, for people and for programs. They never include a secret: salts and digests
+//! are in the header for all to read.
 
 mod json;
 mod luks1;
@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::header::Header;
 
-/// What `cryptsetup luksDump` prints, in its words and layout. `device` is the name to show.
+/// Formats a header in the words and layout of `cryptsetup luksDump`. `device` is the name to show.
 ///
 /// Text from the header is shown as by [`Foreign`](scrim_foreign::Foreign).
 #[must_use]
@@ -33,7 +33,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Bytes in hexadecimal, each followed by a space, so many to a line; `indent` stands before every
+/// Bytes in hexadecimal, each followed by a space, `per_line` to a line; `indent` stands before every
 /// line but the first.
 struct Hex<'a> {
     bytes: &'a [u8],

@@ -7,10 +7,10 @@ use super::guard::Watch;
 use super::pbkdf2::MAX_ITERATIONS;
 use super::{Hash, Input, KdfError, MachineLimits, Unguarded};
 
-/// How long a key slot takes to open, by cryptsetup's default.
+/// Time that it takes to open a key slot, by cryptsetup's default.
 pub const KEYSLOT_TIME: Duration = Duration::from_secs(2);
 
-/// How long a digest of the volume key takes, by cryptsetup's default. The key is random, so that
+/// Time that a digest of the volume key takes, by cryptsetup's default. The key is random, so that
 /// nobody guesses it: the digest need not be slow.
 pub const DIGEST_TIME: Duration = Duration::from_millis(125);
 
@@ -30,10 +30,10 @@ const INPUT: Input<'_> = Input {
     salt: SAMPLE,
 };
 
-/// A measurement that takes this part of the target is taken to tell the rest.
+/// A measurement that takes at least this part of the target is long enough to extrapolate from.
 const ENOUGH: u32 = 4;
 
-/// Rounds after which the last one has to be good enough. Three do on every machine known.
+/// Rounds after which the last one has to be good enough. Three suffice on every machine known.
 const ROUNDS: u32 = 8;
 
 /// The cost at which deriving a key takes about as long as `target` on this machine: as much of
@@ -141,8 +141,8 @@ fn search_pbkdf2(
     Ok(iterations)
 }
 
-/// What takes as long as `target` where `work` took as long as `took`; the clock may have missed a
-/// microsecond.
+/// Amount of work that takes as long as `target` where `work` took as long as `took`; the clock may have
+/// missed a microsecond.
 fn scale(work: u64, took: Duration, target: Duration) -> u64 {
     let took = took.max(Duration::from_micros(1)).as_nanos();
     let scaled = u128::from(work).saturating_mul(target.as_nanos()) / took;

@@ -10,9 +10,9 @@ pub enum KdfError {
     /// A parameter that the function does not take, or with which it would not end in a sensible
     /// time.
     OutOfRange {
-        /// What it counts, in the plural.
+        /// Name of the parameter, in the plural, such as "lanes".
         parameter: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         value: u64,
         /// The least that is taken.
         least: u64,
@@ -21,19 +21,19 @@ pub enum KdfError {
     },
     /// More memory than this machine, or the control group of this process, has to give.
     Memory {
-        /// What is needed, in KiB.
+        /// Memory that is needed, in KiB.
         need_kib: u64,
-        /// What there is, in KiB.
+        /// Memory that there is, in KiB.
         have_kib: u64,
     },
-    /// More memory than whoever asked for the key allows a header to ask for.
+    /// More memory than the caller allows a header to ask for.
     OverLimit {
-        /// What is needed, in KiB.
+        /// Memory that is needed, in KiB.
         need_kib: u64,
-        /// What is allowed, in KiB.
+        /// Memory that is allowed, in KiB.
         limit_kib: u64,
     },
-    /// It took longer than whoever asked for the key wants to wait.
+    /// It took longer than the caller allows.
     TimeLimit {
         /// The limit, in seconds.
         seconds: u64,
@@ -42,7 +42,7 @@ pub enum KdfError {
     Interrupted,
     /// The kernel refused the memory although there seemed to be enough.
     MemoryRefused {
-        /// What is needed, in KiB.
+        /// Memory that is needed, in KiB.
         need_kib: u64,
     },
 }

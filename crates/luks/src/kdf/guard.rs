@@ -1,4 +1,4 @@
-//! Limits and interruptions of a key derivation, by whoever asked for it.
+//! Limits and interruptions of a key derivation, set by its caller.
 
 use std::sync::OnceLock;
 
@@ -9,20 +9,21 @@ use super::{Kdf, KdfError};
 /// A header may ask for half an hour and 4 GiB for each key slot. Only the caller knows whose header it
 /// is, how long its user wants to wait, and whether it was interrupted.
 pub trait KdfGuard: Sync {
-    /// Hears what a key slot, or a digest for `None`, asks for, before anything of it is done.
+    /// Checks the cost that a key slot, or a digest for `None`, asks for, before any work is done.
     ///
     /// # Errors
     /// [`KdfError::OverLimit`], or what [`KdfGuard::go_on`] says.
     fn begin(&self, keyslot: Option<u8>, kdf: &Kdf) -> Result<(), KdfError>;
 
-    /// Is asked every few milliseconds, by every thread that computes, and before each key slot.
+    /// Decides whether to go on; called every few milliseconds, by every thread that computes, and before
+    /// each key slot.
     ///
     /// # Errors
     /// [`KdfError::TimeLimit`] or [`KdfError::Interrupted`].
     fn go_on(&self) -> Result<(), KdfError>;
 }
 
-/// No limit, and no interruption: for parameters of one's own.
+/// A guard without limits and interruptions, for parameters that the caller trusts.
 #[derive(Debug, Clone, Copy)]
 pub struct Unguarded;
 
@@ -36,7 +37,7 @@ impl KdfGuard for Unguarded {
     }
 }
 
-/// A guard that several threads ask; once it has said no to one, all of them stop.
+/// A guard that several threads ask; once it has stopped one, all of them stop.
 pub(super) struct Watch<'a> {
     guard: &'a dyn KdfGuard,
     stopped: OnceLock<KdfError>,
@@ -61,10 +62,10 @@ impl<'a> Watch<'a> {
         self.stopped.get().is_some()
     }
 
-    /// What the threads have been told, if they had to stop.
+    /// Returns the reason for which the threads had to stop, if they had to.
     ///
     /// # Errors
-    /// The guard's.
+    /// The guard's error.
     pub(super) fn result(&self) -> Result<(), KdfError> {
         match self.stopped.get() {
             Some(error) => Err(error.clone()),

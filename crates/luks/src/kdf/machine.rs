@@ -1,4 +1,4 @@
-//! What this machine has to give to a key derivation.
+//! Memory and processors that this machine has for a key derivation.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -13,8 +13,8 @@ pub struct MachineLimits {
     /// All memory that this process could ever have, in KiB: the machine's, or less where a control
     /// group says so. [`u64::MAX`] where that is not known.
     pub memory_kib: u64,
-    /// What of it can be had at the moment, in KiB: what is free, what caches would give back, and
-    /// swap (but no swap inside a control group with a limit). [`u64::MAX`] where that is not
+    /// Part of that memory which can be had at the moment, in KiB: what is free, what caches would give back,
+    /// and swap (but no swap inside a control group with a limit). [`u64::MAX`] where that is not
     /// known.
     pub available_kib: u64,
     /// Processors that this process may run on.
@@ -22,7 +22,7 @@ pub struct MachineLimits {
 }
 
 impl MachineLimits {
-    /// What there is at the moment.
+    /// Reads the limits of this machine as they are at the moment.
     #[must_use]
     pub fn read() -> Self {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
@@ -81,7 +81,7 @@ struct ControlGroup {
     files: &'static Files,
 }
 
-/// What the files of a control group, and the keys in its `memory.stat`, are called.
+/// Names of the files of a control group, and of the keys in its `memory.stat`.
 struct Files {
     mount: &'static str,
     limit: &'static str,
@@ -105,7 +105,7 @@ const LEGACY: Files = Files {
     caches: ["total_active_file", "total_inactive_file"],
 };
 
-/// The control groups of this process and all that they are in. A limit may be on any of them.
+/// The control groups of this process and all groups that contain them. A limit may be on any of them.
 fn control_groups(root: &Path) -> Vec<ControlGroup> {
     let memberships = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut groups = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
     const MEMINFO: &str = "MemTotal:        4000000 kB\nMemFree:          100000 kB\n\
         MemAvailable:    3000000 kB\nSwapFree:          50000 kB\n";
 
-    /// What is read below a root directory with these files.
+    /// Reads the limits below a root directory with these files.
     fn read(files: &[(&str, &str)]) -> MachineLimits {
         let root = tempfile::tempdir().unwrap();
         for (name, content) in files {

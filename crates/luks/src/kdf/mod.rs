@@ -4,7 +4,7 @@
 //! against what is sensible and what this machine has; [`calibrate_argon2`] and
 //! [`calibrate_pbkdf2`] measure the parameters for a new header.
 //!
-//! Argon2 is this crate's own, for speed; PBKDF2 and the hashes stand on the RustCrypto crates.
+//! Argon2 is implemented in this crate, for speed; PBKDF2 and the hashes use the RustCrypto crates.
 
 mod argon2;
 mod calibrate;
@@ -24,7 +24,7 @@ pub use machine::MachineLimits;
 
 use guard::Watch;
 
-/// What a key is derived from.
+/// Passphrase and salt from which a key is derived.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     passphrase: &'a [u8],
@@ -66,7 +66,7 @@ impl Kdf {
         self.derive_within(&MachineLimits::read(), passphrase, salt, out)
     }
 
-    /// As [`derive`](Self::derive), within the given limits. The result does not depend on them.
+    /// Like [`derive`](Self::derive), within the given limits. The result does not depend on them.
     ///
     /// # Errors
     /// As for [`derive`](Self::derive).
@@ -80,7 +80,7 @@ impl Kdf {
         self.run(limits, &Watch::new(&Unguarded), passphrase, salt, out)
     }
 
-    /// As [`derive`](Self::derive), as far as `guard` lets it.
+    /// Like [`derive`](Self::derive), until `guard` stops it.
     ///
     /// # Errors
     /// As for [`derive`](Self::derive), and what the guard says.

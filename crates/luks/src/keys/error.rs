@@ -17,7 +17,7 @@ pub enum KeyslotError {
     NoSuchSlot {
         /// The slot.
         slot: u8,
-        /// How many there are.
+        /// Number of key slots.
         count: u8,
     },
     /// The slot is in use.
@@ -55,7 +55,7 @@ pub enum KeyslotError {
     KdfLuks1,
     /// LUKS1 has one hash for the whole header.
     HashLuks1 {
-        /// That hash.
+        /// Name of that hash.
         hash: String,
     },
     /// LUKS1 has one cipher for the whole header.
@@ -143,7 +143,7 @@ pub enum SealError {
     Unsupported(Unsupported),
     /// The key derivation failed.
     Kdf(KdfError),
-    /// No random bytes.
+    /// The operating system gave no random bytes.
     Random(RandomError),
 }
 

@@ -1,7 +1,7 @@
 //! Key slots: adding, changing and removing them.
 //!
 //! Every operation checks first, then changes the [`Header`] at once and returns the [`Plan`] that
-//! makes the disk follow. Nobody else may write the header in between; a program holds the lock from
+//! makes the disk follow. No other program may write the header in between; a program holds the lock from
 //! reading the header to the end of the plan. When a plan is cut short, the header in memory no
 //! longer says what is on the disk: read it again.
 //!
@@ -13,7 +13,7 @@
 //! * *add*: the key material becomes durable where nothing refers to it, then the header.
 //! * *change*: as above; the header trades the old slot for the new one in a single update, and only
 //!   then is the old area overwritten. LUKS1, whose header cannot be updated as a whole, has both
-//!   slots for a while. Only where there is no room for the new slot beside the old one, the area is
+//!   slots for a while. Only where there is no room for the new slot beside the old one is the area
 //!   overwritten in place: a cut then loses this slot, and its key if it is the last to hold it. It
 //!   has to be allowed by [`InPlace::Allow`].
 //! * *remove*: the area is overwritten first, the header follows, as in cryptsetup. A cut between
@@ -38,10 +38,10 @@ use crate::keyslot::{self, Keyslot, KeyslotKind, SealSpec, Sealed};
 use crate::plan::Plan;
 use crate::unlock::UnlockError;
 
-/// How the requirements of a volume begin that is being reencrypted, in each version of them.
+/// Prefix of the requirement of a volume that is being reencrypted, the same in each version of it.
 const REENCRYPTION: &str = "online-reencrypt";
 
-/// How the passphrase of a new key slot protects it.
+/// Parameters of a new key slot.
 #[derive(Debug)]
 pub struct NewKeyslot {
     /// Its number; `None` is the first free one, or, when a slot is changed, what cryptsetup takes:
@@ -74,7 +74,7 @@ pub struct NewDigest {
     pub iterations: u32,
 }
 
-/// Whether a key slot may be overwritten where it lies, if there is no other way.
+/// Permission to overwrite a key slot where it lies, if there is no other way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InPlace {
     /// No: [`KeyslotError::InPlaceOnly`] instead.
@@ -83,7 +83,7 @@ pub enum InPlace {
     Allow,
 }
 
-/// Whether the last key slots that hold the volume key may go.
+/// Permission to remove the last key slots that hold the volume key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastKey {
     /// No: [`KeyslotError::LastKey`] instead.
@@ -100,17 +100,17 @@ pub struct KeyslotChange {
     pub slot: u8,
     /// True if the plan overwrites the only copy of a key.
     pub in_place: bool,
-    /// What writes it.
+    /// The plan that writes it.
     pub plan: Plan,
 }
 
-/// What it means to remove some key slots.
+/// Consequences of removing some key slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// Those of them that hold the volume key.
+    /// The slots to remove that hold the volume key.
     pub lost: Vec<u8>,
-    /// The slots that still hold the volume key afterwards. A passphrase opens each, if somebody
-    /// knows it.
+    /// The slots that still hold the volume key afterwards. A passphrase opens each, if it is
+    /// still known.
     pub left: Vec<u8>,
     /// The tokens that would name no key slot any more.
     pub tokens: Vec<u8>,
@@ -212,9 +212,9 @@ impl Header {
     }
 
     /// Removes all key slots, unbound ones too, and destroys whatever an interrupted change may have
-    /// left between them. All data is lost; the header stays. Of a volume that is being reencrypted
-    /// it removes the keys, as cryptsetup does, and leaves the record of how far that is, which has
-    /// none.
+    /// left between them. All data is lost; the header stays. If a volume is being reencrypted,
+    /// this removes the keys, as cryptsetup does, and leaves the record of the progress, which has no
+    /// keys.
     ///
     /// # Errors
     /// [`KeyslotError`]; neither header nor disk has changed.
@@ -249,7 +249,7 @@ impl Header {
         })
     }
 
-    /// What it would mean to remove these key slots: ask, and name it, before it is done.
+    /// Tells the consequences of removing these key slots: show them, and ask, before it is done.
     #[must_use]
     pub fn removal(&self, slots: &[u8]) -> Removal {
         let metadata = self.metadata();

@@ -1,4 +1,4 @@
-//! From LUKS1 to LUKS2, and back.
+//! Conversion from LUKS1 to LUKS2, and back: the LUKS1 side.
 
 use super::format::FIRST_AREA;
 use super::phdr::{Phdr, Slot};
@@ -41,8 +41,8 @@ impl Header {
         Ok((header, steps))
     }
 
-    /// How far key slots may reach: to the data; in a detached header, to the next MiB, or to the
-    /// end of a device that is shorter.
+    /// End of the bytes that key slots may use: the start of the data; in a detached header, the next
+    /// MiB, or the end of a device that is shorter.
     fn end_of_room(&self, device_len: u64) -> u64 {
         let payload = u64::from(self.phdr.payload_offset) * SECTOR;
         let end = match payload {
@@ -106,8 +106,8 @@ impl Header {
         ])
     }
 
-    /// What a LUKS2 header says, which has been checked for that, with areas up to `end` for the key
-    /// slots that are free.
+    /// Converts the contents of a LUKS2 header, which the caller has checked for that, with areas up to
+    /// `end` for the key slots that are free.
     pub(crate) fn from_luks2(luks2: &Metadata, uuid: &str, end: u64) -> Result<Self, ConvertError> {
         let refuse = |why| ConvertError::Header { why };
         let (Some(segment), Some(digest), Some(first)) = (

@@ -1,4 +1,4 @@
-//! What can be wrong with a LUKS1 header.
+//! Faults of a LUKS1 header.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Fault {
         /// Bytes that there are.
         have: usize,
     },
-    /// A text field is no word that a NUL ends.
+    /// A text field is not a word that ends with a NUL.
     Text(&'static str),
     /// An impossible key length, in bytes.
     KeyBytes(u32),
@@ -25,7 +25,7 @@ pub enum Fault {
     Marker {
         /// The key slot.
         slot: u8,
-        /// What stands there.
+        /// The marker as stored.
         marker: u32,
     },
     /// A key slot in use has no iterations.
@@ -37,7 +37,7 @@ pub enum Fault {
     Stripes {
         /// The key slot.
         slot: u8,
-        /// What stands there.
+        /// The number as stored.
         stripes: u32,
     },
     /// A key slot area starts inside the header.

@@ -23,7 +23,7 @@ pub(super) const FIRST_AREA: u64 = HEADER_BLOCK as u64;
 /// The header with the zeros that follow it.
 const HEADER_BLOCK: usize = 4096;
 
-/// What a new LUKS1 header is to say.
+/// Parameters of a new LUKS1 header.
 #[derive(Debug)]
 pub struct FormatSpec {
     /// Cipher of the data and of the key slots.
@@ -38,7 +38,7 @@ pub struct FormatSpec {
     pub slot: Option<u8>,
     /// UUID; `None` makes a random one.
     pub uuid: Option<String>,
-    /// Where it goes.
+    /// Placement of the header and its data.
     pub layout: Layout,
 }
 

@@ -13,7 +13,7 @@ use crate::keys::{InPlace, KeyslotChange, KeyslotError, Seal};
 use crate::layout;
 use crate::plan::{Plan, Step};
 
-/// What goes into a key slot: a sealed key.
+/// Contents of a key slot: a sealed key.
 pub(super) struct Content {
     iterations: u32,
     salt: [u8; 32],

@@ -77,7 +77,7 @@ impl Header {
         &self.phdr.hash_spec
     }
 
-    /// Where the data starts, in 512-byte sectors; 0 in a detached header.
+    /// Start of the data, in 512-byte sectors; 0 in a detached header.
     #[must_use]
     pub fn payload_offset(&self) -> u32 {
         self.phdr.payload_offset
@@ -133,7 +133,7 @@ fn area(slot: &Slot, key_bytes: u32) -> Range<u64> {
     start..start + af::material_len(key_bytes as usize) as u64
 }
 
-/// What the header says, in the terms of both versions.
+/// Contents of the header, in the terms of both versions.
 fn metadata(phdr: &Phdr) -> Metadata {
     let cipher = format!("{}-{}", phdr.cipher_name, phdr.cipher_mode);
     let keyslots: Vec<Keyslot> = (0..KEYSLOTS)

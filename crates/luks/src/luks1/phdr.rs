@@ -25,8 +25,8 @@ use crate::keyslot::MAX_KEY_SIZE;
 
 /// Bytes of the header.
 pub(super) const PHDR_SIZE: usize = 592;
-/// How far key slot areas may reach: eight times what the longest keys need, so that a header with
-/// its areas always fits in memory.
+/// Limit for the end of key slot areas, in bytes: eight times as much as the longest keys need, so that
+/// a header with its areas always fits in memory.
 const MAX_END: u64 = 128 << 20;
 const VERSION: u16 = 1;
 const ENABLED: u32 = 0x00ac_71f3;
@@ -53,7 +53,7 @@ pub(crate) struct Slot {
     pub(crate) active: bool,
     pub(crate) iterations: u32,
     pub(crate) salt: [u8; 32],
-    /// In sectors.
+    /// Offset in sectors.
     pub(crate) offset: u32,
     pub(crate) stripes: u32,
 }

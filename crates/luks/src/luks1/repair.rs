@@ -34,16 +34,16 @@ pub enum Fix {
     Stripes {
         /// The key slot.
         slot: u8,
-        /// What stood there.
+        /// The number that was stored.
         stripes: u32,
     },
     /// An area elsewhere than all programs put it.
     Offset {
         /// The key slot.
         slot: u8,
-        /// What stood there, in sectors.
+        /// The offset that was stored, in sectors.
         from: u32,
-        /// Where it belongs, in sectors.
+        /// The offset where it belongs, in sectors.
         to: u32,
     },
     /// The signature of a boot sector in the salt of a key slot, which is lost by it.

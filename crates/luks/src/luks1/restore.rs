@@ -16,7 +16,8 @@ impl Header {
         self.phdr == other.phdr
     }
 
-    /// What follows the header up to the first block, where the key slots lie behind that.
+    /// Bytes from the end of the header to the end of the first block, where the key slots lie behind
+    /// that block; empty where they do not.
     pub(crate) fn between_header_and_keyslots(&self) -> Range<usize> {
         let starts = self.phdr.slots.iter().map(|slot| self.area(slot).start);
         let first = starts.min().unwrap_or_default();

@@ -96,7 +96,7 @@ impl HeaderCopy {
         }
     }
 
-    /// Where this copy lies when a copy has `hdr_size` bytes.
+    /// Offset of this copy when a copy has `hdr_size` bytes.
     pub(super) fn offset(self, hdr_size: u64) -> u64 {
         match self {
             Self::Primary => 0,

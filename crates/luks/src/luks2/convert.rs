@@ -1,4 +1,4 @@
-//! From LUKS1 to LUKS2, and back.
+//! Conversion from LUKS1 to LUKS2, and back: the LUKS2 side.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(crate) const CONVERTED_COPIES: u64 = 2 * METADATA_SIZE;
 const SECTOR: usize = 512;
 
 impl Header {
-    /// What a LUKS1 header says, with key slots up to `end`.
+    /// Converts the contents of a LUKS1 header, with key slots up to `end`.
     pub(crate) fn from_luks1(luks1: &Metadata, uuid: &str, end: u64) -> Result<Self, WriteError> {
         let keyslots_size = end.saturating_sub(CONVERTED_COPIES).min(MAX_KEYSLOTS_SIZE);
         let keyslots = luks1.keyslots.iter();
@@ -98,7 +98,7 @@ impl Header {
         Ok((header, steps))
     }
 
-    /// What of both copies lies behind the first block.
+    /// The bytes of both copies that lie behind the first block.
     fn behind_luks1(&self) -> Range<u64> {
         BLOCK..self.areas.keyslots().start
     }

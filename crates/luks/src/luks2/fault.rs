@@ -1,4 +1,4 @@
-//! What can be wrong with the JSON metadata, and where.
+//! Faults of the JSON metadata, and their places.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 pub struct JsonFault {
     /// The member at fault, such as `keyslots.0.area.offset`; empty for the text as a whole.
     pub path: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub problem: Problem,
 }
 
@@ -21,7 +21,7 @@ impl JsonFault {
     }
 }
 
-/// What is wrong with a member of the JSON metadata.
+/// Kinds of faults of a member of the JSON metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// No NUL ends the text.
@@ -42,7 +42,7 @@ pub enum Problem {
     },
     /// An object names this key twice.
     RepeatedKey(String),
-    /// The text is no JSON.
+    /// The text is not JSON.
     Syntax {
         /// Line, from 1.
         line: usize,
@@ -55,23 +55,23 @@ pub enum Problem {
     Expected(&'static str),
     /// The number of decoded bytes is out of range.
     Length {
-        /// How many there are.
+        /// Number of decoded bytes.
         len: usize,
-        /// How many are allowed.
+        /// Numbers of bytes that are allowed.
         allowed: RangeInclusive<usize>,
     },
     /// The number is out of range.
     OutOfRange {
-        /// What the header says.
+        /// Value in the header.
         value: u64,
-        /// What is allowed.
+        /// Values that are allowed.
         allowed: RangeInclusive<u64>,
     },
     /// The number differs from what the binary header says.
     Mismatch {
-        /// What the header says.
+        /// Value in the JSON metadata.
         value: u64,
-        /// What it must be.
+        /// Value that the binary header demands.
         expected: u64,
     },
     /// More entries than there may be.
@@ -81,7 +81,7 @@ pub enum Problem {
     },
     /// It names an object that does not exist.
     Dangling {
-        /// What it names, such as `keyslots.7`.
+        /// Name of the missing object, such as `keyslots.7`.
         to: String,
     },
     /// Something that may occur once occurs here and there.

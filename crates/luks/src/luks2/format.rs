@@ -25,7 +25,7 @@ use crate::uuid;
 /// Bytes of one copy unless asked otherwise.
 const DEFAULT_METADATA_SIZE: u64 = 16 << 10;
 
-/// What a new LUKS2 header is to say.
+/// Parameters of a new LUKS2 header.
 #[derive(Debug)]
 pub struct FormatSpec {
     /// Cipher of the data, and of the key slot where it may protect one.
@@ -46,7 +46,7 @@ pub struct FormatSpec {
     pub subsystem: String,
     /// Persistent flags.
     pub flags: Vec<Flag>,
-    /// Where it goes.
+    /// Placement of the header and its data.
     pub layout: Layout,
     /// Bytes of one copy of the header: `None` is 16 KiB.
     pub metadata_size: Option<u64>,

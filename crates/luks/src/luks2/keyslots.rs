@@ -153,7 +153,7 @@ impl Header {
         Ok((slot, material))
     }
 
-    /// What lies between the areas of the key slots.
+    /// The parts of the key slots area that no key slot uses.
     pub(crate) fn unused_areas(&self) -> Vec<Range<u64>> {
         let used = self.metadata.keyslots.iter().map(|slot| slot.area.clone());
         layout::gaps(self.areas.keyslots(), used)

@@ -38,7 +38,7 @@ pub(super) struct Areas {
 }
 
 impl Areas {
-    /// Where the key slots area lies.
+    /// Range of the key slots area.
     pub(super) fn keyslots(self) -> Range<u64> {
         // `hdr_size` is at most 4 MiB, `keyslots_size` at most 128 MiB.
         let start = 2 * self.hdr_size;

@@ -50,7 +50,7 @@ pub(crate) fn parse_token(text: &[u8]) -> Result<Value, JsonFault> {
     Ok(token)
 }
 
-/// What a token must have (specification, section 3.5).
+/// Checks that a token has the members it must have (specification, section 3.5).
 fn check_token(token: &Value) -> Result<(), JsonFault> {
     metadata::check_token(token)
 }

@@ -16,11 +16,11 @@ const RANDOM: usize = 24;
 pub(crate) enum Disk {
     /// Keeps what was synced.
     Honest,
-    /// Says so only: the canary.
+    /// Only claims to do so: the canary.
     IgnoresSync,
 }
 
-/// How far a plan got: the group of writes between two syncs, and what of it is on the disk.
+/// Progress of a plan that was cut: the group of writes between two syncs, and the part of it on the disk.
 #[derive(Debug, Clone, Copy)]
 #[allow(dead_code, reason = "shown when a test fails")]
 pub(crate) struct Cut {

@@ -120,7 +120,7 @@ pub(crate) fn secret(text: &str) -> SecretBytes {
     SecretBytes::copied_from(text.as_bytes())
 }
 
-/// What a program reads of a device before it parses.
+/// Reads the bytes of a device that a program reads before it parses.
 pub(crate) fn area(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     bytes.truncate(HEADER_AREA_MAX);
@@ -131,7 +131,7 @@ pub(crate) fn parse(path: &Path) -> Parsed {
     Header::parse(&area(path), fs::metadata(path).unwrap().len()).unwrap()
 }
 
-/// Parses an image that must have nothing amiss.
+/// Parses an image that must have no faults.
 pub(crate) fn parse_sound(path: &Path) -> Header {
     let parsed = parse(path);
     assert!(parsed.findings.is_empty(), "{:?}", parsed.findings);
@@ -203,7 +203,7 @@ impl Target for Memory {
     }
 }
 
-/// What `plan` makes of an empty device.
+/// Applies `plan` to an empty device.
 pub(crate) fn image(plan: &Plan) -> Vec<u8> {
     let mut memory = Memory(Vec::new());
     plan.apply(&mut memory).unwrap();

@@ -25,7 +25,7 @@ use common::{
 use scrim_luks::{CopyFault, Header, HeaderError, Placement};
 use serde_json::{Value, json};
 
-/// How a header is broken, in both copies alike.
+/// Damage to a header, in both copies alike.
 enum Break {
     /// Members set, or removed where there is no value, by their JSON pointers.
     Json(Vec<(&'static str, Option<Value>)>),
@@ -41,21 +41,21 @@ enum Break {
 struct Case {
     how: Break,
     stage: Stage,
-    /// What it says, whole.
+    /// The whole text of Scrim's error.
     text: &'static str,
     cryptsetup: Cryptsetup,
 }
 
-/// When Scrim refuses.
+/// The stage at which Scrim refuses a header.
 #[derive(Debug, PartialEq)]
 enum Stage {
-    /// As soon as it reads the header.
+    /// While it reads the header.
     Read,
     /// It reads the header, so that it can be shown and kept, and refuses to open the volume.
     Opened,
 }
 
-/// What cryptsetup makes of a header that Scrim refuses; where it takes one, why Scrim does not.
+/// Verdict of cryptsetup on a header that Scrim refuses; where it takes one, the reason why Scrim does not.
 #[derive(Debug, Clone, Copy)]
 enum Cryptsetup {
     /// `luksDump` refuses the header.
@@ -64,7 +64,7 @@ enum Cryptsetup {
     RefusesToOpen,
     /// The passphrase opens the volume.
     Opens(&'static str),
-    /// `luksDump` takes the header. Nobody waits for what the passphrase does.
+    /// `luksDump` takes the header. The test does not wait for what the passphrase does.
     Loads(&'static str),
 }
 
@@ -75,7 +75,7 @@ struct Tolerated {
     cryptsetup: Verdict,
 }
 
-/// What a program makes of a header with the right passphrase.
+/// Verdict of a program on a header, given the right passphrase.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Verdict {
     Refuses,
@@ -230,7 +230,7 @@ impl Break {
         image
     }
 
-    /// For the message of a test that fails.
+    /// Description for the message of a test that fails.
     fn name(&self) -> String {
         match self {
             Self::Json(changes) => changes

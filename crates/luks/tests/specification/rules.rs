@@ -285,7 +285,7 @@ fn tokens() -> Vec<Case> {
     ]
 }
 
-/// What members must be together.
+/// Rules about members that must agree with each other.
 #[rustfmt::skip]
 fn together(sound: &[u8]) -> Vec<Case> {
     let good = document(sound);
@@ -344,7 +344,7 @@ fn opening(sound: &[u8]) -> Vec<Case> {
     cases
 }
 
-/// Rules that guard nothing: whoever has the passphrase gets the data.
+/// Rules that guard nothing: the passphrase opens the data all the same.
 #[rustfmt::skip]
 pub(super) fn tolerated(sound: &[u8]) -> Vec<Tolerated> {
     let good = document(sound);

@@ -1,16 +1,16 @@
-//! What a server did wrong, or does not want.
+//! Faults and refusals of a server.
 
 use std::fmt;
 use std::io;
 
 use crate::wire::rep;
 
-/// Why there is no connection to an export.
+/// Reasons for which there is no connection to an export.
 #[derive(Debug)]
 pub enum HandshakeError {
     /// The connection failed or ended within the handshake.
     Io(io::Error),
-    /// The server is no NBD server.
+    /// The server is not an NBD server.
     NotNbd,
     /// The server speaks the protocol of before 2011.
     Oldstyle,
@@ -96,12 +96,12 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A reply that is none: nothing that follows it can be understood.
+/// A reply that is not one: nothing that follows it can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyError {
-    /// It starts with another number.
+    /// The reply starts with another number.
     Magic(u32),
-    /// It answers a request that is not under way.
+    /// The reply answers a request that is not in flight.
     Cookie(u64),
 }
 

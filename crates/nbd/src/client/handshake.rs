@@ -1,7 +1,7 @@
 //! The fixed newstyle handshake, from the first byte to the export.
 //!
-//! It is plain reading and writing, of whatever the caller makes of the connection; limits of time are
-//! his. An encrypted connection begins between [`greet`] and [`go`], after [`start_tls`].
+//! It reads and writes whatever stream the caller makes of the connection; limits of time are up to the caller.
+//! An encrypted connection begins between [`greet`] and [`go`], after [`start_tls`].
 
 use std::io::{Read, Write};
 
@@ -15,31 +15,31 @@ use crate::wire::{
 
 /// Longest option reply that is read, in bytes: a string of the specification and what stands around it.
 const REPLY_MAX: usize = 4096 + 64;
-/// How many replies to one option are read: one for each kind of information, and then some.
+/// Most replies to one option that are read: one for each kind of information, and some more.
 const REPLIES_MAX: usize = 32;
-/// How much of a server's message is shown, in characters.
+/// Most characters of a server's message that are shown.
 const MESSAGE_MAX: usize = 200;
 /// The largest minimum block size that the specification allows, in bytes.
 const MINIMUM_MAX: u32 = 64 << 10;
 
-/// What a server says before it is asked for anything.
+/// The server's greeting, before it is asked for anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
     /// True if it answers options.
     fixed_newstyle: bool,
     no_zeroes: bool,
-    /// True if TLS has begun since. What was said before may be anybody's.
+    /// True if TLS has begun since. What came before may be an attacker's.
     secured: bool,
 }
 
 /// An export, as the server describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Export {
-    /// In bytes; at most `i64::MAX`.
+    /// Size in bytes; at most `i64::MAX`.
     pub size: u64,
-    /// Transmission flags ([`flag`]).
+    /// Transmission flags of the export ([`flag`]).
     pub flags: u16,
-    /// What the server said of its blocks, if it did.
+    /// Block sizes, if the server named them.
     pub blocks: Option<BlockSizes>,
 }
 
@@ -55,7 +55,7 @@ pub struct BlockSizes {
 /// Receives the greeting and answers it.
 ///
 /// # Errors
-/// When the connection fails, or it is no server that is understood.
+/// When the connection fails, or the other side is not a server that is understood.
 pub fn greet(stream: &mut (impl Read + Write)) -> Result<Greeting, HandshakeError> {
     if u64::from_be_bytes(receive(stream)?) != NBDMAGIC {
         return Err(HandshakeError::NotNbd);
@@ -82,9 +82,8 @@ pub fn greet(stream: &mut (impl Read + Write)) -> Result<Greeting, HandshakeErro
     Ok(greeting)
 }
 
-/// Asks for TLS by `NBD_OPT_STARTTLS`. The server agrees and says nothing more before the client has
-/// begun it: whatever comes behind its agreement in the clear is not to be believed. [`go`] comes next,
-/// within TLS.
+/// Asks for TLS by `NBD_OPT_STARTTLS`. The server agrees and says nothing more before the client has begun TLS:
+/// bytes that follow its agreement in the clear are not to be believed. [`go`] comes next, within TLS.
 ///
 /// # Errors
 /// When the connection fails, the server breaks the protocol or has no TLS.
@@ -110,9 +109,9 @@ pub fn start_tls(
     }
 }
 
-/// Asks for an export by `NBD_OPT_GO`, or, of a server that does not know that and has no TLS, by
-/// `NBD_OPT_EXPORT_NAME`, whose reply depends on what was said in the clear. Once it has it, requests may
-/// be sent.
+/// Asks for an export by `NBD_OPT_GO`. A server that does not know this option and has no TLS is asked by
+/// `NBD_OPT_EXPORT_NAME`, whose reply depends on what was said in the clear. Once the server has agreed,
+/// requests may be sent.
 ///
 /// # Errors
 /// When the connection fails, the server breaks the protocol or refuses the export.
@@ -134,7 +133,7 @@ pub fn go(
     opt_export_name(stream, greeting, name)
 }
 
-/// `None` when the server does not know the option.
+/// Asks by `NBD_OPT_GO`; `None` when the server does not know the option.
 fn opt_go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, HandshakeError> {
     let mut data = Vec::with_capacity(name.len() + 8);
     data.extend(length(name.len())?.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What an NBD client says and hears: the [`handshake`], and requests and replies.
+//! Messages of an NBD client and their answers: the [`handshake`], and requests and replies.
 //!
 //! Every byte that a server sends is untrusted: what breaks the protocol becomes an error that names
 //! it, and no length that a server names is believed beyond its limit here.

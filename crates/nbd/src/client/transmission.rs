@@ -5,12 +5,12 @@ use crate::wire::{
     REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_HEADER, SIMPLE_REPLY_MAGIC, WireError, cmd, cmd_flag,
 };
 
-/// What is asked of a server.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// `NBD_CMD_READ`
     Read,
-    /// `NBD_CMD_WRITE`, followed by as many bytes as it is long.
+    /// `NBD_CMD_WRITE`, followed by `len` bytes of data.
     Write {
         /// Durable when it is answered.
         fua: bool,
@@ -28,11 +28,11 @@ pub enum Command {
 /// A request without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// Kind of the request.
     pub command: Command,
-    /// Where, in bytes.
+    /// Offset of the range in bytes.
     pub offset: u64,
-    /// In bytes.
+    /// Length of the range in bytes.
     pub len: u32,
 }
 
@@ -63,9 +63,9 @@ impl Request {
 /// A simple reply without its data, which follows a read that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's, if the server is honest: it is the caller who knows what he asked.
+    /// The request's cookie, if the server is honest; the caller knows which requests it has sent.
     pub cookie: u64,
-    /// How it went.
+    /// Error of the request; `None` for success.
     pub error: Option<WireError>,
 }
 

@@ -22,7 +22,7 @@ use super::provider;
 use super::session::Session;
 use super::stream::{TlsReader, TlsWriter, handshake};
 
-/// Where a client's certificates are.
+/// Files of a client's certificates.
 #[derive(Debug, Clone)]
 pub struct ClientFiles {
     /// CA certificates, in PEM: the server must show a certificate that one of them signed.
@@ -46,7 +46,7 @@ impl ClientFiles {
     }
 }
 
-/// What a client needs to speak TLS.
+/// Certificates, key and settings with which a client speaks TLS.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -63,8 +63,8 @@ impl ClientTls {
         Self::of(builder, files.own.as_ref())
     }
 
-    /// As [`ClientTls::load`], but any server is believed, whatever certificate it shows: whoever can
-    /// stand between can be the server.
+    /// As [`ClientTls::load`], but any server is believed, whatever certificate it shows: an attacker on the
+    /// way can pose as the server.
     ///
     /// # Errors
     /// When a file of `own` cannot be read or used.
@@ -76,7 +76,7 @@ impl ClientTls {
         Self::of(builder, own)
     }
 
-    /// With a configuration of the caller's, who knows best whom to believe.
+    /// Uses a configuration of the caller's, which decides what certificates are believed.
     #[must_use]
     pub fn with_config(config: ClientConfig) -> Self {
         Self {
@@ -113,10 +113,10 @@ impl ClientTls {
         Ok(Session::client(connection))
     }
 
-    /// Makes a connected stream socket, on which the server has acknowledged `NBD_OPT_STARTTLS` and
-    /// nothing is left to be read, a TLS connection. It blocks, for as long as the timeouts of the
-    /// socket say. `server` is as for [`ClientTls::session`]; over a unix socket it is what the server's
-    /// certificate was made for, often `localhost`.
+    /// Turns a connected stream socket into a TLS connection. The server must have acknowledged
+    /// `NBD_OPT_STARTTLS` on it, with nothing left to be read. The call blocks as long as the timeouts of the
+    /// socket allow. `server` is as for [`ClientTls::session`]; over a unix socket it is the name that the
+    /// server's certificate was made for, often `localhost`.
     ///
     /// # Errors
     /// Those of the socket (`WouldBlock` when it took too long), or a [`TlsError`] as the source of
@@ -128,9 +128,9 @@ impl ClientTls {
         })
     }
 
-    /// As [`ClientTls::handshake`], but after an error of the socket, such as its timeout, it goes on as
-    /// long as `go_on` returns no error. That is asked each time that something came, too, with an error
-    /// of kind `Interrupted`.
+    /// As [`ClientTls::handshake`], but after an error of the socket, such as its timeout, it goes on as long
+    /// as `go_on` returns no error. `go_on` is also called each time that something came, with an error of kind
+    /// `Interrupted`.
     ///
     /// # Errors
     /// Those of `go_on`, or a [`TlsError`] as the source of one of kind `InvalidData`.

@@ -1,16 +1,16 @@
-//! Why connections under TLS end.
+//! Reasons for which connections under TLS end.
 
 use std::fmt;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError};
 
-/// Why a connection under TLS cannot go on.
+/// A reason for which a connection under TLS cannot go on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TlsError {
     /// The other side's certificate, records or messages were refused, or it refused ours.
     Protocol(rustls::Error),
-    /// What a server was called is no DNS name or IP address.
+    /// The name given for a server is not a DNS name or IP address.
     ServerName(String),
     /// The other side sent a message in pieces where no message of that length exists.
     Fragments,
@@ -43,7 +43,7 @@ impl fmt::Display for TlsError {
     }
 }
 
-/// What to do about the errors that people meet.
+/// Advice on the errors that people meet.
 fn advice(error: &rustls::Error) -> Option<&'static str> {
     Some(match error {
         rustls::Error::NoCertificatesPresented => {

@@ -1,4 +1,4 @@
-//! What a side of a connection has in files.
+//! Files of either side of a connection.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn certified_key(
     scrim_pem::certified_key(certificate, key, FILE_MAX).map(Arc::new)
 }
 
-/// The certificates of those whose signature is believed.
+/// The certificates of authorities whose signature is believed.
 pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, FileError> {
     let mut store = RootCertStore::empty();
     for certificate in scrim_pem::certificates(path, ROOTS_MAX)? {

@@ -1,9 +1,9 @@
 //! TLS 1.3 and 1.2 for both sides of an NBD connection, by rustls on AWS-LC.
 //!
-//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, whom it believes. A
-//! [`Session`] is one connection's state, and does no I/O: records go in by a [`Wire`] buffer and come
-//! out by another. A server drives it beside its own socket calls; a client calls
-//! [`ClientTls::handshake`] and gets a [`TlsReader`] and a [`TlsWriter`].
+//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, the authorities that it believes.
+//! A [`Session`] is one connection's state, and does no I/O: records go in by a [`Wire`] buffer and come out by
+//! another. A server drives it beside its own socket calls; a client calls [`ClientTls::handshake`] and gets a
+//! [`TlsReader`] and a [`TlsWriter`].
 //!
 //! AES-128-GCM comes first: it is the fastest where AES has instructions, and as strong as the keys
 //! that are exchanged. There are no tickets and no resumption: a connection to a disk lasts, and what

@@ -13,7 +13,7 @@ use super::files::{certified_key, roots};
 use super::provider;
 use super::session::Session;
 
-/// Where a server's certificate and key are.
+/// Files of a server's certificate and key.
 #[derive(Debug, Clone)]
 pub struct ServerFiles {
     /// The server's certificate, in PEM, followed by those between it and a CA that clients know.
@@ -38,7 +38,7 @@ impl ServerFiles {
     }
 }
 
-/// What a server needs to serve under TLS.
+/// Certificates, key and settings with which a server speaks TLS.
 #[derive(Clone)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,

@@ -17,7 +17,7 @@ const PENDING_MAX: usize = 128 << 10;
 /// Bytes of a record's header; the last two are the length of the rest.
 const RECORD_HEADER: usize = 5;
 
-/// How a connection is protected.
+/// Version and cipher suite of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protection {
     /// The version: `TLSv1.3` or `TLSv1.2`.
@@ -33,7 +33,7 @@ pub struct Session {
     /// they go before everything that is encrypted later.
     pending: Vec<u8>,
     peer_closed: bool,
-    /// After an error rustls may hold parts of messages, and is not asked for anything any more.
+    /// True after an error: rustls may hold parts of messages then, and is not asked for anything any more.
     failed: bool,
 }
 
@@ -42,17 +42,17 @@ pub(super) enum Side {
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// What one step came to.
+/// Result of one step.
 enum Turn {
     /// Something was done, and there may be more to do.
     Again,
-    /// So many bytes of plaintext came.
+    /// This many bytes of plaintext came.
     Plain(usize),
     /// Nothing can be done before more bytes come; data may be sent.
     Ready,
     /// Nothing can be done before more bytes come, and the handshake goes on.
     Blocked,
-    /// Nothing more comes.
+    /// No more data comes from the other side.
     Closed,
 }
 
@@ -104,12 +104,12 @@ impl Session {
         Some(Protection { version, suite })
     }
 
-    /// Takes records from `incoming`: goes on with the handshake, and decrypts data into `into`, as
-    /// much as is there; tells how many bytes. Records are taken only while `into` has room for
-    /// [`PLAINTEXT_MAX`] bytes, so more may be left; it needs more bytes once it returns 0.
+    /// Takes records from `incoming`: goes on with the handshake, and decrypts data into `into`, as much as is
+    /// there. Returns the number of decrypted bytes. Records are taken only while `into` has room for
+    /// [`PLAINTEXT_MAX`] bytes, so more may be left; once it returns 0, it needs more bytes.
     ///
-    /// What is to be sent afterwards, [`has_pending`](Self::has_pending) tells; after an error too, that
-    /// the other side learns why.
+    /// [`has_pending`](Self::has_pending) tells whether there is something to be sent afterwards; after an
+    /// error too, so that the other side learns the reason.
     ///
     /// # Errors
     /// When the other side breaks the protocol, or its certificate is refused. The connection ends.
@@ -121,7 +121,7 @@ impl Session {
         if opened.is_err() {
             self.failed = true;
             while self.common().wants_write() {
-                // The alert that says why. Another error would not be news.
+                // The alert that gives the reason. Another error would not be news.
                 if self.turn(&mut [], &mut []).1.is_err() {
                     break;
                 }
@@ -167,8 +167,8 @@ impl Session {
         outgoing.advance(len);
     }
 
-    /// Encrypts the start of `data` into `outgoing`, behind what waits to be sent: as much as there is
-    /// room for; tells how many bytes. 0 means that `outgoing` must be sent first. The handshake must
+    /// Encrypts the start of `data` into `outgoing`, behind what waits to be sent, as far as there is room;
+    /// returns the number of bytes that it took. 0 means that `outgoing` must be sent first. The handshake must
     /// be over.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl Session {
         }
     }
 
-    /// One step, and how many bytes of `incoming` are done with.
+    /// Does one step, and returns the number of bytes of `incoming` that are done with.
     fn turn(&mut self, incoming: &mut [u8], into: &mut [u8]) -> (usize, Result<Turn, TlsError>) {
         let (discard, step) = match &mut self.side {
             Side::Server(c) => step(c.process_tls_records(incoming), into),
@@ -245,7 +245,7 @@ impl Session {
         (discard, turn)
     }
 
-    /// Lets records wait to be sent.
+    /// Queues records to be sent.
     fn wait(&mut self, records: &[u8]) -> Result<(), TlsError> {
         if self.pending.len() + records.len() > PENDING_MAX {
             return Err(TlsError::Flooded);
@@ -292,7 +292,7 @@ fn step<Data>(
                     None => break,
                 }
             }
-            // No record is longer than the room that is asked for: else this would go on for ever.
+            // A record always fits the room that is asked for; one that did not would make this go on for ever.
             match len {
                 0 => Err(unexpected()),
                 len => Ok(Step::Turn(Turn::Plain(len))),
@@ -300,7 +300,7 @@ fn step<Data>(
         }
         ConnectionState::EncodeTlsData(data) => encoded(data).map(Step::Records),
         ConnectionState::TransmitTlsData(data) => {
-            // It is in `pending`, from which everything is sent in order.
+            // The data is in `pending`, from which everything is sent in order.
             data.done();
             Ok(Step::Turn(Turn::Again))
         }
@@ -326,9 +326,9 @@ fn encoded<Data>(
     Ok(records)
 }
 
-/// What came of an attempt to encrypt.
+/// Result of an attempt to encrypt.
 enum Sealed {
-    /// So many bytes of records were written.
+    /// This many bytes of records were written.
     Bytes(usize),
     /// These records come first.
     Records(Vec<u8>),
@@ -358,7 +358,7 @@ fn encrypt<Data>(
     }
 }
 
-/// Writes a close_notify, if the connection is in a state to send one; its length.
+/// Writes a close_notify, if the connection is in a state to send one; returns its length.
 fn goodbye<Data>(status: UnbufferedStatus<'_, '_, Data>, room: &mut [u8]) -> usize {
     match status.state {
         Ok(ConnectionState::WriteTraffic(mut traffic)) => {
@@ -369,9 +369,9 @@ fn goodbye<Data>(status: UnbufferedStatus<'_, '_, Data>, room: &mut [u8]) -> usi
     }
 }
 
-/// Refuses a whole record that rustls keeps in the buffer. It does so only with part of a handshake
-/// message, and would look for it there at the next call, whatever the buffer is then. After the
-/// handshake such messages are short: nobody has reason to cut one.
+/// Refuses a whole record that rustls keeps in the buffer. It does so only with part of a handshake message,
+/// and would look for it there at the next call, whatever the buffer is then. After the handshake such messages
+/// are short: an honest peer has no reason to cut one.
 fn refuse_fragment(left: &[u8]) -> Result<(), TlsError> {
     let Some(&[.., high, low]) = left.first_chunk::<RECORD_HEADER>() else {
         return Ok(());

@@ -11,7 +11,7 @@ use super::error::TlsError;
 use super::session::{PLAINTEXT_MAX, Protection, Session};
 use super::wire::{RECEIVE_BUFFER, Wire};
 
-/// What reader and writers share.
+/// State that reader and writers share.
 ///
 /// The session is locked while records are decrypted or encrypted, never during a system call: else a
 /// writer that waits for a server that waits for the reader would keep the reader from its work. What
@@ -27,7 +27,7 @@ struct Shared {
 pub struct TlsReader {
     shared: Arc<Shared>,
     incoming: Wire,
-    /// Decrypted bytes that nobody has read yet.
+    /// Decrypted bytes that the caller has not read yet.
     plain: Wire,
 }
 
@@ -35,8 +35,8 @@ pub struct TlsReader {
 #[derive(Clone)]
 pub struct TlsWriter(Arc<Shared>);
 
-/// Does the handshake of a client over `socket`. `go_on` is asked after each error of a socket call, and
-/// each time that something came, whether there is time for more.
+/// Does the handshake of a client over `socket`. After each error of a socket call, and each time that
+/// something came, `go_on` decides whether there is time for more.
 pub(super) fn handshake(
     mut session: Session,
     socket: OwnedFd,
@@ -48,7 +48,7 @@ pub(super) fn handshake(
     loop {
         let opened = session.open(&mut incoming, plain.room());
         let sent = send_pending(&socket, &mut session, &mut outgoing, go_on);
-        // Why it failed tells more than that nobody wanted to hear of it.
+        // The reason of the failure tells more than an error of sending the alert.
         plain.advance(opened?);
         sent?;
         if !session.is_handshaking() {
@@ -59,7 +59,7 @@ pub(super) fn handshake(
         }
         match receive(&socket, &mut incoming) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // Who sends a byte now and then does not get more time by that.
+            // A server that sends a byte now and then does not get more time by that.
             Ok(_) => go_on(again())?,
             Err(error) => go_on(error)?,
         }
@@ -78,13 +78,13 @@ pub(super) fn handshake(
 }
 
 impl TlsReader {
-    /// Version and cipher suite.
+    /// Version and cipher suite of the connection.
     #[must_use]
     pub fn protection(&self) -> Option<Protection> {
         lock(&self.shared.session).protection()
     }
 
-    /// Decrypts what has come, into `into` if it has room for a record; tells how many bytes.
+    /// Decrypts what has come, into `into` if it has room for a record; returns the number of bytes.
     fn open(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
         let mut session = lock(&self.shared.session);
         if into.len() >= PLAINTEXT_MAX {
@@ -96,8 +96,8 @@ impl TlsReader {
         Ok(self.take_plain(into))
     }
 
-    /// As [`TlsReader::read`], with one call of the socket at most: a server that sends a byte now and
-    /// then does not keep the caller from looking at the time.
+    /// As [`TlsReader::read`], with at most one call of the socket: a server that sends a byte now and then
+    /// does not keep the caller from looking at the time.
     ///
     /// # Errors
     /// The same, and `Interrupted` when what has come is not a whole record yet.
@@ -186,7 +186,7 @@ impl TlsWriter {
         send_all(&self.0.socket, &mut outgoing, go_on)
     }
 
-    /// Version and cipher suite.
+    /// Version and cipher suite of the connection.
     #[must_use]
     pub fn protection(&self) -> Option<Protection> {
         lock(&self.0.session).protection()
@@ -206,13 +206,13 @@ impl TlsWriter {
         let _ = shutdown(&self.0.socket, Shutdown::Write);
     }
 
-    /// Ends the connection without a word: whoever waits for it hears of that at once.
+    /// Ends the connection without a word: threads that wait for it hear of that at once.
     pub fn cut(&self) {
         let _ = shutdown(&self.0.socket, Shutdown::Both);
     }
 
-    /// Tells the server that no more comes, as [`NBD_CMD_DISC`](crate::wire::cmd::DISC) asks for at the
-    /// end. Reading goes on until the server has done the same.
+    /// Tells the server that no more comes, as [`NBD_CMD_DISC`](crate::wire::cmd::DISC) asks for at the end.
+    /// The connection can be read until the server has done the same.
     ///
     /// # Errors
     /// Those of the socket.
@@ -237,7 +237,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a call says that has something, but not enough to return it.
+/// Error of a call that has received something, but not enough to return it.
 fn again() -> io::Error {
     io::ErrorKind::Interrupted.into()
 }

@@ -53,7 +53,7 @@ impl Wire {
         self.start == self.end
     }
 
-    /// What it holds.
+    /// Bytes in the buffer.
     #[must_use]
     pub fn filled(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -68,8 +68,8 @@ impl Wire {
         self.start += len.min(self.end - self.start);
     }
 
-    /// Where more can be put; empty when it is full. What it holds moves to the front when half of the
-    /// room is used up.
+    /// Free part of the buffer; empty when it is full. The filled part moves to the front when half of the room
+    /// is used up.
     pub fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -85,7 +85,7 @@ impl Wire {
         self.end += len.min(self.buffer.len() - self.end);
     }
 
-    /// How many bytes of plaintext, in full records, fit in as ciphertext.
+    /// Bytes of plaintext, in full records, that fit in as ciphertext.
     pub(super) fn plaintext_room(&mut self) -> usize {
         let room = self.room().len().saturating_sub(SLACK);
         room / (PLAINTEXT_MAX + RECORD_OVERHEAD) * PLAINTEXT_MAX

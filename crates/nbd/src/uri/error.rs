@@ -1,10 +1,10 @@
-//! Why a text is no NBD URI.
+//! Reasons for which a text is not an NBD URI.
 
 use std::fmt;
 
 use super::EXPORT_NAME_MAX;
 
-/// A text that is no NBD URI.
+/// A text that is not an NBD URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UriError(pub(super) Problem);
 

@@ -1,5 +1,5 @@
-//! What stands behind the question mark: the socket, and what there is to say of TLS, in the words of the
-//! specification and, for the folder, of libnbd.
+//! Parameters behind the question mark: the socket, and the settings of TLS, in the words of the specification
+//! and, for the folder, of libnbd.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ const HOSTNAME: &str = "tls-hostname";
 const VERIFY_PEER: &str = "tls-verify-peer";
 const TYPE: &str = "tls-type";
 
-/// How a connection is encrypted.
+/// Settings of an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UriTls {
     /// A folder with `ca-cert.pem` and, for servers that ask for them, `client-cert.pem` and
@@ -25,7 +25,7 @@ pub struct UriTls {
     pub verify_peer: bool,
 }
 
-/// As where nothing is said.
+/// The settings of a URI that has no such parameters.
 impl Default for UriTls {
     fn default() -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Default for UriTls {
 }
 
 impl UriTls {
-    /// The parameters that say it, with their values as they stand in a URI.
+    /// The parameters of these settings, with their values as they stand in a URI.
     pub(super) fn shown(&self) -> Vec<(&'static str, String)> {
         let mut shown = Vec::new();
         if let Some(folder) = &self.certificates {
@@ -61,7 +61,7 @@ pub(super) struct Parameters {
     certificates: Option<PathBuf>,
     hostname: Option<String>,
     verify_peer: Option<bool>,
-    /// One that is for encrypted connections only.
+    /// Name of a parameter that is for encrypted connections only, if there was one.
     of_tls: Option<&'static str>,
 }
 
@@ -106,17 +106,17 @@ impl Parameters {
                 b"anon" => return Err(Problem::Anonymous),
                 _ => return Err(Problem::TlsType),
             },
-            // The second one is whom such a key is for.
+            // The second one names the client that such a key is for.
             "tls-psk-file" | "tls-username" => return Err(Problem::PresharedKey),
             other => return Err(Problem::Parameter(other.to_owned())),
         }
         Ok(())
     }
 
-    /// What they say of TLS, for a URI that asks for it or does not.
+    /// The settings of TLS, for a URI that asks for it or does not.
     pub(super) fn tls(self, asked: bool) -> Result<Option<UriTls>, Problem> {
         match self.of_tls {
-            // To ignore it would be to send in the clear what somebody has certificates for.
+            // A URI with certificates that were ignored would send in the clear what they are there to protect.
             Some(name) if !asked => Err(Problem::TlsOfPlain(name)),
             _ => Ok(asked.then(|| UriTls {
                 certificates: self.certificates,

@@ -24,7 +24,7 @@ fn set_up(work: Work) -> SetUp {
     let cipher = unsafe {
         match work.cipher {
             Cipher::Aes256Xts => ffi::EVP_aes_256_xts(),
-            // It has none.
+            // aws-lc has no such cipher.
             Cipher::Aes128Xts => return Ok(None),
             Cipher::Aes256CbcEssiv => ffi::EVP_aes_256_cbc(),
             Cipher::Aes128Cbc => ffi::EVP_aes_128_cbc(),

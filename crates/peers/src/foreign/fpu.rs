@@ -1,6 +1,6 @@
 //! The vector registers as a kernel keeps them.
 
-/// Room for what `FXSAVE` stores.
+/// Memory for the registers as `FXSAVE` stores them.
 #[cfg(target_arch = "x86_64")]
 #[repr(C, align(16))]
 pub(crate) struct Registers([u8; 512]);

@@ -43,8 +43,8 @@ functions! {
 }
 
 impl Functions {
-    /// Loaded, restricted and initialised, in the order that libgcrypt's manual asks for; and the
-    /// version.
+    /// Loads, restricts and initialises the library, in the order that libgcrypt's manual asks for;
+    /// returns the functions and the version.
     fn ready() -> Result<(Self, String), Missing> {
         let package = "install libgcrypt20";
         let library = Shared::open(&["libgcrypt.so.20"], package)?;

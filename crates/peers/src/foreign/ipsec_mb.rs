@@ -28,7 +28,8 @@ type Manager = c_void;
 type KeyExpansion = unsafe extern "C" fn(*const u8, *mut Schedule, *mut Schedule);
 type NextJob = unsafe extern "C" fn(*mut Manager) -> *mut u64;
 type SubmitJob = unsafe extern "C" fn(*mut Manager) -> *mut u64;
-/// Manager, jobs, how many, cipher, direction, key length: how many were done.
+/// Arguments: manager, jobs, number of jobs, cipher, direction, key length. Returns the number of
+/// jobs done.
 type SubmitBurst = unsafe extern "C" fn(*mut Manager, *mut u64, u32, c_int, c_int, c_int) -> u32;
 
 /// Bytes from the start of `IMB_MGR` to its fields.
@@ -189,7 +190,7 @@ impl MultiBuffer {
     fn encrypt_blocks(&mut self, keys: &Keys, data: &mut [u8]) -> Result<(), Fault> {
         let manager = self.manager.as_ptr();
         // SAFETY: a job from `get_next_job` is filled and submitted before the next one is asked
-        // for; what it points to lives until it is done, and as no other is under way that is when
+        // for; what it points to lives until it is done, and as no other is in flight that is when
         // `submit_job` returns.
         let (job, done) = unsafe {
             let next: NextJob = self.function(manager::GET_NEXT_JOB);
@@ -259,8 +260,8 @@ impl Turns for Sectors {
             }
             let sectors = u32::try_from(ivs.len()).map_err(|_| Fault::of("u32"))?;
             let manager = self.library.manager.as_ptr();
-            // SAFETY: so many jobs were filled; what they point to is borrowed here until they are
-            // done, which is when this returns.
+            // SAFETY: `sectors` jobs were filled; what they point to is borrowed here until they
+            // are done, which is when this returns.
             let done = unsafe {
                 let submit: SubmitBurst =
                     self.library.function(manager::SUBMIT_CIPHER_BURST_NOCHECK);
@@ -279,7 +280,7 @@ fn fill_keys(job: &mut [u64], keys: &Keys) {
     job[job::KEY_LEN] = KEY_256 as u64;
 }
 
-/// What a field of a job holds that is a pointer.
+/// Returns a pointer as a field of a job holds it.
 fn address<T>(pointer: *mut T) -> u64 {
     pointer.expose_provenance() as u64
 }

@@ -68,7 +68,7 @@ impl Functions {
     }
 }
 
-/// How a sector is turned one way.
+/// Way to encrypt or decrypt a sector.
 enum Mode {
     Xts(Message),
     Ecb(Blocks),
@@ -76,7 +76,7 @@ enum Mode {
     OwnChain(OwnChain),
 }
 
-/// A key for one direction, with what turns a sector.
+/// A key for one direction, with the way to turn a sector.
 struct Key {
     context: Box<Context>,
     mode: Mode,
@@ -110,7 +110,7 @@ impl Key {
     }
 }
 
-/// One for each direction.
+/// Keys for both directions.
 struct Keys {
     encrypt: Key,
     decrypt: Key,

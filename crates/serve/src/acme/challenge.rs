@@ -28,7 +28,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Shows whoever asks for `name` in a challenge the digest of its key authorization.
+    /// Answers a challenge for `name` with the digest of its key authorization.
     pub(super) fn give(&mut self, name: &str, digest: &[u8]) -> Result<(), Fault> {
         let key = certificate(name, digest)?;
         self.certificates.challenge(name, Some(Arc::new(key)));

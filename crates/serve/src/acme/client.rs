@@ -26,13 +26,13 @@ use tokio_rustls::TlsConnector;
 
 use super::fault::Fault;
 
-/// For one request, from the look-up of the name to the last byte of the answer.
+/// Time for one request, from the look-up of the name to the last byte of the answer.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Longest answer, bytes; a chain of certificates has some thousand.
 const ANSWER_MAX: usize = 256 << 10;
 /// Longest file with roots, bytes.
 const ROOTS_MAX: u64 = 4 << 20;
-/// The library adds its own name.
+/// Name in `User-Agent`; the library adds its own.
 const AGENT: &str = concat!("scrim/", env!("CARGO_PKG_VERSION"), " ");
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -44,12 +44,12 @@ pub(super) struct Client {
     wish: Wish,
 }
 
-/// For how long an authority does not want to be asked again, if it has said so.
+/// Time until which an authority does not want to be asked again, if it has named one.
 #[derive(Clone, Default)]
 pub(super) struct Wish(Arc<Mutex<Option<SystemTime>>>);
 
 impl Wish {
-    /// What is left of it. The next failure tells anew.
+    /// Takes the time that is left until then. The next failure sets it anew.
     pub(super) fn take(&self, now: SystemTime) -> Option<Duration> {
         let until = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         until?.duration_since(now).ok()
@@ -63,7 +63,7 @@ impl Wish {
     }
 }
 
-/// What `Retry-After` says: seconds from now on, or a date.
+/// Parses `Retry-After`: seconds from now on, or a date.
 fn moment(text: &str, now: SystemTime) -> Option<SystemTime> {
     match text.parse::<u32>() {
         Ok(seconds) => now.checked_add(Duration::from_secs(seconds.into())),
@@ -88,7 +88,7 @@ impl Client {
         })
     }
 
-    /// What the authority asks for.
+    /// Pause that the authority asks for.
     pub(super) fn wish(&self) -> Wish {
         self.wish.clone()
     }
@@ -108,7 +108,7 @@ fn roots_in(path: &Path) -> Option<RootCertStore> {
 fn roots_of_the_system() -> Result<RootCertStore, Fault> {
     let mut found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // There may be old ones that nobody can use; the others do.
+    // Some of them may be old and useless; the others suffice.
     roots.add_parsable_certificates(found.certs);
     match roots.is_empty() {
         false => Ok(roots),
@@ -140,7 +140,7 @@ impl HttpClient for Client {
     }
 }
 
-/// Ends the task that carries a connection, once nobody wants anything of it.
+/// Ends the task that carries a connection, once the connection is not needed any more.
 struct Carried(JoinHandle<()>);
 
 impl Drop for Carried {
@@ -167,7 +167,7 @@ async fn exchange(
     Ok(Response::from_parts(parts, body))
 }
 
-/// Where a URL leads: only to HTTPS, whatever an authority names.
+/// Host and port of a URL: only of HTTPS, whatever an authority names.
 fn place(url: &Uri) -> Result<(String, u16), Failure> {
     let host = url.host().filter(|_| url.scheme_str() == Some("https"));
     let host = host.ok_or_else(|| format!("{url:?} is no URL that begins with https://"))?;
@@ -175,7 +175,7 @@ fn place(url: &Uri) -> Result<(String, u16), Failure> {
     Ok((host.to_owned(), url.port_u16().unwrap_or(443)))
 }
 
-/// As it is sent to a server: its path alone, and the host in a field.
+/// Makes a request as it is sent to a server: its path alone, and the host in a field.
 fn addressed<B>(mut request: Request<B>) -> Result<Request<B>, Failure> {
     let url = std::mem::take(request.uri_mut());
     let authority = url.authority().ok_or("a URL without a host")?;

@@ -1,4 +1,4 @@
-//! Why there is no certificate.
+//! Failures to obtain a certificate.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use scrim_foreign::Foreign;
 /// Longest text of an authority that is passed on, characters.
 const TEXT_MAX: usize = 400;
 
-/// Why an order came to nothing.
+/// Failure of an order.
 #[derive(Debug)]
 pub enum Fault {
     /// The folder for account and certificate.
@@ -26,7 +26,7 @@ pub enum Fault {
     Challenge {
         /// The name.
         name: String,
-        /// What the authority says.
+        /// Problem that the authority reports.
         problem: Problem,
     },
     /// The authority does not offer the one challenge that is answered here.
@@ -35,20 +35,20 @@ pub enum Fault {
     Order,
     /// A key or a request cannot be made.
     Make(rcgen::Error),
-    /// What the authority sent is no certificate that can be used here, for these names.
+    /// The authority sent a certificate that cannot be used here, for these names.
     Unusable,
-    /// It took longer than this.
+    /// The order took longer than this.
     TooLong(Duration),
 }
 
 /// A file or folder of the state that cannot be used.
 #[derive(Debug)]
 pub struct StateError {
-    /// What was tried.
+    /// Operation that was tried.
     pub operation: &'static str,
-    /// With which file.
+    /// File or folder that it was tried with.
     pub path: PathBuf,
-    /// What came of it.
+    /// Error of the operating system.
     pub source: io::Error,
 }
 
@@ -184,7 +184,7 @@ fn said(problem: &Problem) -> String {
     }
 }
 
-/// What an authority says goes to a terminal or a log: one line, of bearable length.
+/// Text from an authority, made fit for a terminal or a log: one line of limited length.
 fn clean(text: impl fmt::Display) -> String {
     Foreign::new(text.to_string()).shortened(TEXT_MAX)
 }

@@ -18,10 +18,10 @@ use super::showcase::Showcase;
 use super::state::State;
 use crate::tls::{Certificate, Expiry, FileError};
 
-/// For one attempt, all pauses within it included.
+/// Time for one attempt, including all pauses within it.
 const ATTEMPT_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// What has come of it, for whoever looks after the server.
+/// Result of an attempt, for the server's operator.
 #[derive(Debug)]
 pub enum Event {
     /// The stored certificate is shown, until it expires.
@@ -32,11 +32,11 @@ pub enum Event {
     Obtained(Expiry),
     /// A new certificate is shown, but it could not be stored: the next start orders another one.
     NotStored(StateError),
-    /// There is no new certificate; what is shown stays.
+    /// There is no new certificate; the one that is shown stays.
     Failed {
-        /// Why.
+        /// The reason.
         fault: Fault,
-        /// When it is tried again, from now on.
+        /// Time until the next attempt.
         pause: Duration,
     },
 }
@@ -75,14 +75,13 @@ pub struct Keeper {
     settings: Settings,
     state: State,
     showcase: Arc<Showcase>,
-    /// Begin and end of the one that is shown.
+    /// Begin and end of the validity of the certificate that is shown.
     valid: Option<(SystemTime, SystemTime)>,
     failures: u32,
 }
 
 impl Keeper {
-    /// Shows the stored certificate, if it is for the names and has not expired. Says so, or what is wrong
-    /// with it.
+    /// Shows the stored certificate, if it is for the names and has not expired. Tells that, or the fault that it has.
     ///
     /// # Errors
     /// When there is no folder for account and certificate.
@@ -120,8 +119,8 @@ impl Keeper {
         self.showcase.obtained(certificate);
     }
 
-    /// Orders and renews from now on, and tells what comes of it. Challenges are answered only by a server
-    /// that runs: start it before.
+    /// Orders and renews from now on, and tells the results. Challenges are answered only by a running server: start it
+    /// before.
     ///
     /// # Errors
     /// When the system has no thread or no event loop.
@@ -141,7 +140,7 @@ impl Keeper {
         })
     }
 
-    /// As long as nobody stops it.
+    /// Orders and renews until it is stopped.
     async fn keep(mut self, tell: impl Fn(&Event)) {
         loop {
             let due = self
@@ -154,7 +153,7 @@ impl Keeper {
         }
     }
 
-    /// Orders once, and after a failure waits for as long as it takes.
+    /// Orders once, and after a failure waits until the next attempt is due.
     async fn attempt(&mut self, tell: &impl Fn(&Event)) {
         let mut wish = Wish::default();
         let fault = match self.order(&mut wish).await {
@@ -172,8 +171,8 @@ impl Keeper {
         tokio::time::sleep(pause).await;
     }
 
-    /// Shows and stores a new certificate. One that would have to be renewed at once is a failure, so that
-    /// an authority with another clock is not asked without end.
+    /// Shows and stores a new certificate. One that would have to be renewed at once is a failure, so that an authority
+    /// with another clock is not asked again and again.
     fn take(&mut self, issued: Issued, tell: &impl Fn(&Event)) -> Result<(), Fault> {
         let until = issued.certificate.expiry();
         let due = schedule::renewal(issued.certificate.since().time(), until.time());
@@ -194,7 +193,7 @@ impl Keeper {
         *wish = client.wish();
         let whole = async {
             match self.order_once(client.clone()).await {
-                // The authority has begun anew, as test servers do: so do we, once.
+                // The authority has lost its accounts, as test servers do: so we make a new one, once.
                 Err(fault) if fault.is_unknown_account() => {
                     self.state.forget_account()?;
                     self.order_once(client).await
@@ -220,11 +219,11 @@ fn run(runtime: Runtime, keeper: Keeper, stopped: oneshot::Receiver<()>, tell: i
             _ = stopped => {}
         }
     });
-    // The look-up of a name may hang on a thread of its own; nobody waits for it.
+    // The look-up of a name may hang on a thread of its own; it is not waited for.
     runtime.shutdown_background();
 }
 
-/// A certificate that is being kept valid; as long as this lives.
+/// A certificate that is kept valid until this is dropped.
 pub struct Kept {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! One order, from the account to the certificate.
+//! An order, from the account to the certificate.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ use super::settings::Settings;
 use super::state::State;
 use crate::tls::{Certificate, Certificates};
 
-/// How an order is looked after: soon at first, then less and less often, for three minutes.
+/// Intervals at which an order's state is asked for: short at first, then longer, for three minutes.
 const PATIENCE: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
     .timeout(Duration::from_secs(180));
 
-/// What an order ended with.
+/// Result of an order.
 pub(super) struct Issued {
     pub(super) certificate: Certificate,
     /// The private key and the chain, in PEM.
     pub(super) text: Zeroizing<String>,
 }
 
-/// The account in the folder, or a new one, which is there from now on.
+/// The account in the folder, or a new one, which is then stored there.
 pub(super) async fn account(
     settings: &Settings,
     client: Client,
@@ -102,7 +102,7 @@ async fn prove(order: &mut Order, certificates: &Certificates) -> Result<(), Fau
     Err(reason(order).await.unwrap_or(failed))
 }
 
-/// Which challenge has failed, and why.
+/// Finds the challenge that has failed, and its reason.
 async fn reason(order: &mut Order) -> Option<Fault> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -117,7 +117,7 @@ async fn reason(order: &mut Order) -> Option<Fault> {
     None
 }
 
-/// What the authority sent, with its key, if it is what was asked for.
+/// Checks the certificate that the authority sent, and puts it together with its key.
 fn issued(chain: &str, key: &KeyPair, names: &[String]) -> Result<Issued, Fault> {
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(chain.as_bytes()).collect();

@@ -1,4 +1,4 @@
-//! When a certificate is renewed, and when it is tried again.
+//! Times at which a certificate is renewed, and at which a failed order is tried again.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,11 +6,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Longest sleep before the clock is looked at again, which may have been set.
+/// Longest sleep before another look at the clock, which may have been set meanwhile.
 const LOOK: Duration = Duration::from_secs(6 * 60 * 60);
 /// Pause after the first failure. Let's Encrypt allows five failures an hour for a name.
 const FIRST_PAUSE: Duration = MINUTE.saturating_mul(5);
-/// What an authority may ask for, at most: its longest limits are those of a week.
+/// Longest pause that an authority may ask for: its longest limits are those of a week.
 const WISH_MAX: Duration = DAY.saturating_mul(7);
 
 /// The moment from which on a certificate is renewed: when a third of its lifetime is left.
@@ -19,7 +19,7 @@ pub(super) fn renewal(since: SystemTime, until: SystemTime) -> SystemTime {
     until.checked_sub(lifetime / 3).unwrap_or(since)
 }
 
-/// How long to sleep now, if there is something to do at `due`; nothing is to be waited for if that is over.
+/// Time to sleep now, if there is something to do at `due`; `None` if that moment has passed.
 pub(super) fn sleep(now: SystemTime, due: SystemTime) -> Option<Duration> {
     let rest = due
         .duration_since(now)
@@ -28,8 +28,8 @@ pub(super) fn sleep(now: SystemTime, due: SystemTime) -> Option<Duration> {
     Some(rest.min(LOOK))
 }
 
-/// The pause after so many failures in a row: minutes at first, then up to a day, or what the authority has
-/// asked for if that is longer.
+/// Pause after this number of failures in a row: minutes at first, then up to a day, or what the authority has asked
+/// for if that is longer.
 pub(super) fn pause(failures: u32, rate_limit: bool, wish: Option<Duration>) -> Duration {
     let tripled = 3_u32.saturating_pow(failures.saturating_sub(1).min(10));
     let usual = FIRST_PAUSE.saturating_mul(tripled).min(DAY);
@@ -39,7 +39,7 @@ pub(super) fn pause(failures: u32, rate_limit: bool, wish: Option<Duration>) -> 
         .max(wish.unwrap_or(Duration::ZERO).min(WISH_MAX))
 }
 
-/// Up to a quarter more, so that those who were started together do not ask together.
+/// Adds up to a quarter to a pause, so that servers that were started together do not ask together.
 pub(super) fn spread(pause: Duration) -> Duration {
     let share = getrandom::u32().unwrap_or(0) % 256;
     pause + pause / 4 / 256 * share
@@ -55,7 +55,7 @@ mod tests {
     fn a_third_of_the_lifetime_is_left_at_the_renewal() {
         assert_eq!(renewal(EPOCH, EPOCH + DAY * 90), EPOCH + DAY * 60);
         assert_eq!(renewal(EPOCH, EPOCH + DAY * 6), EPOCH + DAY * 4);
-        // One that ends before it begins is none.
+        // One that ends before it begins has no lifetime.
         assert_eq!(renewal(EPOCH + DAY, EPOCH), EPOCH);
     }
 

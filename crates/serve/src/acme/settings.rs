@@ -1,4 +1,4 @@
-//! Whose certificate is wanted, and from whom.
+//! Names that a certificate is wanted for, and the authority that is asked for it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use rustls::pki_types::DnsName;
 
 /// Let's Encrypt, for browsers.
 const PRODUCTION: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// Let's Encrypt, for trying things out: generous limits, and certificates that nobody trusts.
+/// Let's Encrypt, for trying things out: generous limits, and certificates that browsers do not trust.
 const STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 /// Names in one certificate, at most: Let's Encrypt's limit.
 const NAMES_MAX: usize = 100;
 
-/// Whose certificate is wanted, and from whom.
+/// Names that a certificate is wanted for, and the authority that is asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub(super) directory: String,
@@ -24,22 +24,22 @@ pub struct Settings {
     pub(super) ca: Option<PathBuf>,
 }
 
-/// Why there can be no certificate by these settings.
+/// Reason for which there can be no certificate by these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingsError {
-    /// Nobody agreed to the authority's terms.
+    /// The authority's terms are not agreed to.
     Terms,
     /// There is no folder for the account and the certificate.
     State,
-    /// The directory is no HTTPS URL.
+    /// The directory is not an HTTPS URL.
     Directory(String),
-    /// There is no name for a certificate to be for.
+    /// There is no name that the certificate could be for.
     NoNames,
     /// There are more names than an authority takes.
     TooManyNames(usize),
     /// A name that this challenge cannot prove.
     Name(String),
-    /// A contact that is no e-mail address.
+    /// A contact that is not an e-mail address.
     Contact(String),
 }
 
@@ -49,7 +49,7 @@ impl Settings {
     /// directory's own certificate is checked, instead of the system's.
     ///
     /// # Errors
-    /// When there could be no certificate by them.
+    /// When there could be no certificate by these settings.
     pub fn new(
         agreed: bool,
         directory: Option<&str>,
@@ -92,7 +92,7 @@ fn is_https(url: &str) -> bool {
         .is_ok_and(|url| url.scheme_str() == Some("https") && url.host().is_some())
 }
 
-/// `mailto:` and the address, which no further address or header can hide in.
+/// `mailto:` and the address, checked so that it hides no other address or header.
 fn mail(address: &str) -> Result<String, SettingsError> {
     let plain = |c: char| c.is_ascii_graphic() && !",?%:".contains(c);
     match address.split_once('@') {

@@ -1,11 +1,11 @@
-//! All that is shown, whoever it comes from.
+//! All certificates that the server shows, from files, from an authority, or its own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::tls::{Certificate, Certificates, Shown};
 
-/// Puts together what a server shows: the certificates of files, which count first, and behind them the
-/// one of an authority, or until there is one the server's own.
+/// Puts together the certificates that a server shows: those of files, which come first, and behind them the one of an
+/// authority, or the server's own until an authority has given one.
 pub struct Showcase {
     certificates: Arc<Certificates>,
     parts: Mutex<Parts>,
@@ -32,13 +32,13 @@ impl Showcase {
         }
     }
 
-    /// What the handshakes see of it.
+    /// Certificates that handshakes choose from.
     #[must_use]
     pub fn certificates(&self) -> &Arc<Certificates> {
         &self.certificates
     }
 
-    /// Returns whether nobody but the server itself has signed what is shown to those who name no host.
+    /// Returns whether clients that name no host are shown a certificate that only the server itself has signed.
     #[must_use]
     pub fn is_self_signed(&self) -> bool {
         let parts = self.parts();
@@ -59,7 +59,7 @@ impl Showcase {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One change at a time, to the end: so what is shown is always what the parts say.
+    /// Makes one change at a time, to its end: so the certificates that are shown always agree with the parts.
     fn change(&self, change: impl FnOnce(&mut Parts)) {
         let mut parts = self.parts();
         change(&mut parts);
@@ -70,7 +70,7 @@ impl Showcase {
 }
 
 impl Parts {
-    /// Nothing if there is nothing to be shown: what was shown then stays.
+    /// Certificates to show; `None` if there is none, so that the earlier ones stay.
     fn shown(&self) -> Option<Shown> {
         let last = self.obtained.as_ref().or(self.own.as_ref());
         let all: Vec<_> = self.files.iter().chain(last).cloned().collect();

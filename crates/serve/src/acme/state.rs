@@ -1,4 +1,4 @@
-//! The folder with what has to outlive the process: the account, and the certificate with its key.
+//! The folder with the state that has to outlive the process: the account, and the certificate with its key.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -12,21 +12,21 @@ use zeroize::Zeroizing;
 use super::fault::StateError;
 use crate::tls::{Certificate, FileError};
 
-/// Longest account file, bytes; one has some hundred.
+/// Longest account file, in bytes; an account takes a few hundred.
 const ACCOUNT_MAX: usize = 16 << 10;
 const ACCOUNT: &str = "account.json";
 /// Key and chain are one file, so that there is never one without the other.
 const CERTIFICATE: &str = "certificate.pem";
 
-/// The folder of one directory, since what is another's is of no use.
+/// The folder of one directory, since an account with one is of no use at another.
 #[derive(Debug)]
 pub(super) struct State {
     folder: PathBuf,
 }
 
 impl State {
-    /// Makes a folder within `state`, which only this user can look into, if it is not there. One that is
-    /// there is closed to others; `state` itself may have other things in it, and stays as it is.
+    /// Makes a folder within `state`, which only this user can look into, if it does not exist. An existing one is
+    /// closed to others; `state` itself may have other things in it, and stays as it is.
     pub(super) fn open(state: &Path, directory: &str) -> Result<Self, StateError> {
         let folder = state.join(folder_name(directory));
         let failed = |operation| {
@@ -40,7 +40,7 @@ impl State {
         let mut maker = DirBuilder::new();
         let made = maker.recursive(true).mode(0o700).create(&folder);
         made.map_err(failed("make the folder"))?;
-        // Whoever can write there could put another folder into its place.
+        // A process that can write there could put another folder into its place.
         if mode(state).map_err(failed("look at the folder around"))? & 0o002 != 0 {
             let reason = io::Error::other("everybody can write to the folder that it is in");
             return Err(failed("use")(reason));
@@ -120,12 +120,12 @@ impl State {
         }
     }
 
-    /// Whatever happens, there is the old file or the new one, whole.
+    /// Writes a file so that, whatever happens, there is either the whole old file or the whole new one.
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
         let path = self.folder.join(name);
         let draft = self.folder.join(format!("{name}.new"));
         let write = || {
-            // One that a crash has left, whoever may read it.
+            // A draft that a crash has left, whose mode may let others read it.
             match fs::remove_file(&draft) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -153,7 +153,7 @@ fn mode(path: &Path) -> io::Result<u32> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }
 
-/// A directory's URL as the name of a folder: without what paths are made of, and as long as one may be.
+/// A directory's URL as the name of a folder: without characters of paths, and no longer than names may be.
 fn folder_name(directory: &str) -> String {
     let address = directory.strip_prefix("https://").unwrap_or(directory);
     let plain = |c: char| match c {

@@ -1,4 +1,4 @@
-//! What is served, as a configuration names it: folders, and those in volumes.
+//! Roots of sites, as a configuration names them: folders, and folders in volumes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,11 +16,11 @@ pub struct MountConfig {
     pub root: PathBuf,
     /// The file with the key of the volume that `root` names.
     pub key_file: Option<PathBuf>,
-    /// How else that volume is opened.
+    /// Other options for opening that volume.
     pub volume: VolumeConfig,
 }
 
-/// How a volume is opened, besides its key file.
+/// Options for opening a volume, besides its key file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct VolumeConfig {
@@ -32,12 +32,12 @@ pub struct VolumeConfig {
     pub key_slot: Option<u8>,
     /// The file with the header, where that is apart from the data.
     pub header: Option<PathBuf>,
-    /// Who does the work of a request: `auto`, `inline` or `queued`.
+    /// Data path, which decides where the work of a request is done: `auto`, `inline` or `queued`.
     pub data_path: Option<String>,
 }
 
-/// A root that a configuration in `folder` names. What may be the name of a running volume stays so where there is
-/// no file of that name.
+/// Path of a root that a configuration in `folder` names. A name that may be a running volume's stays as it is if there
+/// is no such file.
 pub(super) fn root_in(folder: &Path, root: &Path) -> PathBuf {
     let joined = folder.join(root);
     match VolumeRoot::of(root) {
@@ -61,14 +61,14 @@ pub(super) fn root_in(folder: &Path, root: &Path) -> PathBuf {
 /// A folder in a volume, as it is written: `IMAGE#/FOLDER`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRoot {
-    /// What has the volume: a file, a device, an address, or the name of one that is open.
+    /// Location of the volume: a file, a device, an address, or the name of one that is open.
     pub image: PathBuf,
     /// The folder, from a slash on.
     pub path: Vec<u8>,
 }
 
 impl VolumeRoot {
-    /// Reads one; nothing where a folder is meant, because it has no `#/` or is there.
+    /// Reads a folder in a volume; `None` where a plain folder is meant, because the path has no `#/` or exists.
     #[must_use]
     pub fn of(root: &Path) -> Option<Self> {
         let bytes = root.as_os_str().as_bytes();

@@ -1,8 +1,9 @@
-//! What goes out over TLS with one send: records side by side, filled where they lie.
+//! A batch of TLS records that go out with one send: they lie side by side and are filled in place.
 //!
-//! Of a file in a volume records have room, and each is decrypted to there just before it is sealed
-//! ([`Batch::seal`]), so that its plaintext is in the first cache for both. Only whole sectors can be decrypted:
-//! so a record that began with something else may end before it is full, and the next one begins with a sector.
+//! Records for a file in a volume have space for its sectors, and each sector is decrypted into that space just before
+//! the record is sealed ([`Batch::seal`]), so that its plaintext is in the first cache for both. Only whole sectors can
+//! be decrypted: so a record that began with something else may end before it is full, and the next one begins with a
+//! sector.
 
 use std::io::{self, IoSliceMut};
 
@@ -24,13 +25,13 @@ pub(super) struct Batch {
     records: usize,
     /// Bytes of payload in each record that is closed.
     closed: [usize; RECORDS],
-    /// How many those are.
+    /// Number of closed records; thus also the index of the record that is being filled.
     record: usize,
-    /// Where the record begins that is being filled.
+    /// Offset of the record that is being filled.
     start: usize,
     /// Bytes of payload in it.
     used: usize,
-    /// What was fetched, and which parts of it are still to be decrypted, from the front to the back.
+    /// Ciphertext that was fetched, and the parts of it that are still to be decrypted, from the front to the back.
     fetched: Vec<Stored>,
     pending: Vec<Pending>,
     /// Bytes at its front among which there is, or will be, plaintext of a volume.
@@ -39,17 +40,17 @@ pub(super) struct Batch {
 
 /// Sectors in a record that are not decrypted yet.
 struct Pending {
-    /// Where they are in the room.
+    /// Offset of the sectors in `room`.
     at: usize,
     len: usize,
-    /// And in the volume.
+    /// Offset of the sectors in the volume.
     offset: u64,
-    /// With which of what was fetched they came.
+    /// Index of the fetch that they came with.
     fetch: usize,
 }
 
 impl Batch {
-    /// An empty one of so many records, in memory that may have been another's.
+    /// An empty batch of `records` records, in memory that may have been another's.
     pub(super) fn new(mut room: Vec<u8>, layout: Layout, records: usize) -> Self {
         let len = records * layout.record(PAYLOAD_MAX);
         if room.len() < len {
@@ -69,7 +70,7 @@ impl Batch {
         }
     }
 
-    /// Its memory, for another; without what was decrypted and sent as it was.
+    /// Returns its memory, for another batch, without the plaintext that was sent as it was.
     pub(super) fn into_room(mut self) -> Vec<u8> {
         self.wipe();
         std::mem::take(&mut self.room)
@@ -84,7 +85,7 @@ impl Batch {
         self.record == self.records
     }
 
-    /// Copies as much of `bytes` as there is room for; tells how much.
+    /// Copies as much of `bytes` as there is room for; returns the number of bytes.
     pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
         while done < bytes.len() && !self.is_full() {
@@ -97,7 +98,7 @@ impl Batch {
         done
     }
 
-    /// Closes the record that has no room for a sector of the file, so that one begins the next record.
+    /// Closes the record if it has no room for a sector of the file, so that the next record begins with a sector.
     pub(super) fn make_room(&mut self, file: &OpenFile) {
         let least = file.in_volume().map_or(1, VolumeFile::sector);
         if PAYLOAD_MAX - self.used < least {
@@ -105,7 +106,7 @@ impl Batch {
         }
     }
 
-    /// Reads at most `wanted` bytes of a file to where they will be sealed; tells how many came.
+    /// Reads at most `wanted` bytes of a file to where they will be sealed; returns the number that came.
     pub(super) fn read(
         &mut self,
         file: &OpenFile,
@@ -136,7 +137,7 @@ impl Batch {
         read
     }
 
-    /// Plaintext has come to its room, as far as that is used; or anywhere, before there was an error.
+    /// Notes that plaintext has come into the buffer, as far as it is used; or anywhere, if there was an error.
     fn note_plain(&mut self, is_read: bool) {
         let used = self.start + self.layout.before + self.used;
         self.plain = match is_read {
@@ -145,9 +146,9 @@ impl Batch {
         };
     }
 
-    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; tells how many came. What is
-    /// only a part of a sector is decrypted at once: what follows it in the sector belongs to nobody, and something
-    /// else may be put there.
+    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; returns the number that came. A
+    /// sector that is needed in part only is decrypted at once: the rest of its place is free, and something else may
+    /// be put there.
     fn fetch(&mut self, file: &VolumeFile, at: u64, wanted: usize) -> io::Result<usize> {
         let sector = file.sector();
         let lens = self.lens(wanted, sector);
@@ -184,8 +185,8 @@ impl Batch {
         Ok(total)
     }
 
-    /// How `wanted` bytes are spread over the records that are free: in whole units, of which the last may be
-    /// needed in part only.
+    /// Spreads `wanted` bytes over the records that are free: in whole units, of which the last may be needed in part
+    /// only.
     fn lens(&self, wanted: usize, unit: usize) -> [usize; RECORDS] {
         let mut lens = [0; RECORDS];
         let (mut left, mut used) = (wanted, self.used);
@@ -198,7 +199,7 @@ impl Batch {
         lens
     }
 
-    /// The places for so many bytes in the records that are free, one after the other.
+    /// The places for `lens` bytes in the records that are free, one after the other.
     fn places(&mut self, lens: &[usize; RECORDS]) -> Places<'_> {
         let mut rest = &mut self.room[self.start..];
         let (layout, mut used, mut count) = (self.layout, self.used, 0);
@@ -218,7 +219,7 @@ impl Batch {
         Places { slices, count }
     }
 
-    /// So many bytes have come to where they belong.
+    /// Counts `read` bytes that have come to their places.
     fn add_over_records(&mut self, mut read: usize, lens: &[usize; RECORDS]) {
         for &len in lens {
             let here = read.min(len);
@@ -244,7 +245,7 @@ impl Batch {
         self.used = 0;
     }
 
-    /// What it has, where a record is nothing but its payload.
+    /// Returns all its bytes, where a record is nothing but its payload.
     pub(super) fn bare(&mut self) -> Result<&[u8], Broken> {
         let len = self.start + self.used;
         for sectors in self.pending.drain(..) {
@@ -255,7 +256,7 @@ impl Batch {
         Ok(&self.room[..len])
     }
 
-    /// Makes records of what it has; they lie side by side, and this is all of them.
+    /// Makes records of its bytes; returns them all, side by side.
     pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], Broken> {
         if self.used > 0 {
             self.close();
@@ -275,7 +276,8 @@ impl Batch {
         Ok(&self.room[..at])
     }
 
-    /// Checks whether what was fetched was there until it was decrypted: else nothing of it may be sent.
+    /// Checks whether the ciphertext that was fetched stayed valid until it was decrypted: else nothing of it may be
+    /// sent.
     fn check_fetched(&mut self) -> Result<(), Broken> {
         let mut fetched = self.fetched.drain(..);
         fetched.try_for_each(Stored::check).map_err(Broken::File)
@@ -283,14 +285,14 @@ impl Batch {
 }
 
 impl Drop for Batch {
-    /// One that is not sent, since its connection broke, leaves no plaintext behind either.
+    /// A batch that is not sent, since its connection broke, leaves no plaintext behind either.
     fn drop(&mut self) {
         self.wipe();
     }
 }
 
 impl Pending {
-    /// Makes plaintext of them, in the room that they have.
+    /// Decrypts the sectors in place.
     fn decrypt(&self, fetched: &[Stored], room: &mut [u8]) {
         let place = &mut room[self.at..self.at + self.len];
         fetched[self.fetch].decrypt(self.offset, place);

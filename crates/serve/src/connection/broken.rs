@@ -1,16 +1,16 @@
-//! Why a connection ended in the middle of something.
+//! Reasons for which a connection ended in the middle of something.
 
 use std::{fmt, io};
 
 use crate::tls::TlsError;
 
-/// What came between a request and the end of its answer. Whoever sees it ends the connection without the
-/// farewell that would let a part pass for the whole.
+/// Cause that cut an answer short. The code that sees it ends the connection without the farewell that would let a part
+/// pass for the whole.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// The client has gone, or its network.
+    /// The client has gone, or its network has.
     Client(io::Error),
-    /// It took nothing for as long as is allowed.
+    /// The client took nothing for as long as is allowed.
     Stalled,
     /// A file could not be read.
     File(io::Error),

@@ -21,7 +21,7 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 /// Limit on what a client may say meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Talk {
-    /// None but the time: a client in the middle of an upload brings a gigabyte before it looks at its answer.
+    /// No limit but the time: a client in the middle of an upload brings a gigabyte before it looks at its answer.
     Upload,
     /// A few frames, such as those by which a client of HTTP/2 says that it has taken something.
     Frames,
@@ -45,7 +45,7 @@ const QUEUES: Duration = Duration::from_millis(5);
 /// Bytes a second that a client takes at least of the rest.
 const SLOWEST: u64 = 8 << 10;
 
-/// Pause before it is looked again whether a client has taken the rest, at first and for one that takes its time.
+/// Pause between looks whether a client has taken the rest: at first, and for a slow one.
 const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Ends our side, and waits until the client has everything and has ended its side.
@@ -127,7 +127,7 @@ async fn ended(socket: &TcpStream) {
     }
 }
 
-/// Has the connection reset when it is closed, whatever is still under way.
+/// Has the connection reset when it is closed, whatever is still in flight.
 pub(super) fn abort(socket: &TcpStream) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }

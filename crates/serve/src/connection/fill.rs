@@ -1,4 +1,4 @@
-//! From a body to the memory from which it is sent.
+//! Filling of buffers from a body, for sending.
 
 use std::io;
 use std::ops::Range;
@@ -13,13 +13,14 @@ use crate::patience;
 use crate::site::{OpenFile, Patience};
 use crate::tls::record::Layout;
 
-/// Of what is sent as it is, or sealed by the kernel: nothing is around it, and it lies side by side.
+/// Layout of bytes that are sent as they are, or sealed by the kernel: nothing is around them, and they lie side by
+/// side.
 const BARE: Layout = Layout {
     before: 0,
     after: 0,
 };
 
-/// Puts as much of a head and of a body into memory of the pool's as it has room for, where nobody here seals it.
+/// Puts as much of a head and of a body into a buffer of the pool as fits, where it is not sealed here.
 pub(super) async fn fill_bare<'a>(
     head: &mut &[u8],
     body: &mut Body,
@@ -70,9 +71,9 @@ pub(super) async fn fill(
     Ok(batch)
 }
 
-/// What is in memory is read at once. What has to come from a disk is waited for by another thread, and not
-/// by all of this one's connections. The end of a file is handed on only if the file still has what it had when
-/// the answer began; the site has looked just then, so that one that is read in one go is not looked at again.
+/// Reads at once what is in memory. For bytes that have to come from a disk another thread waits, not this one with all
+/// its connections. The end of a file is handed on only if the file still has the content that it had when the answer
+/// began; the site has looked just then, so that a file that is read in one go is not looked at again.
 async fn read_file(
     mut batch: Batch,
     file: &Arc<OpenFile>,

@@ -23,23 +23,23 @@ use crate::worker::Worker;
 /// the same connection.
 const SKIPPED_MAX: u64 = 64 << 10;
 
-/// Whether the connection goes on.
+/// Outcome of a request for its connection: it goes on, or it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Next,
     Close,
 }
 
-/// A connection, and what has come by it and was not answered.
+/// A connection, with the bytes that have come by it and are not answered yet.
 struct Conversation<'a> {
     worker: &'a Worker,
     client: Client,
     transport: Transport,
     inbox: Vec<u8>,
-    /// Runs out when the connection may have been idle for too long. It is set anew only then, and not by
+    /// Timer that runs out when the connection may have been idle for too long. It is set again only then, and not by
     /// each request.
     idle: Pin<Box<Sleep>>,
-    /// Ends when no more requests are to be taken.
+    /// Ends when the worker takes no more requests.
     draining: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
@@ -64,12 +64,12 @@ pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client,
 }
 
 impl Conversation<'_> {
-    /// One request, from its first byte to the last one of its answer.
+    /// Receives and answers one request, from its first byte to the last one of its answer.
     async fn next(&mut self) -> Result<Then, Broken> {
         if self.inbox.is_empty() && !self.first_bytes().await? {
             return Ok(Then::Close);
         }
-        // Most requests come whole, and nobody has to look at the clock.
+        // Most requests come whole, so that there is no need to look at the clock.
         let mut deadline = None;
         loop {
             match Head::parse(&self.inbox, &self.worker.limits.head) {
@@ -79,7 +79,7 @@ impl Conversation<'_> {
                         answer(self.worker, &self.client, &mut self.transport, &head).await?;
                     self.inbox.drain(..used);
                     if !self.inbox.is_empty() {
-                        // Whoever sends requests ahead has a turn for each, as others have.
+                        // A client that sends requests ahead takes a turn for each, as others do.
                         tokio::task::yield_now().await;
                     }
                     return match then {
@@ -120,7 +120,7 @@ impl Conversation<'_> {
         } = self;
         *inbox = Vec::new();
         let end = Instant::now() + worker.limits.idle;
-        // Not begun anew when the clock wakes us: it may be in the middle of saying something.
+        // It is not begun again when the clock wakes us: it may be in the middle of sending something.
         let mut receive = pin!(transport.receive(inbox, &worker.limits));
         loop {
             tokio::select! {
@@ -160,8 +160,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Answers something that was not understood, and ends the connection: nobody knows where the next
-    /// request would begin.
+    /// Answers something that was not understood, and ends the connection: the beginning of the next request is
+    /// unknown.
     async fn refuse(&mut self, status: StatusCode) -> Result<Then, Broken> {
         let (at, began) = (SystemTime::now(), std::time::Instant::now());
         let (worker, transport) = (self.worker, &mut self.transport);

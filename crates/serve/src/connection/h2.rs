@@ -35,9 +35,9 @@ use crate::worker::Worker;
 const STREAMS: u32 = 64;
 /// Most bytes of one answer that wait for a client in hyper.
 const WAITING: usize = 32 << 10;
-/// Most bytes of all answers of a connection that do.
+/// Most bytes of all answers of a connection that wait so.
 const SHARE: usize = 256 << 10;
-/// Requests that a client may take back before anybody has looked at them; then its connection ends.
+/// Requests that a client may cancel before they are looked at; then its connection ends.
 const TAKEN_BACK: usize = 20;
 
 /// The thread's own tasks.
@@ -184,7 +184,7 @@ impl Ended {
     }
 }
 
-/// Closes a connection, so that what was sent arrives unless nobody takes it.
+/// Closes a connection, so that what was sent arrives unless the client does not take it.
 async fn end(mut stream: TlsStream, ended: Ended, limits: &Limits) {
     // Of no effect where hyper has done it.
     let said = async { ended == Ended::Said && stream.shutdown().await.is_ok() };
@@ -197,7 +197,7 @@ async fn end(mut stream: TlsStream, ended: Ended, limits: &Limits) {
 /// Requests of a connection, and the time of the last sign of life.
 pub(super) struct Activity {
     under_way: Cell<usize>,
-    /// When a request was begun or ended, or something of an answer was taken, for the last time.
+    /// Last time when a request was begun or ended, or something of an answer was taken.
     last: Cell<Instant>,
 }
 

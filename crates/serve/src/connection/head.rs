@@ -7,11 +7,11 @@ use crate::http::Answer;
 /// Statement of an answer about its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Nothing: it goes on, as HTTP/1.1 has it.
+    /// No field: the connection goes on, as HTTP/1.1 has it.
     Usual,
-    /// That it goes on, to a client of HTTP/1.0 that has asked for it.
+    /// The connection goes on, for a client of HTTP/1.0 that has asked for it.
     KeepAlive,
-    /// That it ends.
+    /// The connection ends.
     Close,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, end
     });
 }
 
-/// Returns whether an answer says how long its content is: not where there is none by the status (RFC 9110, 8.6).
+/// Returns whether an answer has a content length: not if its status allows no content (RFC 9110, 8.6).
 pub(super) fn has_length(status: StatusCode) -> bool {
     !(status.is_informational()
         || status == StatusCode::NO_CONTENT

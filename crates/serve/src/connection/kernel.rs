@@ -147,7 +147,7 @@ impl Kernel {
         self.session.puts_off(self.socket.as_fd(), Some(error))
     }
 
-    /// Tells the client why the connection ends.
+    /// Sends the client the alert for an error that ends the connection.
     async fn fail(&mut self, error: TlsError, limits: &Limits) -> Broken {
         self.session.fail(&error);
         match self.try_control(limits).await {
@@ -194,7 +194,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has the kernel send a part of a file; tells how much, which may be nothing.
+    /// Has the kernel send a part of a file; returns the number of bytes, which may be zero.
     async fn send_file(
         &mut self,
         file: &OpenFile,
@@ -236,7 +236,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Sends all of it; tells whether there was room for it at once. With `more`, the last record waits for what
+    /// Sends all of it; returns whether there was room for it at once. With `more`, the last record waits for what
     /// follows.
     async fn send_bytes(
         &mut self,

@@ -1,4 +1,4 @@
-//! One client's connection, from its first byte to its last.
+//! Connections of clients, from the first byte to the last.
 
 mod batch;
 mod broken;
@@ -53,16 +53,16 @@ use transport::Transport;
 /// would use it up, and the kernel would refuse what is sent to all others.
 const UNSENT_MAX: u32 = 160 << 10;
 
-/// A client, and what it may have by its connection.
+/// A client, and its rights by this connection.
 #[derive(Debug, Clone)]
 struct Client {
     address: SocketAddr,
     /// Its address's part of the things that the worker's connections share.
     has: Arc<Address>,
     service: Service,
-    /// Says for which hosts it may ask.
+    /// Hosts that it may ask for.
     origin: Origin,
-    /// Present with TLS.
+    /// Facts about TLS, if the connection has it.
     tls: Option<Secured>,
 }
 
@@ -173,7 +173,7 @@ enum Begun {
     Http(Vec<u8>),
 }
 
-/// The handshake of a connection, and who has its keys then.
+/// Makes the handshake of a connection, and gives its keys to the kernel or to a session.
 async fn secure(
     worker: &Worker,
     socket: &TcpStream,

@@ -17,7 +17,7 @@ pub(crate) struct Pool {
 
 /// Bytes of a batch, more or less.
 const BATCH: usize = RECORDS * (16 << 10);
-/// Batches that are kept while nobody needs them.
+/// Batches that are kept while they are not needed.
 const KEPT: usize = 16;
 
 /// A pool, and the address for which something is taken out of it.

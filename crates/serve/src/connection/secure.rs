@@ -11,15 +11,15 @@ use crate::http::Body;
 use crate::limits::Limits;
 use crate::tls::{Accepted, Opened, Session, TlsError};
 
-/// What a client has not taken waits in memory of its own size if it is at most this, and a batch's memory
-/// goes to somebody else.
+/// Most bytes that wait for a slow client in a buffer of their own size, while the batch's memory goes to another
+/// connection.
 const WAITS_SMALL: usize = 32 << 10;
 
 /// A connection with TLS.
 pub(super) struct Secure {
     socket: TcpStream,
     session: Session,
-    /// What has been received and not opened yet.
+    /// Bytes that have been received and not opened yet.
     wire: Vec<u8>,
     /// Records of TLS itself that are sealed and not sent yet.
     control: Vec<u8>,
@@ -66,7 +66,7 @@ impl Secure {
         }
     }
 
-    /// Opens the records that have come whole; tells whether more may come.
+    /// Opens the records that have come whole; returns whether more may come.
     fn open(&mut self, inbox: &mut Vec<u8>) -> Result<bool, TlsError> {
         let mut done = 0;
         let open = loop {

@@ -72,7 +72,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Keeps it for as long as anybody has the content. None if it is too small for that.
+    /// Keeps it until the content is dropped; `None` if it is too small for the content.
     pub(crate) fn hold(mut self, bytes: &Bytes) -> Option<Bytes> {
         let more = self.len.checked_sub(bytes.len())?;
         self.give_back(more);
@@ -107,7 +107,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// One connection's part of a budget.
+/// A connection's part of a budget.
 pub(super) struct Share {
     budget: Budget,
     address: Arc<Address>,
@@ -115,7 +115,7 @@ pub(super) struct Share {
     most: usize,
 }
 
-/// One stream's part of it.
+/// A stream's part of it.
 pub(super) struct Part {
     share: Rc<Share>,
     stream: Arc<Stream>,

@@ -42,15 +42,15 @@ pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::R
     .await
 }
 
-/// Does something that the socket may not have room for, once it has. Only what was done ends a stall: a socket
-/// that says it has room, where there is none, does not. A kernel that is short of memory for sockets may refuse
-/// on one that has nothing under way, and then never say that there is room: so it is also tried untold.
+/// Does something that the socket may not have room for, once it has. Only a success ends a stall: a socket that says
+/// it has room, and has not, does not. A kernel that is short of memory for sockets may refuse on one that has nothing
+/// in flight, and then never say that there is room: so the call is repeated without being told, too.
 pub(super) async fn when_writable<T>(
     socket: &TcpStream,
     stall: Duration,
     mut act: impl FnMut() -> io::Result<T>,
 ) -> Result<T, Broken> {
-    // Most sockets have room, and nobody has to look at the clock.
+    // Most sockets have room, so that there is no need to look at the clock.
     let mut deadline = None;
     let (mut told, mut pause) = (true, CLOSED);
     loop {
@@ -119,7 +119,7 @@ pub(super) async fn send_from(
     Ok(())
 }
 
-/// Sends some of it, once there is room; tells how much.
+/// Sends some of it, once there is room; returns the number of bytes.
 pub(super) async fn send_some(
     socket: &TcpStream,
     bytes: &[u8],

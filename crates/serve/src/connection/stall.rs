@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose owner keeps a hand on it while somebody else reads and writes.
+/// A stream that its owner keeps access to while other code reads and writes.
 pub(super) struct Lent<S>(pub(super) Rc<RefCell<S>>);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {

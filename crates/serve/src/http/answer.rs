@@ -1,4 +1,4 @@
-//! What is answered, before a version of the protocol gives it bytes.
+//! Answers, before a version of the protocol gives them bytes.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,20 +19,20 @@ pub struct Answer {
     pub status: StatusCode,
     /// Fields made beforehand, shared by all answers of a file, of a site.
     pub shared: Option<Arc<[Field]>>,
-    /// The other fields. Neither has `date`, `server`, `content-length` or anything of the connection:
-    /// whoever sends an answer adds those.
+    /// The other fields. Neither has `date`, `server`, `content-length` or anything of the connection: the code that
+    /// sends an answer adds those.
     pub fields: Vec<Field>,
-    /// The content, or the content that an answer to `HEAD` or a 304 would have had: whoever sends it knows
-    /// what is left out.
+    /// The content, or the content that an answer to `HEAD` or a 304 would have had: the code that sends it leaves it
+    /// out.
     pub body: Body,
 }
 
 /// An answer's content: pieces that are sent one after the other.
 #[derive(Debug, Default)]
 pub struct Body {
-    /// Nearly all content is one piece, for which no memory is asked.
+    /// The first piece. Nearly all content is one piece, for which no memory is allocated.
     first: Option<Piece>,
-    /// Empty where there is no first one.
+    /// The pieces behind it; empty if there is no first one.
     rest: VecDeque<Piece>,
     length: u64,
     /// True if some of it has been taken.
@@ -65,7 +65,7 @@ impl Body {
         body
     }
 
-    /// Adds a piece at the end; none of no bytes.
+    /// Adds a piece at the end, unless it is empty.
     pub fn push(&mut self, piece: Piece) {
         let length = piece.length();
         if length > 0 {
@@ -78,7 +78,7 @@ impl Body {
         }
     }
 
-    /// What is left of it, in bytes.
+    /// Bytes that are left of it.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
@@ -109,7 +109,7 @@ impl Body {
         self.begun = true;
     }
 
-    /// Returns whether some of it is on its way, so that time has passed since somebody looked at its files.
+    /// Returns whether some of it is on its way, so that time has passed since its files were looked at.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -117,7 +117,7 @@ impl Body {
 }
 
 impl Piece {
-    /// How many bytes it has.
+    /// Number of its bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {

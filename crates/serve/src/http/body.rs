@@ -13,7 +13,7 @@ pub struct Skipper {
     left: u64,
 }
 
-/// What was passed over.
+/// Bytes of content that were passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skipped {
     /// Bytes that belonged to the content; what follows them is the next request's.
@@ -24,30 +24,30 @@ pub struct Skipped {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// So many bytes without framing.
+    /// Content without framing: bytes that are still to come.
     Plain(u64),
-    /// A chunk's length: what is known of it, and its digits.
+    /// A chunk's length: its value so far, and the number of its digits.
     Length(u64, u32),
-    /// What stands after the length in its line, and how much of it.
+    /// The chunk extension, which follows the length in its line: that length, and the bytes of it so far.
     Extension(u64, u64),
     /// The LF after a length.
     LengthEnd(u64),
-    /// A chunk, of which so many bytes are still to come.
+    /// A chunk: bytes of it that are still to come.
     Chunk(u64),
     /// The CR after a chunk.
     ChunkCr,
     /// The LF after a chunk.
     ChunkLf,
-    /// A line of the trailer, and how much of it there was.
+    /// A line of the trailer: the bytes of it so far.
     Trailer(u64),
-    /// The LF after a line of the trailer, and how long that was.
+    /// The LF after a line of the trailer, and the length of that line.
     TrailerLf(u64),
     /// The end.
     Done,
 }
 
 impl Skipper {
-    /// For content of this framing, and no more than `limit` bytes of it.
+    /// Skips content of this framing, and no more than `limit` bytes of it.
     ///
     /// # Errors
     /// [`Refusal::ContentTooLarge`] where the head says already that it is longer.

@@ -1,28 +1,28 @@
-//! Whether what the client has is still good (RFC 9110, 13).
+//! Conditional requests: checks whether the content that a client has is still valid (RFC 9110, 13).
 
 use std::time::{Duration, SystemTime};
 
 use super::{Fields, Method};
 
-/// An entity tag: what two answers with the same content have in common.
+/// An entity tag, which two answers with the same content have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Etag<'a> {
-    /// What stands in it, with the quotation marks.
+    /// Its opaque text, with the quotation marks.
     pub opaque: &'a [u8],
     /// True if the content may differ in spite of it.
     pub is_weak: bool,
 }
 
-/// What the server knows of the content that is there now.
+/// Validators of the content that is there now.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
     /// Its tag.
     pub etag: Etag<'a>,
-    /// When it was last changed: seconds since 1970, if it is known, and known not to be in the future.
+    /// Time of its last change: seconds since 1970, if it is known, and known not to be in the future.
     pub modified: Option<u64>,
 }
 
-/// What the conditions of a request come to.
+/// Result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The content is sent, or the part that was asked for.
@@ -75,11 +75,12 @@ impl Validators<'_> {
         }
     }
 
-    /// Checks whether a range is meant of this content: there is no `If-Range`, or it is what it names, byte by byte.
+    /// Checks whether a range is meant of this content: there is no `If-Range`, or it names this content, byte by byte.
     #[must_use]
     pub fn is_range_of_this(&self, if_range: Option<&[u8]>) -> bool {
         let Some(value) = if_range else { return true };
-        // Where the tag is weak the date is, too. Else who goes by a date misses what leaves it as it was.
+        // Where the tag is weak, so is the date: a client that compares dates would miss a change that leaves it as it
+        // was.
         if self.etag.is_weak {
             return false;
         }

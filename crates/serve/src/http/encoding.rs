@@ -1,4 +1,4 @@
-//! Which codings of content a client takes (RFC 9110, 12.5.3).
+//! Codings of content that a client takes (RFC 9110, 12.5.3).
 
 /// A coding of content that stands beside a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All of them; where a client likes several as well, the first of them is the one.
+    /// All codings; if a client likes several equally, the first of them is chosen.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
 
     /// Its name in `Content-Encoding`.
@@ -25,7 +25,7 @@ impl Coding {
         }
     }
 
-    /// What a file's name has in addition where its content is so encoded.
+    /// Extension of the name of a file whose content has this coding.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Coding {
     }
 }
 
-/// How much a client likes each, in thousandths; nothing where it takes none.
+/// Weight of each coding for a client, in thousandths; zero for one that it does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptable {
     codings: [u16; 3],
@@ -44,10 +44,10 @@ pub struct Acceptable {
 }
 
 impl Acceptable {
-    /// Reads `Accept-Encoding`. What is malformed of it is passed over.
+    /// Reads `Accept-Encoding`. Malformed parts of it are passed over.
     #[must_use]
     pub fn parse(value: Option<&[u8]>) -> Self {
-        // Who says nothing may take all, but most that say nothing know none.
+        // A client without the field may take all codings, but most such clients know none.
         let mut codings = [None; 3];
         let (mut identity, mut rest) = (None, None);
         for element in value.unwrap_or_default().split(|&byte| byte == b',') {
@@ -74,11 +74,10 @@ impl Acceptable {
         }
     }
 
-    /// What is sent, if these are there besides the content as it is: a coding, or `None` for the content as
-    /// it is.
+    /// Chooses the coding to send, among those that are there: `None` stands for the content as it is.
     ///
     /// # Errors
-    /// Nothing that is there is taken.
+    /// The client takes none of those that are there.
     pub fn choose(
         &self,
         is_there: impl Fn(Coding) -> bool,
@@ -100,7 +99,7 @@ impl Acceptable {
     }
 }
 
-/// Nothing that is there is taken by the client.
+/// The client takes none of the codings that are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAcceptable;
 

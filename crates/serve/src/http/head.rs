@@ -12,7 +12,7 @@ use super::{Authority, Fields, Method, Refusal, Request, Scheme};
 /// The most fields that any limit allows.
 const MOST_FIELDS: usize = 128;
 
-/// What a head may be.
+/// Limits for a head.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadLimits {
     /// Bytes of the head, the empty line after it included.
@@ -33,21 +33,21 @@ impl Default for HeadLimits {
     }
 }
 
-/// How the content after a head ends.
+/// Framing of the content after a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no content.
     None,
-    /// It has so many bytes, at least one.
+    /// The content has this number of bytes, at least one.
     Length(u64),
-    /// It comes in chunks.
+    /// The content comes in chunks.
     Chunked,
 }
 
 /// A head of HTTP/1.
 #[derive(Debug)]
 pub struct Head<'a> {
-    /// What is asked for.
+    /// The request.
     pub request: Request<'a>,
     /// True if it is of HTTP/1.0.
     pub is_old: bool,
@@ -57,7 +57,7 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// True if the client sends its content only after a status of 100, or waits for a while.
     pub expects_continue: bool,
-    /// What content follows.
+    /// Framing of the content that follows.
     pub framing: Framing,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Refuses what is too long already.
+/// Refuses a head that is too long already.
 fn incomplete(bytes: &[u8], limits: &HeadLimits) -> Result<(), Refusal> {
     // Empty lines before a request are passed over.
     let start = bytes
@@ -166,8 +166,8 @@ fn check_lines(head: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Has a request of a later version of HTTP/1, with which `bytes` begin, read as one of HTTP/1.1 (RFC 9110, 2.5);
-/// whether it was one. [`Head::parse`] refuses it as it is.
+/// Turns a request of a later version of HTTP/1, with which `bytes` begin, into one of HTTP/1.1 (RFC 9110, 2.5);
+/// returns whether it was one. [`Head::parse`] refuses it as it is.
 pub fn as_newest_known(bytes: &mut [u8]) -> bool {
     // Empty lines before a request are passed over.
     let start = bytes.iter().position(|byte| !b"\r\n".contains(byte));
@@ -209,7 +209,7 @@ fn split_target(target: &str) -> Result<(Option<TargetOrigin<'_>>, &str), Refusa
     Ok((Some((scheme, authority)), target))
 }
 
-/// What the fields of a head say.
+/// Values of a head's fields, as they are collected.
 #[derive(Default)]
 struct Collected<'a> {
     fields: Fields<'a>,
@@ -300,7 +300,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a length: digits and nothing else.
 fn content_length(value: &[u8]) -> Result<u64, Refusal> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Refusal::ContentLength);

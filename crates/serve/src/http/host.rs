@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Refusal;
 
-/// What `Host`, `:authority` or an absolute target says, checked.
+/// Host and port of `Host`, `:authority` or an absolute target, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authority<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets; not in lower case yet.
@@ -17,7 +17,7 @@ impl<'a> Authority<'a> {
     /// Reads a name or an address, with or without a port.
     ///
     /// # Errors
-    /// [`Refusal::Host`] where it is none, also where it has a user.
+    /// [`Refusal::Host`] where the text is neither, also where it has a user.
     pub fn parse(text: &'a str) -> Result<Self, Refusal> {
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -42,7 +42,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Returns whether it is this machine by a name that leads nowhere else: `localhost` and what is below it (RFC
-    /// 6761, 6.3), or an address. A page of somebody else's, whose own name is made to lead here, has another.
+    /// 6761, 6.3), or an address. A page from another site, whose own name is made to lead here, has another name.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         let bare = self.name.trim_start_matches('[').trim_end_matches(']');
@@ -53,7 +53,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Names of the Internet's hosts need no percent-encoding: what has any is not one of ours.
+/// Checks a name. Names of the Internet's hosts need no percent-encoding: a name with any is not one of ours.
 fn is_name(name: &str) -> bool {
     match name
         .strip_prefix('[')

@@ -1,4 +1,4 @@
-//! HTTP as both of its versions here mean it: a [`Request`] and an [`Answer`], without I/O.
+//! HTTP, independent of its version: a [`Request`] and an [`Answer`], without I/O.
 
 mod answer;
 mod body;

@@ -9,14 +9,14 @@ use http::HeaderValue;
 use super::{Body, Piece};
 use crate::site::OpenFile;
 
-/// What separates the parts: 128 random bits, new for each answer, so that no content can have it.
+/// Boundary between the parts: 128 random bits, new for each answer, so that no content can have it.
 #[derive(Debug, Clone)]
 pub struct Multipart {
     boundary: String,
 }
 
 impl Multipart {
-    /// A boundary that nobody can foretell; `None` where the kernel has no random numbers.
+    /// A boundary that cannot be foretold; `None` if the kernel has no random numbers.
     #[must_use]
     pub fn new() -> Option<Self> {
         let mut random = [0; 16];
@@ -32,7 +32,7 @@ impl Multipart {
         HeaderValue::try_from(format!("multipart/byteranges; boundary={}", self.boundary)).ok()
     }
 
-    /// The whole: each part with what it is, and the end.
+    /// The whole content: each part with its fields, and the end.
     #[must_use]
     pub fn body(
         &self,

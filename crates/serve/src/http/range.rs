@@ -1,20 +1,20 @@
-//! Which bytes are asked for (RFC 9110, 14).
+//! Ranges of bytes that a request asks for (RFC 9110, 14).
 
 use std::ops::Range;
 
-/// More ranges than any reader of files needs: who asks for so many gets the whole.
+/// Most ranges that are answered, more than any reader of files needs: a request for more gets the whole content.
 const MOST: usize = 16;
 
-/// What `Range` asks for, of content of a known length.
+/// Ranges that `Range` asks for, of content of a known length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
     /// All of it: the field is malformed, in another unit or absurd, so that it is ignored.
     All,
-    /// One range, not empty.
+    /// One range, which is not empty.
     One(Range<u64>),
-    /// Several, none of them empty, without a byte in common, in the order in which they were asked for.
+    /// Several ranges, none of them empty, without a byte in common, in the order in which they were asked for.
     Several(Vec<Range<u64>>),
-    /// Nothing that is there.
+    /// No byte that the content has.
     Unsatisfiable,
 }
 
@@ -22,8 +22,8 @@ impl Ranges {
     /// Reads the field's value.
     #[must_use]
     pub fn parse(value: &[u8], length: u64) -> Self {
-        // No part of nothing can be named, and who adds a range to every request wants to hear that the
-        // content is empty, not that something is wrong.
+        // No part of empty content can be named, and a client that adds a range to every request wants to learn that
+        // the content is empty, not that something is wrong.
         let Some(set) = range_set(value).filter(|_| length > 0) else {
             return Self::All;
         };
@@ -39,7 +39,7 @@ impl Ranges {
     }
 }
 
-/// What follows the unit, if that is bytes.
+/// Text behind the unit, if the unit is bytes.
 fn range_set(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked("bytes=".len())?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
@@ -88,13 +88,13 @@ fn coalesce(ranges: &mut Vec<Range<u64>>) {
     }
 }
 
-/// One range as it is asked for.
+/// A range as it is asked for.
 enum Spec {
-    /// From a byte on, to another one included.
+    /// Bytes from the first to the last, both included.
     Between(u64, u64),
-    /// From a byte on.
+    /// Bytes from this one on.
     From(u64),
-    /// So many at the end.
+    /// This number of bytes at the end.
     Last(u64),
 }
 
@@ -113,7 +113,7 @@ impl Spec {
         }
     }
 
-    /// What there is of it; an empty range where there is nothing.
+    /// Bytes of this range that the content has; an empty range where it has none of them.
     fn within(&self, length: u64) -> Range<u64> {
         match *self {
             Self::Between(first, last) => first..last.saturating_add(1).min(length),

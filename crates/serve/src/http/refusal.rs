@@ -1,15 +1,15 @@
-//! Why a request is not answered by anything that is served.
+//! Refusals of requests, before any site is asked.
 
 use std::fmt;
 
 use http::StatusCode;
 
-/// Why a request is refused before anybody looks for a file. Where it ends cannot be trusted then: after
-/// the answer its connection, or in HTTP/2 its stream, is closed.
+/// Reason for which a request is refused before a file is looked for. The end of the request cannot be trusted then:
+/// after the answer its connection, or in HTTP/2 its stream, is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// What came is not a request of HTTP/1.
+    /// The bytes are not a request of HTTP/1.
     Malformed,
     /// A line ends in a bare LF, or a CR stands alone.
     LineEnding,
@@ -35,16 +35,16 @@ pub enum Refusal {
     UnknownCoding,
     /// `Expect` has anything else than `100-continue`.
     Expectation,
-    /// `CONNECT`: this is no proxy.
+    /// `CONNECT`: this is not a proxy.
     Connect,
-    /// Content in chunks that are none.
+    /// Content in chunks that are malformed.
     Chunk,
-    /// The content is longer than what is skipped.
+    /// The content is longer than the server skips.
     ContentTooLarge,
 }
 
 impl Refusal {
-    /// The status that says so.
+    /// Status of the answer to it.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {

@@ -1,4 +1,4 @@
-//! What a server of files wants to know of a request.
+//! The parts of a request that a server of files needs.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use http::request::Parts;
 
 use super::{Authority, Refusal};
 
-/// What is asked for. Methods that a server of files has the same answer to are one.
+/// Method of a request. Methods that a server of files has the same answer to are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// The content.
     Get,
-    /// What `Get` would answer, without the content.
+    /// The answer to `Get`, without the content.
     Head,
-    /// What may be asked.
+    /// The methods that are allowed.
     Options,
-    /// One that changes or tells something which files have not.
+    /// A method that changes or tells something, which files do not have.
     Other,
-    /// None of those that HTTP itself has.
+    /// A method that is not one of HTTP itself.
     Unknown,
 }
 
-/// What an absolute target begins with.
+/// Scheme of an absolute target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `http`.
@@ -33,7 +33,7 @@ pub enum Scheme {
 /// A request, borrowed from the connection's buffer. Every byte is the client's.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// What is asked for.
+    /// Method of the request.
     pub method: Method,
     /// The method's name as it came, for the access log.
     pub method_name: &'a str,
@@ -41,7 +41,7 @@ pub struct Request<'a> {
     /// `*` where `Options` asks about the server. The scheme and the authority of an absolute target have
     /// been taken off.
     pub target: &'a str,
-    /// What was taken off an absolute target, or stood in `:scheme`.
+    /// Scheme that was taken off an absolute target, or stood in `:scheme`.
     pub scheme: Option<Scheme>,
     /// The host that is asked for, with or without a port: one that [`Authority::parse`] takes.
     pub host: Option<&'a str>,
@@ -94,7 +94,7 @@ impl Scheme {
     /// The scheme of this name.
     ///
     /// # Errors
-    /// [`Refusal::Scheme`] where it is none that files are served by.
+    /// [`Refusal::Scheme`] where files are not served by it.
     pub fn named(name: &str) -> Result<Self, Refusal> {
         match name {
             _ if name.eq_ignore_ascii_case("http") => Ok(Self::Http),
@@ -105,10 +105,10 @@ impl Scheme {
 }
 
 impl<'a> Request<'a> {
-    /// What a library has parsed already, of any version.
+    /// Request whose head a library has parsed already, of any version of HTTP.
     ///
     /// # Errors
-    /// Those of [`Head::parse`](super::Head::parse) which such a library leaves to whoever uses it.
+    /// Those of [`Head::parse`](super::Head::parse) that such a library leaves to its callers.
     pub fn from_parts(parts: &'a Parts) -> Result<Self, Refusal> {
         let method_name = parts.method.as_str();
         if parts.method == http::Method::CONNECT {

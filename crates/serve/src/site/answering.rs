@@ -1,4 +1,4 @@
-//! A site, and what it answers.
+//! A site, and its answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use super::types::Types;
 use super::{Cache, SiteError};
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
-/// One virtual host: what it serves, and how.
+/// A virtual host: its files, and the manner in which they are served.
 #[derive(Debug)]
 pub struct Site {
-    /// Tells it from other sites in a [`Cache`].
+    /// Number that tells it from other sites in a [`Cache`].
     id: u64,
     tree: Tree,
     index: Vec<String>,
@@ -32,14 +32,14 @@ pub struct Site {
     types: Types,
     /// Fields of every answer.
     common: Arc<[Field]>,
-    /// Those of pages of this server.
+    /// Fields of pages of this server.
     page_fields: Arc<[Field]>,
     json_fields: Arc<[Field]>,
     errors: ErrorPages,
 }
 
-/// What a target leads to. It is found without a [`Cache`], so that another thread can do it: the file
-/// system may take its time.
+/// Destination of a target. It is found without a [`Cache`], so that another thread can do it: the file system may take
+/// its time.
 #[derive(Debug)]
 pub enum Found {
     /// A file.
@@ -82,7 +82,7 @@ impl Site {
         })
     }
 
-    /// What is answered, from the cache or from the file system.
+    /// Answers a request, from the cache or from the file system.
     #[must_use]
     pub fn answer(&self, request: &Request<'_>, cache: &mut Cache) -> Answer {
         match self.cached(request, cache) {
@@ -94,8 +94,8 @@ impl Site {
         }
     }
 
-    /// What is answered if that is known without looking for a file. At most it asks whether an open file
-    /// has changed.
+    /// Answers a request if that is possible without looking for a file. At most it asks whether an open file has
+    /// changed.
     #[must_use]
     pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Answer> {
         match request.method {
@@ -125,7 +125,7 @@ impl Site {
         self.tree.has_volumes()
     }
 
-    /// Looks for what a target leads to.
+    /// Looks for the file or the answer that a target leads to.
     #[must_use]
     pub fn find(&self, target: &str, form: Form) -> Found {
         let answer = match FilePath::parse(target) {
@@ -140,7 +140,7 @@ impl Site {
         Found::Answer(Box::new(answer))
     }
 
-    /// What is answered where this was found.
+    /// Answers a request for whose target this was found.
     #[must_use]
     pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Answer {
         match found {
@@ -199,7 +199,7 @@ impl Site {
             let index = path.child(name);
             match self.tree.find(&index) {
                 Ok(Node::File(file)) => return Ok(Found::Resource(self.resource(file, &index))),
-                // Who may not see a folder's page is not shown its files instead.
+                // A client that may not see a folder's page is not shown the folder's files instead.
                 Err(status) if status != StatusCode::NOT_FOUND => return Err(status),
                 Ok(Node::Folder(_)) | Err(_) => {}
             }
@@ -227,7 +227,7 @@ impl Site {
         })))
     }
 
-    /// To the folder's own name, on this site: relative links on its page begin from there.
+    /// Redirects to the folder's own name, on this site: relative links on its page begin from there.
     fn redirect(&self, target: &str, path: &FilePath) -> Result<Found, StatusCode> {
         let mut location = path.folder_url();
         if let Some((_, query)) = target.split_once('?') {
@@ -269,7 +269,7 @@ impl Site {
         Arc::new(Resource::new(file, coded, &manner))
     }
 
-    /// What is answered with a file, or where the client takes it in no coding that is there.
+    /// Answers with a file, or with a refusal where the client takes it in no coding that is there.
     fn of_variant(&self, request: &Request<'_>, variant: Option<&Variant>) -> Answer {
         let Some(variant) = variant else {
             let mut answer = self.error(StatusCode::NOT_ACCEPTABLE);

@@ -7,18 +7,19 @@ use std::time::{Duration, Instant};
 use super::Resource;
 use super::content::Memory;
 
-/// A longer target is not worth its memory.
+/// Longest target that is kept; a longer one is not worth its memory.
 const LONGEST_TARGET: usize = 1024;
 
 /// Bytes of the content of short files in a cache.
 const CONTENT: usize = 4 << 20;
 
-/// What a [`Cache`] keeps.
+/// Limits of a [`Cache`].
 #[derive(Debug, Clone, Copy)]
 pub struct CacheLimits {
-    /// How long: so late may a file be seen that has taken another's name. Nothing is kept where it is zero.
+    /// Time for which a file is kept, and so the longest delay until a file that has taken another's name is seen.
+    /// Nothing is kept where it is zero.
     pub lifetime: Duration,
-    /// How many files at most.
+    /// Most files that are kept.
     pub files: usize,
 }
 
@@ -53,7 +54,7 @@ struct Kept {
     count: u64,
 }
 
-/// Whose turn it is to go.
+/// An entry in the order of eviction.
 #[derive(Debug)]
 struct Turn {
     site: u64,
@@ -63,7 +64,7 @@ struct Turn {
 }
 
 impl Cache {
-    /// An empty one.
+    /// An empty cache.
     #[must_use]
     pub fn new(limits: CacheLimits) -> Self {
         Self {
@@ -76,13 +77,13 @@ impl Cache {
         }
     }
 
-    /// Closes what is too old. Whoever has a cache calls this from time to time, so that files which nobody
-    /// asks for any more do not stay open.
+    /// Closes files that have been kept too long. The owner of a cache calls this from time to time, so that files
+    /// which nobody asks for any more do not stay open.
     pub fn sweep(&mut self) {
         self.sweep_at(Instant::now());
     }
 
-    /// How many files are kept open.
+    /// Number of files that are kept open.
     #[must_use]
     pub fn files(&self) -> usize {
         self.files

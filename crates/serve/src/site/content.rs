@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use super::{OpenFile, Patience};
 
-/// Longest file whose content is kept, bytes: of longer ones the reading is not what costs.
+/// Longest file whose content is kept, in bytes: for longer files, reading is not the main cost.
 const LONGEST: u64 = 16 << 10;
 
-/// Memory for content. Who still sends what is no longer kept has it all the same, and it counts until then.
+/// Memory for content. Content that is no longer kept counts until the last answer that sends it has ended.
 #[derive(Debug)]
 pub(super) struct Memory(Arc<AtomicUsize>);
 
@@ -23,7 +23,7 @@ struct Kept {
 }
 
 impl Memory {
-    /// So many bytes.
+    /// A memory of this number of bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(bytes)))
     }

@@ -1,4 +1,4 @@
-//! Why a site cannot be served.
+//! Reasons for which a site cannot be served.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -11,27 +11,27 @@ pub enum SiteError {
     Root {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The file system in a volume has no such folder.
     VolumeRoot {
         /// The folder.
         path: String,
-        /// Why, where it is not just missing.
+        /// The reason, if it is not just missing.
         source: Option<scrim_ext4::Error>,
     },
-    /// A path below which something else is served cannot be one.
+    /// The path of a mount is malformed.
     Mount {
         /// The path.
         at: String,
     },
     /// The kernel, or a filter of its calls, has no `openat2`.
     NoOpenat2 {
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A name for index files has a slash, or is no name.
+    /// A name for index files has a slash, or is not a name.
     Index {
         /// The name.
         name: String,
@@ -51,7 +51,7 @@ pub enum SiteError {
         /// Its name.
         name: String,
     },
-    /// A page for a number that is no status of an error.
+    /// A page for a number that is not the status of an error.
     Status {
         /// The number.
         status: u16,
@@ -60,7 +60,7 @@ pub enum SiteError {
     Page {
         /// The page.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A page for a status is longer than 1 MiB.

@@ -17,7 +17,7 @@ use super::OpenFile;
 use super::settings::Symlinks;
 use super::tree::{Folder, Looked, Name, Node};
 
-/// How often a walk begins anew that was disturbed by somebody who renames.
+/// Most attempts at a walk that a rename has disturbed.
 const ATTEMPTS: usize = 8;
 
 /// A folder that was opened once. It is this folder that is served, also when its name has become
@@ -101,7 +101,7 @@ impl FolderTree {
         Ok(())
     }
 
-    /// What an entry of a folder is, as [`FolderTree::find`] would find it; nothing where it would not.
+    /// Looks at an entry of a folder, as [`FolderTree::find`] would find it; `None` where it would not.
     fn look(&self, folder: BorrowedFd<'_>, path: &[u8], name: &CStr) -> Option<Stat> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
@@ -155,8 +155,8 @@ impl Looked {
     }
 }
 
-/// What a client is told of an error: whether a file is there that it must not see is none of its business
-/// but where the file system says so by its modes.
+/// Status that a client is given for an error. Clients do not learn of a file that they must not see, unless the file
+/// system says by its modes that it is there.
 fn status(error: Errno) -> StatusCode {
     match error {
         Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,

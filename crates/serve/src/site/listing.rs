@@ -1,4 +1,4 @@
-//! What a folder holds, as a page or as JSON.
+//! The listing of a folder, as a page or as JSON.
 
 use std::ops::ControlFlow;
 
@@ -12,11 +12,11 @@ use super::percent;
 use super::time::minutes;
 use super::tree::{Folder, Name, Tree};
 
-/// A folder may hold millions: so many are listed, and looked at to be listed. With names and lines as long
-/// as they can be, a page of them takes some 30 MB while it is made.
+/// Most entries of a folder that are listed, and looked at to be listed: it may hold millions. With names and lines as
+/// long as they can be, a page of them takes some 30 MB while it is made.
 const MOST: usize = 10_000;
 
-/// In which form a folder is listed.
+/// Form in which a folder is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A page.
@@ -25,7 +25,7 @@ pub enum Form {
     Json,
 }
 
-/// What a folder holds that would be served.
+/// Entries of a folder that would be served.
 #[derive(Debug)]
 pub(super) struct Listing {
     entries: Vec<Entry>,
@@ -43,7 +43,7 @@ struct Entry {
 }
 
 impl Form {
-    /// What `Accept` asks for: JSON where it is named and pages are not.
+    /// Form that `Accept` asks for: JSON where it is named and pages are not.
     #[must_use]
     pub fn wanted(accept: Option<&[u8]>) -> Self {
         let names = |wanted: &[u8]| {
@@ -175,7 +175,7 @@ impl Listing {
 }
 
 impl Entry {
-    /// What would be served of an entry, if anything.
+    /// Looks at an entry; `None` if it would not be served.
     fn of(name: Name<'_>) -> Result<Option<Self>, StatusCode> {
         let looked = (name.look)()?;
         Ok(looked.map(|looked| Self {

@@ -1,4 +1,4 @@
-//! What is served: folders of files, mounted or in a volume, and what belongs to them.
+//! Sites: folders of files, mounted or in a volume, and what belongs to them.
 
 mod answering;
 mod cache;

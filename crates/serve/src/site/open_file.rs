@@ -10,19 +10,19 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Patience, VolumeFile};
 
-/// A regular file that is open for reading, and what it was like then.
+/// A regular file that is open for reading, with its size and times as they were when it was opened.
 #[derive(Debug)]
 pub struct OpenFile(Place);
 
-/// Where a file is.
+/// Place of a file.
 #[derive(Debug)]
 enum Place {
     Folder(FolderFile),
     Volume(VolumeFile),
 }
 
-/// A file of a file system that is mounted. Files are read and never mapped: somebody else may cut them short
-/// at any time.
+/// A file of a file system that is mounted. Files are read and never mapped: another process may cut them short at any
+/// time.
 #[derive(Debug)]
 struct FolderFile {
     file: OwnedFd,
@@ -35,13 +35,13 @@ struct FolderFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Unchanged,
-    /// It has become longer, as a log does, and still has what was announced. A file that was first cut and then
-    /// written anew beyond its old length looks the same: the file system keeps no record of that.
+    /// The file has become longer, as a log does, and still has what was announced. A file that was first cut and then
+    /// written again beyond its old length looks the same: the file system keeps no record of that.
     Extended,
-    /// It was written to, and is as long as it was. A write that makes a file longer looks like that until it is over,
-    /// since Linux changes a file's time before its length.
+    /// The file was written to, and has the same length. A write that makes a file longer looks like that until it is
+    /// over, since Linux changes a file's time before its length.
     Touched,
-    /// It has become shorter.
+    /// The file has become shorter.
     Cut,
 }
 
@@ -78,7 +78,7 @@ impl OpenFile {
         }
     }
 
-    /// When it was last written to: seconds and nanoseconds since 1970.
+    /// Time when it was last written to: seconds and nanoseconds since 1970.
     pub(super) fn modified(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(file) => {
@@ -89,7 +89,7 @@ impl OpenFile {
         }
     }
 
-    /// When it last became what it is, as far as [`OpenFile::identity`] and the time above tell that.
+    /// Time when it last became what it is, as far as [`OpenFile::identity`] and the time above tell that.
     pub(super) fn settled_from(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(_) => self.modified(),

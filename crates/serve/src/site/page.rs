@@ -7,11 +7,11 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use crate::http::{Answer, Body, Field};
 
-/// All that these pages look like. It stands in each of them, so that none asks for anything else.
+/// Style of these pages. It stands in each of them, so that no page loads anything else.
 const STYLE: &str = include_str!("page.css");
 
-/// Nothing is loaded and nothing is run on these pages, whatever the names of files are. The digest is the
-/// style's.
+/// Policy for these pages: nothing is loaded and nothing is run on them, whatever the names of files are. The digest is
+/// the style's.
 const POLICY: &str = "default-src 'none'; style-src 'sha256-RSadRG4qLkE08SLNzd+OocndbkwwGJLX+3Hvz8vhc0o='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -51,7 +51,7 @@ pub(super) fn page_fields() -> [Field; 2] {
     ]
 }
 
-/// That browsers do not guess what content is; in every answer.
+/// Field that keeps browsers from guessing the type of content; in every answer.
 pub(super) fn no_sniffing() -> Field {
     (
         header::X_CONTENT_TYPE_OPTIONS,
@@ -80,18 +80,18 @@ pub(super) fn allow() -> Field {
 pub(crate) enum Misdirection {
     /// No site is for its host.
     Unknown,
-    /// It names no host, and no site is for such requests.
+    /// The request names no host, and no site is for such requests.
     NoHost,
-    /// Its host is one of another connection's.
+    /// Its host is for other connections.
     OtherConnection,
-    /// It is for TLS, and came without.
+    /// The request is for TLS, and came without.
     NotSecure,
-    /// It came without TLS at the port of HTTPS, and names no port to which it could be sent instead.
+    /// The request came without TLS at the port of HTTPS, and names no port to which it could be sent instead.
     HttpsPort,
 }
 
 impl Misdirection {
-    /// The one of a request for which there is no site.
+    /// Misdirection of a request for which there is no site.
     pub(crate) fn of(host: Option<&str>) -> Self {
         host.map_or(Self::NoHost, |_| Self::Unknown)
     }
@@ -125,7 +125,7 @@ pub(crate) fn misdirected(why: Misdirection) -> Answer {
     )
 }
 
-/// The answer to what belongs to no site: a request that is refused before anybody knows whose it is.
+/// Answer for a request that belongs to no site: one that is refused before its site is known.
 #[must_use]
 pub fn error_page(status: StatusCode) -> Answer {
     page(status, sentence(status))
@@ -213,7 +213,7 @@ fn is_formatting(sign: char) -> bool {
     matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Names of fields that whoever sends an answer, or this module, sets.
+/// Checks whether a field is set by this module, or by the code that sends an answer.
 pub(super) fn is_own_field(name: &HeaderName) -> bool {
     [
         header::ACCEPT_RANGES,

@@ -1,10 +1,10 @@
-//! From a request's target to the name of a file.
+//! Paths of files, taken from the targets of requests.
 
 use std::fmt;
 
 use super::percent;
 
-/// Where a file is below a site's folder: names without `.`, `..`, NUL or a slash in them.
+/// Path of a file below a site's folder: names without `.`, `..`, NUL or a slash in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePath {
     /// The names with slashes between them; empty for the site's folder itself.
@@ -92,7 +92,7 @@ impl FilePath {
         }
     }
 
-    /// The file beside it whose name has this at its end in addition.
+    /// The file beside it whose name is longer by this extension.
     pub(super) fn with_extension(&self, extension: &str) -> Self {
         let mut bytes = self.bytes.clone();
         bytes.extend_from_slice(extension.as_bytes());

@@ -1,6 +1,6 @@
 //! Patterns of names, for rules.
 
-/// `*` and `?` stand for anything but a slash, `**` for anything.
+/// A pattern: `*` and `?` stand for anything but a slash, `**` for anything.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     text: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A file that is served, and all of its answers that can be made before anybody asks.
+//! A file that is served, and all of its answers that can be made before a request.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -13,17 +13,17 @@ use crate::http::{
     Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
 };
 
-/// So long after a change a file may change again without another time of change: file systems look at
-/// their clocks less often than programs write.
+/// Time after a change in which a file may change again without another time of change: file systems look at their
+/// clocks less often than programs write.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// Years have four digits in HTTP: the first second that has no date.
+/// The first second that has no date: years have four digits in HTTP.
 const END_OF_DATES: u64 = 253_402_300_800;
 
 /// A file, and the same content in other codings.
 #[derive(Debug)]
 pub struct Resource {
-    /// As it is, and then the others.
+    /// The file as it is, and then its codings.
     variants: Vec<Variant>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Variant {
     pub(super) content_type: HeaderValue,
     /// The fields of an answer with its content.
     pub(super) full: Arc<[Field]>,
-    /// Those of an answer that says nothing of what the content is like: 304.
+    /// Fields of an answer that says nothing about the content's form: 304.
     pub(super) bare: Arc<[Field]>,
     etag: Box<[u8]>,
     is_weak: bool,
@@ -44,11 +44,11 @@ pub(super) struct Variant {
     content: OnceLock<Option<Bytes>>,
 }
 
-/// What the fields of a resource are made of, besides its files.
+/// Parts of a resource's fields that do not come from its files.
 pub(super) struct Manner<'a> {
     pub(super) content_type: HeaderValue,
     pub(super) cache_control: Option<HeaderValue>,
-    /// Those of every answer of the site.
+    /// Fields of every answer of the site.
     pub(super) common: &'a [Field],
     pub(super) now: SystemTime,
 }
@@ -68,7 +68,7 @@ impl Resource {
         Self { variants }
     }
 
-    /// How many files it has open.
+    /// Number of files that it has open.
     pub(super) fn files(&self) -> usize {
         self.variants.len()
     }
@@ -139,8 +139,8 @@ impl Variant {
         }
     }
 
-    /// Keeps its content, if it is worth that. Not if it may change again without another time of change: who
-    /// asked then would get what it was.
+    /// Keeps its content, if it is worth that. It is not kept if it may change again without another time of change: a
+    /// client that asks then would get the old content.
     pub(super) fn keep_content(&self, memory: &Memory) {
         self.content.get_or_init(|| match self.is_weak {
             true => None,
@@ -215,7 +215,7 @@ fn tag(file: &OpenFile) -> String {
     format!("\"{time:x}-{:x}-{}\"", file.size(), file.identity())
 }
 
-/// Returns whether the file's time of change is so long ago that another change would have another one.
+/// Returns whether the file's time of change is so far back that another change would have another time.
 fn has_settled(file: &OpenFile, now: SystemTime) -> bool {
     let (seconds, nanoseconds) = file.settled_from();
     let Ok(seconds) = u64::try_from(seconds) else {

@@ -1,4 +1,4 @@
-//! What a site is set up to be.
+//! Settings of a site.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,39 +7,39 @@ use std::sync::Arc;
 use super::VolumeFiles;
 use crate::http::{Coding, Field};
 
-/// Which symbolic links are followed.
+/// Choice of the symbolic links that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// None.
+    /// No links.
     None,
     /// Relative ones that stay below the site's folder.
     Within,
-    /// Any, wherever they lead. Whoever can make one below the folder decides what is served.
+    /// Any, wherever they lead. A user who can make one below the folder decides what is served.
     Any,
 }
 
-/// How long what may be kept.
+/// A rule that says how long browsers may keep some files.
 #[derive(Debug, Clone)]
 pub struct CacheRule {
-    /// What it is for: `*.js` by name, `assets/**` by path, from the site's folder on. `*` and `?` stand for
-    /// anything but a slash, `**` for anything.
+    /// Pattern of the files that it is for: `*.js` by name, `assets/**` by path, from the site's folder on. `*` and `?`
+    /// stand for anything but a slash, `**` for anything.
     pub pattern: String,
     /// The value of `Cache-Control`.
     pub value: String,
 }
 
-/// That browsers come back by HTTPS only.
+/// `Strict-Transport-Security`: browsers come back by HTTPS only.
 #[derive(Debug, Clone, Copy)]
 pub struct Hsts {
-    /// For so many seconds.
+    /// Time for which browsers remember it, in seconds.
     pub seconds: u64,
-    /// Also to hosts below this one.
+    /// True if it holds for hosts below this one, too.
     pub subdomains: bool,
-    /// And may be told so before they come.
+    /// True if browsers may know it before their first visit.
     pub preload: bool,
 }
 
-/// What is served.
+/// A folder that is served.
 #[derive(Debug, Clone)]
 pub enum Root {
     /// A folder.
@@ -53,33 +53,33 @@ pub enum Root {
     },
 }
 
-/// Something else below a path of a site.
+/// Another root below a path of a site.
 #[derive(Debug, Clone)]
 pub struct Mount {
     /// The path, such as `/backup`.
     pub at: String,
-    /// What is there.
+    /// The folder that is served there.
     pub root: Root,
 }
 
-/// A site: what it serves, and how.
+/// Settings of a site: its files, and the manner in which they are served.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What is at `/`.
+    /// The folder that is served at `/`.
     pub root: Root,
-    /// What is elsewhere; it hides what the root has there.
+    /// Folders at other paths; they hide what the root has there.
     pub mounts: Vec<Mount>,
     /// Names of files that stand for their folder, the first one that is there.
     pub index: Vec<String>,
     /// True if a folder without such a file is listed.
     pub listings: bool,
-    /// Which symbolic links are followed.
+    /// Choice of the symbolic links that are followed.
     pub symlinks: Symlinks,
     /// True if names that begin with a dot are served; `/.well-known` always is.
     pub dot_files: bool,
     /// Codings of which there may be a file beside each file.
     pub precompressed: Vec<Coding>,
-    /// How long what may be kept; the first rule that fits.
+    /// Caching rules; the first that matches a file counts.
     pub cache_rules: Vec<CacheRule>,
     /// Fields of every answer.
     pub fields: Vec<Field>,

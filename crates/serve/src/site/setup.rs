@@ -1,4 +1,4 @@
-//! What a site makes of its settings before it starts.
+//! Values that a site computes from its settings before it starts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::pattern::Pattern;
 use super::settings::{Hsts, Settings};
 use crate::http::Field;
 
-/// What an error page of the owner's may be long, in bytes.
+/// Longest error page of the owner's, in bytes.
 const LONGEST_PAGE: u64 = 1 << 20;
 
 /// The fields of every answer of a site.
@@ -51,7 +51,7 @@ pub(super) fn common_fields(settings: &Settings) -> Result<Arc<[Field]>, SiteErr
     Ok(common.into())
 }
 
-/// The rules about what may be kept.
+/// The caching rules.
 pub(super) fn rules(settings: &Settings) -> Result<Vec<(Pattern, HeaderValue)>, SiteError> {
     let rules = settings.cache_rules.iter().map(|rule| {
         let value = HeaderValue::from_str(&rule.value).map_err(|_| SiteError::Rule {
@@ -65,7 +65,7 @@ pub(super) fn rules(settings: &Settings) -> Result<Vec<(Pattern, HeaderValue)>, 
 /// Pages by status, with their fields.
 pub(super) type ErrorPages = HashMap<StatusCode, (Arc<[Field]>, Bytes)>;
 
-/// The usual pages with `usual` fields, and the owner's, who decides himself what they load.
+/// The usual pages with `usual` fields, and the owner's pages with `fields`: the owner decides what those load.
 pub(super) fn error_pages(
     own: &BTreeMap<u16, PathBuf>,
     usual: &Arc<[Field]>,

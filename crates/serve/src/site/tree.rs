@@ -1,4 +1,4 @@
-//! What a site serves, in one space of paths: folders, and those of file systems in volumes.
+//! All folders that a site serves, in one space of paths: those of the system, and those of file systems in volumes.
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use super::{FilePath, OpenFile, SiteError};
 /// All that a site serves.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// What is elsewhere than at the site's own root; what is below another comes before it.
+    /// Branches at other paths than the site's own root; a mount that is below another comes before it.
     mounts: Vec<(FilePath, Branch)>,
     root: Branch,
 }
@@ -24,7 +24,7 @@ enum Branch {
     Volume(VolumeTree),
 }
 
-/// What a path leads to.
+/// File or folder that a path leads to.
 #[derive(Debug)]
 pub(super) enum Node {
     /// A regular file.
@@ -36,18 +36,18 @@ pub(super) enum Node {
 /// A folder that was found.
 #[derive(Debug)]
 pub(super) enum Folder {
-    /// One that is open.
+    /// A folder that is open.
     Open(OwnedFd),
-    /// One in a volume, as it was when it was found.
+    /// A folder in a volume, as it was when it was found.
     InVolume(Found),
 }
 
-/// What an entry of a folder is, if it would be served.
+/// An entry of a folder, as a listing shows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked {
     pub(super) is_folder: bool,
     pub(super) size: u64,
-    /// In seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub(super) modified: i64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Looked {
 #[derive(Clone, Copy)]
 pub(super) struct Name<'a> {
     pub(super) bytes: &'a [u8],
-    /// What it leads to, as it would be found; nothing where nothing would.
+    /// Looks at the entry, as a walk would find it; `None` if it would find nothing.
     pub(super) look: &'a dyn Fn() -> Result<Option<Looked>, StatusCode>,
 }
 
@@ -175,7 +175,7 @@ impl Tree {
         }
     }
 
-    /// Who has a path, and what of it is left for him.
+    /// Finds the branch that has a path, and the rest of the path below that branch.
     fn branch<'a>(&self, path: &'a FilePath) -> (&Branch, &'a [u8]) {
         let path = path.as_bytes();
         let found = self
@@ -207,7 +207,7 @@ impl Branch {
 }
 
 impl Looked {
-    /// One of which it is only known that it is there.
+    /// A folder of which only the existence is known.
     fn unknown_folder() -> Self {
         Self {
             is_folder: true,
@@ -217,7 +217,7 @@ impl Looked {
     }
 }
 
-/// What is left of a path behind a folder: nothing if it is the folder, `None` if it is elsewhere.
+/// Rest of a path below a folder: empty if it is the folder, `None` if it is elsewhere.
 fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     if folder.is_empty() {
         return Some(path);

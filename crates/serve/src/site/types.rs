@@ -1,4 +1,4 @@
-//! What kind of content a file has, by its name.
+//! Content types of files, by their names.
 
 use std::collections::HashMap;
 

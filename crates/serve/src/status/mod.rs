@@ -1,4 +1,4 @@
-//! What the server tells of itself: figures for programs, and a page for people.
+//! The server's own status: figures for programs, and a page for people.
 
 mod page;
 mod prometheus;
@@ -17,10 +17,10 @@ use crate::server::Tally;
 use crate::site::error_page;
 use crate::tls::kernel::{Path, Statistics};
 
-/// Tells of volumes that are open on this machine, as JSON: an array of objects.
+/// Source of facts about volumes that are open on this machine, as JSON: an array of objects.
 pub type Volumes = Box<dyn Fn() -> Value + Send + Sync>;
 
-/// Answers those who ask for figures.
+/// Answers requests for figures.
 pub(crate) struct Status {
     tally: Arc<Tally>,
     volumes: Volumes,
@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// Asking volumes takes as long as they like, which nobody else is to wait for.
+    /// All figures as JSON. Volumes may take long to answer, and no other request is to wait for that.
     async fn json(self: &Arc<Self>) -> Answer {
         let status = Arc::clone(self);
         let Ok(volumes) = spawn_blocking(move || (status.volumes)()).await else {
@@ -92,7 +92,7 @@ impl Status {
     }
 }
 
-/// Who makes the records of TLS: those who have made any.
+/// Connections by maker of their TLS records, without makers that had no connection.
 fn paths(figures: &Figures) -> Value {
     let paths = Path::all().zip(figures.by_path);
     paths

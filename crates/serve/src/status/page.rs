@@ -10,7 +10,7 @@ use http::HeaderValue;
 /// All of it, style and script too: it loads nothing but figures.
 pub(super) const PAGE: &str = include_str!("page.html");
 
-/// What a browser may do on its behalf: run the one script, and ask for figures.
+/// Policy for the browser that shows the page: it may run the one script, and ask for figures.
 pub(super) static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; connect-src 'self'; \

@@ -44,7 +44,7 @@ impl Page {
         );
     }
 
-    /// Who makes the records of TLS.
+    /// Connections by maker of their TLS records.
     fn paths(&mut self, figures: &Figures, kernel: Option<Statistics>) {
         let help = "Connections under TLS, by who makes their records, and why not the kernel.";
         self.head("tls_connections_total", "counter", help);

@@ -22,7 +22,7 @@ pub struct Accepted {
     pub incoming: Vec<u8>,
 }
 
-/// A connection whose handshake is over, and nobody has its keys yet.
+/// A connection whose handshake is over, and whose keys are not in use yet.
 pub struct Shaken {
     /// Results of the handshake.
     pub established: Established,
@@ -39,7 +39,7 @@ pub enum Shake {
 }
 
 impl Shaken {
-    /// Has its records made here, in user space; at most so many of data by each key.
+    /// Has its records made here, in user space; each key seals at most `records_max` records of data.
     ///
     /// # Errors
     /// As [`Session::with_records_max`].

@@ -1,4 +1,5 @@
-//! What a client may say in records after the handshake, and what it means: the same whoever opens them.
+//! Rules for the records that a client sends after the handshake, and their meaning: the same for records that the
+//! kernel opens and for those that are opened here.
 
 use rustls::AlertDescription;
 
@@ -14,10 +15,10 @@ const KEY_UPDATE: u8 = 24;
 const NOT_REQUESTED: u8 = 0;
 const REQUESTED: u8 = 1;
 
-/// The KeyUpdate that a server sends: nobody needs to be asked for another.
+/// The KeyUpdate that a server sends: it does not ask the client for another.
 pub(super) const OUR_KEY_UPDATE: [u8; 5] = [KEY_UPDATE, 0, 0, 1, NOT_REQUESTED];
 
-/// The type of the handshake message ClientHello: in TLS 1.2, somebody wants to negotiate again.
+/// The type of the handshake message ClientHello: in TLS 1.2, the client wants to negotiate again.
 const CLIENT_HELLO: u8 = 1;
 
 pub(super) const WARNING: u8 = 1;
@@ -32,21 +33,21 @@ pub(super) struct Conduct {
     refused: bool,
 }
 
-/// What a record means.
+/// Meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// Data of the application.
     Data,
-    /// Nothing.
+    /// No meaning for the application.
     Nothing,
-    /// The client sends no more.
+    /// End of the client's data.
     Closed,
-    /// What follows is sealed with the client's next key.
+    /// The records that follow are sealed with the client's next key.
     NextKey {
-        /// And the client asks for ours.
+        /// True if the client asks for our next key, too.
         ours_too: bool,
     },
-    /// The client wants to negotiate again, and is to be told that nobody does.
+    /// The client wants to negotiate again, and is to be told that the server does not.
     Renegotiation,
 }
 
@@ -59,7 +60,7 @@ impl Conduct {
         }
     }
 
-    /// What a record of this kind, with this content, means.
+    /// Finds the meaning of a record of this kind, with this content.
     pub(super) fn judge(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
         if kind == Kind::Data && !content.is_empty() {
             self.dataless = 0;
@@ -94,8 +95,8 @@ impl Conduct {
         }
     }
 
-    /// A message of the handshake protocol, which must be alone in its record: the one of TLS 1.3 has to
-    /// be the last before the key changes, and has five bytes, which nobody has reason to cut.
+    /// Judges a message of the handshake protocol, which must be alone in its record: the one of TLS 1.3 has to be the
+    /// last before the key changes, and has five bytes, which no client has reason to cut.
     fn message(&mut self, content: &[u8]) -> Result<Meaning, TlsError> {
         match (content, self.tls13) {
             (&[KEY_UPDATE, 0, 0, 1, request @ (NOT_REQUESTED | REQUESTED)], true) => {
@@ -106,7 +107,7 @@ impl Conduct {
             (&[KEY_UPDATE, 0, 0, 1, _], true) => {
                 Err(TlsError::Message(AlertDescription::IllegalParameter))
             }
-            // Refused once; who asks again will not stop.
+            // Refused once; a client that asks again will not stop.
             (&[CLIENT_HELLO, ..], false) if !self.refused => {
                 self.refused = true;
                 Ok(Meaning::Renegotiation)

@@ -1,4 +1,4 @@
-//! What a server offers.
+//! Configuration of what a server offers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use super::facts::Protocol;
 #[derive(Clone, Copy, PartialEq)]
 pub struct Suite(&'static (&'static str, SupportedCipherSuite));
 
-/// A name that is no suite's here.
+/// A name that is not the name of a suite that is offered here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownSuite(String);
 
@@ -65,8 +65,8 @@ static CHACHA: [(&str, SupportedCipherSuite); 3] = [
 ];
 
 impl Suite {
-    /// All that are offered, in the order of preference on this machine: AES-128-GCM first, the fastest
-    /// where AES has instructions and as strong as the keys that are exchanged; ChaCha20-Poly1305 first
+    /// All suites that are offered, in the order of preference on this machine: AES-128-GCM first, the fastest where
+    /// the processor has instructions for AES, and as strong as the keys that are exchanged; ChaCha20-Poly1305 first
     /// where it has none. None is without forward secrecy.
     pub fn all() -> impl Iterator<Item = Self> {
         let suites: [&'static [_]; 2] = match aes_has_instructions() {
@@ -108,7 +108,7 @@ impl fmt::Display for UnknownSuite {
 
 impl std::error::Error for UnknownSuite {}
 
-/// What a server offers to its clients.
+/// Suites and protocols that a server offers to its clients.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The only suite, with its version of TLS; all of them otherwise.
@@ -127,9 +127,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The configuration for all connections. Sessions are resumed by tickets, which the server does not
-    /// keep: their keys are made anew every six hours, and never leave the process. There is no early data,
-    /// which somebody could send again.
+    /// The configuration for all connections. Sessions are resumed by tickets, which the server does not keep: their
+    /// keys are replaced every six hours, and never leave the process. There is no early data, which an attacker could
+    /// send again.
     ///
     /// # Errors
     /// When AWS-LC has no random numbers.

@@ -1,4 +1,4 @@
-//! Why a connection under TLS ends.
+//! Reasons for which a connection under TLS ends.
 
 use std::fmt;
 use std::io;
@@ -7,12 +7,12 @@ use rustls::AlertDescription;
 
 use super::record::{OpenFault, SealFault};
 
-/// Why a connection under TLS cannot go on, or could not begin.
+/// Reason for which a connection under TLS cannot go on, or could not begin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TlsError {
-    /// What came first is not TLS. `http` tells that it looks like a request without TLS.
+    /// The first bytes are not TLS. `http` tells that they look like a request without TLS.
     NotTls {
-        /// True if it begins as a request of HTTP does.
+        /// True if they begin as a request of HTTP does.
         http: bool,
     },
     /// The handshake failed: the client's messages were refused, or it refused ours.
@@ -25,21 +25,21 @@ pub enum TlsError {
     Message(AlertDescription),
     /// The client ended the connection with this alert.
     Alert(AlertDescription),
-    /// The client sends records, and no data in them.
+    /// The client sends records without data in them.
     Flooded,
-    /// Nothing could be sealed.
+    /// No record could be sealed.
     Seal(SealFault),
-    /// What [`Session::control`](super::Session::control) says has to be sent first.
+    /// The bytes that [`Session::control`](super::Session::control) names have to be sent first.
     ControlFirst,
-    /// The connection has ended before.
+    /// The connection ended before.
     Ended,
     /// rustls or AWS-LC did what their documentation excludes.
     Library,
 }
 
 impl TlsError {
-    /// What the client is told; nothing, when it is the one who ended the connection, and when the
-    /// handshake failed, for which rustls has made the alert.
+    /// Alert for the client; `None` when the client has ended the connection, and when the handshake failed, for which
+    /// rustls has made the alert.
     #[must_use]
     pub fn alert(&self) -> Option<AlertDescription> {
         Some(match self {
@@ -96,7 +96,7 @@ impl fmt::Display for TlsError {
     }
 }
 
-/// What to do about the errors that people meet.
+/// Advice about the errors that people meet.
 fn advice(error: &rustls::Error) -> Option<&'static str> {
     Some(match error {
         rustls::Error::AlertReceived(alert) => match alert {

@@ -1,4 +1,4 @@
-//! What a handshake agreed on.
+//! The results of a handshake.
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion};
@@ -6,7 +6,7 @@ use rustls::{CipherSuite, HandshakeKind, ProtocolVersion};
 /// The protocol that is spoken under TLS, by its name in ALPN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// `http/1.1`, or nothing was said.
+    /// `http/1.1`, or no protocol was negotiated.
     Http11,
     /// `h2`.
     Http2,
@@ -36,18 +36,18 @@ impl Protocol {
     }
 }
 
-/// What is known about a connection once the handshake is over.
+/// Facts about a connection, known once the handshake is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The version: `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
     /// The cipher suite, by its registered name.
     pub suite: &'static str,
-    /// What is spoken under TLS.
+    /// Protocol that is spoken under TLS.
     pub protocol: Protocol,
     /// True if an earlier session was resumed, without a certificate.
     pub resumed: bool,
-    /// How the key was agreed, such as `X25519MLKEM768`; nothing where the resumed session's was used again.
+    /// Group of the key agreement, such as `X25519MLKEM768`; `None` where the resumed session's key was used again.
     pub group: Option<&'static str>,
 }
 

@@ -20,7 +20,7 @@ pub const HANDSHAKE_MAX: usize = 64 << 10;
 /// The type of the handshake message Finished.
 const FINISHED: u8 = 20;
 
-/// One handshake.
+/// A handshake.
 ///
 /// rustls gets one record after the other, because it would swallow what a client sends right behind its
 /// last message of the handshake: a request, which stays with the caller.
@@ -29,7 +29,7 @@ pub struct Handshake {
     /// Bytes at the front of the caller's buffer that rustls has seen and still needs: a message that
     /// goes on in the next record.
     seen: usize,
-    /// Bytes that it has got in all.
+    /// Bytes that rustls has got in all.
     total: usize,
     name: Option<ServerName>,
     /// True if the client has been sent anything: from then on alerts are encrypted, perhaps.
@@ -62,7 +62,7 @@ pub struct Established {
     pub sending: Direction,
     /// The key of what the client sends.
     pub receiving: Direction,
-    /// Makes the next keys. TLS 1.2 has none.
+    /// Maker of the next keys; `None` in TLS 1.2.
     pub kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     /// Name that the client has asked for, with the certificate that it was shown.
     pub server_name: Option<ServerName>,
@@ -162,7 +162,7 @@ impl Handshake {
                         }
                         break;
                     }
-                    // It keeps a message's first part, and whoever comes after it would not know.
+                    // It keeps a message's first part, and the code that goes on from here would not know of it.
                     Turn::Done if self.seen > 0 => return Err(TlsError::Library),
                     Turn::Done => return Ok(Progress { taken, done: true }),
                 }
@@ -171,7 +171,7 @@ impl Handshake {
         Ok(Progress { taken, done: false })
     }
 
-    /// Where the first record ends that rustls has not seen; none before all of it is there.
+    /// End of the first record that rustls has not seen; `None` before all of the record is there.
     fn next_record(&self, incoming: &[u8]) -> Result<Option<usize>, TlsError> {
         let unseen = incoming.get(self.seen..).unwrap_or_default();
         let first = self.total == 0;
@@ -195,7 +195,7 @@ impl Handshake {
         Ok(Some(end.min(incoming.len())))
     }
 
-    /// One step, and how many bytes of `incoming` are done with.
+    /// Makes one step, and returns the number of bytes of `incoming` that are done with.
     fn turn(
         &mut self,
         incoming: &mut [u8],
@@ -215,7 +215,7 @@ impl Handshake {
         (discard, turn)
     }
 
-    /// The keys, once [`Progress::done`] has said that it is over, and what was agreed.
+    /// The keys and the terms, once [`Progress::done`] has said that the handshake is over.
     ///
     /// # Errors
     /// When it is not over, or the configuration does not allow it.

@@ -1,13 +1,12 @@
 //! TLS 1.3 and 1.2 for a server: rustls on AWS-LC makes the handshake, and the records after it are sealed
 //! and opened here.
 //!
-//! A [`Handshake`] leaves [`Established`] keys, of which a [`Session`] is made; neither does I/O. What is
-//! sent lies, before it is sealed, where it is sent from: whoever reads a file reads it into the places that
-//! [`Session::layout`] names, and [`Session::seal`] turns it into records there. [`record`] is the part that
-//! has to be right. [`accept()`] makes the handshake on a socket, and a [`TlsStream`] is a session with its
-//! socket for those who want bytes.
+//! A [`Handshake`] leaves [`Established`] keys, of which a [`Session`] is made; neither does I/O. Plaintext lies,
+//! before it is sealed, where it is sent from: a file is read into the places that [`Session::layout`] names, and
+//! [`Session::seal`] turns it into records there. [`record`] is the part that has to be right. [`accept()`] makes the
+//! handshake on a socket, and a [`TlsStream`] is a session with its socket, as a stream of bytes.
 //!
-//! [`Settings`] are what is offered, [`Certificates`] what is shown, and can be exchanged at any time.
+//! [`Settings`] say what is offered, [`Certificates`] what is shown; the certificates can be exchanged at any time.
 
 mod accept;
 mod certificates;

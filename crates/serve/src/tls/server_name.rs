@@ -1,9 +1,8 @@
-//! The server name that a client asks for, and the certificate that is for it, on their way from rustls to whoever
-//! asks for them.
+//! The server name that a client asks for, and the certificate that is for it, on their way from rustls to the code
+//! that needs them.
 //!
-//! An unbuffered connection of rustls does not tell it, and whom it tells, the resolver of certificates,
-//! does not know the connection. Both happen in one call on one thread, so a note of the thread's is
-//! enough.
+//! An unbuffered connection of rustls does not tell the name, and the resolver of certificates, which is told it, does
+//! not know the connection. Both happen in one call on one thread, so a thread-local note is enough.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub(super) fn note(name: &str, certificate: &Arc<CertifiedKey>) {
     NOTE.with_borrow_mut(|note| *note = Some(noted));
 }
 
-/// What `call` returns, and the name that was noted meanwhile.
+/// Runs `call`; returns its result, and the name that was noted meanwhile.
 pub(super) fn noted<T>(call: impl FnOnce() -> T) -> (T, Option<ServerName>) {
     NOTE.take();
     let returned = call();

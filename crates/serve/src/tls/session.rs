@@ -12,19 +12,19 @@ use super::facts::Facts;
 use super::handshake::Established;
 use super::record::{Direction, Kind, Layout, Opener, SealFault, Sealer};
 
-/// The keys of a connection, and where it stands.
+/// The keys and the state of a connection.
 pub struct Session {
     sealer: Sealer,
     opener: Opener,
-    /// Makes the next keys. TLS 1.2 has none.
+    /// Maker of the next keys; `None` in TLS 1.2.
     kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     facts: Box<Facts>,
     /// Most records of data for each key.
     records_max: u64,
     conduct: Conduct,
-    /// A KeyUpdate is owed to the client, who asked for it.
+    /// True if the client asked for a KeyUpdate that has not been sent.
     owes_key_update: bool,
-    /// The client is owed the answer that nothing is negotiated again.
+    /// True if the client has asked to negotiate again, and the refusal has not been sent.
     owes_refusal: bool,
     receiving: Receiving,
     /// True if something may still be sealed: neither close_notify nor a fatal alert has been.
@@ -41,11 +41,11 @@ enum Receiving {
 /// Beginning of the bytes that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// Part of a record. It is whole with so many bytes, as far as can be told.
+    /// A part of a record, which has this number of bytes when it is whole, as far as can be told.
     Incomplete(usize),
     /// Data of the client's, decrypted where it came.
     Data {
-        /// Where it lies.
+        /// Place of the data.
         at: Range<usize>,
         /// Length of the record in bytes.
         taken: usize,
@@ -68,11 +68,11 @@ impl Session {
         Self::with_records_max(established, u64::MAX)
     }
 
-    /// As [`Session::new`]; each key seals at most so many records of data, and no more than its suite
-    /// allows: then TLS 1.3 changes it, and TLS 1.2 ends the connection.
+    /// Like [`Session::new`]; each key seals at most `records_max` records of data, and no more than its suite allows:
+    /// then TLS 1.3 changes it, and TLS 1.2 ends the connection.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Session::new`].
     pub fn with_records_max(established: Established, records_max: u64) -> Result<Self, TlsError> {
         let Established {
             facts,
@@ -162,7 +162,7 @@ impl Session {
         Ok(())
     }
 
-    /// Where the payload lies in each record that is sealed.
+    /// Layout of each record that is sealed.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.sealer.layout()

@@ -1,4 +1,4 @@
-//! A session with its socket, for those who want bytes.
+//! A session with its socket, as a stream of bytes.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -31,7 +31,7 @@ const RECORDS: usize = 4;
 pub struct TlsStream {
     socket: TcpStream,
     session: Session,
-    /// What was received, from `start` on not yet opened.
+    /// Bytes that were received, from `start` on not yet opened.
     incoming: Vec<u8>,
     start: usize,
     /// Data that was opened and not yet read, in `incoming`.
@@ -40,11 +40,11 @@ pub struct TlsStream {
     /// gathered.
     outgoing: Vec<u8>,
     sent: usize,
-    /// Where the record that is being gathered begins in `outgoing`, which then ends with its payload.
+    /// Offset in `outgoing` of the record that is being gathered; `outgoing` then ends with its payload.
     gathering: Option<usize>,
     /// True if nothing more can be written.
     ended: bool,
-    /// Why nothing more can be read.
+    /// Reason for which nothing more can be read.
     failure: Option<TlsError>,
 }
 
@@ -66,7 +66,7 @@ impl TlsStream {
         }
     }
 
-    /// What the handshake agreed on.
+    /// Results of the handshake.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.session.facts()
@@ -206,7 +206,7 @@ impl TlsStream {
 enum Open {
     /// There is data to be read.
     Data,
-    /// A record is whole with so many bytes.
+    /// A part of a record, which has this number of bytes when it is whole.
     Incomplete(usize),
     Closed,
 }

@@ -1,4 +1,4 @@
-//! Files that somebody has made longer or shorter, or has written to behind their old end, after the
+//! Files that a user has made longer or shorter, or has written to behind their old end, after the
 //! power was cut.
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ fn room() -> Room {
     Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap()
 }
 
-/// A disk on which somebody has written to `at`.
+/// A disk on which a user has written to `at`.
 fn used(survivor: &SimBackend, at: u64, bytes: &[u8]) -> SimBackend {
     let used = survivor.settled();
     used.write_at(at, bytes, Durability::Durable).unwrap();
     used
 }
 
-/// The record's place is a part of the file as any other.
+/// The place of the record is a part of the file like any other.
 #[test]
 fn what_is_written_over_the_record_is_not_cut_off() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
@@ -106,7 +106,8 @@ fn what_is_written_at_the_old_end_is_not_cut_off() {
     }
 }
 
-/// What was saved is cut off, and not there again when the file is as long as it was.
+/// The saved data is cut off with the file's end, and does not come back when the file is as long
+/// as it was.
 #[test]
 fn a_file_that_was_cut_to_its_old_length_is_damaged() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
@@ -230,7 +231,7 @@ fn a_filled_sector_in_a_file_of_the_data_directs_nothing() {
     for copy in [0, super::COPY] {
         mirrored[bytes(copy, 4096)].fill(7);
     }
-    // Somebody's own start, the one that was saved, and the most of what the header would have left.
+    // The user's own start, the one that was saved, and the most of what the header would have left.
     let mut own = data.clone();
     own[..4096].fill(7);
     for start in [own, data.clone(), mirrored] {

@@ -19,7 +19,7 @@ use scrim_volume::{
     Prepared, Room, Volume, is_half_overwritten, undo,
 };
 
-/// Behind two copies of a header and room for one key slot.
+/// Offset of the data: behind two copies of a header and room for one key slot.
 const SHIFT: u64 = 2 * COPY + 256 * 1024;
 const COPY: u64 = 16 << 10;
 /// Cuts whose survivors are looked at several times.
@@ -59,8 +59,8 @@ fn spec(device_len: u64, sector_size: SectorSize) -> luks2::FormatSpec {
     }
 }
 
-/// Does what the command does: undo, go on, or begin; then the end. Returns the disk, which is another
-/// one where a file was cut.
+/// Runs the steps of the command: undo, go on, or begin; then the end. Returns the disk, which is
+/// another one where a file was cut.
 fn encrypt(disk: &Arc<SimBackend>, room: Room) -> Result<Arc<SimBackend>, InPlaceError> {
     let (disk, done) = encrypt_until(disk, room, None);
     done.map(|()| disk)
@@ -85,7 +85,7 @@ fn encrypt_as_told(
     }
 }
 
-/// Does it until the power is cut.
+/// Runs the command until the power is cut.
 fn encrypt_until(
     disk: &Arc<SimBackend>,
     room: Room,
@@ -209,7 +209,7 @@ fn data(len: usize) -> Vec<u8> {
     data
 }
 
-/// Shorter than a header, as long as one, a few stretches and a part of one.
+/// The data is shorter than a header, as long as one, or a few stretches and a part of one.
 #[test]
 fn after_a_cut_anywhere_the_same_command_ends_it() {
     for (len, sector) in [
@@ -241,7 +241,7 @@ fn after_a_cut_anywhere_the_same_command_ends_it() {
     }
 }
 
-/// A cut while going on after a cut.
+/// The power is cut again while the command goes on after a cut.
 #[test]
 fn after_two_cuts_too() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
@@ -367,7 +367,7 @@ fn clear(disk: &SimBackend, at: u64) {
     disk.write_at(at, &[0; 512], Durability::Durable).unwrap();
 }
 
-/// A volume that somebody makes on what is left of the beginning is no header that was cut short.
+/// A volume that a user makes on what is left of the beginning is not a header that was cut short.
 #[test]
 fn a_volume_that_somebody_made_meanwhile_stays() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());
@@ -389,8 +389,8 @@ fn a_volume_that_somebody_made_meanwhile_stays() {
     }
 }
 
-/// Something that lies over the primary copy of the header while the secondary one is whole, and no record tells
-/// that it was being written, is somebody else's.
+/// Bytes that lie over the primary copy of the header, while the secondary one is whole and no record tells that
+/// it was being written, are not ours.
 #[test]
 fn a_header_that_was_partly_overwritten_is_not_gone_on_with() {
     let data = data(usize::try_from(3 * SHIFT).unwrap());
@@ -498,7 +498,7 @@ fn a_finished_volume_has_nothing_to_undo() {
     assert!(undo(&*disk).unwrap().is_none());
 }
 
-/// A room on a device that `spare` bytes more are given up of.
+/// A room on a device of which `spare` bytes more are given up.
 fn in_device(spare: u64) -> Room {
     let file = Room::in_file(2 * SHIFT, SHIFT, 4096).unwrap();
     let size = file.device().unwrap() + spare;
@@ -605,7 +605,7 @@ fn what_was_saved_and_is_damaged_is_not_put_back() {
     assert!(damaged > 0);
 }
 
-/// The header says at its end whether the file was made longer, whoever asks for the end.
+/// The header says at its end whether the file was made longer, whichever command asks for the end.
 #[test]
 fn only_a_file_that_was_made_longer_is_to_be_cut() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());

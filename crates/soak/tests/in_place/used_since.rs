@@ -1,4 +1,4 @@
-//! Images that somebody has written to after the power was cut, and before the same command is given
+//! Images that a user has written to after the power was cut, and before the same command is given
 //! again.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::{
     plaintext,
 };
 
-/// A disk that somebody has written to after the power was cut, and before the same command is given
+/// A disk that a user has written to after the power was cut, and before the same command is given
 /// again.
 struct Between {
     /// The data as it was at first.
@@ -59,12 +59,12 @@ impl Between {
         expected
     }
 
-    /// The start is in use, so far as anybody could use it: nothing of a header is there.
+    /// Returns whether a user could use the start of the disk: nothing of a header is there.
     fn is_usable(&self) -> bool {
         self.before.starts_with(&self.data)
     }
 
-    /// Gives the command again; where that refuses, does what it says, each way.
+    /// Gives the command again; where it refuses, does what its message says, each way.
     fn check(self) -> Outcome {
         let (disk, room) = (Arc::clone(&self.disk), self.room);
         let error = match encrypt(&disk, room) {
@@ -168,7 +168,7 @@ impl Between {
 /// Writes of a user: offset in bytes, and what is written there.
 type Uses = Vec<(usize, Vec<u8>)>;
 
-/// Data that begins with zeros, as ext4 does, and what somebody writes to it.
+/// Two sets of data, one that begins with zeros as ext4 does, and what a user writes to them.
 fn data_and_uses(len: usize) -> [(Vec<u8>, Uses); 2] {
     let noise = data(len);
     let mut zeros = noise.clone();
@@ -185,8 +185,8 @@ fn data_and_uses(len: usize) -> [(Vec<u8>, Uses); 2] {
     [(noise, uses.clone()), (zeros, uses)]
 }
 
-/// Whatever was written between a power cut and the same command, whose start may be zeros, is in the
-/// volume, or the command refuses and changes nothing.
+/// Data that was written between a power cut and the same command is in the volume, or the command
+/// refuses and changes nothing; also if the original data starts with zeros.
 #[test]
 fn what_is_written_between_a_cut_and_the_next_attempt_is_never_rolled_back() {
     let mut outcomes = Vec::new();
@@ -215,7 +215,7 @@ fn what_is_written_between_a_cut_and_the_next_attempt_is_never_rolled_back() {
     assert_eq!(outcomes, all, "the test meets every case");
 }
 
-/// A device keeps its length, so that nobody has to say what belongs to it.
+/// A device keeps its length, so that the user does not have to say what belongs to it.
 #[test]
 fn a_device_that_was_used_before_its_header_was_begun_is_encrypted_as_it_is() {
     let (data, uses) = data_and_uses(usize::try_from(2 * SHIFT).unwrap())[1].clone();
@@ -243,7 +243,8 @@ fn a_device_that_was_used_before_its_header_was_begun_is_encrypted_as_it_is() {
     );
 }
 
-/// Each sector that shows what the header's writing leaves is put back, beside those of somebody else.
+/// Each sector that shows what the header's writing leaves is put back, beside sectors that the user
+/// has written.
 #[test]
 fn whole_sectors_that_were_written_since_are_kept_without_a_question() {
     let data = data(usize::try_from(2 * SHIFT).unwrap());

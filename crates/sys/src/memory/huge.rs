@@ -33,11 +33,10 @@ unsafe impl Zeroable for u64 {}
 unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
 impl<T: Zeroable> HugeSlice<T> {
-    /// `len` zeros, or `None` where the kernel has not that much memory to give, or their size
-    /// overflows.
+    /// Returns `len` zeros, or `None` where the kernel does not have enough memory, or their size overflows.
     ///
-    /// No page is touched: each comes to be, zeroed, when it is first written, by the thread that
-    /// writes it. So the threads that share the slice share that work too.
+    /// No page is touched: each is made, zeroed, when it is first written, by the thread that writes it.
+    /// So the threads that share the slice share that work too.
     #[must_use]
     pub fn zeroed(len: usize) -> Option<Self> {
         const { assert!(align_of::<T>() <= PAGE) };

@@ -17,7 +17,7 @@ pub struct SecretBytes {
 }
 
 impl SecretBytes {
-    /// `len` zero bytes.
+    /// Returns `len` zero bytes.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl SecretBytes {
         }
     }
 
-    /// A copy of `bytes`; the caller wipes the original.
+    /// Returns a copy of `bytes`; the caller wipes the original.
     #[must_use]
     pub fn copied_from(bytes: &[u8]) -> Self {
         let mut secret = Self::zeroed(bytes.len());
@@ -34,18 +34,18 @@ impl SecretBytes {
         secret
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.pages.bytes(self.len)
     }
 
-    /// The secret itself, to write.
+    /// Returns the secret itself, to write.
     pub fn expose_mut(&mut self) -> &mut [u8] {
         self.pages.bytes_mut(self.len)
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -57,8 +57,7 @@ impl SecretBytes {
         self.len == 0
     }
 
-    /// As [`SecretBytes::zeroed`], or `None` where there is no memory: for lengths that others
-    /// choose.
+    /// As [`SecretBytes::zeroed`], or `None` if there is not enough memory: for lengths that others choose.
     #[must_use]
     pub fn try_zeroed(len: usize) -> Option<Self> {
         let pages = Pages::try_map(len, Lock::Secret)?;
@@ -125,7 +124,7 @@ impl<T> DerefMut for Locked<T> {
 
 impl<T> Drop for Locked<T> {
     fn drop(&mut self) {
-        // SAFETY: the value is valid, and nobody uses it after this.
+        // SAFETY: the value is valid, and is not used after this.
         unsafe { self.value.drop_in_place() };
         self.pages.bytes_mut(size_of::<T>()).zeroize();
     }
@@ -139,7 +138,7 @@ pub struct DataBuffer {
 }
 
 impl DataBuffer {
-    /// `len` zero bytes.
+    /// Returns `len` zero bytes.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self {
@@ -148,8 +147,7 @@ impl DataBuffer {
         }
     }
 
-    /// As [`DataBuffer::zeroed`], or `None` where there is no memory: for lengths that others
-    /// choose.
+    /// As [`DataBuffer::zeroed`], or `None` if there is not enough memory: for lengths that others choose.
     #[must_use]
     pub fn try_zeroed(len: usize) -> Option<Self> {
         let pages = Pages::try_map(len, Lock::IfRoom)?;

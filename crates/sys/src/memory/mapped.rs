@@ -1,10 +1,10 @@
-//! Files as the page cache has them, without a copy.
+//! Files mapped as they lie in the page cache, without a copy.
 //!
-//! A page that cannot be had, since its file was cut short or its storage fails, is no error of a call then:
-//! it is the signal SIGBUS (mmap(2)), which ends a process. Here a page of zeros takes its place and the
-//! mapping has failed, for good; and the rest of a page within which a file was cut short are zeros without a
-//! signal. So who uses what was read asks first whether it [was there](MappedFile::has).
-//! A SIGBUS of any other cause goes where it went before.
+//! A page may be missing, since its file was cut short or its storage fails. That is then not the error of a call
+//! but the signal SIGBUS (mmap(2)), which ends a process. Here a page of zeros takes its place and the mapping has
+//! failed, for good. The rest of a page within which a file was cut short is zeros without a signal. So the reader
+//! must ask whether the bytes [were there](MappedFile::has) before it uses them. A SIGBUS of any other cause goes
+//! where it went before.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -28,7 +28,7 @@ const ASKED: usize = 64;
 /// [`MappedBytes`].
 pub struct MappedFile {
     file: OwnedFd,
-    /// Where in the file it begins.
+    /// Offset in the file at which the mapping begins.
     offset: u64,
     start: NonNull<u8>,
     len: usize,
@@ -71,15 +71,15 @@ impl MappedFile {
                 watch,
             }),
             None => {
-                // SAFETY: it was mapped just now, and nobody knows of it.
+                // SAFETY: it was mapped just now, and no other code knows of it.
                 unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) }?;
                 Err(io::Error::other("too many files are mapped"))
             }
         }
     }
 
-    /// Checks whether the kernel tells this process what of a file is in memory. Who neither owns a file nor may write to
-    /// it is told that all is (mincore(2)), even of what lies behind its end.
+    /// Checks whether the kernel tells this process which pages of a file are in memory. A process that neither
+    /// owns a file nor may write to it is told that all are (mincore(2)), even those behind its end.
     ///
     /// # Errors
     /// Those of mmap(2) and mincore(2).
@@ -89,7 +89,7 @@ impl MappedFile {
         let behind = size.next_multiple_of(page as u64) + page as u64;
         let start = map(file, behind, page)?.as_ptr();
         let mut told = [0];
-        // SAFETY: it is a mapping of one page, of which nobody else knows.
+        // SAFETY: it is a mapping of one page, of which no other code knows.
         let asked = unsafe {
             let asked = in_memory(start, page, &mut told);
             rustix::mm::munmap(start.cast(), page)?;
@@ -98,14 +98,15 @@ impl MappedFile {
         asked.map(|()| told[0] & 1 == 0)
     }
 
-    /// How many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far as one
-    /// call tells: of 64 pages. Behind the end of the file there may be some that [are not there](Self::has).
+    /// Returns how many of the bytes from `at` on, at most `len`, can be read without waiting for a disk, as far
+    /// as one call of mincore(2) for 64 pages tells. Behind the end of the file there may be some that [are not
+    /// there](Self::has).
     ///
     /// # Errors
     /// Those of mincore(2).
     ///
     /// # Panics
-    /// When there are not so many bytes.
+    /// When the mapping has fewer bytes from `at` on.
     pub fn in_memory(&self, at: usize, len: usize) -> io::Result<usize> {
         self.check(at, len);
         let page = rustix::param::page_size();
@@ -119,10 +120,10 @@ impl MappedFile {
         Ok((first + there * page).min(end).saturating_sub(at))
     }
 
-    /// So many bytes from `at` on.
+    /// Returns `len` bytes from `at` on.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When the mapping has fewer bytes from `at` on.
     #[must_use]
     pub fn bytes(&self, at: usize, len: usize) -> MappedBytes<'_> {
         self.check(at, len);
@@ -151,13 +152,15 @@ impl MappedFile {
         self.watch.failed.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether anything that was read so far was a zero that the file does not have: nothing here counts any more.
+    /// Returns whether any byte read so far was a zero that the file does not have; then no byte of the mapping
+    /// can be trusted.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.watch.failed.load(Ordering::SeqCst)
     }
 
-    /// How many bytes the file has from the beginning of the mapping on; a device has as many as are mapped.
+    /// Returns the number of bytes of the file from the beginning of the mapping on; for a device, of those
+    /// mapped.
     fn there(&self) -> io::Result<usize> {
         if !self.can_change_length {
             return Ok(self.len);
@@ -190,34 +193,34 @@ unsafe fn in_memory(start: *mut u8, len: usize, pages: &mut [u8]) -> io::Result<
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // Before the addresses can become somebody else's.
+        // Before the addresses can be used for another mapping.
         self.watch.end();
-        // SAFETY: the mapping is ours, and nobody has bytes of it any more.
+        // SAFETY: the mapping is ours, and no reference to its bytes is left.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 impl MappedBytes<'_> {
-    /// Where they are.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn start(self) -> *const u8 {
         self.start
     }
 
-    /// How many.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 }
 
-/// Addresses whose faults are ours. A signal's handler may look at nothing but such.
+/// Addresses whose faults this module handles. The signal handler may read nothing else.
 struct Watch {
     /// 0 where there is none.
     start: AtomicUsize,
@@ -254,7 +257,7 @@ impl Watch {
     }
 }
 
-/// Who was told of SIGBUS before.
+/// Handler of SIGBUS that was installed before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn catch_bus_errors() -> io::Result<()> {
@@ -306,7 +309,7 @@ fn fill_in(watch: &Watch, address: usize) -> bool {
     watch.failed.store(true, Ordering::SeqCst);
     let page = rustix::param::page_size();
     let start = ptr::without_provenance_mut(address / page * page);
-    // SAFETY: the page is one of a mapping of ours, whose bytes nobody has a reference to; who reads them next
+    // SAFETY: the page is one of a mapping of ours, whose bytes no reference points to; code that reads them next
     // gets zeros, and `failed` tells.
     let filled = unsafe {
         let how = MapFlags::PRIVATE | MapFlags::FIXED;
@@ -329,7 +332,7 @@ fn hand_on(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
             libc::raise(signal);
         }
     } else if wants_all {
-        // SAFETY: whoever installed it said that it is such a function, for this signal.
+        // SAFETY: the code that installed it said that it is such a function, for this signal.
         unsafe {
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                 std::mem::transmute(handler);
@@ -353,7 +356,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a test says to itself, run once more, that it may die.
+    /// Variable by which a test, run once more, tells itself that it may die.
     const MAY_DIE: &str = "SCRIM_TEST_MAY_DIE";
 
     fn file(pages: usize) -> std::fs::File {
@@ -408,7 +411,7 @@ mod tests {
         assert_eq!(first(map.bytes(0, 1)), 7);
         assert!(other.has(0, page));
         drop(map);
-        // Whoever has its place in the list next begins anew.
+        // The next mapping that takes its place in the list begins anew.
         let next = MappedFile::new(file.as_fd(), 0, page).unwrap();
         assert!(next.has(0, page));
     }
@@ -435,7 +438,7 @@ mod tests {
         panic!("{read} was read, {}", ours.has_failed());
     }
 
-    /// In a process of its own: nobody else there has mappings, or wants some.
+    /// Runs in a process of its own, in which no other thread has or wants mappings.
     #[test]
     fn there_is_an_end_to_mappings() {
         let name = "memory::mapped::tests::there_is_an_end_to_mappings";

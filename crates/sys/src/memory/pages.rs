@@ -17,7 +17,7 @@ const RESERVED_FOR_SECRETS: usize = 1 << 20;
 static LOCKED: AtomicUsize = AtomicUsize::new(0);
 static SECRET_LEFT_UNLOCKED: AtomicBool = AtomicBool::new(false);
 
-/// What became of the wish to keep secrets out of swap, for the whole process so far.
+/// Result of locking secrets in memory, for the whole process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locking {
     /// Every secret so far is locked in memory.
@@ -36,7 +36,7 @@ pub fn locking() -> Locking {
     }
 }
 
-/// How hard to try to keep pages out of swap.
+/// Effort made to keep pages out of swap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
     /// Always try; a failure is remembered for [`locking`].
@@ -66,7 +66,7 @@ impl Pages {
         Self::try_map(len, lock).unwrap_or_else(|| out_of_memory(len))
     }
 
-    /// As [`map`](Self::map), but `None` where there is no memory.
+    /// As [`map`](Self::map), but `None` if there is not enough memory.
     pub(super) fn try_map(len: usize, lock: Lock) -> Option<Self> {
         let bytes = len.max(1).checked_next_multiple_of(PAGE)?;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases
@@ -91,7 +91,7 @@ impl Pages {
         Some(pages)
     }
 
-    /// At least `len` bytes for data in flight, or `None` where there is no memory.
+    /// At least `len` bytes for data in flight, or `None` if there is not enough memory.
     pub(crate) fn for_data(len: usize) -> Option<Self> {
         Self::try_map(len, Lock::IfRoom)
     }

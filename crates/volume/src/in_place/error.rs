@@ -1,4 +1,4 @@
-//! Why data cannot be encrypted where it lies.
+//! Reasons why data cannot be encrypted where it lies.
 
 use std::error::Error;
 use std::fmt;
@@ -19,8 +19,7 @@ pub enum InPlaceError {
     Note(Underway),
     /// The device is too small for the record of a beginning.
     NoRoom,
-    /// The start of the data was half overwritten by a header, and then parts of sectors were written to
-    /// by somebody else.
+    /// The start of the data was half overwritten by a header, and then another program wrote to parts of sectors.
     Used {
         /// Offset of the saved start, in bytes.
         saved: u64,
@@ -42,8 +41,8 @@ pub enum InPlaceError {
         /// Command that keeps what is there.
         keep: Keep,
     },
-    /// A sector looks like those that a header was to overwrite, and nothing else proves that one was: a
-    /// file in the data may look so.
+    /// A sector looks like those that a header was to overwrite, and there is no other proof that one was: a file
+    /// in the data may look the same.
     Unproven {
         /// Offset of the sector, in bytes.
         offset: u64,
@@ -61,9 +60,9 @@ pub enum InPlaceError {
     },
     /// The file was used since an encryption that came to nothing made it longer.
     Grown {
-        /// Length of it before, in bytes.
+        /// Length of the file before, in bytes.
         original: u64,
-        /// Offset of the record of this in bytes, where it is still there.
+        /// Offset of the record of this attempt, in bytes, if the record is still there.
         record: Option<u64>,
     },
     /// A file got another length in the midst of its encryption.
@@ -73,7 +72,7 @@ pub enum InPlaceError {
         /// The length that it had, in bytes.
         expected: u64,
     },
-    /// Another version of this program has begun, and its header is not whole.
+    /// Another version of this program has begun an encryption, and its header is not whole.
     OtherVersion,
     /// Something else lies over a copy of the header of an encryption that is not finished.
     Overwritten {
@@ -88,12 +87,12 @@ pub enum InPlaceError {
     Volume(VolumeError),
 }
 
-/// A command by which the user says that what is there is to stay.
+/// A command by which the user decides to keep the data that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It marks the filled sector at this offset in bytes.
+    /// The command marks the filled sector at this offset in bytes.
     Marked(u64),
-    /// It clears the record at this offset in bytes.
+    /// The command clears the record at this offset in bytes.
     Cleared(u64),
 }
 

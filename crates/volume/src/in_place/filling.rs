@@ -1,4 +1,4 @@
-//! The filling of the start of the data between the data and its header: sectors that nobody else
+//! The filling of the start of the data between the data and its header: sectors that no other program
 //! writes, each of which says what was done, so that it can be undone wherever the device ends by now.
 
 use scrim_backend::Backend;
@@ -14,7 +14,7 @@ const MAGIC: &[u8; 16] = b"scrim overwrites";
 /// Bytes of a sector that say something: the magic, the sector's offset, and what the record says.
 /// The rest repeats their SHA-256.
 const HEAD: usize = 4 * PART;
-/// Bytes of the start of a device in which a filled sector is looked for.
+/// Length of the start of a device in which a filled sector is looked for, in bytes.
 const LOOK: u64 = 16 << 20;
 /// Bytes that a user writes over the magic of a filled sector to keep what lies between such sectors,
 /// although it cannot all be put back.
@@ -40,7 +40,7 @@ impl Filling {
         Self { said: record.say() }
     }
 
-    /// The sector at `offset`.
+    /// Returns the sector at `offset`.
     pub(super) fn sector(&self, offset: u64) -> [u8; SECTOR] {
         let mut head = [0; HEAD];
         let said = MAGIC.iter().copied().chain(offset.to_le_bytes());
@@ -91,8 +91,8 @@ impl Filling {
         Ok(Self::read(&sector, 0))
     }
 
-    /// Finds the first filled sector of a device. All that it says was written by anybody who can write
-    /// to the device, or to a file in it.
+    /// Finds the first filled sector of a device. Its contents cannot be trusted: anyone who can write to
+    /// the device, or to a file in it, may have written them.
     pub(super) fn find(backend: &dyn Backend) -> Result<Option<Filled>, InPlaceError> {
         let mut buffer = DataBuffer::zeroed(PIECE);
         for (at, len) in pieces(backend.info().size.min(LOOK)) {

@@ -65,7 +65,7 @@ impl Prepared {
     /// Its layout's data offset must be the one of `room`.
     ///
     /// # Errors
-    /// [`FormatError`], when there is no such header.
+    /// [`FormatError`], when such a header cannot be made.
     pub fn new(
         room: Room,
         spec: &luks2::FormatSpec,
@@ -133,7 +133,7 @@ impl InPlace {
         Self::start(backend, made.header, underway, room.shift, key)
     }
 
-    /// Goes on with one that was begun, on a device whose header is `luks`. `key` is what
+    /// Continues an encryption that was begun, on a device whose header is `luks`. `key` is the one that
     /// [`LuksDevice::once_encrypted`] unlocks.
     ///
     /// # Errors
@@ -175,28 +175,28 @@ impl InPlace {
         })
     }
 
-    /// Length of the data, in bytes.
+    /// Returns the length of the data, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.underway.length
     }
 
-    /// Length of the part that is not yet encrypted, in bytes.
+    /// Returns the length of the part that is not yet encrypted, in bytes.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.underway.position
     }
 
-    /// The volume's header, with the note.
+    /// Returns the volume's header, with the note.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Encrypts one stretch, durably. Says whether there was one.
+    /// Encrypts one stretch, durably. Returns whether one was left.
     ///
     /// # Errors
-    /// When the storage fails. The stretch can be done again.
+    /// When the storage fails. The same stretch can be tried again.
     pub fn advance(&mut self) -> Result<bool, InPlaceError> {
         let end = self.underway.position;
         if end == 0 {
@@ -224,10 +224,10 @@ impl InPlace {
         Ok(true)
     }
 
-    /// Encrypts what is left, and overwrites what was saved.
+    /// Encrypts the rest, and overwrites the saved start.
     ///
     /// # Errors
-    /// When the storage fails. It can be gone on with.
+    /// When the storage fails. The encryption can be continued later.
     pub fn clean(mut self) -> Result<Encrypted, InPlaceError> {
         while self.advance()? {}
         let mut buffer = DataBuffer::zeroed(PIECE);
@@ -243,7 +243,7 @@ impl InPlace {
         Ok(Encrypted(self))
     }
 
-    /// Durably, in both copies of the header.
+    /// Stores the note durably, in both copies of the header.
     fn note(&mut self, underway: Option<Underway>) -> Result<(), InPlaceError> {
         let plan = self.header.set_underway(underway)?;
         HeaderSession::start(&*self.backend)?.apply(&plan)?;
@@ -251,7 +251,7 @@ impl InPlace {
     }
 }
 
-/// One of which all is encrypted, and only the header still says otherwise.
+/// An encryption in place whose data is all encrypted, and only the header still says otherwise.
 pub struct Encrypted(InPlace);
 
 impl Encrypted {
@@ -263,21 +263,21 @@ impl Encrypted {
         self.0.underway.grown.then_some(end)
     }
 
-    /// Makes the volume one like any other.
+    /// Lifts the requirement, so that the volume is like any other.
     ///
     /// # Errors
-    /// When the storage fails. It can be gone on with.
+    /// When the storage fails. The encryption can be continued later.
     pub fn finish(mut self) -> Result<(), InPlaceError> {
         self.0.note(None)
     }
 }
 
 impl LuksDevice {
-    /// The header as it will be at the end of an encryption in place that is under way: what can be
-    /// unlocked.
+    /// Returns the header as it will be at the end of an encryption in place that has begun: the one that
+    /// can be unlocked.
     ///
     /// # Errors
-    /// When the header without the note would not be one.
+    /// When the header would not be valid without the note.
     pub fn once_encrypted(&self) -> Result<Option<Self>, InPlaceError> {
         match self.header().underway() {
             None => Ok(None),
@@ -288,7 +288,7 @@ impl LuksDevice {
 
 fn encrypted(header: &Header) -> Result<Header, InPlaceError> {
     let mut encrypted = header.clone();
-    // The plan is for nobody: the header on the disk keeps its note.
+    // This plan is never carried out: the header on the disk keeps its note.
     let _plan = encrypted.set_underway(None)?;
     Ok(encrypted)
 }

@@ -8,7 +8,7 @@ use super::error::InPlaceError;
 use super::start::Start;
 use super::{PIECE, pieces};
 
-/// Bytes that the record takes at the end of the device, of which what is no multiple does not count.
+/// Length of the record at the end of the device, in bytes. A device counts up to the last multiple of it.
 pub(super) const LEN: u64 = BYTES as u64;
 const BYTES: usize = 4096;
 /// Opens a record of any version; the version follows.
@@ -25,7 +25,7 @@ const UUID: usize = 40;
 /// Progress of a beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// A file has been made longer, and the start is being saved.
+    /// The file has been made longer, and the start is being saved.
     Grown,
     /// The start is saved, and the header made.
     Saved,

@@ -1,4 +1,4 @@
-//! How a device is divided while its data is encrypted.
+//! Division of a device while its data is encrypted.
 
 use scrim_luks::{HeaderError, Underway};
 
@@ -14,11 +14,11 @@ const BLOCK: u64 = 4096;
 /// Division of a device while its data is encrypted in place, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// The size that the file had, to which it goes back if nothing comes of it.
+    /// Size that the file had, to which it goes back if the encryption comes to nothing.
     pub original: u64,
     /// Length of the data, filled up to whole encryption sectors.
     pub length: u64,
-    /// The data offset, and so by how much everything moves.
+    /// Data offset, and so the number of bytes by which everything moves.
     pub shift: u64,
 }
 
@@ -56,7 +56,7 @@ impl Room {
         shift.checked_mul(2)?.checked_add(record::LEN)
     }
 
-    /// The size that the device needs at least.
+    /// Returns the smallest size that the device must have.
     #[must_use]
     pub fn device(&self) -> Option<u64> {
         let length = self.length.checked_next_multiple_of(BLOCK)?;
@@ -88,7 +88,7 @@ impl Room {
         Ok((self.saved() + self.shift, record.encode()))
     }
 
-    /// The size of the device from its beginning to its end.
+    /// Returns the size of the device from its beginning to its end.
     pub(super) fn size_meanwhile(&self) -> u64 {
         match self.grows() {
             true => self.saved() + self.shift + record::LEN,
@@ -115,7 +115,7 @@ pub(super) fn check_raw(session: &HeaderSession<'_>, size: u64) -> Result<(), In
 }
 
 /// Checks whether the numbers of a header's note can be true, for encryption sectors of `sector` bytes.
-/// Once all is encrypted, what was saved may be gone.
+/// After all is encrypted, the saved start may be gone.
 pub(super) fn check(
     underway: Underway,
     shift: u64,

@@ -1,14 +1,15 @@
 //! The start of the data, over which the header is written: saved, filled, and put back.
 //!
-//! What is found there must prove whose it is, since an image whose encryption has not got beyond its
-//! beginning may be used before the same command is given again. So the header is made somewhere else
-//! first, and the start is overwritten twice, with everything durable in between:
+//! The sectors found there must prove which program wrote them, since an image whose encryption has not
+//! got beyond its beginning may be used before the same command is given again. So the header is made
+//! somewhere else first, and the start is overwritten twice, with everything durable in between:
 //!
-//! 1. with a [`Filling`] that nobody else writes, each sector by the digest of what is saved and made;
+//! 1. with a [`Filling`] that no other program writes, each sector by the digest of the saved start and
+//!    the made header;
 //! 2. with the header, as it was made.
 //!
 //! In the first step each sector is as it was saved, or filled; in the second it is filled, or the
-//! header's. What is neither was written by somebody else, and stays.
+//! header's. A sector that is neither was written by another program, and stays.
 
 use scrim_backend::{Backend, BackendError, Durability};
 use scrim_luks::{Header, Plan, Target};
@@ -26,7 +27,7 @@ pub(super) const SECTOR: usize = 512;
 /// Bytes of a filling that can be told from anybody's.
 pub(super) const PART: usize = 32;
 
-/// The start of the data that a header overwrites: where it is saved, and where the header is made.
+/// The start of the data that a header overwrites, with the place where it is saved and the header is made.
 ///
 /// ```text
 ///   saved - len             saved          saved + len            saved + shift
@@ -55,7 +56,7 @@ pub(super) enum Found {
     Filled,
     /// Filled sectors, and those of the header.
     Header,
-    /// Filled sectors, and whole ones that somebody else has written.
+    /// Filled sectors, and whole ones that another program has written.
     Mixed,
     /// Remains of these, and something else that cannot be told from them.
     Used,
@@ -66,7 +67,7 @@ struct Sectors {
     all_saved: bool,
     only_saved_or_filled: bool,
     only_header_or_filled: bool,
-    /// Each is as it was saved, filled, or of somebody else as a whole.
+    /// Each sector is as it was saved, filled, or wholly written by another program.
     all_told: bool,
     traces: bool,
 }
@@ -151,8 +152,8 @@ impl Start {
         Digest::of(backend, self.saved - self.len, self.len + shift)
     }
 
-    /// Overwrites it durably with what nobody else writes. The first sector comes first, so that what is
-    /// filled is known by it.
+    /// Overwrites it durably with sectors that no other program writes. The first sector comes first, so that the
+    /// filled ones are known by it.
     pub(super) fn fill(
         &self,
         backend: &dyn Backend,
@@ -367,7 +368,7 @@ fn has_part(sector: &[u8], of: &[u8]) -> bool {
     parts.any(|(part, of)| part == of && *part != [0; PART])
 }
 
-/// The place where the header is made. Nothing has to be durable before all of it is there.
+/// The place where the header is made, which need not be durable before all of it is there.
 struct Aside<'a> {
     backend: &'a dyn Backend,
     start: Start,

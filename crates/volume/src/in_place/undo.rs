@@ -1,4 +1,4 @@
-//! Taking back an encryption in place that did not get beyond its beginning.
+//! Undoes an encryption in place that did not get beyond its beginning.
 
 use scrim_backend::Backend;
 use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, Header, HeaderCopy};
@@ -40,7 +40,7 @@ pub fn undo_in(session: &HeaderSession<'_>) -> Result<Option<u64>, InPlaceError>
     let backend = session.backend();
     let size = backend.measure()?.size;
     match session.read() {
-        // It is gone on with, or somebody else's.
+        // The header is whole: its encryption is to go on, or it is another program's.
         Ok(_) => return Ok(None),
         Err(LuksError::Header(_)) => {}
         Err(error) => return Err(error.into()),
@@ -127,12 +127,12 @@ struct Beginning {
 struct Seen {
     /// A file was made longer, so that it has to be cut.
     is_file: bool,
-    /// It has another length since.
+    /// The file's length has changed since.
     is_resized: bool,
     found: Found,
     /// Saved start and made header are still there.
     intact: bool,
-    /// Nobody has written behind the old end of a file.
+    /// The bytes behind the old end of a file have not been written since.
     unused: bool,
     /// The user has decided to keep what cannot be told.
     keep: bool,
@@ -146,7 +146,7 @@ struct Seen {
 enum Decision {
     /// The start is its user's already.
     Undone,
-    /// It is, and the file is in use.
+    /// The start is its user's already, and the file is in use.
     Grown,
     PutBack {
         /// The file is in use, as in the next one.

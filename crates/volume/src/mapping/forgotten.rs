@@ -12,18 +12,18 @@ use super::{Mapping, OpenError, SECTOR, Segment};
 use crate::segment::Runner;
 use crate::{CryptTable, Target};
 
-/// Recognises a key that is forgotten, by what it encrypts.
+/// Recogniser of a key that is forgotten, by the ciphertext that it makes.
 ///
 /// The cipher, which keeps its keys in memory for secrets, encrypts a sector of zeros behind the volume's end, and the
 /// digest of that is kept. No hash ever sees the key itself, of which it would leave a copy on the stack.
 pub(crate) struct ForgottenKey {
     /// Index of the segment whose key it is.
     segment: usize,
-    /// Bytes from the segment's start: where the volume has no data.
+    /// Offset from the segment's start, in bytes, at which the volume has no data.
     offset: u64,
     key_len: usize,
     digest: [u8; 32],
-    /// Alive while anything is left of the mapping that had the key.
+    /// Alive while any part is left of the mapping that had the key.
     remains: Weak<()>,
 }
 
@@ -43,7 +43,7 @@ impl ForgottenKey {
         })
     }
 
-    /// Tells whether `key` may be the one: it is as long.
+    /// Tells whether `key` may be the one: it has the same length.
     pub(crate) fn fits(&self, key: &VolumeKey) -> bool {
         key.len() == self.key_len
     }
@@ -54,14 +54,14 @@ impl ForgottenKey {
         sealed.and_then(|sealed| digest(&sealed.runner, self.offset)) == Some(self.digest)
     }
 
-    /// Tells whether somebody still has it in memory.
+    /// Tells whether any thread still has the key in memory.
     pub(crate) fn remains(&self) -> bool {
         self.remains.strong_count() > 0
     }
 }
 
-/// A digest of zeros that are encrypted for `offset`. Such a sector, were it kept itself, would tell the whole sectors
-/// with the same IV to who has a stream cipher.
+/// Returns a digest of zeros that are encrypted for `offset`. With a stream cipher such a sector, were it kept
+/// itself, would reveal every sector with the same IV to its reader.
 fn digest(runner: &Runner, offset: u64) -> Option<[u8; 32]> {
     let len = runner.unit();
     let mut sealed = SecretBytes::zeroed(len);
@@ -78,8 +78,8 @@ fn digest(runner: &Runner, offset: u64) -> Option<[u8; 32]> {
 }
 
 impl Mapping {
-    /// Makes the same mapping without the key of its only crypt target: a request that comes through fails. `None` where
-    /// there is not exactly one key.
+    /// Makes the same mapping without the key of its only crypt target: a request that comes through fails. `None`
+    /// where the number of keys is not one.
     pub(crate) fn without_key(&self) -> Option<Result<Self, OpenError>> {
         let forgotten = ForgottenKey::of(self)?;
         let retired = eventfd(0, EventfdFlags::CLOEXEC);
@@ -101,12 +101,12 @@ impl Mapping {
         })
     }
 
-    /// Returns what recognises the key, if it is forgotten.
+    /// Returns the recogniser of the key, if it is forgotten.
     pub(crate) fn forgotten(&self) -> Option<&ForgottenKey> {
         self.forgotten.as_ref()
     }
 
-    /// The table, as long as the volume is, with `key` in place of each of its own, or with zeros.
+    /// Returns the table, as long as the volume is, with `key` in place of each of its own, or with zeros.
     pub(crate) fn table_with(&self, key: Option<&VolumeKey>) -> CryptTable {
         self.table.with_key_until(self.size() / SECTOR, key)
     }
@@ -119,7 +119,7 @@ impl Mapping {
         segments.collect()
     }
 
-    /// The index of the segment that has a key, and the key, where there is exactly one.
+    /// Returns the index of the segment that has a key, and the key, if there is exactly one.
     fn only_key(&self) -> Option<(usize, &VolumeKey)> {
         let lines = self.table.lines().iter().enumerate();
         let mut keys = lines.filter_map(|(index, line)| match &line.target {

@@ -11,12 +11,12 @@ use crate::segment::Runner;
 use crate::table::Keys;
 
 impl Mapping {
-    /// Makes the volume end elsewhere: `size` bytes. Requests that have begun go by the size that they
-    /// met. What lies behind a new end stays on the device; behind the old one lies what the device
-    /// has there, decrypted.
+    /// Sets the volume's size to `size` bytes. Requests that have begun keep the size that they began
+    /// with. Data behind a new end stays on the device; behind the old end the volume shows the device's
+    /// contents, decrypted.
     ///
     /// # Errors
-    /// [`ResizeError`]; the size is what it was.
+    /// [`ResizeError`]; the size has not changed.
     pub(crate) fn resize(&self, size: u64) -> Result<(), ResizeError> {
         let [segment] = &self.segments[..] else {
             return Err(ResizeError::Table);
@@ -38,34 +38,35 @@ impl Mapping {
         Ok(())
     }
 
-    /// The table as text, as long as the volume is now; see [`CryptTable::to_text`](crate::CryptTable::to_text).
+    /// Returns the table as text, as long as the volume is now; see
+    /// [`CryptTable::to_text`](crate::CryptTable::to_text).
     pub(crate) fn table_text(&self, keys: Keys) -> SecretBytes {
         self.table.to_text_until(self.size() / SECTOR, keys)
     }
 }
 
-/// Why a volume keeps its size.
+/// Reason why a volume keeps its size.
 #[derive(Debug)]
 pub enum ResizeError {
-    /// It is not one target on one device.
+    /// The volume is not one target on one device.
     Table,
-    /// Its size must be a multiple of its encryption sector, and not zero.
+    /// The size must be a multiple of the encryption sector, and not zero.
     Unit {
         /// The size that was asked for, in bytes.
         size: u64,
         /// The encryption sector, in bytes.
         unit: u64,
     },
-    /// The device is shorter than that.
+    /// The device is shorter than the size that was asked for.
     TooLarge {
         /// The size that was asked for, in bytes.
         size: u64,
-        /// The largest that there is room for, in bytes.
+        /// The largest size that the device has room for, in bytes.
         room: u64,
     },
     /// Another table is loaded, for the size that the volume has.
     Loaded,
-    /// Its key is forgotten.
+    /// The volume's key is forgotten.
     KeyForgotten,
     /// The device does not tell its size.
     Backend(BackendError),

@@ -1,5 +1,4 @@
-//! The gate: nobody is inside while it is closed, everybody has what is there, and nobody is left
-//! outside.
+//! The gate: no thread is inside while it is closed, each has the present value, and none is left outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +11,7 @@ use crate::gate::Gate;
 
 const ROUNDS: usize = 2;
 
-/// What is seen from outside; no part of the model's own synchronisation.
+/// State that the model sees from outside; no part of its own synchronisation.
 #[derive(Default)]
 struct Seen {
     closed: AtomicBool,

@@ -1,4 +1,4 @@
-//! Jobs on their way to other threads and home again, with memory that their requester has lent.
+//! Jobs on their way to other threads and back again, with memory that their requester has lent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Job {
     }
 }
 
-/// What jobs wait in: the list, or one with a fault.
+/// List in which jobs wait: the real one, or one with a fault.
 trait List: Send + Sync + 'static {
     fn push(&self, job: Job);
     fn next(&self) -> Option<Job>;
@@ -159,7 +159,7 @@ fn who_waits_for_fewer_jobs_than_are_under_way_is_found_out() {
     });
 }
 
-/// What has come home and was not taken before.
+/// Returns the jobs that have ended and were not taken before.
 fn ended(home: &Home) -> Vec<Finished> {
     let mut ended = Vec::new();
     home.take(&mut ended);

@@ -1,5 +1,5 @@
-//! Reads beside changes of parts of the same sector, on storage that tears it: bytes that nobody writes are
-//! read as they are, and nobody is left waiting.
+//! Reads beside changes of parts of the same sector, on storage that tears it: bytes that no thread writes are
+//! read as they are, and no thread is left waiting.
 
 use std::sync::Arc;
 

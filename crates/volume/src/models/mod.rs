@@ -1,5 +1,5 @@
-//! What goes from thread to thread, and tables that are exchanged, under a scheduler that tries out
-//! orders of events: docs/testing.md says how they are run.
+//! Models of handovers between threads and of exchanged tables, under a scheduler that tries out orders
+//! of events: docs/testing.md says how they are run.
 //!
 //! A model that waits for ever fails, as one whose assertion fails does, and prints the order that led
 //! there. Each model here has a canary: the same with one fault, which must be found.
@@ -15,10 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner};
 
-/// Of a modelled thread, in bytes: ciphers have their tables on it.
+/// Stack of a modelled thread, in bytes: ciphers have their tables on it.
 const STACK: usize = 256 << 10;
 
-/// Runs `model` in so many orders.
+/// Runs `model` in `orders` orders.
 fn hold(orders: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = STACK;

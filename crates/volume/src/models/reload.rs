@@ -80,8 +80,8 @@ fn requests_beside_each_other_on_every_way() {
     }
 }
 
-/// To another device with the same data: what had been written there is durable before it is let go,
-/// and nobody uses it afterwards.
+/// Exchange for a table on another device with the same data: all that was written to the old one is
+/// durable before it is let go, and no thread uses it afterwards.
 fn to_another_device(from: Way, to: Way, lets_go_early: bool) {
     let memory: Arc<MemoryBackend> = Watched::memory();
     let (one, two) = (Watched::on(&memory, false), Watched::on(&memory, true));

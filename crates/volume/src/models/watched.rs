@@ -1,4 +1,4 @@
-//! Storage that other threads come between, and that knows who may use it.
+//! Storage in whose requests other threads intervene, and which knows whether it may be used.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use shuttle::thread;
 
 use crate::{CryptTable, DataPath};
 
-/// Of the modelled volume, in bytes: two stripes and more than two jobs.
+/// Size of the modelled volume, in bytes: two stripes and more than two jobs.
 const SIZE: u64 = 512 << 10;
 
 pub(super) struct Watched {
     memory: Arc<MemoryBackend>,
-    /// True if it is waited for.
+    /// True if requests wait for it.
     slow: bool,
     /// Place at which requests are carried out in two steps, in bytes from the start.
     torn_at: Option<u64>,
-    /// Nobody may use it.
+    /// True if no thread may use it.
     pub(super) is_closed: AtomicBool,
     /// Writes since the last flush began.
     pub(super) unflushed: AtomicUsize,
@@ -36,7 +36,7 @@ impl Watched {
         Arc::new(Self::new(memory, slow, None))
     }
 
-    /// The same, where each request over the place `at` is carried out in two steps.
+    /// Creates the same storage, where each request over the place `at` is carried out in two steps.
     pub(super) fn torn(memory: &Arc<MemoryBackend>, slow: bool, at: u64) -> Arc<Self> {
         Arc::new(Self::new(memory, slow, Some(at)))
     }
@@ -59,7 +59,7 @@ impl Watched {
         })
     }
 
-    /// Others come in between, before and afterwards.
+    /// Lets other threads come in between, before and afterwards.
     fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         thread::yield_now();
         let done = work();

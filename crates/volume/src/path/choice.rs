@@ -1,4 +1,4 @@
-//! Who does the work of a request.
+//! Choice of the threads that do the work of a request.
 //!
 //! | path | read | write |
 //! |---|---|---|
@@ -14,20 +14,20 @@ use std::str::FromStr;
 
 use crate::CryptOptions;
 
-/// How a volume carries out its requests.
+/// Way in which a volume carries out its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DataPath {
-    /// Inline, and split over processors where that is quicker. A flag of the table that names a way
-    /// for a direction holds.
+    /// Inline, and split over processors where that is quicker. A flag of the table that names a way for
+    /// a direction overrides it.
     #[default]
     Auto,
-    /// On the requester's thread, whatever the table's flags say.
+    /// On the requester's thread, whatever flags the table has.
     Inline,
-    /// Through dm-crypt's queues, as far as the table's flags leave any.
+    /// Through dm-crypt's queues, unless the table's flags leave none.
     Queued,
 }
 
-/// The ways that there are, by their names.
+/// All data paths, by their names.
 const NAMES: [(DataPath, &str); 3] = [
     (DataPath::Auto, "auto"),
     (DataPath::Inline, "inline"),
@@ -63,7 +63,7 @@ impl fmt::Display for UnknownDataPath {
 impl std::error::Error for UnknownDataPath {}
 
 impl DataPath {
-    /// What becomes of it in one direction of a target with these options.
+    /// Returns the path that results in one direction of a target with these options.
     #[must_use]
     pub fn of(self, options: &CryptOptions, direction: Direction) -> Self {
         match Route::of(self, options, direction) {
@@ -83,7 +83,7 @@ pub enum Direction {
     Write,
 }
 
-/// What a data path and a target's flags come to, for one direction.
+/// Path that results from a data path and a target's flags, for one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Inline,

@@ -1,4 +1,4 @@
-//! What goes from one thread to another, and how.
+//! Handover of jobs from one thread to another.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
 
 /// The memory of a job.
 pub(crate) enum Room {
-    /// That of a requester who waits.
+    /// Memory of a requester that waits.
     Lent(Loan),
     /// Memory of its own, and how much of it is used, in bytes.
     Own(DataBuffer, usize),
@@ -44,30 +44,30 @@ impl DerefMut for Room {
 
 /// A job that has ended.
 pub(crate) struct Finished {
-    /// As its requester has numbered it.
+    /// Number that the requester has given it.
     pub(crate) tag: usize,
     pub(crate) room: Room,
-    /// What a panic left, or the result.
+    /// Result of the job, or the payload of its panic.
     pub(crate) result: std::thread::Result<Result<(), VolumeError>>,
     pub(crate) record: Record,
 }
 
-/// Where a requester finds the jobs that have ended.
+/// Completion queue of a requester: the jobs that have ended.
 pub(crate) struct Home {
     finished: Mutex<Vec<Finished>>,
     bell: Bell,
 }
 
-/// How a requester hears of them.
+/// Notifier that tells a requester of ended jobs.
 enum Bell {
-    /// He waits for nothing else.
+    /// For a requester that waits for nothing else.
     Condition(Condvar),
-    /// A file that can be read from once there are some.
+    /// A file that is readable once jobs have ended.
     File(OwnedFd),
 }
 
 impl Home {
-    /// Of a requester who waits for his jobs only.
+    /// Creates the queue of a requester that waits for its jobs only.
     pub(crate) fn quiet() -> Self {
         Self {
             finished: Mutex::default(),
@@ -75,7 +75,7 @@ impl Home {
         }
     }
 
-    /// Of a requester who waits for other files as well, and has so many jobs at most.
+    /// Creates the queue of a requester that waits for other files as well, and has at most `jobs` jobs.
     pub(crate) fn with_bell(jobs: usize) -> io::Result<Self> {
         let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
@@ -84,7 +84,7 @@ impl Home {
         })
     }
 
-    /// The file that can be read from once jobs have ended, where there is one.
+    /// Returns the file that is readable once jobs have ended, if the notifier is a file.
     pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
         match &self.bell {
             Bell::Condition(_) => None,
@@ -102,12 +102,12 @@ impl Home {
         }
     }
 
-    /// Exchanges an empty list for that of all that have ended and were not taken before.
+    /// Exchanges an empty list for the list of all jobs that have ended and were not taken before.
     pub(crate) fn take(&self, empty: &mut Vec<Finished>) {
         std::mem::swap(&mut *self.lock(), empty);
     }
 
-    /// All that have ended and were not taken before. Waits for one, where the bell is not a file.
+    /// Returns all jobs that have ended and were not taken before. Waits for one, unless the notifier is a file.
     pub(crate) fn wait(&self) -> Vec<Finished> {
         let mut finished = self.lock();
         if let Bell::Condition(condition) = &self.bell {
@@ -119,8 +119,8 @@ impl Home {
         std::mem::take(&mut *finished)
     }
 
-    /// Waits for so many jobs, and adds up what became of them. The first failure counts; a panic goes
-    /// on here, once none is under way.
+    /// Waits for `jobs` jobs, and adds up their records. The first failure is returned; a panic continues
+    /// here, once no job is in flight.
     pub(crate) fn wait_for(&self, jobs: usize, record: &mut Record) -> Result<(), VolumeError> {
         let mut panic = None;
         let mut result = Ok(());
@@ -147,18 +147,18 @@ impl Home {
     }
 }
 
-/// Jobs that wait for a thread, the first to be done first.
+/// Jobs that wait for a thread, in the order in which they are done.
 pub(crate) struct JobList<J> {
     waiting: Mutex<Waiting<J>>,
     more: Condvar,
 }
 
-/// So many jobs need no more memory.
+/// Number of waiting jobs up to which the list needs no more memory.
 const USUAL: usize = 32;
 
 struct Waiting<J> {
     jobs: VecDeque<J>,
-    /// Threads that wait for one.
+    /// Number of threads that wait for a job.
     idle: usize,
     ended: bool,
 }
@@ -185,7 +185,7 @@ impl<J> JobList<J> {
         enough
     }
 
-    /// The next job, once there is one; `None` at the end.
+    /// Takes the next job, once there is one; `None` at the end.
     pub(crate) fn next(&self) -> Option<J> {
         let mut waiting = self.lock();
         loop {
@@ -204,7 +204,7 @@ impl<J> JobList<J> {
         }
     }
 
-    /// Sends its threads home.
+    /// Tells the list's threads to end.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.more.notify_all();

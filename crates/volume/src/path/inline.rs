@@ -18,7 +18,7 @@ use crate::sync::thread;
 /// [`STRIPE`](crate::range_lock::STRIPE).
 pub(crate) const PIECE: usize = 32 << 10;
 
-/// Who has as much to do still gives way, in bytes.
+/// Number of bytes left from which a request yields the processor between pieces.
 const LONG: usize = 128 << 10;
 
 /// The largest sector of any cipher, in bytes.
@@ -27,12 +27,12 @@ const SECTOR_MAX: usize = 4096;
 pub(crate) struct CryptRunner {
     pub(crate) cipher: SectorCipher,
     pub(crate) backend: Arc<dyn Backend>,
-    /// Where the target starts on the backend, in bytes.
+    /// Start of the target on the backend, in bytes.
     pub(crate) start: u64,
     /// The first IV of the target (`iv_offset`), in 512-byte units.
     pub(crate) first_iv: u64,
     pub(crate) geometry: Geometry,
-    /// Of the geometry, in bytes.
+    /// Sector size of the geometry, in bytes.
     pub(crate) sector_size: usize,
     pub(crate) locks: RangeLock,
     /// True if the queued path has a queue for the cipher alone, `cryptd`.
@@ -107,7 +107,7 @@ impl CryptRunner {
         Ok(result?)
     }
 
-    /// Writes whole sectors as they are to be stored; they lie within one stripe.
+    /// Writes whole sectors of ciphertext; they lie within one stripe.
     pub(crate) fn store(
         &self,
         offset: u64,
@@ -132,7 +132,7 @@ impl CryptRunner {
         record.trace.mark(Stage::Cipher);
     }
 
-    /// Zeros are encrypted like any other data: a hole would decrypt to noise.
+    /// Writes zeros, encrypted like any other data: a hole would decrypt to noise.
     pub(crate) fn write_zeroes(
         &self,
         range: Range<u64>,
@@ -154,7 +154,7 @@ impl CryptRunner {
         self.settle(Durability::Cached, durability)
     }
 
-    /// One flush for a durable write that went out in several cached pieces.
+    /// Flushes once for a durable write that went out in several cached pieces.
     pub(crate) fn settle(
         &self,
         written: Durability,
@@ -180,7 +180,7 @@ impl CryptRunner {
         Ok(())
     }
 
-    /// Read-modify-write of part of a sector.
+    /// Reads, modifies and writes part of a sector.
     pub(crate) fn modify_sector(
         &self,
         part: &Part,
@@ -210,7 +210,7 @@ impl CryptRunner {
         result
     }
 
-    /// Reads and decrypts the sector that `part` lies in; tells where in it the part lies.
+    /// Reads and decrypts the sector that `part` lies in. Returns the part's place in the sector.
     fn read_sector<'a>(
         &self,
         room: &'a mut [u8; SECTOR_MAX],
@@ -230,7 +230,7 @@ impl CryptRunner {
         offset / self.sector_size as u64 * self.sector_size as u64
     }
 
-    /// The IV of the sector that starts at `offset`.
+    /// Returns the IV of the sector that starts at `offset`.
     pub(crate) fn iv(&self, offset: u64) -> IvSector {
         let sector = SectorIndex(offset >> self.sector_size.trailing_zeros());
         self.geometry.iv_sector(sector, self.first_iv)
@@ -246,15 +246,16 @@ impl CryptRunner {
     }
 }
 
-/// Lets others have the processor, where a request goes on for longer: somebody with a short one may have
-/// waited for it. Where nobody has, this costs some part in fifty of a piece.
+/// Yields the processor, if the request goes on for longer: another thread with a short request may have waited
+/// for it. If none has, this costs about a fiftieth of a piece.
 fn give_way(left: usize) {
     if left >= LONG {
         thread::yield_now();
     }
 }
 
-/// A request of one part can be made durable by that write itself; more are settled by one flush.
+/// Returns the durability of each part: a request of one part is made durable by that write itself, one
+/// of more parts by one flush at the end.
 pub(crate) fn piecewise(parts: &Parts, durability: Durability) -> Durability {
     if parts.clone().nth(1).is_some() {
         Durability::Cached

@@ -16,19 +16,19 @@ use crate::stats::{Record, Stage};
 pub(crate) struct Job {
     pub(crate) runner: Arc<CryptRunner>,
     pub(crate) direction: Direction,
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
     pub(crate) room: Room,
-    /// Of a write.
+    /// Durability of a write; ignored for reads.
     pub(crate) durability: Durability,
     pub(crate) home: Arc<Home>,
-    /// For the requester.
+    /// Number that the requester has given it.
     pub(crate) tag: usize,
     pub(crate) record: Record,
 }
 
 impl Job {
-    /// It comes to another thread.
+    /// Records that the job has come to another thread.
     pub(super) fn arrive(&mut self) {
         self.record.handovers += 1;
         self.record.trace.mark(Stage::Waiting);
@@ -61,7 +61,7 @@ impl Job {
         self.step(Self::carry_out)
     }
 
-    /// All of it, as on the inline path.
+    /// Carries out the whole job, as on the inline path.
     pub(super) fn carry_out(&mut self) -> Result<(), VolumeError> {
         let request = Request {
             runner: &self.runner,
@@ -73,9 +73,9 @@ impl Job {
         request.inline(&mut self.record)
     }
 
-    /// A step of its way; `None` if it ended there, which its requester hears.
+    /// Does one step of the job's way; `None` if the job ended there, which its requester is told.
     fn step(mut self, work: impl FnOnce(&mut Self) -> Result<(), VolumeError>) -> Option<Self> {
-        // What a panic leaves is the requester's: he goes on with it.
+        // The payload of a panic goes to the requester, which resumes it.
         match catch_unwind(AssertUnwindSafe(|| work(&mut self))) {
             Ok(Ok(())) => Some(self),
             ended => {
@@ -85,7 +85,7 @@ impl Job {
         }
     }
 
-    /// It goes back to its requester.
+    /// Gives the job back to its requester.
     pub(super) fn end(self, result: std::thread::Result<Result<(), VolumeError>>) {
         self.home.bring(Finished {
             tag: self.tag,

@@ -34,12 +34,12 @@ use split::Splitter;
 use crate::stats::Record;
 use crate::{CryptOptions, VolumeError};
 
-/// A crypt target at work: what carries out its requests, and in which way.
+/// A crypt target at work, with the data path of each direction.
 pub(crate) struct CryptPath {
     pub(crate) runner: Arc<CryptRunner>,
     read: Route,
     write: Route,
-    /// Where a direction is queued.
+    /// dm-crypt's queues, where a direction is queued.
     pub(crate) queues: Option<Kcryptd>,
     splitter: Splitter,
 }
@@ -113,7 +113,7 @@ impl CryptPath {
         }
     }
 
-    /// The queues, if requests of this direction go through them.
+    /// Returns the queues, if requests of this direction go through them.
     pub(crate) fn queues_for(&self, direction: Direction) -> Option<&Kcryptd> {
         let queues = self.queues.as_ref();
         queues.filter(|_| self.route(direction) == Route::Queued)

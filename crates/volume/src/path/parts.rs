@@ -6,21 +6,21 @@ use crate::range_lock::STRIPE;
 /// one [`STRIPE`], and parts of sectors at its ends.
 #[derive(Clone)]
 pub(crate) struct Parts {
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
-    /// In bytes.
+    /// Number of bytes left.
     pub(crate) left: usize,
-    /// In bytes, a power of two.
+    /// Size of a sector in bytes, a power of two.
     pub(crate) sector_size: usize,
-    /// In bytes, a power of two that divides [`STRIPE`].
+    /// Most bytes of a part, a power of two that divides [`STRIPE`].
     pub(crate) most: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
-    /// In bytes.
+    /// Length in bytes.
     pub(crate) len: usize,
     /// True if it is a run of whole sectors, and not a part of one.
     pub(crate) whole: bool,

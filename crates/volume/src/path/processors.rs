@@ -13,7 +13,7 @@ mod system {
     /// The highest priority, as the kernel's own threads of `WQ_HIGHPRI` have it.
     const HIGHEST: i32 = -20;
 
-    /// Those that this process may use.
+    /// Returns the processors that this process may use.
     pub(in crate::path) fn all() -> Vec<usize> {
         let Ok(allowed) = sched_getaffinity(None) else {
             return vec![0];
@@ -23,7 +23,7 @@ mod system {
             .collect()
     }
 
-    /// The one that this thread is on.
+    /// Returns the processor that this thread is on.
     pub(in crate::path) fn here() -> usize {
         sched_getcpu()
     }
@@ -31,13 +31,13 @@ mod system {
     pub(in crate::path) fn bind_to(processor: usize) {
         let mut alone = CpuSet::new();
         alone.set(processor);
-        // One that cannot be bound works elsewhere.
+        // A thread that cannot be bound works elsewhere.
         let _ = sched_setaffinity(None, &alone);
     }
 
     /// Asks for the highest priority for this thread.
     pub(in crate::path) fn hurry() {
-        // Those who may not go on at their own.
+        // A thread that may not have it goes on at its own priority.
         let _ = rustix::process::setpriority_process(Some(gettid()), HIGHEST);
     }
 }

@@ -1,4 +1,4 @@
-//! A request of somebody who waits for it, whoever carries it out.
+//! A request whose requester waits for it, whichever thread carries it out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::stats::Record;
 pub(super) struct Request<'a> {
     pub(super) runner: &'a Arc<CryptRunner>,
     pub(super) direction: Direction,
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     pub(super) offset: u64,
     pub(super) memory: &'a mut [u8],
-    /// Of a write.
+    /// Durability of a write; ignored for reads.
     pub(super) durability: Durability,
 }
 
 impl Request<'_> {
-    /// Carries it out on this thread.
+    /// Carries the request out on this thread.
     pub(super) fn inline(self, record: &mut Record) -> Result<(), VolumeError> {
         match self.direction {
             Direction::Read => self.runner.read(self.offset, self.memory, record),
@@ -36,8 +36,8 @@ impl Request<'_> {
         }
     }
 
-    /// Cuts it into jobs that end at multiples of `most` bytes; `work` sees to all of them, and waits until
-    /// they are home. Parts of sectors, which dm-crypt does not know, are carried out here.
+    /// Cuts the request into jobs that end at multiples of `most` bytes; `work` hands out all of them, and waits
+    /// until they have ended. Parts of sectors, which dm-crypt does not know, are carried out here.
     pub(super) fn in_jobs(
         self,
         most: usize,
@@ -72,7 +72,7 @@ impl Request<'_> {
     }
 }
 
-/// What all jobs of a request have in common.
+/// Properties that all jobs of a request share.
 struct Cut<'a> {
     runner: &'a Arc<CryptRunner>,
     direction: Direction,

@@ -1,13 +1,12 @@
 //! Long requests, carried out by the requester and idle processors together.
 //!
-//! A long request is cut, and the requester goes through the pieces, one after the other. So do helpers
-//! that he has woken. Where none comes, because there is no idle processor after all, he has lost a
-//! microsecond; where one comes late, he has less to do from then on. Nobody has to guess beforehand who
-//! will do how much.
+//! A long request is cut, and the requester goes through the pieces, one after the other. So do helpers that it
+//! has woken. Where no helper comes, because no processor is idle after all, the requester has lost a microsecond;
+//! where one comes late, the requester has less to do from then on. The shares need not be guessed beforehand.
 //!
-//! Each helper stays on a processor of his own, and the requester calls those of other processors than the
-//! one he is on: the kernel, left to itself, likes to wake a thread next to the one that called it, where
-//! nothing is gained.
+//! Each helper stays on a processor of its own, and the requester calls those of other processors than the one it
+//! is on: the kernel, left to itself, likes to wake a thread next to the one that called it, where nothing is
+//! gained.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ const LONG: usize = if cfg!(all(test, shuttle)) {
     512 << 10
 };
 
-/// What one goes through at a time, in bytes. A power of two.
+/// Number of bytes that a thread goes through at a time. A power of two.
 const PIECE: usize = if cfg!(all(test, shuttle)) {
     512
 } else {
@@ -39,28 +38,28 @@ const HELPERS: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Splitter {
-    /// There once a long request has come.
+    /// Helpers, which start with the first long request.
     helpers: OnceLock<Helpers>,
-    /// Long requests under way.
+    /// Number of long requests in flight.
     long: AtomicUsize,
 }
 
 struct Helpers {
-    /// One for each processor.
+    /// Calls of the helpers, one for each processor.
     lists: Vec<Calls>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// What the helper of a processor is called to.
+/// Requests to which the helper of a processor is called.
 struct Calls {
     processor: usize,
     list: Arc<JobList<Arc<Pieces>>>,
 }
 
-/// What nobody has begun of a request.
+/// Pieces of a request that no thread has begun.
 struct Pieces(Mutex<VecDeque<Job>>);
 
-/// A long request under way.
+/// A long request in flight.
 struct Long<'a>(&'a AtomicUsize);
 
 impl Splitter {
@@ -68,7 +67,7 @@ impl Splitter {
         len >= LONG
     }
 
-    /// Carries out a request of somebody who waits for it.
+    /// Carries out a request whose requester waits for it.
     pub(super) fn carry_out(
         &self,
         request: Request<'_>,
@@ -90,14 +89,14 @@ impl Splitter {
                 let ended = job.carry_out();
                 record.add(&job.record);
                 result = result.and(ended);
-                // Somebody with a short request may have waited for the processor.
+                // Another thread with a short request may have waited for the processor.
                 thread::yield_now();
             }
             result.and(home.wait_for(all - mine, record))
         })
     }
 
-    /// Processors, of those with a helper, on which no long request is being carried out.
+    /// Returns the number of processors, of those with a helper, on which no long request is being carried out.
     fn idle(&self, long: &Long<'_>) -> usize {
         let helpers = self.helpers.get_or_init(Helpers::hire);
         helpers.threads.len().saturating_sub(long.all())
@@ -114,7 +113,7 @@ impl Splitter {
 }
 
 impl Helpers {
-    /// One for each processor. Those that the system does not give are done without.
+    /// Starts one helper for each processor, or fewer if the system does not give that many threads.
     fn hire() -> Self {
         let (mut lists, mut threads) = (Vec::new(), Vec::new());
         for processor in processors::all().into_iter().take(HELPERS) {
@@ -171,7 +170,7 @@ impl<'a> Long<'a> {
         Self(count)
     }
 
-    /// How many there are, this one with them.
+    /// Returns the number of long requests in flight, this one included.
     fn all(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

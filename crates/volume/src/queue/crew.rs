@@ -1,4 +1,4 @@
-//! Requests by a crew of threads, for storage that is waited for and that a ring cannot reach.
+//! Requests by a crew of threads, for storage that requests wait for and that a ring cannot reach.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use crate::path::handover::{Finished, Home, JobList, Room, hire};
 use crate::stats::{Record, Stage};
 use crate::sync::thread;
 
-/// Most threads of a crew: as many requests are under way at the storage.
+/// Most threads of a crew: as many requests are in flight at the storage.
 const CREW: usize = 16;
 
 pub(super) struct CrewQueue<'v> {
@@ -24,7 +24,7 @@ pub(super) struct CrewQueue<'v> {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// What the threads share with the queue.
+/// State that the threads share with the queue.
 struct Shared {
     mapping: Arc<Mapping>,
     jobs: JobList<Job>,

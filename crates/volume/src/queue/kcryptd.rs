@@ -1,5 +1,5 @@
-//! Requests through dm-crypt's queues. What does not go through them, since its direction is inline or
-//! the request is none that dm-crypt knows, is done by a call, at once.
+//! Requests through dm-crypt's queues. A request whose direction is inline, or that dm-crypt does not
+//! know, is done by a call, at once.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,11 +22,11 @@ pub(super) struct KcryptdQueue<'v> {
     mapping: &'v Mapping,
 }
 
-/// Where a request goes.
+/// Queues and place of a request.
 struct Way<'v> {
     queues: &'v Kcryptd,
     runner: &'v Arc<CryptRunner>,
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     within: u64,
 }
 
@@ -89,7 +89,7 @@ impl<'v> KcryptdQueue<'v> {
         });
     }
 
-    /// For whole sectors of one stripe of a target with queues.
+    /// Returns the way of whole sectors of one stripe of a target with queues; `None` for any other range.
     fn way(&self, direction: Direction, offset: u64, len: usize) -> Option<Way<'v>> {
         let (index, within) = self.mapping.segment_of(offset, len)?;
         let Runner::Crypt(crypt) = &self.mapping.segments()[index].runner else {

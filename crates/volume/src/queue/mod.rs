@@ -50,7 +50,7 @@ pub const SLOT: usize = 128 << 10;
 /// Slots of a queue: the most requests of one thread under way.
 pub const SLOTS: usize = 32;
 
-/// How requests reach the storage.
+/// Engine by which requests reach the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// Calls on the thread that asks.
@@ -62,7 +62,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The one for what a volume lies on.
+    /// Returns the engine for the medium that a volume lies on.
     #[must_use]
     pub fn for_volume(volume: &Volume) -> Self {
         let (mut waits, mut files) = (false, true);
@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// Returns whether this process may use it.
+    /// Returns whether this process may use the engine.
     #[must_use]
     pub fn is_allowed(self) -> bool {
         self != Self::IoUring || ring::is_allowed()
@@ -128,7 +128,7 @@ impl std::error::Error for UnknownEngine {}
 pub struct Slot(usize);
 
 impl Slot {
-    /// Its number, below [`SLOTS`].
+    /// Returns its number, below [`SLOTS`].
     #[must_use]
     pub fn index(&self) -> usize {
         self.0
@@ -138,14 +138,14 @@ impl Slot {
 /// A request that has ended.
 #[derive(Debug)]
 pub struct Completion {
-    /// The slot it was made with.
+    /// Slot with which the request was made.
     pub slot: Slot,
-    /// What became of it.
+    /// Result of the request.
     pub result: Result<(), VolumeError>,
 }
 
-/// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that keeps
-/// a table at work. With it the thread may wait for whatever it likes, a client above all, until the table of its queue
+/// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that
+/// keeps a table at work. With it the thread may wait for anything, such as a client, until the table of its queue
 /// is [retired](Settled::retired). It borrows the queue that gave it, so nothing can be started while it exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Settled<'q> {
@@ -153,13 +153,13 @@ pub struct Settled<'q> {
 }
 
 impl Settled<'static> {
-    /// For a thread without a queue: a call of [`Volume`] gives back what it takes before it returns.
+    /// Proof for a thread without a queue: a call of [`Volume`] gives back what it takes before it returns.
     pub const WITHOUT_QUEUE: Self = Self { retired: None };
 }
 
 impl<'q> Settled<'q> {
-    /// A file that can be read from once another table is at work: a wait has to end then, since the queue would keep
-    /// the old one and its keys in memory. `None` without a queue.
+    /// Returns a file that is readable once another table is at work: a wait has to end then, since the queue
+    /// would keep the old table and its keys in memory. `None` without a queue.
     #[must_use]
     pub fn retired(&self) -> Option<BorrowedFd<'q>> {
         self.retired
@@ -170,13 +170,13 @@ impl<'q> Settled<'q> {
 pub struct Queue<'v> {
     volume: &'v Volume,
     mapping: &'v Arc<Mapping>,
-    /// Held while anything is under way, and for a little longer.
+    /// Held while any request is in flight, and for a little longer.
     pass: Option<Pass<'v, Mapping>>,
     /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
     kind: Kind<'v>,
     free: Vec<Slot>,
-    /// By slot, what it carries.
+    /// Requests, by slot.
     carried: Vec<Carried>,
 }
 
@@ -191,15 +191,15 @@ struct Carried {
     direction: Direction,
     len: usize,
     is_ok: bool,
-    /// Counted as under way in the volume's statistics.
+    /// True if it is counted as in flight in the volume's statistics.
     is_counted: bool,
     record: Record,
 }
 
 impl<'v> Queue<'v> {
-    /// A queue on `volume` for `mapping`, which should be the one that is at work; `None` where there is
-    /// none, for [`Engine::Plain`] without a queued direction. [`wait`](Self::wait) returns when one of
-    /// the `watched` files can be read from, too.
+    /// Creates a queue on `volume` for `mapping`, which should be the one that is at work; `None` where no queue
+    /// is needed, for [`Engine::Plain`] without a queued direction. [`wait`](Self::wait) returns when one of the
+    /// `watched` files is readable, too.
     ///
     /// # Errors
     /// When the system refuses a ring, a thread or memory, or when more than 3 files are to be watched.
@@ -209,7 +209,7 @@ impl<'v> Queue<'v> {
         engine: Engine,
         watched: &[BorrowedFd<'v>],
     ) -> io::Result<Option<Self>> {
-        // Who waits for the next request hears of another table, too.
+        // A thread that waits for the next request hears of another table, too.
         let mut watched = watched.to_vec();
         watched.push(mapping.retired());
         let watched = &watched[..];
@@ -240,12 +240,12 @@ impl<'v> Queue<'v> {
         }))
     }
 
-    /// A free slot; `None` while every one is under way or holds what was read.
+    /// Takes a free slot; `None` while every one is in flight or holds data that was read.
     pub fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    /// Gives a slot back whose completion has been dealt with.
+    /// Gives back a slot whose completion has been handled.
     pub fn give_back(&mut self, slot: Slot) {
         let carried = &mut self.carried[slot.0];
         let bytes = carried.is_ok.then_some(carried.len);
@@ -302,7 +302,7 @@ impl<'v> Queue<'v> {
         Ok(())
     }
 
-    /// Decrypts what a successful read brought into `into`, whose length is that of the read.
+    /// Decrypts the data of a successful read into `into`, whose length is that of the read.
     pub fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
         let record = &mut self.carried[slot.0].record;
         match &mut self.kind {
@@ -312,7 +312,7 @@ impl<'v> Queue<'v> {
         }
     }
 
-    /// Gets what was started under way.
+    /// Submits the requests that were started.
     ///
     /// # Errors
     /// When the system fails the queue itself.
@@ -324,7 +324,7 @@ impl<'v> Queue<'v> {
         }
     }
 
-    /// The next request that has ended, if there is one.
+    /// Returns the next request that has ended, if there is one.
     pub fn next_completion(&mut self) -> Option<Completion> {
         let (completion, record) = match &mut self.kind {
             Kind::Ring(ring) => (ring.done.pop_front()?, None),
@@ -365,11 +365,11 @@ impl<'v> Queue<'v> {
         }
     }
 
-    /// Waits until every request has ended. Whatever is done with the queue afterwards, such as a flush, may take
-    /// something again, and the proof ends there.
+    /// Waits until every request has ended. Any later call of the queue, such as a flush, may take a lock or a
+    /// pass again, and ends the proof.
     ///
     /// # Errors
-    /// When the system fails the queue itself: what is under way then stays so.
+    /// When the system fails the queue itself: the requests in flight then stay so.
     pub fn settle(&mut self) -> io::Result<Settled<'_>> {
         self.kind.settle()?;
         self.leave_if_idle();
@@ -389,20 +389,21 @@ impl<'v> Queue<'v> {
         !self.free.is_empty()
     }
 
-    /// Returns whether no request is under way or waits to be dealt with.
+    /// Returns whether no request is in flight or waits to be handled.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.free.len() == SLOTS
     }
 
-    /// Returns whether somebody waits until nothing is under way, to hold requests or to exchange the table.
+    /// Returns whether a thread waits until no request is in flight, to hold requests or to exchange the table.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         self.volume.is_suspended()
     }
 
-    /// Sees to it that the next request does not have to wait; `false` where requests are held, or another table is at
-    /// work. The owner should then drop this queue, which keeps its table and the keys of it, before it waits.
+    /// Makes sure that the next request does not have to wait; `false` where requests are held, or another table
+    /// is at work. The owner should then drop this queue, which keeps its table and the keys of it, before it
+    /// waits.
     pub fn try_begin(&mut self) -> bool {
         if self.pass.is_none() {
             let pass = self.volume.try_enter();
@@ -411,8 +412,8 @@ impl<'v> Queue<'v> {
         self.pass.is_some()
     }
 
-    /// Lets others exchange the table, if nothing is under way. To be called before its owner waits for
-    /// anything else than requests.
+    /// Lets other threads exchange the table, if no request is in flight. Its owner must call it before
+    /// it waits for anything else than requests.
     pub fn leave_if_idle(&mut self) {
         if self.kind.under_way() == 0 {
             self.pass = None;
@@ -429,8 +430,8 @@ impl<'v> Queue<'v> {
         };
     }
 
-    /// Sees to it that the table stays at work; if it is another one than this queue was made for, that
-    /// one. While requests are held, and nothing is under way, this waits.
+    /// Makes sure that the table stays at work; if another table than this queue's is at work, that one.
+    /// While requests are held, and none is in flight, this waits.
     fn enter(&mut self) -> Option<Pass<'v, Mapping>> {
         let pass = match self.pass.take() {
             Some(pass) => pass,
@@ -472,13 +473,13 @@ impl Kind<'_> {
 }
 
 impl Drop for Queue<'_> {
-    /// Nothing may be under way on a table that others may take away.
+    /// Waits until no request is in flight on a table that other threads may take away.
     fn drop(&mut self) {
         if self.kind.settle().is_err() {
             // What the system has left under way keeps it.
             std::mem::forget(self.pass.take());
         }
-        // Nobody has asked for the results of these.
+        // No caller has asked for the results of these.
         for carried in self.carried.iter().filter(|carried| carried.is_counted) {
             (self.volume.counters()).end(carried.direction, None, &carried.record);
         }

@@ -26,11 +26,11 @@ pub(super) fn is_allowed() -> bool {
 pub(super) struct RingQueue<'v> {
     mapping: &'v Mapping,
     ring: Ring<'v>,
-    /// For each segment of the volume, where its storage can be reached by the ring.
+    /// Ways of the ring to the storage, by segment of the volume; `None` where the ring cannot reach it.
     ways: Vec<Option<Way<'v>>>,
-    /// For each watched file, whether the ring looks at it.
+    /// True for each watched file that the ring looks at.
     watching: Vec<bool>,
-    /// By slot.
+    /// States by slot.
     states: Vec<State<'v>>,
     under_way: usize,
     /// Slots whose transfers have to be repeated by calls, which may wait for locks.
@@ -68,19 +68,19 @@ enum State<'v> {
         passage: Passage<'v>,
         _sectors: Option<RwLockReadGuard<'v, ()>>,
     },
-    /// As it was stored.
+    /// A read whose data is in the buffer, as it was stored.
     Stored(Passage<'v>),
     Plain,
 }
 
-/// How a range of the volume lies on its storage.
+/// A range of the volume, and its place on the storage.
 #[derive(Clone, Copy)]
 struct Passage<'v> {
     runner: &'v Runner,
-    /// From the target's start, in bytes.
+    /// Offset from the target's start, in bytes.
     within: u64,
     backend: &'v dyn Backend,
-    /// On the storage, in bytes.
+    /// Offset on the storage, in bytes.
     at: u64,
     way: Way<'v>,
     len: usize,
@@ -372,7 +372,7 @@ impl<'v> RingQueue<'v> {
         });
     }
 
-    /// Whether, and how, the ring can reach a range.
+    /// Returns the place of a range on the storage, if the ring can reach it.
     fn passage(&self, offset: u64, len: usize) -> Option<Passage<'v>> {
         let (index, within) = self.mapping.segment_of(offset, len)?;
         let way = (*self.ways.get(index)?)?;
@@ -398,7 +398,7 @@ impl<'v> RingQueue<'v> {
 impl Drop for RingQueue<'_> {
     fn drop(&mut self) {
         if self.settle().is_err() {
-            // The kernel may still write: nobody may take the locks of that.
+            // The kernel may still write: the locks of that must not be released.
             self.states.drain(..).for_each(std::mem::forget);
         }
     }

@@ -20,17 +20,17 @@ use crate::stats::{Record, Stage};
 const WATCHED: usize = 4;
 
 pub(super) struct Slots<'v> {
-    /// Where the threads bring what has ended.
+    /// Completion queue to which the threads give ended jobs.
     pub(super) home: Arc<Home>,
     watched: Vec<BorrowedFd<'v>>,
-    /// By slot; `None` while a thread has it.
+    /// Buffers by slot; `None` while a thread has it.
     buffers: Vec<Option<DataBuffer>>,
     under_way: usize,
-    /// Empty, with room for what has ended: it is exchanged for what the threads have filled.
+    /// Empty list with capacity for ended jobs: it is exchanged for the list that the threads have filled.
     reaped: Vec<Finished>,
-    /// What the last panic of a thread left.
+    /// Payload of the last panic of a thread.
     panic: Option<Box<dyn Any + Send>>,
-    /// With what a thread has recorded.
+    /// Completions, with the record of the thread that carried the request out.
     done: VecDeque<(Completion, Option<Record>)>,
 }
 
@@ -54,7 +54,7 @@ impl<'v> Slots<'v> {
         self.under_way
     }
 
-    /// The slot's memory, for a thread that is to be handed it; `None` where there is none, which has
+    /// Hands out the slot's memory, for a thread; `None` if there is not enough memory for it, which has
     /// ended the request.
     pub(super) fn hand_out(&mut self, slot: Slot, len: usize) -> Option<Room> {
         let buffer = self.buffers[slot.0].take();
@@ -116,7 +116,7 @@ impl<'v> Slots<'v> {
         Ok(())
     }
 
-    /// A panic waits for [`pass_on_panic`](Self::pass_on_panic).
+    /// Waits until no request is in flight. A panic waits for [`pass_on_panic`](Self::pass_on_panic).
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.reap();
         while self.under_way > 0 {
@@ -126,7 +126,7 @@ impl<'v> Slots<'v> {
         Ok(())
     }
 
-    /// Waits for the bell, which may ring for what has been fetched already, or for a file.
+    /// Waits for the notifier, which may tell of jobs that have been taken already, or for a file.
     fn listen(&self, watched: &[BorrowedFd<'_>]) -> io::Result<()> {
         let Some(bell) = self.home.bell() else {
             return Ok(());
@@ -174,8 +174,7 @@ impl<'v> Slots<'v> {
         }
     }
 
-    /// A panic goes on where it would have been without another thread, once all that came with it are
-    /// counted.
+    /// Resumes a panic where it would have been without another thread, once all jobs that came with it are counted.
     pub(super) fn pass_on_panic(&mut self) {
         if let Some(cause) = self.panic.take() {
             resume_unwind(cause);

@@ -1,4 +1,4 @@
-//! How long things took: counts by duration, whose steps grow with it.
+//! Histogram of durations, whose steps grow with the duration.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,20 +13,20 @@ const BUCKETS: usize = DOUBLINGS * STEPS + 1;
 
 pub(crate) struct Histogram {
     counts: Box<[AtomicU64]>,
-    /// All together, in nanoseconds.
+    /// Sum of all durations, in nanoseconds.
     sum: AtomicU64,
     /// The longest, in nanoseconds.
     max: AtomicU64,
 }
 
-/// What was measured of a number of requests.
+/// Distribution of the durations of a number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spread {
-    /// How many were measured.
+    /// Number of requests measured.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all durations.
     pub sum: Duration,
-    /// Half of them took no longer.
+    /// Median: half of the requests took no longer.
     pub p50: Duration,
     /// 99 of 100 took no longer.
     pub p99: Duration,
@@ -93,7 +93,7 @@ fn bucket(nanos: u64) -> usize {
     (1 + doubling as usize * STEPS + step).min(BUCKETS - 1)
 }
 
-/// Where a bucket ends, in nanoseconds.
+/// Returns the end of a bucket, in nanoseconds.
 fn end(bucket: usize) -> u64 {
     let Some(index) = bucket.checked_sub(1) else {
         return 1 << FIRST;

@@ -1,4 +1,4 @@
-//! What a volume has done, and how long it took.
+//! Counts of a volume's requests, and the time that they took.
 //!
 //! Counters are kept by each lane for itself, so that threads do not fight over them. Clocks are read
 //! for one request of [`SAMPLED`] only: twice and at each change of stage.
@@ -15,10 +15,10 @@ pub(crate) use histogram::Histogram;
 pub use histogram::Spread;
 pub(crate) use trace::{Stage, Trace};
 
-/// Of so many requests of a thread one is measured. A prime, so that no rhythm of requests escapes it.
+/// Number of requests of a thread of which one is measured. A prime, so that no rhythm of requests escapes it.
 pub const SAMPLED: u32 = 17;
 
-/// What a volume has done since it was opened.
+/// Statistics of a volume since it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     /// Reads.
@@ -27,34 +27,34 @@ pub struct Statistics {
     pub write: DirectionStatistics,
 }
 
-/// Of one direction.
+/// Statistics of one direction.
 #[derive(Debug, Clone, Default)]
 pub struct DirectionStatistics {
     /// Requests that have ended, well or badly.
     pub requests: u64,
-    /// Those that have failed.
+    /// Requests of those that have failed.
     pub failed: u64,
-    /// Bytes of those that have not.
+    /// Bytes of the requests that have succeeded.
     pub bytes: u64,
     /// Requests that are being carried out now.
     pub in_flight: u64,
-    /// How often a request, or a part of one, went from one thread to another.
+    /// Number of times a request, or a part of one, went from one thread to another.
     pub handovers: u64,
     /// Bytes that were copied beside the cipher and the kernel.
     pub copied_bytes: u64,
     /// Requests that were split over processors.
     pub split: u64,
-    /// From a request's beginning to its end.
+    /// Time from a request's beginning to its end.
     pub latency: Spread,
-    /// Of that in queues and for locks.
+    /// Part of that time spent in queues and for locks.
     pub waiting: Spread,
-    /// Of that for the cipher.
+    /// Part of that time spent for the cipher.
     pub cipher: Spread,
-    /// Of that for the storage.
+    /// Part of that time spent for the storage.
     pub backend: Spread,
 }
 
-/// What is counted, for one volume.
+/// Counters of one volume.
 pub(crate) struct Counters {
     lanes: Box<[Lane]>,
     read: Times,
@@ -86,7 +86,7 @@ struct Times {
     backend: Histogram,
 }
 
-/// What was done for a request, or a part of one.
+/// Measurements of one request, or of a part of one.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) trace: Trace,
@@ -96,7 +96,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Of a part of the same request that goes on elsewhere.
+    /// Starts the record of a part of the same request that goes on elsewhere.
     pub(crate) fn part(&self) -> Self {
         Self {
             trace: self.trace.part(),
@@ -104,7 +104,7 @@ impl Record {
         }
     }
 
-    /// Adds what became of a part.
+    /// Adds the record of a part.
     pub(crate) fn add(&mut self, part: &Self) {
         self.trace.add(&part.trace);
         self.handovers += part.handovers;
@@ -122,7 +122,7 @@ impl Counters {
         }
     }
 
-    /// A request begins.
+    /// Counts a request as begun, and starts its record.
     pub(crate) fn begin(&self, direction: Direction) -> Record {
         self.counts(direction).begun.fetch_add(1, Ordering::Relaxed);
         let trace = if is_sampled() {
@@ -136,12 +136,12 @@ impl Counters {
         }
     }
 
-    /// It has ended; `bytes` is `None` if it failed.
-    /// A request that was begun is none after all: it will be made in another way.
+    /// Takes back a request that was counted as begun: it will be made in another way.
     pub(crate) fn take_back(&self, direction: Direction) {
         self.counts(direction).begun.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Counts a request as ended; `bytes` is `None` if it failed.
     pub(crate) fn end(&self, direction: Direction, bytes: Option<usize>, record: &Record) {
         let counts = self.counts(direction);
         let add = |counter: &AtomicU64, more: u64| {

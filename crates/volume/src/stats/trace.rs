@@ -1,11 +1,11 @@
-//! Where the time of one request goes.
+//! Measurement of the time that one request spends in each stage.
 
 use std::time::{Duration, Instant};
 
-/// What a request waits for, or what is done for it.
+/// Stage of a request: what it waits for, or what is done for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// In a queue, or for a lock.
+    /// Waiting in a queue, or for a lock.
     Waiting,
     /// Encryption or decryption.
     Cipher,
@@ -27,7 +27,7 @@ pub(crate) struct Times {
 }
 
 impl Trace {
-    /// Of a request that begins now.
+    /// Starts the trace of a request that begins now.
     pub(crate) fn started() -> Self {
         let now = Instant::now();
         Self(Some(Times {
@@ -39,7 +39,7 @@ impl Trace {
         }))
     }
 
-    /// Of a request that is not measured.
+    /// The trace of a request that is not measured.
     pub(crate) const fn off() -> Self {
         Self(None)
     }
@@ -78,7 +78,7 @@ impl Trace {
         }
     }
 
-    /// How long it has been, and on what, if it was measured.
+    /// Returns the time that it took, in all and by stage, if it was measured.
     pub(crate) fn end(&self) -> Option<(Duration, &Times)> {
         let times = self.0.as_ref()?;
         Some((times.begun.elapsed(), times))

@@ -1,4 +1,4 @@
-//! The same table, served in another way, or with another key.
+//! Copies of a table that serve it in another way, or with another key.
 
 use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
@@ -7,7 +7,7 @@ use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
 use crate::OpenFlags;
 
 impl CryptOptions {
-    /// These flags in place of its own; the rest as it is.
+    /// Returns the options with these flags in place of its own.
     #[must_use]
     pub fn with_flags(self, flags: OpenFlags) -> Self {
         Self {
@@ -37,8 +37,8 @@ impl CryptTarget {
 }
 
 impl CryptTable {
-    /// The same up to `end`, in 512-byte units, with a copy of `key` in each crypt target, or with zeros that
-    /// are as long as the key that is there.
+    /// Returns this table up to `end`, in 512-byte units, with a copy of `key` in each crypt target, or with zeros
+    /// as long as the target's present key.
     #[must_use]
     pub(crate) fn with_key_until(&self, end: u64, key: Option<&VolumeKey>) -> Self {
         let last = self.lines.len().saturating_sub(1);
@@ -66,7 +66,7 @@ impl CryptTable {
         }
     }
 
-    /// The table with these flags in each crypt line, in place of those that it has.
+    /// Returns the table with these flags in each crypt line, in place of those that it has.
     #[must_use]
     pub fn with_flags(mut self, flags: OpenFlags) -> Self {
         for line in &mut self.lines {

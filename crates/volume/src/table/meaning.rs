@@ -1,15 +1,15 @@
-//! What a table says about the data, and what only about how they are served.
+//! Differences between tables: in the data, or only in the way they are served.
 
 use std::fmt;
 
 use super::{CryptTable, CryptTarget, Line, Target};
 
-/// Where another table would make something else of the same bytes.
+/// Place where another table would make other data of the same stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The line of the new table, counted from 1.
     pub line: usize,
-    /// What of it differs, by its name in a table's line.
+    /// Argument that differs, by its name in a table's line.
     pub field: &'static str,
 }
 
@@ -20,14 +20,14 @@ impl fmt::Display for Difference {
 }
 
 impl CryptTable {
-    /// Where `new` would give other data than this table does, if it would. Flags, a cipher's driver and
-    /// a longer last target make no difference. A device is known by its name.
+    /// Returns the first place where `new` would give other data than this table does, if there is one. Flags, a
+    /// cipher's driver and a longer last target make no difference. A device is known by its name.
     #[must_use]
     pub fn difference(&self, new: &Self) -> Option<Difference> {
         self.difference_until(self.len(), new)
     }
 
-    /// The same with a last line of this table that ends elsewhere, in 512-byte units.
+    /// As [`difference`](Self::difference), with a last line of this table that ends at `end`, in 512-byte units.
     pub(crate) fn difference_until(&self, end: u64, new: &Self) -> Option<Difference> {
         let last = self.lines.len().max(new.lines.len());
         (0..last).find_map(|index| {
@@ -49,8 +49,8 @@ impl CryptTable {
 }
 
 impl CryptTable {
-    /// The line of `new`, counted from 1, whose key is all zeros, as a key is that was not to be shown;
-    /// unless this table has such a key too.
+    /// Returns the line of `new`, counted from 1, whose key is all zeros, like a key that was printed
+    /// masked; `None` if this table has such a key too.
     #[must_use]
     pub fn masked_key(&self, new: &Self) -> Option<usize> {
         let is_masked = |line: &Line| match &line.target {
@@ -87,7 +87,7 @@ fn crypt_difference(old: &CryptTarget, new: &CryptTarget) -> Option<&'static str
     if !old.cipher.is_equivalent_to(&new.cipher) {
         return Some("cipher");
     }
-    // It was given by the same user: there is nobody to learn a key from how long this takes.
+    // The same user gave both: no attacker could learn a key from the time that this takes.
     if old.key.expose() != new.key.expose() {
         return Some("key");
     }

@@ -1,4 +1,4 @@
-//! What a mapping is, in the words of device mapper: a list of targets.
+//! A mapping in the words of device mapper: a list of targets.
 //!
 //! A line reads `start length target arguments`, in 512-byte sectors; the crypt target's arguments
 //! are those of the kernel's `Documentation/admin-guide/device-mapper/dm-crypt.rst`. Lines printed
@@ -21,17 +21,17 @@ pub struct CryptTable {
     lines: Vec<Line>,
 }
 
-/// A target and where in the mapping it lies.
+/// A target and its place in the mapping.
 pub struct Line {
     /// First sector of the mapping, in 512-byte units.
     pub start: u64,
     /// Length in 512-byte units, at least 1.
     pub len: u64,
-    /// What serves these sectors.
+    /// Target that serves these sectors.
     pub target: Target,
 }
 
-/// What serves a range of sectors.
+/// Target that serves a range of sectors.
 pub enum Target {
     /// An encrypted range of a device.
     Crypt(Box<CryptTarget>),
@@ -53,7 +53,7 @@ pub struct CryptTarget {
     pub iv_offset: u64,
     /// The device: a path.
     pub device: String,
-    /// Where the ciphertext starts on the device, in 512-byte units.
+    /// Start of the ciphertext on the device, in 512-byte units.
     pub offset: u64,
     /// The optional parameters.
     pub options: CryptOptions,
@@ -64,7 +64,7 @@ pub struct CryptTarget {
 pub struct LinearTarget {
     /// The device: a path.
     pub device: String,
-    /// Where the range starts on the device, in 512-byte units.
+    /// Start of the range on the device, in 512-byte units.
     pub offset: u64,
 }
 
@@ -87,14 +87,14 @@ pub struct CryptOptions {
     pub no_write_workqueue: bool,
     /// Run the queues at high priority.
     pub high_priority: bool,
-    /// The encryption sector.
+    /// Size of an encryption sector, in bytes.
     pub sector_size: SectorSize,
     /// Count the IV in encryption sectors instead of 512-byte units.
     pub iv_large_sectors: bool,
 }
 
 impl CryptOptions {
-    /// No option, with sectors of `sector_size`.
+    /// Creates options of which none is set, with sectors of `sector_size`.
     #[must_use]
     pub fn new(sector_size: SectorSize) -> Self {
         Self {
@@ -111,13 +111,13 @@ impl CryptOptions {
 }
 
 impl CryptTable {
-    /// The lines, in order.
+    /// Returns the lines, in order.
     #[must_use]
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// Length in 512-byte units.
+    /// Returns the length in 512-byte units.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.lines.last().map_or(0, |line| line.start + line.len)
@@ -142,7 +142,7 @@ impl Line {
 }
 
 impl Target {
-    /// The device it lies on, if any.
+    /// Returns the device it lies on, if any.
     #[must_use]
     pub fn device(&self) -> Option<&str> {
         match self {

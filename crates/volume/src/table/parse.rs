@@ -1,4 +1,4 @@
-//! From text that a user or a script wrote to a checked [`CryptTable`].
+//! Parser that makes a checked [`CryptTable`] of text that a user or a script wrote.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ impl CryptTable {
     /// Reads a table, one line per target.
     ///
     /// # Errors
-    /// What is wrong with which line; never a part of a key.
+    /// [`TableError`], which names the line and the fault, and shows no part of a key.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         if text.len() > Self::TEXT_MAX {
             return Err(TableError::new(0, Problem::TooLong));
@@ -42,7 +42,7 @@ impl CryptTable {
     /// Makes a table of lines that follow each other from sector 0.
     ///
     /// # Errors
-    /// When there is none, or a gap, an overlap or an overflow.
+    /// When there is no line, or a gap, an overlap or an overflow.
     pub fn from_lines(lines: Vec<Line>) -> Result<Self, TableError> {
         let mut expected = 0u64;
         for (index, line) in lines.iter().enumerate() {
@@ -233,8 +233,8 @@ fn parse_options(words: &[Cow<'_, str>]) -> Result<CryptOptions, Problem> {
     Ok(options)
 }
 
-/// The options of `count options…`. Another `count options…` may follow, which somebody has added to the
-/// end of a line that was printed: dm-crypt takes no notice of those, which nobody can have meant.
+/// Returns the options of `count options…`. Another `count options…` may follow, appended to a line that was
+/// printed: dm-crypt ignores those, which cannot have been intended.
 fn option_words<'a, 'w>(words: &'a [Cow<'w, str>]) -> Result<Vec<&'a Cow<'w, str>>, Problem> {
     let mut found = Vec::new();
     let mut rest = words;
@@ -262,10 +262,10 @@ fn number(what: &'static str, word: &str) -> Result<u64, Problem> {
         .ok_or(Problem::Number { what })
 }
 
-/// A table that does not parse: which line, what is wrong, what is expected.
+/// A table that does not parse: the line, the fault, and the expected text.
 #[derive(Debug)]
 pub struct TableError {
-    /// Counted from 1; 0 where it is the table as a whole.
+    /// Line, counted from 1; 0 if the fault is in the table as a whole.
     line: usize,
     problem: Problem,
 }

@@ -6,7 +6,7 @@ use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
 use scrim_crypt::SectorSize;
 use scrim_sys::memory::SecretBytes;
 
-/// Whether a printed table shows its keys.
+/// Choice between showing and hiding the keys of a printed table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// Zeros in place of the key, as `dmsetup table`.
@@ -16,14 +16,14 @@ pub enum Keys {
 }
 
 impl CryptTable {
-    /// The table as text, one line per target, each ended by a newline. With [`Keys::Shown`] it is
-    /// as secret as the keys, so it is kept as they are.
+    /// Returns the table as text, one line per target, each ended by a newline. With [`Keys::Shown`] it
+    /// is as secret as the keys, so it is kept in the same kind of memory.
     #[must_use]
     pub fn to_text(&self, keys: Keys) -> SecretBytes {
         self.to_text_until(self.len(), keys)
     }
 
-    /// The same with a last line that ends elsewhere, in 512-byte units.
+    /// Prints the table with a last line that ends at `end`, in 512-byte units.
     pub(crate) fn to_text_until(&self, end: u64, keys: Keys) -> SecretBytes {
         let mut text = SecretText::default();
         for (number, line) in (1..).zip(&self.lines) {
@@ -68,7 +68,7 @@ impl CryptTarget {
 }
 
 impl CryptOptions {
-    /// The flags that are set, in the order in which the kernel prints them.
+    /// Returns the flags that are set, in the order in which the kernel prints them.
     #[must_use]
     pub fn flags(&self) -> Vec<&'static str> {
         let flags = [
@@ -83,7 +83,7 @@ impl CryptOptions {
         set.map(|(_, word)| word).collect()
     }
 
-    /// The flags, and what of the geometry is not the default.
+    /// Returns the flags, and the values of the geometry that are not the default.
     fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = self.flags().into_iter().map(str::to_owned).collect();
         if self.sector_size != SectorSize::S512 {

@@ -11,16 +11,16 @@ use super::Volume;
 use crate::mapping::{ForgottenKey, Mapping, OpenError};
 use crate::sync::{Ordering, thread};
 
-/// The pause between two looks whether the last thread has let the key go.
+/// Pause between two looks whether the last thread has let the key go.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Volume {
-    /// Holds requests as [`suspend`](Self::suspend) does, and destroys the key with all that was made of it;
-    /// a loaded table goes too, since it has a key. Nothing in memory can decrypt then. Only
+    /// Holds requests as [`suspend`](Self::suspend) does, and destroys the key with all that was made of it; a
+    /// loaded table is dropped too, since it has a key. After that nothing in memory can decrypt. Only
     /// [`recall_key`](Self::recall_key) lets requests go on.
     ///
     /// # Errors
-    /// [`ForgetError`] says what became of it.
+    /// [`ForgetError`] names the reason, and the state of the key.
     pub fn forget_key(&self, limit: Duration) -> Result<(), ForgetError> {
         let mut inactive = self.inactive();
         let active = self.gate.peek();
@@ -65,8 +65,7 @@ impl Volume {
         }
     }
 
-    /// Lets the requests go on of a volume whose key is forgotten. `open` is asked for devices that are not
-    /// open.
+    /// Lets the requests of a volume whose key is forgotten go on. `open` is asked for devices that are not open.
     ///
     /// # Errors
     /// [`RecallError`]; the requests are still held.
@@ -96,8 +95,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Lets the requests fail that are held, and those that come, where the key is forgotten: for a volume
-    /// that is to end. Returns `true` where it is so.
+    /// Fails the requests that are held, and those that come, if the key is forgotten: for a volume that is to
+    /// end. Returns `true` if it is.
     pub fn give_up(&self) -> bool {
         let _one_at_a_time = self.inactive();
         let is_forgotten = self.is_key_forgotten();
@@ -111,11 +110,11 @@ impl Volume {
 /// The place of a volume's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// In memory, as its table needs it.
+    /// The key is in memory, as its table needs it.
     Held,
-    /// The table has none any more, but something that has not ended yet still has it in memory.
+    /// The table has no key any more, but an object that has not ended yet still has it in memory.
     BeingDestroyed,
-    /// Nowhere in memory.
+    /// The key is nowhere in memory.
     Forgotten,
 }
 
@@ -164,11 +163,11 @@ impl std::error::Error for ForgetError {
 /// The reason for which a volume was not given its key back.
 #[derive(Debug)]
 pub enum RecallError {
-    /// It has its key.
+    /// The volume has its key.
     NotForgotten,
-    /// This is another key than it had.
+    /// This is not the key that was forgotten.
     AnotherKey,
-    /// Its table cannot be started.
+    /// The volume's table cannot be started.
     Open(OpenError),
 }
 

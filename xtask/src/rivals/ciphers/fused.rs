@@ -12,7 +12,7 @@ pub(in crate::rivals) struct Args {
     pub(in crate::rivals) sampling: Sampling,
 }
 
-/// A ratio by name, whose it is and compared with whose, as the instrument names them, and its target.
+/// A ratio: its name, our side and the peer as the instrument names them, and its target.
 const RATIOS: [(&str, &str, &str, Option<f64>); 2] = [
     ("fused_vs_two_pass", "fused", "two_pass", Some(1.3)),
     ("fused_vs_pieces_1m", "fused", "pieces_1m", None),

@@ -16,7 +16,7 @@ pub(in crate::rivals) struct Args {
     pub(in crate::rivals) sampling: Sampling,
 }
 
-/// As the instrument names them, and in words.
+/// Stages: the instrument's name of each, and a description.
 const STAGES: [(&str, &str); 5] = [
     ("per_block", "each block"),
     ("chunks", "32 KiB chunks"),

@@ -1,9 +1,9 @@
 //! `rivals ciphers`: Scrim's sectors beside those of aws-lc, OpenSSL, RustCrypto, libgcrypt, GnuTLS,
 //! Nettle, intel-ipsec-mb and ISA-L crypto, and beside the processor's limit.
 //!
-//! A program of its own measures (the package `scrim-peers`, which builds and loads the libraries);
-//! it runs once with all that the processor has and once for each restriction. Here its samples
-//! become ratios.
+//! A separate program measures (the package `scrim-peers`, which builds and loads the libraries). It runs
+//! once with all instruction sets of the processor and once for each restriction. This module turns its
+//! samples into ratios.
 
 pub(super) mod fused;
 pub(super) mod illumos;
@@ -27,8 +27,8 @@ pub(super) struct Args {
     loads: Vec<String>,
 }
 
-/// What the instrument keeps every library from, by its name for it, and what then stands before the
-/// names of loads.
+/// Instruction sets to which the instrument restricts every library: its name for the restriction, and
+/// the prefix that the names of loads then have.
 const RESTRICTIONS: [(&str, &str); 3] = [("none", ""), ("avx2", "avx2_"), ("aesni", "aesni_")];
 
 /// Each ratio with its target.

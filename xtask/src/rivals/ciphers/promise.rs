@@ -1,11 +1,11 @@
-//! Each ratio of `rivals ciphers`: who is compared with whom, where, and what it should be.
+//! The ratios of `rivals ciphers`: the two sides of each, its load, and its target.
 
 use scrim_bench::stat::{median, paired_ratios};
 use scrim_bench::{Better, SeriesId, Study};
 
 use super::samples::{Recorded, Recording};
 
-/// A ratio.
+/// A ratio that is measured, with its target.
 pub(super) struct Promise {
     pub(super) name: &'static str,
     pub(super) load: &'static str,
@@ -18,9 +18,9 @@ pub(super) struct Promise {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peer {
     One(&'static str),
-    /// The fastest library.
+    /// The fastest of all libraries.
     Best,
-    /// The same, of those that take one sector at a time.
+    /// The fastest library of those that take one sector at a time.
     Serial,
 }
 
@@ -65,7 +65,7 @@ const fn promise(
     }
 }
 
-/// Those of one load stand together.
+/// All ratios; those of one load are next to each other.
 #[rustfmt::skip]
 pub(super) const PROMISES: [Promise; 25] = {
     use Peer::{Best, One, Serial};
@@ -105,7 +105,7 @@ pub(super) const PROMISES: [Promise; 25] = {
 };
 
 impl Promise {
-    /// Makes the ratio of what was recorded, or says why there is none.
+    /// Adds the ratio of the recorded series to the study, or a warning with the reason why it is missing.
     pub(super) fn compare(&self, study: &mut Study, recorded: &mut Recorded) {
         let mut worst: Option<(f64, SeriesId, SeriesId)> = None;
         for direction in self.way.directions() {
@@ -139,7 +139,7 @@ impl Way {
 }
 
 impl Peer {
-    /// Its series at a load and a direction.
+    /// Series of this peer at a load and a direction.
     fn find<'a>(
         self,
         study: &mut Study,

@@ -1,4 +1,4 @@
-//! The program that measures, and what it says.
+//! The program that measures, and its results.
 
 use std::io::{Read, Seek};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::promise::LIBRARIES;
 use crate::cargo;
 use crate::error::{Doing, Error};
 
-/// How much is measured.
+/// Options for the amount of sampling.
 #[derive(clap::Args)]
 pub(in crate::rivals) struct Sampling {
     /// How many times each contender runs each load
@@ -42,7 +42,7 @@ pub(super) struct Instrument(PathBuf);
 impl Instrument {
     const NAME: &str = "scrim-rivals";
 
-    /// Built now, with the libraries that are linked into it: the first time takes minutes.
+    /// Builds the program, with the libraries that are linked into it: the first time takes minutes.
     pub(super) fn build() -> Result<Self, Error> {
         eprintln!(
             "building {}, which takes some minutes the first time",
@@ -51,7 +51,7 @@ impl Instrument {
         Ok(Self(cargo::build("scrim-peers", Self::NAME, true)?))
     }
 
-    /// Which libraries are there.
+    /// Libraries that are found on this machine.
     pub(super) fn libraries(&self) -> Result<Samples, Error> {
         self.run(&["libraries"])
     }
@@ -98,7 +98,7 @@ impl Instrument {
     }
 }
 
-/// What one or more runs gave.
+/// Results of one or more runs.
 #[derive(Default)]
 pub(super) struct Samples {
     pub(super) versions: Vec<(&'static str, String)>,
@@ -140,14 +140,14 @@ impl Samples {
         self.warnings.extend(other.warnings);
     }
 
-    /// Changes what is said about each series.
+    /// Changes the description of each series.
     pub(super) fn describe(&mut self, describe: impl Fn(&str, &mut String)) {
         for series in &mut self.series {
             describe(&series.name, &mut series.workload);
         }
     }
 
-    /// Hands all of it to the study.
+    /// Adds all warnings and series to the study.
     pub(super) fn record(self, study: &mut Study) -> Recorded {
         for warning in self.warnings {
             study.warn(warning);
@@ -183,7 +183,7 @@ impl Sampled {
     }
 }
 
-/// What a study has.
+/// The series that a study has recorded.
 pub(super) struct Recorded(Vec<Recording>);
 
 #[derive(Clone)]

@@ -34,7 +34,7 @@ pub(in super::super) struct Args {
 const GREEDY: usize = 900;
 /// Bytes of the file that both ask for.
 const LENGTH: u64 = 100_000_000;
-/// How often the file is downloaded for one sample.
+/// Number of downloads of the file for one sample.
 const DOWNLOADS: usize = 8;
 /// Where the other client comes from; the greedy one is at 127.0.0.1.
 const OTHER: &str = "127.0.0.2";

@@ -1,5 +1,5 @@
-//! `rivals fairness`: what is left of a client's rate while others take what they can. The rival is Scrim itself, with
-//! nobody else there.
+//! `rivals fairness`: what is left of a client's rate while others take what they can. The rival is Scrim itself,
+//! without the other clients.
 
 mod https;
 mod nbd;
@@ -23,7 +23,7 @@ enum Server {
     Https(https::Args),
 }
 
-/// Part of its rate that a client keeps at least.
+/// Least part of its rate that a client must keep.
 const KEPT: f64 = 0.8;
 
 /// Each ratio with its target.

@@ -45,7 +45,7 @@ const LOADS: [Load; 2] = [
     load("write1m_qd4", "write", "1m", 4),
 ];
 
-/// Who else is there.
+/// The other clients beside the one that is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Crowd {
     Nobody,
@@ -66,11 +66,11 @@ impl Crowd {
     }
 }
 
-/// Bytes of the payload.
+/// Size of the payload, in bytes.
 const PAYLOAD: u64 = 256 << 20;
-/// Room for the header.
+/// Bytes of the image before the payload, for the header.
 const HEADER: u64 = 4 << 20;
-/// Where the crowd comes from; the measured client comes from another address.
+/// Address from which the crowd connects; the measured client has another one.
 const CROWD_FROM: [u8; 4] = [127, 0, 0, 2];
 
 /// Each ratio with its target.

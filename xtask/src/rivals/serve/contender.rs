@@ -1,4 +1,4 @@
-//! Who serves, and by which commands.
+//! The servers that are compared, and the commands that start them.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::error::{Doing, Error};
 
 /// A server of files.
 pub(super) struct Contender {
-    /// As in the names of results.
+    /// Name of the contender in names of results.
     pub(super) name: &'static str,
     pub(super) software: Software,
 }
@@ -26,14 +26,14 @@ pub(super) struct Contender {
 pub(super) enum Software {
     Scrim(PathBuf),
     Nginx(Nginx),
-    /// Scrim with the same files in a volume, decrypted so.
+    /// Scrim with the same files in a volume, decrypted on this data path.
     Volume(PathBuf, Rc<Image>, &'static str),
 }
 
 pub(super) const SCRIM: &str = "scrim";
-/// The newest.
+/// The newest nginx that is known.
 pub(super) const NGINX: &str = "nginx";
-/// The system's own, where that is another one.
+/// The system's own nginx, if that is another one.
 pub(super) const DEBIAN_NGINX: &str = "debian_nginx";
 
 /// A contender's servers, one for each suite.
@@ -111,7 +111,7 @@ impl Served {
         process.map_or(Ok(Duration::ZERO), Process::cpu_time)
     }
 
-    /// Makes sure that it serves what it should.
+    /// Checks that the server returns the right files.
     pub(super) fn check(&self, site: &Site) -> Result<(), Error> {
         let mut places = self.places.iter();
         places.try_for_each(|(protocol, url, _)| site.check(url, *protocol))
@@ -134,7 +134,7 @@ fn scrim(mut command: Command, site: &Site, suite: Suite, [https, http]: [u16; 2
     command
 }
 
-/// Two ports of loopback that nobody has; nginx cannot choose one and tell.
+/// Finds two free ports of loopback: nginx cannot choose one itself and report it.
 fn free_ports() -> Result<[u16; 2], Error> {
     let listen = || TcpListener::bind("127.0.0.1:0").doing(|| "find a free port".to_owned());
     // Both at once, so that they differ.

@@ -1,4 +1,4 @@
-//! What is compared, by which name, and what it should be.
+//! The figures that are compared, their names, and the targets of the ratios.
 
 use scrim_bench::Better;
 
@@ -6,11 +6,11 @@ use super::contender::{DEBIAN_NGINX, NGINX};
 use super::load::{Load, Measured};
 use super::site::Protocol;
 
-/// With whom Scrim is compared: as names of ratios end, and who it is.
+/// Servers that Scrim is compared with: the end of the ratio's name, and the contender.
 pub(super) const PEERS: [(&str, &str); 2] =
     [("vs_nginx", NGINX), ("vs_debian_nginx", DEBIAN_NGINX)];
 
-/// What is measured of a load: CPU seconds per GB, requests a second, MB/s, and latencies.
+/// A figure that is measured for a load: CPU seconds per GB, requests a second, MB/s, and latencies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Figure {
     Cpu,
@@ -28,7 +28,7 @@ impl Figure {
         }
     }
 
-    /// Those that are compared: what MB/s say, requests a second say as well.
+    /// The figures that are compared. MB/s is not: requests a second give the same ratio.
     pub(super) fn compared(load: Load) -> &'static [Self] {
         match load {
             Load::Full(..) => &[Self::Cpu, Self::Rps],
@@ -57,7 +57,7 @@ impl Figure {
     }
 }
 
-/// What a load's figure is called: `tls_cpu_10k`, `tls_p99_half_load`, `tls_fast_beside_slow_p99`.
+/// Name of a load's figure: `tls_cpu_10k`, `tls_p99_half_load`, `tls_fast_beside_slow_p99`.
 pub(super) fn figure_name(load: Load, figure: Figure) -> String {
     let figure = figure.name();
     match load {
@@ -67,7 +67,7 @@ pub(super) fn figure_name(load: Load, figure: Figure) -> String {
     }
 }
 
-/// What a ratio is to be at least.
+/// Minimum of the ratio `name`.
 pub(super) fn target(name: &str) -> Option<f64> {
     let targets = [
         ("tls_cpu_10k_vs_nginx", 1.3),

@@ -1,4 +1,4 @@
-//! What is measured of a server.
+//! The loads that a server is measured under.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,37 +13,37 @@ use crate::error::{Doing, Error};
 pub(super) const CONNECTIONS: usize = 16;
 /// Requests a second of the client that is fast beside slow ones.
 const FAST: f64 = 1000.0;
-/// So many slow ones.
+/// Number of slow clients.
 pub(super) const SLOW: usize = 1000;
-/// Bytes a second of each of them.
+/// Bytes a second that each slow client takes.
 pub(super) const SLOW_RATE: usize = 32_000;
-/// A server that uses less than a tenth of its processor for so long is at rest.
+/// A server is at rest once it has used less than a tenth of its processor for this time.
 const REST: Duration = Duration::from_millis(100);
-/// And for so long at most is waited for that.
+/// Longest time to wait for a server to be at rest.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// A load.
+/// A load that clients put on a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// As much as goes.
+    /// As many requests as the server can answer.
     Full(Protocol, Size),
-    /// The shortest file, so many requests a second.
+    /// The shortest file, at this number of requests a second.
     Half(Protocol, f64),
     /// One fast client beside slow ones.
     BesideSlow(Protocol),
 }
 
-/// What came of a load.
+/// Measurements of one load.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Measured {
     /// Requests a second, MB/s, and CPU seconds per GB.
     Full { rps: f64, rate: f64, cpu: f64 },
-    /// In µs.
+    /// Percentiles of the latency, in µs.
     Latency { p50: f64, p99: f64 },
 }
 
 impl Load {
-    /// All of them; how fast half load is, is found first.
+    /// All loads. The rate of half load is 0 here; it is measured first.
     pub(super) fn all() -> Vec<Self> {
         let full = PROTOCOLS
             .into_iter()
@@ -52,7 +52,7 @@ impl Load {
         full.chain(half).chain([Self::BesideSlow(TLS)]).collect()
     }
 
-    /// As in names, with no word for what of it is meant.
+    /// Name of the load in names of results, without a figure.
     pub(super) fn name(self) -> String {
         match self {
             Self::Full(protocol, size) => format!("{}_{}", protocol.name, size.name),
@@ -61,7 +61,7 @@ impl Load {
         }
     }
 
-    /// In words.
+    /// Description for the report.
     pub(super) fn workload(self, seconds: f64) -> String {
         match self {
             Self::Full(protocol, size) => format!(
@@ -92,7 +92,7 @@ impl Load {
         }
     }
 
-    /// Runs it once.
+    /// Runs the load once.
     pub(super) fn run(
         self,
         site: &Site,
@@ -135,11 +135,11 @@ fn beside_slow(
     time: Duration,
 ) -> Result<Measured, Error> {
     let mut slow = gather_slow(served, trust)?;
-    // Their sockets are full, and it waits for all of them.
+    // Then their sockets are full, and the server waits for all of them.
     settle(served, protocol)?;
     let latencies = fast.ask_at(FAST, time, &mut |now| slow.step(now));
     drop(slow);
-    // That they have gone costs it something, which is not the next load's.
+    // Closing them costs the server some time, which must not count for the next load.
     settle(served, protocol)?;
     let latencies = latencies?;
     Ok(Measured::Latency {
@@ -148,7 +148,7 @@ fn beside_slow(
     })
 }
 
-/// Waits until a server has next to nothing to do; not for ever.
+/// Waits until a server is at rest, but no longer than `SETTLES`.
 fn settle(served: &Served, protocol: Protocol) -> Result<(), Error> {
     let start = Instant::now();
     let mut before = served.cpu_time(protocol)?;
@@ -188,7 +188,7 @@ fn gather_slow(served: &Served, trust: Option<&Trust>) -> Result<SlowCrowd, Erro
     Ok(SlowCrowd::gather(&LONG.on(server), trust, SLOW, SLOW_RATE)?)
 }
 
-/// As many open files as may be had, for this process and those that it starts.
+/// Raises the limit of open files as far as allowed, for this process and those that it starts.
 pub(super) fn allow_open_files() -> Result<(), Error> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

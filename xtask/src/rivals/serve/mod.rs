@@ -54,7 +54,7 @@ pub(super) struct Args {
 /// Each server has each load for this long before the first round.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// A server that uses less of its processor is not what limits the rate.
+/// Part of its processor that a server uses at least if it is the server that limits the rate.
 const BUSY: f64 = 0.9;
 
 /// The peer as `--list` shows it: what was found, or what is missing.
@@ -123,7 +123,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
 }
 
 impl Args {
-    /// Those that were asked for.
+    /// Loads that were asked for.
     fn loads(&self) -> Vec<Load> {
         let is_wanted = |load: &Load| match (self.loads.is_empty(), self.volume) {
             (true, false) => true,
@@ -134,7 +134,7 @@ impl Args {
     }
 }
 
-/// Scrim and what nginx there is, and what is missing.
+/// Scrim and each nginx that was found, and what is missing.
 fn contenders(
     args: &Args,
     scrim: &Path,
@@ -191,7 +191,7 @@ fn contenders(
     Ok((contenders, warning))
 }
 
-/// Warms everything up, and finds half of what the slowest can do.
+/// Warms everything up, and finds half of the slowest server's rate.
 fn halve(
     room: &Room,
     site: &Site,
@@ -259,7 +259,7 @@ fn measure(
     Ok(())
 }
 
-/// Where a server had time left, its rate is the client's, or that of whatever else ran.
+/// Warns where a server had time left: then the client, or something else that ran, limited its rate.
 fn say_who_waited(study: &mut Study, running: &[Running], loads: &[Load]) {
     let mut waited = Vec::new();
     for side in running {
@@ -304,7 +304,7 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load]) {
     }
 }
 
-/// Where the samples of a contender are, unless it failed.
+/// Series with the samples of a contender, unless it failed.
 fn series(
     running: &[Running],
     name: &str,
@@ -324,9 +324,9 @@ fn series(
 struct Running {
     name: &'static str,
     served: Served,
-    /// Loads by name.
+    /// Names of the loads that have failed.
     failed: Vec<String>,
-    /// By load.
+    /// Series of each load.
     series: Vec<Vec<(Figure, SeriesId)>>,
 }
 
@@ -340,7 +340,7 @@ impl Running {
         }
     }
 
-    /// Runs `load` once. Who fails at it does not get it again, and there is a warning.
+    /// Runs `load` once. If it fails, this contender does not get it again, and the study has a warning.
     fn take_turn(
         &mut self,
         room: &Room,

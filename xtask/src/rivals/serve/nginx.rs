@@ -10,13 +10,13 @@ use super::super::room::Room;
 use super::site::Site;
 use crate::error::{Doing, Error};
 
-/// Where Debian has it, which is on the `PATH` of few users.
+/// Folders in which Debian installs nginx; they are on the `PATH` of few users.
 const ADMIN: &str = "/usr/sbin:/sbin";
-/// Debian's package of it.
+/// Debian's package of nginx.
 pub(super) const PACKAGE: &str = "nginx-light";
-/// The suite of a newer one.
+/// Suite of Debian from which a newer nginx comes.
 const SUITE: &str = "trixie";
-/// What that needs, by names of packages.
+/// Packages that the newer nginx needs.
 const PACKAGES: [&str; 8] = [
     "nginx",
     "libc6",
@@ -27,24 +27,24 @@ const PACKAGES: [&str; 8] = [
     "libzstd1",
     "zlib1g",
 ];
-/// What is below the root of unpacked packages.
+/// Path of the dynamic linker below the root of the unpacked packages.
 const LINKER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const PROGRAM: &str = "usr/sbin/nginx";
-/// Connections that it may have at a time, slow ones and all.
+/// Connections that nginx may have at a time, slow ones included.
 const CONNECTIONS: usize = 4096;
 
-/// How it is run.
+/// An nginx that can be run.
 #[derive(Clone, Debug)]
 pub(super) enum Nginx {
-    /// The system's.
+    /// The nginx that the system has installed.
     System(PathBuf),
     /// From a folder with unpacked packages.
     Unpacked(PathBuf),
 }
 
 impl Nginx {
-    /// The system's, if it has one.
+    /// The nginx of this system, if it has one.
     pub(super) fn of_this_system() -> Option<Self> {
         let path = std::env::var("PATH").unwrap_or_default() + ":" + ADMIN;
         let mut places = std::env::split_paths(&path).map(|folder| folder.join("nginx"));
@@ -63,7 +63,7 @@ impl Nginx {
         Ok(Self::Unpacked(folder))
     }
 
-    /// What it says about itself, with the OpenSSL that it runs with.
+    /// Version that nginx prints, with that of the OpenSSL that it runs with.
     pub(super) fn version(&self) -> Option<String> {
         let output = self.command().arg("-V").output().ok()?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -103,7 +103,7 @@ impl Nginx {
         let text = configuration(room, name, site, suite, ports)?;
         let file = room.write(&format!("{name}.conf"), &text)?;
         let mut command = self.command();
-        // As of its options, so that it does not try the place it was built with.
+        // Set by an option, so that nginx does not try the path that it was built with.
         command.arg("-e").arg(room.path(&format!("{name}.err")));
         command.arg("-p").arg(room.path("")).arg("-c").arg(file);
         command.current_dir(room.path("")).env("LC_ALL", "C");

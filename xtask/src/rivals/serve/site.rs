@@ -1,4 +1,4 @@
-//! What is served, and by what the server is known.
+//! The files that are served, and the server's certificate.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use scrim_bench::web::{Connection, Identity, Suite, Trust, Url};
 use super::super::room::Room;
 use crate::error::{Doing, Error};
 
-/// How a file is carried.
+/// Protocol by which a file is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protocol {
-    /// As names begin.
+    /// Prefix of the names of results.
     pub(super) name: &'static str,
     /// `None` is plain HTTP.
     pub(super) suite: Option<Suite>,
@@ -32,7 +32,7 @@ pub(super) const HTTP: Protocol = Protocol {
 pub(super) const PROTOCOLS: [Protocol; 3] = [TLS, TLS256, HTTP];
 
 impl Protocol {
-    /// In words.
+    /// Description for the report.
     pub(super) fn words(self) -> String {
         self.suite.map_or_else(
             || "plain HTTP".to_owned(),
@@ -44,7 +44,7 @@ impl Protocol {
 /// A file that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
-    /// As in names, and the file's own.
+    /// Name of the file, also used in names of results.
     pub(super) name: &'static str,
     pub(super) bytes: usize,
 }
@@ -63,7 +63,7 @@ const fn size(name: &'static str, bytes: usize) -> Size {
 }
 
 impl Size {
-    /// Where it is on a server.
+    /// URL of the file on a server.
     pub(super) fn on(self, server: &Url) -> Url {
         server.at(&format!("/{}", self.name))
     }
@@ -101,13 +101,13 @@ impl Site {
         })
     }
 
-    /// Whom clients of a protocol believe, and the suite that they offer.
+    /// Certificate that clients of a protocol trust, and the suite that they offer.
     pub(super) fn trust(&self, protocol: Protocol) -> Result<Option<Trust>, Error> {
         let trust = |suite| self.identity.trust(Some(suite));
         Ok(protocol.suite.map(trust).transpose()?)
     }
 
-    /// Makes sure that a server carries every file as it is, over the suite that is asked for.
+    /// Checks that a server returns every file unchanged, over the suite that is asked for.
     pub(super) fn check(&self, server: &Url, protocol: Protocol) -> Result<(), Error> {
         let trust = self.trust(protocol)?;
         for size in SIZES {

@@ -13,21 +13,21 @@ use super::site::{SIZES, Site};
 use super::{Running, series};
 use crate::error::{Doing, Error};
 
-/// Decrypted by the thread that serves.
+/// Scrim with data decrypted by the thread that serves.
 pub(super) const INLINE: &str = "scrim_volume";
-/// Through dm-crypt's queues.
+/// Scrim with data decrypted through the queues of dm-crypt.
 pub(super) const QUEUED: &str = "scrim_volume_queued";
 
-/// For what a file system and a header need, bytes.
+/// Bytes for a file system's metadata and a header.
 const SPARE: u64 = 48 << 20;
 
-/// What makes file systems, where Debian has it.
+/// Program that makes file systems, at Debian's path.
 const MKE2FS: &str = "/usr/sbin/mke2fs";
 
 /// Loads that the ratios come from.
 pub(super) const LOADS: [&str; 3] = ["tls_100k", "tls_1m", "tls_half_load"];
 
-/// A ratio by name: of what, under which load, whose, compared with whose, and what it is to be at least.
+/// A ratio: its name, load, figure, our contender, the peer, and the minimum.
 type Ratio = (
     &'static str,
     &'static str,
@@ -91,7 +91,7 @@ impl Image {
     pub(super) fn make(room: &Room, site: &Site, scrim: &Path) -> Result<Self, Error> {
         let files: u64 = SIZES.map(|size| size.bytes as u64).iter().sum();
         let size = (files + SPARE).next_multiple_of(1 << 20);
-        // Plain and encrypted, for a moment.
+        // The plain and the encrypted image exist together for a moment.
         room.reserve(2 * size + SPARE)?;
         let (raw, path) = (room.path("raw.img"), room.path("disk.img"));
         let key_file = room.write("volume.key", PASSPHRASE)?;
@@ -138,7 +138,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
         .map(|(name, .., target)| (name.to_owned(), target))
 }
 
-/// What the volume costs, beside a folder of Scrim's and one of nginx's.
+/// Adds the ratios of the volume to a folder that Scrim serves, and to one that nginx serves.
 pub(super) fn compare(study: &mut Study, running: &[Running], loads: &[super::Load]) {
     for (name, load, figure, ours, peer, target) in RATIOS {
         let Some(index) = loads.iter().position(|one| one.name() == load) else {

@@ -16,7 +16,7 @@ use crate::serve::server::{
 use crate::serve::{NAME, ServeError};
 use crate::web::{Identity, Trust, Url};
 
-/// What a small file system takes beside its files, bytes: generously, since that is not written.
+/// Bytes of a small file system beside its files: a generous number, since they are not written.
 const BESIDE: u64 = 48 << 20;
 /// Makes file systems of folders.
 const MKE2FS: Peer = Peer {
@@ -24,16 +24,16 @@ const MKE2FS: Peer = Peer {
     version_option: "-V",
     package: "e2fsprogs",
 };
-/// Where it is, also for users whose search path does not say so.
+/// Folders of `mke2fs`, also for users whose search path lacks them.
 const FOLDERS: [&str; 4] = ["", "/usr/sbin/", "/sbin/", "/usr/local/sbin/"];
 
-/// What is served, until this is dropped.
+/// The files and volumes that are served; removed when this is dropped.
 pub(super) struct Ground {
     own: Folder,
     identity: Identity,
 }
 
-/// A running server.
+/// A running server with its address.
 pub(super) struct Server {
     pub(super) url: Url,
     pub(super) trust: Trust,
@@ -86,7 +86,7 @@ impl Ground {
                 .args(["-q", "-t", "ext4", "-b", "4096", "-d"])
                 .args([site, &plain]),
         )?;
-        // As good as any for a volume that lasts a minute, and quick to open.
+        // A key as good as any for a volume that lasts a minute, and quick to open.
         let key = self.path("key");
         fs::write(&key, "a volume for a measurement").map_err(ServeError::system("write a key"))?;
         let mut import = Command::new(&plan.program);
@@ -142,7 +142,7 @@ impl Ground {
     }
 }
 
-/// Bytes of a file system for so many bytes of a file.
+/// Bytes of a file system that holds a file of `bytes` bytes.
 fn with_file_system(bytes: u64) -> u64 {
     let tables = bytes / 16;
     let all = bytes.saturating_add(tables).saturating_add(BESIDE);

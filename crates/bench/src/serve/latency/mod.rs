@@ -1,10 +1,10 @@
-//! How long responses take under load, by where the files come from: a folder, or an encrypted volume whose
-//! data goes through queues or not.
+//! Latency of responses under load, by the source of the files: a folder, or an encrypted volume whose data
+//! goes through queues or not.
 //!
 //! Each way is a server of its own, with the same files on the same storage. All are asked at the same rate,
-//! half of what the slowest of them can do: then the tail shows what the way adds, and not how long a queue
-//! has become that no server could empty. A response's time counts from when its request was due, so that a
-//! server which stops for a moment answers for all that would have come meanwhile.
+//! half of what the slowest of them can do: so the tail shows what the way adds, and not the length of a queue
+//! that no server could empty. A response's time counts from when its request was due, so that a server which
+//! stops for a moment answers for all requests that would have come meanwhile.
 //!
 //! Series are named `serve_WAY_p50`, `_p99` and `_p999`, in µs, and `serve_WAY_capacity`; ways are `dir`,
 //! `volume_queued`, `volume_inline` and `volume_auto`. The ratio `serve_WAY_vs_dir_p99` compares a volume with
@@ -28,10 +28,10 @@ use crate::pin::{Pinned, apart};
 use crate::web::{Crowd, Suite};
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
 
-/// Bytes of the file that is asked for, where nobody says.
+/// Bytes of the file that is asked for, by default.
 pub const BYTES: u64 = 64 << 10;
-/// Connections, each with at most one request under way: enough that a response which is slow does not hold
-/// up those that are due meanwhile.
+/// Connections, each with at most one request in flight: enough that a response which is slow does not hold up
+/// those that are due meanwhile.
 const CONNECTIONS: usize = 32;
 /// Turns by which the rate is found.
 const TRIALS: usize = 3;
@@ -39,26 +39,26 @@ const TRIALS: usize = 3;
 const LOAD: f64 = 0.5;
 /// Fewest responses in a round by which a quantile of 99.9 % is more than its slowest few.
 const ENOUGH: f64 = 2000.0;
-/// How each is called, its part of all responses, and its name in series.
+/// Quantiles: the label, the part of all responses, and the name in series.
 const QUANTILES: [(&str, f64, &str); 3] = [
     ("p50", 0.5, "p50"),
     ("p99", 0.99, "p99"),
     ("p99.9", 0.999, "p999"),
 ];
 
-/// Where files come from.
+/// Source of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A folder.
+    /// A folder of files.
     Folder,
     /// An encrypted volume with a file system, by this data path.
     Volume(DataPath),
 }
 
-/// Who decrypts.
+/// Data path of the decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPath {
-    /// dm-crypt's queues.
+    /// The threads of dm-crypt's queues.
     Queued,
     /// The thread that answers.
     Inline,
@@ -77,7 +77,7 @@ impl DataPath {
 }
 
 impl Way {
-    /// As a user writes and reads it.
+    /// Name of the way, as a user writes and reads it.
     fn words(self) -> String {
         match self {
             Self::Folder => "dir".to_owned(),
@@ -85,7 +85,7 @@ impl Way {
         }
     }
 
-    /// As in names of series.
+    /// Name of the way, as in names of series.
     fn name(self) -> String {
         self.words().replace(':', "_")
     }
@@ -106,17 +106,17 @@ impl FromStr for Way {
     }
 }
 
-/// What to measure.
+/// Ways to measure, and how.
 pub struct Plan {
     /// The program that serves, `scrim`.
     pub program: PathBuf,
-    /// Each at most once.
+    /// Ways to measure, each at most once.
     pub ways: Vec<Way>,
     /// Bytes of the file that is asked for.
     pub bytes: u64,
     /// The one suite of TLS 1.3.
     pub suite: Suite,
-    /// How long each way is asked in a round.
+    /// Time for which each way is asked in a round.
     pub time: Duration,
 }
 
@@ -275,7 +275,7 @@ fn rounds(
     Ok(())
 }
 
-/// Each volume with the folder, and the data path without queues with that of queues.
+/// Compares each volume with the folder, and the data path without queues with that of queues.
 fn compare(contenders: &[Contender], study: &mut Study) {
     let find = |way| contenders.iter().find(|contender| contender.way == way);
     let mut pairs = Vec::new();
@@ -297,7 +297,7 @@ fn compare(contenders: &[Contender], study: &mut Study) {
     }
 }
 
-/// Where the file is asked for.
+/// Path under which the file is asked for.
 fn target() -> String {
     format!("/{NAME}")
 }

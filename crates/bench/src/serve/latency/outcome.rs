@@ -1,4 +1,4 @@
-//! How long responses took, and as text.
+//! Latencies of the ways, and their text.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,24 @@ use crate::stat::median;
 /// The figures of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// Of the file.
+    /// Bytes of the file.
     pub bytes: u64,
     /// Version and cipher suite, in words.
     pub protection: String,
     /// Requests a second that each way was asked for.
     pub rate: f64,
-    /// In the order in which they are shown.
+    /// Times of the ways, in the order in which they are shown.
     pub ways: Vec<Times>,
 }
 
-/// Those of one way.
+/// Capacity and latencies of one way.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// As the user wrote it.
+    /// The way, as the user wrote it.
     pub way: String,
     /// Most requests a second.
     pub capacity: f64,
-    /// For each quantile (50, 99 and 99.9 %) one in µs a round.
+    /// One value in µs a round for each quantile (50, 99 and 99.9 %).
     pub micros: [Vec<f64>; QUANTILES.len()],
 }
 

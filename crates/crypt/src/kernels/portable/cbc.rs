@@ -1,5 +1,5 @@
-//! CBC (NIST SP 800-38A, 6.2). Within a data unit encryption is one block after another, so many
-//! units are encrypted side by side; decryption needs no such thing.
+//! CBC (NIST SP 800-38A, 6.2). Within a data unit, blocks are encrypted one after another, so that
+//! several units are encrypted side by side; decryption has no such chain.
 
 use scrim_sys::memory::Locked;
 
@@ -49,7 +49,7 @@ impl<A: Aes> SectorKernel for Cbc<A> {
     }
 }
 
-/// In a frame of its own, which the caller wipes.
+/// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
@@ -71,7 +71,7 @@ fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     });
 }
 
-/// In a frame of its own, which the caller wipes.
+/// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn decrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();

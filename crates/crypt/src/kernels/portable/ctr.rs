@@ -44,7 +44,7 @@ impl<A: Aes> SectorKernel for Ctr<A> {
     }
 }
 
-/// In a frame of its own, which the caller wipes: it holds the key stream.
+/// Runs in a stack frame of its own, which the caller wipes: it holds the key stream.
 #[inline(never)]
 fn transform(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();

@@ -45,7 +45,7 @@ impl<A: Aes> SectorKernel for Ecb<A> {
     }
 }
 
-/// In a frame of its own, which the caller wipes.
+/// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn transform(run: Run<'_>, cipher: impl Fn(&mut [Block])) {
     let units = (16 * BLOCKS / run.unit()).max(1);

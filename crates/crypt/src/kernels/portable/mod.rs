@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | for | every CPU; also the one to fall back on when the others are disabled |
+//! | for | every CPU; also the fallback when the others are disabled |
 //! | width | 4 KiB at a time: as many blocks as the crate's widest backend takes in one call |
 //! | state | tweaks, counters or ciphertext of those blocks, on the stack, wiped after each call |
 //! | constant time | yes: the crate's software backend is bitsliced, all else is arithmetic |
@@ -33,7 +33,7 @@ pub(crate) use xts::XTS;
 use crate::iv::Block;
 use crate::run::{Data, Run, UNIT_MAX};
 
-/// Blocks that are turned in one call of the cipher.
+/// Blocks that are processed in one call of the cipher.
 const BLOCKS: usize = UNIT_MAX / 16;
 
 /// AES with a key of some length.

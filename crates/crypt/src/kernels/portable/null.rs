@@ -1,4 +1,4 @@
-//! The kernel's null cipher: bytes as they are, for measuring what everything else costs.
+//! The kernel's null cipher: bytes unchanged, to measure the cost of everything else.
 
 use crate::iv::Ivs;
 use crate::kernels::{Kernel, SectorKernel};

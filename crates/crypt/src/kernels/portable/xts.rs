@@ -70,8 +70,8 @@ impl<D: Aes, T: Enc> SectorKernel for Xts<D, T> {
     }
 }
 
-/// XTS with `cipher` as the block cipher's direction. In a frame of its own, which the caller
-/// wipes: it holds tweaks, and what the `aes` crate keeps of round keys.
+/// XTS with `cipher` as the block cipher's direction. Runs in a stack frame of its own, which
+/// the caller wipes: it holds tweaks, and what the `aes` crate keeps of round keys.
 #[inline(never)]
 fn transform<T: Enc>(tweak: &T, mut ivs: Ivs<'_>, run: Run<'_>, cipher: impl Fn(&mut [Block])) {
     let unit = run.unit();

@@ -1,12 +1,12 @@
-//! What a call knows of the data units after its own, kept for the next call of its thread.
+//! Tweaks of the data units after those of a call, kept for the next call of the same thread.
 //!
 //! Wide kernels make tweaks ahead of the data: those of blocks a group ahead, those of data units
-//! several at once. What they have at the end of a run is what the next call needs, if it goes on
-//! where this one stopped. Then the work of the two overlaps as that of two groups does, and who
-//! takes one sector a call is as fast as who takes runs. Without, every call begins with rounds that
-//! wait for each other, and nothing to do meanwhile.
+//! several at once. The tweaks that are left at the end of a run are those that the next call needs, if it
+//! goes on where this one stopped. Then the work of the two overlaps as that of two groups does, and a
+//! caller that takes one sector a call is as fast as one that takes runs. Otherwise every call would begin
+//! with rounds that wait for each other, with nothing to do meanwhile.
 //!
-//! A cipher is shared between threads. With its first call each gets a place of its own, for good,
+//! A cipher is shared between threads. With its first call each thread gets a place of its own, for good,
 //! so that finding it again takes a comparison and no lock. When all are taken, later threads keep
 //! nothing. The places lie beside the keys, in locked memory that is wiped when the cipher is
 //! dropped.
@@ -19,7 +19,7 @@ use zeroize::Zeroize;
 
 use crate::iv::Numbers;
 
-/// What a call leaves for the next one.
+/// Tweaks that a call leaves for the next one.
 #[repr(C)]
 pub(super) struct Ahead<B: Zeroize> {
     /// The tweaks of the first group of blocks of the next data unit.
@@ -49,7 +49,7 @@ impl<B: Zeroize> Drop for Ahead<B> {
 #[repr(C, align(64))]
 pub(super) struct Units {
     tweaks: [__m128i; BATCH],
-    /// How many were given out.
+    /// Number of tweaks that were given out.
     taken: usize,
     /// The position of the IV after theirs.
     after: u64,
@@ -81,7 +81,7 @@ impl Units {
         &mut self.tweaks
     }
 
-    /// The next tweak. There must be one.
+    /// The next tweak. There must be one left.
     #[inline]
     pub(super) fn next(&mut self) -> __m128i {
         // The remainder is the number itself, and spares the check.
@@ -100,7 +100,7 @@ impl Units {
 #[repr(C, align(64))]
 pub(super) struct Places<T> {
     /// The thread that each place belongs to, or [`NOBODY`]: in a cache line of their own, which
-    /// soon nobody writes any more.
+    /// soon no thread writes any more.
     owners: [AtomicUsize; THREADS],
     places: [Place<T>; THREADS],
 }
@@ -108,8 +108,8 @@ pub(super) struct Places<T> {
 const THREADS: usize = 8;
 const NOBODY: usize = 0;
 
-/// In cache lines of its own, in pairs as CPUs fetch them, so that threads do not disturb each
-/// other.
+/// A value in cache lines of its own, in pairs as CPUs fetch them, so that threads do not disturb
+/// each other.
 #[repr(C, align(128))]
 struct Place<T>(UnsafeCell<T>);
 
@@ -127,7 +127,7 @@ impl<T> Places<T> {
     /// This thread's place, `None` where all belong to others.
     ///
     /// # Safety
-    /// What an earlier call in this thread returned is no longer used.
+    /// The reference that an earlier call in this thread returned is no longer used.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "there is one user of each place")]
     pub(super) unsafe fn mine(&self) -> Option<&mut T> {
@@ -140,15 +140,15 @@ impl<T> Places<T> {
         };
         let at = self.owners.iter().position(is_mine)?;
         // SAFETY: no other thread has this number, so none reaches this place; and this one, as the
-        // caller promises, has no reference to it. Whoever had the number before has ended, and all that
-        // it did came before this (see `this_thread`): `owners`, relaxed, need not order it.
+        // caller promises, has no reference to it. A thread that had the number before has ended, and all
+        // that it did came before this (see `this_thread`): `owners`, relaxed, need not order it.
         Some(unsafe { &mut *self.places[at].0.get() })
     }
 }
 
 /// A number, not [`NOBODY`], that no other living thread has: the address of a thread-local variable. A
-/// new thread may get that of one that has ended, and inherits its places. Whoever hands the memory of
-/// one thread's variables on to another orders what the two do, as an allocator does with any memory:
+/// new thread may get that of one that has ended, and inherits its places. The code that hands the memory
+/// of one thread's variables on to another orders what the two do, as an allocator does with any memory:
 /// otherwise the first writes to those variables would race with the last ones of the other. A thread
 /// makes no call after its variables are gone.
 #[inline]

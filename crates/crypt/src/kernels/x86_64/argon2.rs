@@ -5,7 +5,7 @@
 //! | for | Skylake-X, Zen 4 and later | Haswell, Zen and later |
 //! | width | half the block in flight: two rows, or four columns in eight registers | a row, or two columns |
 //! | bound | 480 instructions for two ports | 1000 for three |
-//! | constant time | yes; where Argon2 reads depends on its data, and is not decided here | likewise |
+//! | constant time | yes; the order of Argon2's reads depends on its data, and is not decided here | likewise |
 //!
 //! A block is an 8 × 8 matrix of pairs of words. P takes sixteen words as a 4 × 4 matrix, and works
 //! on its columns, then on its diagonals. *A row of the block* lies in memory as P's matrix, row by

@@ -34,7 +34,7 @@ pub(super) trait WideCbc: Vaes {
         blocks: usize,
     ) -> Lines<Self>;
 
-    /// As [`gather`](Self::gather), the other way.
+    /// The reverse of [`gather`](Self::gather): scatters lines.
     ///
     /// # Safety
     /// They can be written.
@@ -93,7 +93,7 @@ pub(super) unsafe fn encrypt<W: WideCbc, const ROUNDS: usize>(
 /// written last, and stays.
 ///
 /// # Safety
-/// So many can be read and written `at`.
+/// `units` data units can be read and written `at`.
 #[inline(always)]
 unsafe fn side_by_side<W: WideCbc, const ROUNDS: usize, const N: usize>(
     width: W,
@@ -150,7 +150,7 @@ unsafe fn side_by_side<W: WideCbc, const ROUNDS: usize, const N: usize>(
 struct Lanes<'a, W: WideCbc, const N: usize> {
     width: W,
     keys: &'a Schedule<W>,
-    /// Where they are, in bytes from the first.
+    /// Offsets of the data units, in bytes from the first.
     offsets: [usize; UNITS],
 }
 
@@ -215,7 +215,7 @@ impl<W: WideCbc, const N: usize> Lanes<'_, W, N> {
         }
     }
 
-    /// As [`gather`](Self::gather), the other way.
+    /// The reverse of [`gather`](Self::gather): scatters lines.
     ///
     /// # Safety
     /// They can be written `at`.

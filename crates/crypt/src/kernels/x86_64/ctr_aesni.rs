@@ -11,7 +11,7 @@
 //!
 //! The counter has 128 bits and any start. In vector registers its halves count by themselves, so
 //! that a group whose lower half would carry, which hardly ever comes, is counted in general ones.
-//! That is a branch on a number that is no secret.
+//! That is a branch on a number that is not a secret.
 
 use core::arch::x86_64::*;
 

@@ -41,7 +41,7 @@ macro_rules! in_groups {
 
 pub(super) use in_groups;
 
-/// Turns the first `LANES` blocks; the others remain.
+/// Transforms the first `LANES` blocks; the others remain.
 #[inline]
 #[target_feature(enable = "aes")]
 pub(super) fn turn<const ROUNDS: usize, const ENCRYPT: bool, const LANES: usize>(

@@ -54,13 +54,13 @@ use crate::run::{Data, Run};
 /// promised.
 ///
 /// Others may change a source meanwhile ([`Data::Shared`]). So encryption loads each of its bytes
-/// once (or what came of the last time is all that stays), as `tests/shared_source.rs` sees.
+/// once (or only the result of the last time stays), as `tests/shared_source.rs` checks.
 struct RawRun {
     source: *const u8,
     destination: *mut u8,
     /// Bytes of a data unit: a multiple of 16, not 0.
     unit: usize,
-    /// How many there are.
+    /// Number of data units.
     units: usize,
 }
 
@@ -90,7 +90,7 @@ impl From<Run<'_>> for RawRun {
     }
 }
 
-/// Where in a run a kernel is.
+/// Position of a kernel in a run.
 #[derive(Clone, Copy)]
 struct Cursor {
     source: *const u8,
@@ -98,10 +98,10 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The one `bytes` further on.
+    /// The position `bytes` further on.
     ///
     /// # Safety
-    /// That is in the run, or at its end.
+    /// The new position is in the run, or at its end.
     #[inline]
     unsafe fn add(self, bytes: usize) -> Self {
         // SAFETY: source and destination of a run are as long as the run.
@@ -136,5 +136,5 @@ fn ask_for(here: *const u8, len: usize) {
     }
 }
 
-/// In bytes: about what memory delivers in the time that it takes to answer.
+/// Distance in bytes: about what memory delivers in the time that it takes to answer.
 const AHEAD: usize = 2048;

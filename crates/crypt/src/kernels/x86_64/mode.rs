@@ -1,4 +1,4 @@
-//! What kernels of modes with one key have in common, whatever their width: keys, and the way in.
+//! Common parts of kernels of modes with one key, whatever their width: keys, and the way in.
 
 use scrim_sys::memory::Locked;
 
@@ -12,8 +12,8 @@ use crate::run::Run;
 pub(super) trait Mode: 'static {
     type Width: Wide;
 
-    /// Transforms the run that the last three arguments are. Not a [`RawRun`], which would come in
-    /// memory: what is stored there by words may be loaded by pairs, and such a load waits until
+    /// Transforms the run that the last three arguments describe. It takes no [`RawRun`], which would come
+    /// in memory: what is stored there by words may be loaded by pairs, and such a load waits until
     /// all that was before it has ended. Then the work of two calls would not overlap.
     ///
     /// # Safety

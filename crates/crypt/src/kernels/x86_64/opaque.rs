@@ -1,12 +1,12 @@
-//! References of which the compiler no longer knows what is behind them.
+//! References to data that the compiler can no longer reason about.
 //!
 //! Kernels read the round keys again for every group of blocks. A compiler that knows them
 //! unchanged loads them all before the loop and, short of registers, copies them to the stack: key
-//! material where nobody wipes it, and no gain.
+//! material where it is never wiped, for no gain.
 
 use core::arch::asm;
 
-/// The same reference.
+/// The same reference, opaque to the compiler.
 #[inline(always)]
 #[expect(
     clippy::pointers_in_nomem_asm_block,

@@ -6,7 +6,7 @@ use core::hint::black_box;
 use super::cpu::{AesNi, Vaes2, Vaes512};
 use super::{vaes2, vaes512};
 
-/// As [`aes_rounds`](crate::probe::aes_rounds).
+/// Implements [`aes_rounds`](crate::probe::aes_rounds).
 pub(crate) fn aes_rounds(blocks: usize) -> bool {
     if Vaes512::detect().is_some() {
         // SAFETY: the CPU has the features.

@@ -1,4 +1,4 @@
-//! What VAES kernels of modes with one key need of a width of registers.
+//! Operations that VAES kernels of modes with one key need of a width of registers.
 //!
 //! Each mode is written once, for any width, in functions that name no CPU feature. They are inlined,
 //! and what they call with them, into one function for each width that does.
@@ -30,7 +30,7 @@ pub(super) unsafe trait Vaes: Wide {
         key: Self::Register,
     ) -> Self::Register;
 
-    /// What is to be added to the result can be added to `key`, which need not wait.
+    /// The last round. A value to be added to the result can be added to `key`, which need not wait.
     fn last_round<const ENCRYPT: bool>(
         self,
         blocks: Self::Register,
@@ -46,7 +46,7 @@ pub(super) unsafe trait Vaes: Wide {
     /// They can be read at `source`.
     unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> Self::Register;
 
-    /// As [`load`](Self::load), the other way.
+    /// The reverse of [`load`](Self::load): stores blocks.
     ///
     /// # Safety
     /// They can be written at `destination`.

@@ -163,7 +163,7 @@ pub(super) unsafe fn load<const WHOLE: bool>(source: *const u8, words: __m256i) 
     }
 }
 
-/// As [`load`], the other way.
+/// The reverse of [`load`]: stores blocks.
 ///
 /// # Safety
 /// They can be written at `destination`.

@@ -146,11 +146,11 @@ pub(super) fn encrypt<const ROUNDS: usize>(mut blocks: __m512i, keys: &Schedule)
     last_round::<true>(blocks, keys[ROUNDS])
 }
 
-/// Which words of 64 bits of each register of a group.
+/// Masks that select words of 64 bits in each register of a group.
 pub(super) type Words = [__mmask8; WIDTH];
 pub(super) const ALL: Words = [0xff; WIDTH];
 
-/// Those of the first `blocks` blocks: 1 to 32.
+/// Masks of the first `blocks` blocks: 1 to 32.
 #[inline]
 pub(super) fn words(blocks: usize) -> Words {
     let all = u64::MAX >> (64 - 2 * blocks);
@@ -174,7 +174,7 @@ pub(super) unsafe fn load<const WHOLE: bool>(source: *const u8, words: __mmask8)
     }
 }
 
-/// As [`load`], the other way.
+/// The reverse of [`load`]: stores blocks.
 ///
 /// # Safety
 /// They can be written at `destination`.

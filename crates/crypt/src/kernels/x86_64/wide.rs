@@ -1,4 +1,4 @@
-//! Round keys for kernels with registers of any width: in each as often as there are blocks.
+//! Round keys for kernels with registers of any width: a register holds a round key once for each block.
 
 use core::arch::x86_64::*;
 
@@ -30,7 +30,7 @@ pub(super) struct Schedules<W: Wide> {
 }
 
 impl<W: Wide> Schedules<W> {
-    /// To be expanded where it is to stay.
+    /// Empty schedules, to be expanded where they are to stay.
     pub(super) const EMPTY: Self = Self {
         encrypt: [W::ZERO; 15],
         decrypt: [W::ZERO; 15],
@@ -51,7 +51,7 @@ impl<W: Wide> Schedules<W> {
         inverted.zeroize();
     }
 
-    /// Those of one direction, in the order of use.
+    /// Round keys of one direction, in the order of use.
     #[inline]
     pub(super) fn of<const ENCRYPT: bool>(&self) -> &Schedule<W> {
         if ENCRYPT {
@@ -62,7 +62,7 @@ impl<W: Wide> Schedules<W> {
     }
 }
 
-/// As [`Schedules::expand`], of one direction.
+/// Like [`Schedules::expand`], for encryption alone.
 pub(super) fn expand_to_encrypt<W: Wide, const ROUNDS: usize>(
     width: W,
     key: &[u8],

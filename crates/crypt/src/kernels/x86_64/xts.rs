@@ -1,5 +1,5 @@
-//! AES-XTS at any width: keys, the way in, and which tweaks are made when. How a width turns blocks,
-//! and makes their tweaks meanwhile, is its own.
+//! AES-XTS at any width: keys, the way in, and which tweaks are made when. Each width has its own code that
+//! transforms blocks and makes their tweaks meanwhile.
 //!
 //! Tweaks that are kept in memory are wiped: with the keys where they stay for the next call, otherwise
 //! at the end of the call. What the compiler leaves in registers or on the stack is not.
@@ -23,9 +23,9 @@ use crate::run::Run;
 pub(super) trait WideXts: Wide {
     /// Bytes of the blocks in flight.
     const GROUP: usize;
-    /// Data units of a multiple of so many bytes, which all sectors are, take the fast way.
+    /// Data units of a multiple of this number of bytes, which all sectors are, take the fast way.
     const WHOLE: usize;
-    /// What is kept of tweaks of blocks from one group to the next, and between calls.
+    /// Tweaks of blocks that are kept from one group to the next, and between calls.
     type Tweaks: Copy + Send + Zeroize;
     const NO_TWEAKS: Self::Tweaks;
 
@@ -44,7 +44,7 @@ pub(super) trait WideXts: Wide {
         units: usize,
     );
 
-    /// [`transform_any`], likewise.
+    /// [`transform_any`], likewise in a function of this width.
     ///
     /// # Safety
     /// As for the function.
@@ -202,8 +202,8 @@ pub(super) unsafe fn transform<W: WideXts, const ROUNDS: usize, const ENCRYPT: b
     unsafe { width.whole_units::<ROUNDS, ENCRYPT>(keys, &mut ivs, ahead, at, unit, units) }
 }
 
-/// As [`transform`] for data units of any length and for IVs of any rule. Leaves nothing for the next
-/// call.
+/// Like [`transform`], for data units of any length and for IVs of any rule. Leaves no tweaks for the
+/// next call.
 ///
 /// # Safety
 /// As for [`transform`].
@@ -246,7 +246,7 @@ pub(super) unsafe fn transform_any<W: WideXts, const ROUNDS: usize, const ENCRYP
     }
 }
 
-/// Where the IVs of data units come from.
+/// Source of the IVs of data units.
 pub(super) trait NextIvs {
     fn next(&mut self) -> [__m128i; BATCH];
 
@@ -272,7 +272,7 @@ impl NextIvs for Batches<'_, '_, BATCH> {
         Batches::next(self).map(|iv| block(u128::from_le_bytes(iv)))
     }
 
-    /// Nothing is kept that goes on there.
+    /// Returns 0, as no tweaks are kept to go on from there.
     #[inline(always)]
     fn position(&self) -> u64 {
         0

@@ -9,7 +9,7 @@
 //! | constant time | yes |
 //! | why | the kernel for CPUs with AES-NI but without VAES |
 //!
-//! Beside the rounds of the data there are two costs:
+//! Besides the rounds of the data there are two costs:
 //!
 //! - *The tweaks of data units* are encryptions of their own, whose rounds wait for each other. Those
 //!   of 4 units are encrypted together, as soon as the last of the 4 before is taken, and are done
@@ -50,7 +50,7 @@ const GROUP: usize = size_of::<Group>();
 impl WideXts for AesNi {
     const GROUP: usize = GROUP;
     const WHOLE: usize = 2 * GROUP;
-    /// Of two groups: the one in flight and, made meanwhile, the one after it.
+    /// The tweaks of two groups: the one in flight and, made meanwhile, the one after it.
     type Tweaks = [Group; 2];
     const NO_TWEAKS: [Group; 2] = [[Self::ZERO; WIDTH]; 2];
 
@@ -251,7 +251,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
 /// all.
 ///
 /// # Safety
-/// So many blocks can be read and written `at`.
+/// `blocks` blocks can be read and written `at`.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq")]
 unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
@@ -292,7 +292,7 @@ fn powers(mut tweak: __m128i) -> Group {
     powers
 }
 
-/// `tweak` times α: shifted left by one bit, with what α¹²⁸ is for a bit that falls out.
+/// `tweak` times α: shifted left by one bit, with α¹²⁸ added for a bit that falls out.
 #[inline]
 #[target_feature(enable = "sse2")]
 fn times_alpha(tweak: __m128i) -> __m128i {
@@ -318,7 +318,7 @@ fn times_alpha_8_by(tweak: __m128i, reduction: __m128i) -> __m128i {
     _mm_xor_si128(_mm_slli_si128::<1>(tweak), carries)
 }
 
-/// What α¹²⁸ is in GF(2¹²⁸) (IEEE Std 1619, 5.2).
+/// α¹²⁸ in GF(2¹²⁸) (IEEE Std 1619, 5.2).
 const ALPHA_128: u64 = 0x87;
 
 /// The same in a register; here to be a memory operand: moved over from a general register it would

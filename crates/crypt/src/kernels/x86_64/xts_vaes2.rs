@@ -9,7 +9,7 @@
 //! | constant time | yes |
 //! | why | twice as much an instruction as AES-NI |
 //!
-//! Of three vector ports two have an AES unit. What is no AES round has the third one for itself,
+//! Of three vector ports two have an AES unit. What is not an AES round has the third one for itself,
 //! and takes time from the others when it is too much for it, or comes in a lump:
 //!
 //! - *The tweaks of blocks* follow from those 16 blocks before by multiplication by α¹⁶ in GF(2¹²⁸),
@@ -353,7 +353,7 @@ fn times_alpha_bytes<const BYTES: i32, const REST: i32>(tweaks: __m256i) -> __m2
     _mm256_xor_si256(_mm256_bslli_epi128::<BYTES>(tweaks), carries)
 }
 
-/// What α¹²⁸ is in GF(2¹²⁸) (IEEE Std 1619, 5.2).
+/// α¹²⁸ in GF(2¹²⁸) (IEEE Std 1619, 5.2).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn reduction() -> __m256i {

@@ -398,7 +398,7 @@ fn times_alpha_bytes<const BYTES: i32, const REST: i32>(tweaks: __m512i) -> __m5
     _mm512_xor_si512(_mm512_bslli_epi128::<BYTES>(tweaks), carries)
 }
 
-/// What α¹²⁸ is in GF(2¹²⁸) (IEEE Std 1619, 5.2).
+/// α¹²⁸ in GF(2¹²⁸) (IEEE Std 1619, 5.2).
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn reduction() -> __m512i {

@@ -21,7 +21,7 @@ impl ChaChaKey {
         Self(locked)
     }
 
-    /// In a frame of its own, which the caller wipes.
+    /// Runs in a stack frame of its own, which the caller wipes.
     #[inline(never)]
     pub(super) fn session(&self, nonce: [u8; NONCE]) -> ChaChaPoly {
         let key = (&*self.0).into();

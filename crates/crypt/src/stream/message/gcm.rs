@@ -19,7 +19,7 @@ pub(super) struct GcmKey {
 }
 
 impl GcmKey {
-    /// In a frame of its own, which the caller wipes. `None` without a driver for `key`.
+    /// Runs in a stack frame of its own, which the caller wipes. `None` without a driver for `key`.
     #[inline(never)]
     pub(super) fn new(key: &[u8]) -> Option<Self> {
         let counter_mode = registry::counter_mode()?.set_up(key)?;
@@ -31,7 +31,7 @@ impl GcmKey {
         })
     }
 
-    /// In a frame of its own, which the caller wipes.
+    /// Runs in a stack frame of its own, which the caller wipes.
     #[inline(never)]
     pub(super) fn session(&self, nonce: [u8; NONCE]) -> Gcm<'_> {
         Gcm {

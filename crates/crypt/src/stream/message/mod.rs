@@ -5,7 +5,7 @@
 //! GHASH, Poly1305 and ChaCha20, which take a message in parts, and by Scrim's own AES in counter
 //! mode.
 //!
-//! Between the passes, whoever can write to the input could change it. So the first pass notes the
+//! Between the passes, anything that can write to the input could change it. So the first pass notes the
 //! authenticator's state after each *window* of the message, and the second, which reads a window
 //! into memory of its own once, decrypts it only when the state after it is the same: without the
 //! authenticator's key nobody finds other bytes that lead there, by the argument that keeps tags
@@ -26,7 +26,7 @@ use self::gcm::GcmKey;
 use super::{Aead, Limits, MessageError, NONCE, StreamError, TAG};
 use crate::wipe;
 
-/// What is known of a sealed message beside its ciphertext.
+/// A sealed message without its ciphertext.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     /// The nonce it was sealed with.
@@ -87,14 +87,14 @@ impl MessageKey {
         })
     }
 
-    /// With a lower limit for the length of a message, in bytes; a higher one changes nothing.
+    /// Lowers the limit for the length of a message, in bytes; a higher limit changes nothing.
     #[must_use]
     pub fn with_limit(mut self, bytes: u64) -> Self {
         self.most = self.most.min(bytes);
         self
     }
 
-    /// With a lower limit for the messages that may fail to open; a higher one changes nothing.
+    /// Lowers the limit for the messages that may fail to open; a higher limit changes nothing.
     #[must_use]
     pub fn with_forgeries(mut self, most: u64) -> Self {
         self.most_forgeries = self.most_forgeries.min(most);
@@ -113,8 +113,8 @@ impl MessageKey {
     ///
     /// # Errors
     /// [`MessageError::TooLong`] and [`MessageError::TooManyForgeries`], before anything is read;
-    /// [`MessageError::Forged`], before anything is emitted; [`MessageError::Changed`]; [`MessageError::NoMemory`]; [`MessageError::Caller`]
-    /// with what `read` or `emit` returned.
+    /// [`MessageError::Forged`], before anything is emitted; [`MessageError::Changed`];
+    /// [`MessageError::NoMemory`]; [`MessageError::Caller`] with the error of `read` or `emit`.
     pub fn open<E>(
         &self,
         message: &Message<'_>,
@@ -141,15 +141,15 @@ impl MessageKey {
         opened
     }
 
-    /// What it computes.
+    /// The AEAD that it computes.
     #[must_use]
     pub fn aead(&self) -> Aead {
         self.aead
     }
 }
 
-/// One message under way: an authenticator and a key stream. What its functions leave behind on the
-/// stack the caller wipes.
+/// Opening of one message: an authenticator and a key stream. The caller wipes what its functions leave
+/// behind on the stack.
 trait Session {
     /// Starts over.
     fn restart(&mut self);
@@ -157,10 +157,10 @@ trait Session {
     /// Takes in more of the message, padded with zeros to whole blocks.
     fn absorb(&mut self, bytes: &[u8]);
 
-    /// What the authenticator has made of all that it took in: a secret.
+    /// State of the authenticator after all that it took in: a secret.
     fn state(&self) -> [u8; TAG];
 
-    /// The tag, when so many bytes of additional data and of message were taken in.
+    /// The tag, after `additional` bytes of additional data and `message` bytes of message were taken in.
     fn tag(&mut self, additional: u64, message: u64) -> [u8; TAG];
 
     /// Decrypts what lies `at` bytes into the message, a multiple of [`PART`]; the length is one of
@@ -171,7 +171,7 @@ trait Session {
 /// The most that is emitted at once, in bytes.
 const PART: usize = 16 << 10;
 
-/// How a message is divided.
+/// Division of a message into windows.
 #[derive(Clone, Copy)]
 struct Windows {
     bytes: u64,
@@ -190,7 +190,7 @@ impl Windows {
         }
     }
 
-    /// Where each starts, and its length, both in bytes.
+    /// Start and length of each window, both in bytes.
     fn each(self) -> impl ExactSizeIterator<Item = (u64, usize)> {
         let window = self.window as u64;
         let count = usize::try_from(self.bytes.div_ceil(window)).unwrap_or(usize::MAX);
@@ -202,7 +202,7 @@ impl Windows {
     }
 }
 
-/// In a frame of its own, which the caller wipes.
+/// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn open<E>(
     session: &mut impl Session,

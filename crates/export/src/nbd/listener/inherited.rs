@@ -1,4 +1,4 @@
-//! Sockets that somebody else has bound, as a service manager does.
+//! Sockets that another program has bound, as a service manager does.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,9 +15,8 @@ use scrim_nbd::tls::ServerTls;
 use super::Listener;
 
 impl Listener {
-    /// Takes over a socket that listens already: a unix stream socket at a path, or TCP, which without
-    /// `tls` must be on a loopback address. Who may connect to a unix socket is up to whoever made it, and its path stays when it
-    /// is dropped.
+    /// Takes over a socket that listens already: a unix stream socket at a path, or TCP, which without `tls` must be on
+    /// a loopback address. The permissions of a unix socket are its maker's, and its path stays when it is dropped.
     ///
     /// # Errors
     /// [`InheritedError`]: it is no such socket, or the system refuses.
@@ -64,7 +63,7 @@ fn address_of(socket: &OwnedFd, is_secure: bool) -> Result<Address, Kind> {
     Ok(address)
 }
 
-/// Why a socket that was handed on cannot be served on.
+/// Reason for which a socket that was handed on cannot be served on.
 #[derive(Debug)]
 pub struct InheritedError {
     number: RawFd,

@@ -64,7 +64,7 @@ impl Matrix {
         memory[slice * blocks..][..blocks].chunks_exact_mut(self.segment)
     }
 
-    /// Where the last block of a lane's segment is.
+    /// Position of the last block of a lane's segment.
     pub(super) fn last_block(&self, slice: usize, lane: usize) -> usize {
         (slice * self.lanes() + lane + 1) * self.segment - 1
     }
@@ -123,7 +123,7 @@ struct Step<'m> {
 /// A lane within a step.
 struct Lane<'m> {
     number: usize,
-    /// What is being filled.
+    /// The segment that is being filled.
     segment: &'m mut [Block],
     /// J₁ and J₂ for the next block, where they depend on data (section 3.4.1.1).
     pseudorandom: u64,
@@ -260,7 +260,7 @@ impl Step<'_> {
 
 /// The addresses of a segment that is filled in an order which does not depend on data.
 struct Addresses {
-    /// What they are made from: where in the matrix they are used, and a counter.
+    /// Input from which the addresses are made: where in the matrix they are used, and a counter.
     input: Block,
     block: Block,
 }

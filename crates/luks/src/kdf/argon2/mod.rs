@@ -36,7 +36,7 @@ const MIN_SALT: u64 = 8;
 /// The length fields of the first hash have 32 bits.
 const MAX_LENGTH: u64 = u32::MAX as u64;
 
-/// What one derivation costs.
+/// Cost of one derivation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argon2Cost {
     /// Passes over the memory.
@@ -53,7 +53,7 @@ pub struct Argon2Cost {
 pub enum Argon2Kind {
     /// Reads its memory in an order that does not depend on the passphrase.
     Argon2i,
-    /// Does so for half of the first pass only.
+    /// Reads its memory in such an order for half of the first pass only.
     Argon2id,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn derive(
     tag(&matrix, &seed, limits.cpus, watch, out)
 }
 
-/// What remains when the `seed` is known: the tag does not depend on anything else.
+/// Computes the tag from `seed`: it depends on nothing else.
 fn tag(
     matrix: &Matrix,
     seed: &[u8; 64],

@@ -14,24 +14,24 @@ use super::device::{read, read_now};
 /// A file in a volume that is open.
 pub(crate) struct VolumeFile {
     files: Arc<VolumeFiles>,
-    /// As it was when the file was found.
+    /// The file system as it was when the file was found.
     fs: Arc<FileSystem>,
     inode: Arc<Inode>,
-    /// Where bytes of it are that were asked for last, and the first of them.
+    /// Run of the bytes that were asked for last, and the offset of its first byte.
     last: Mutex<Option<(u64, Run)>>,
 }
 
-/// How bytes of a file can be had.
+/// Location of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
-    /// As whole sectors, from this byte of the volume on; so many bytes, whose last sector may be a part of one.
+    /// In whole sectors of the volume, the last of which may be needed in part only.
     InSectors {
-        /// In the volume.
+        /// Offset in the volume, in bytes.
         at: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
-    /// Only by reading plaintext of so many bytes.
+    /// Not in whole sectors: this number of bytes has to be read as plaintext.
     Apart(u64),
 }
 
@@ -49,8 +49,8 @@ impl VolumeFile {
         &self.inode
     }
 
-    /// What tells it from other files, and from itself as it was before it was changed, of this file system or
-    /// another: as far as whoever wrote them made the numbers differ, as kernels do. No UUID is in clear.
+    /// Digest that tells the file from others, and from itself as it was before a change, in this file system or
+    /// another: as far as the system that wrote them made the numbers differ, as kernels do. No UUID is in clear.
     pub(crate) fn identity(&self) -> String {
         let (seconds, nanoseconds) = self.inode.changed();
         let mut digest = digest::Context::new(&digest::SHA256);
@@ -66,12 +66,12 @@ impl VolumeFile {
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Bytes of a sector: what can be decrypted by itself.
+    /// Bytes of a sector, the smallest unit that can be decrypted by itself.
     pub(crate) fn sector(&self) -> usize {
         usize::try_from(self.files.volume.block_size()).unwrap_or(usize::MAX)
     }
 
-    /// Where bytes from `offset` on are, if that can be told at once.
+    /// Location of the bytes from `offset` on, if that can be told at once.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of the file system.

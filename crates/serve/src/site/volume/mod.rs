@@ -24,16 +24,16 @@ use device::VolumeDevice;
 pub(crate) use file::{Lies, VolumeFile};
 pub(super) use tree::{Found, VolumeTree};
 
-/// How long after a fault of a volume nobody is told of another of its kind.
+/// Time after a fault of a volume in which no other fault of its kind is reported.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Told what is wrong with a volume's file system.
+/// Callback that is told of faults of a volume's file system.
 pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What is known of a volume besides what it holds.
+/// Facts about a volume besides its content.
 #[derive(Debug)]
 pub struct VolumeIdentity {
-    /// What messages call it.
+    /// Name of the volume in messages.
     pub name: String,
     /// Its header's UUID; empty where that is not known. Files are tagged by it too: file systems that are made
     /// reproducibly have the same numbers for other content.
@@ -46,10 +46,10 @@ pub struct VolumeIdentity {
 pub struct VolumeFiles {
     identity: VolumeIdentity,
     volume: Arc<Volume>,
-    /// As it was found last.
+    /// The file system as it was found last.
     fs: RwLock<Arc<FileSystem>>,
     tell: Tell,
-    /// When of which kind of fault.
+    /// Time of the last report of each kind of fault.
     told: Mutex<HashMap<Discriminant<Error>, Instant>>,
 }
 
@@ -58,7 +58,7 @@ impl VolumeFiles {
     /// writing.
     ///
     /// # Errors
-    /// When there is none that can be read.
+    /// When there is no file system that can be read.
     pub fn open(volume: Volume, identity: VolumeIdentity, tell: Tell) -> Result<Self, Error> {
         let volume = Arc::new(volume);
         let fs = FileSystem::open(Box::new(VolumeDevice::new(Arc::clone(&volume))))?;
@@ -71,14 +71,14 @@ impl VolumeFiles {
         })
     }
 
-    /// What the volume has done for its files so far.
+    /// The volume, which counts what it has done for its files so far.
     #[must_use]
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
-    /// The file system as it is now. One that somebody has mounted for writing since, and unmounted, is opened anew:
-    /// nothing that was known of it counts.
+    /// The file system as it is now. If it was mounted for writing since, and unmounted, it is opened again: nothing
+    /// that was known of it counts.
     fn now(&self) -> Result<Arc<FileSystem>, Error> {
         let known = Arc::clone(&self.fs.read().unwrap_or_else(PoisonError::into_inner));
         if self.is_unchanged(&known)? {
@@ -97,7 +97,7 @@ impl VolumeFiles {
         }
     }
 
-    /// What a client is told of a fault. Its details are the owner's business, who is told now and then.
+    /// Status that a client is given for a fault. Its details are told to the owner alone, now and then.
     fn status(&self, error: &Error) -> StatusCode {
         if self.is_news(error) {
             (self.tell)(&format!("{}: {error}", self.identity.name));
@@ -109,7 +109,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Returns whether nobody was told of a fault of this kind just now.
+    /// Returns whether no fault of this kind was reported just now.
     fn is_news(&self, error: &Error) -> bool {
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,16 +11,16 @@ use crate::site::settings::Symlinks;
 use crate::site::tree::{Folder, Looked, Name, Node};
 use crate::site::{OpenFile, SiteError};
 
-/// Most symbolic links on a way, as in the kernel.
+/// Most symbolic links on a path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Most names on a way, links' included, and most folders that one may lead down.
+/// Most names on a path, including those of links, and most folders that a path may lead down.
 const NAMES_MAX: usize = 4096;
 const DEPTH_MAX: usize = 512;
 /// Most bytes of folders that are looked through for a path, about four million names; and for all links of a
 /// listing together.
 const SEARCHED: u64 = 256 << 20;
 const SEARCHED_FOR_LINKS: u64 = 1 << 30;
-/// As how many of them each step of a way counts, and each name of a link.
+/// Bytes of that budget that each step of a path counts for, and each name of a link.
 const STEP_COST: u64 = 128;
 
 /// A folder of a volume's file system that is served.
@@ -36,21 +36,21 @@ pub(in crate::site) struct VolumeTree {
 #[derive(Debug, Clone)]
 pub(in crate::site) struct Found {
     fs: Arc<FileSystem>,
-    /// From the file system's root to what was found.
+    /// Inodes from the file system's root to what was found.
     trail: Vec<Arc<Inode>>,
-    /// How much of that is the way to the folder that is served, which links within may not leave.
+    /// Length of the part of `trail` that leads to the folder that is served, which links within may not leave.
     floor: usize,
 }
 
-/// A way that is being gone.
+/// A walk along a path that has not ended.
 struct Walk<'a> {
     fs: &'a FileSystem,
-    /// What has been passed, from the file system's root on.
+    /// Inodes that have been passed, from the file system's root on.
     trail: Vec<Arc<Inode>>,
     floor: usize,
-    /// What is still to come; the next name is the last.
+    /// Names that are still to come; the next name is the last.
     names: Vec<Box<[u8]>>,
-    /// How many links have been followed.
+    /// Number of links that have been followed.
     links: usize,
     symlinks: Symlinks,
     budget: &'a Budget,
@@ -174,7 +174,7 @@ impl VolumeTree {
         read.map_err(failed)
     }
 
-    /// What the folder itself was when it was found.
+    /// The folder itself, as it was when it was found.
     pub(in crate::site) fn look_at_root(&self) -> Looked {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let modified = found.last().map(|inode| inode.modified());
@@ -185,7 +185,7 @@ impl VolumeTree {
         }
     }
 
-    /// What an entry of a folder is. Links lead on from the folder as it is open, and are counted from there.
+    /// Looks at an entry of a folder. Links lead on from the folder as it is open, and are counted from there.
     fn look(&self, folder: &Found, number: u32, budget: &Budget) -> Result<Option<Looked>, Error> {
         let mut inode = Arc::new(folder.fs.inode(number, Patience::Wait)?);
         if inode.kind() == Kind::Link {
@@ -209,7 +209,7 @@ impl VolumeTree {
 }
 
 impl Found {
-    /// A folder by the way from the root; nothing where there is none.
+    /// A folder by its path from the root; `None` if it does not exist.
     fn look(fs: Arc<FileSystem>, path: &[u8]) -> Result<Option<Self>, Error> {
         let root = Arc::new(fs.inode(ROOT, Patience::Wait)?);
         let root = Self {
@@ -230,7 +230,7 @@ impl Found {
         self.trail.last()
     }
 
-    /// What a way from here leads to.
+    /// Follows a path from here.
     fn walk(
         &self,
         path: &[u8],
@@ -242,7 +242,7 @@ impl Found {
         Ok(self.found(walk.go()?))
     }
 
-    /// What an entry of this folder leads to.
+    /// Follows an entry of this folder.
     fn enter(
         &self,
         number: u32,
@@ -278,8 +278,8 @@ impl Found {
 }
 
 impl Walk<'_> {
-    /// Goes a way to its end: what it leads to is the last of what is returned. Nothing where nothing is, or where
-    /// the way may not lead.
+    /// Follows the path to its end, which is the last of the inodes that it returns. `None` if there is nothing, or the
+    /// path may not lead there.
     fn go(mut self) -> Result<Option<Vec<Arc<Inode>>>, Error> {
         let mut passed = 0;
         while let Some(name) = self.names.pop() {
@@ -308,7 +308,7 @@ impl Walk<'_> {
         Ok(Some(self.trail))
     }
 
-    /// Goes on to an entry of the folder, or to where it leads. Tells whether it may.
+    /// Goes on to an entry of the folder, or to the target of a link. Returns whether it may.
     fn enter(&mut self, number: u32) -> Result<bool, Error> {
         let cost = STEP_COST + u64::from(self.fs.inode_size());
         self.budget.take(cost, number)?;

@@ -1,4 +1,4 @@
-//! Until when a certificate is valid.
+//! The time until which a certificate is valid.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xA0;
 
 impl Expiry {
-    /// From when to when a certificate in DER is valid (RFC 5280, section 4.1); none if it is no such thing.
+    /// Validity of a certificate in DER, from when to when (RFC 5280, section 4.1); `None` if it is not a certificate.
     pub(super) fn span(certificate: &[u8]) -> Option<(Self, Self)> {
         let (certificate, _) = expect(certificate, SEQUENCE)?;
         let (mut fields, _) = expect(certificate, SEQUENCE)?;

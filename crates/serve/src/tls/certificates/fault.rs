@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Why a self-signed certificate was not made.
+/// Reason for which a self-signed certificate was not made.
 #[derive(Debug)]
 pub enum SelfSignedError {
     /// A name is no DNS name or IP address.
     Name(String),
     /// AWS-LC or rcgen could not make the key or the certificate.
     Make(rcgen::Error),
-    /// What was made cannot be used.
+    /// The certificate that was made cannot be used.
     Use,
 }
 

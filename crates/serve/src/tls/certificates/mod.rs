@@ -1,4 +1,4 @@
-//! The certificates that a server shows, and which one to whom.
+//! The certificates that a server shows, and the choice among them by the name that a client asks for.
 
 mod expiry;
 mod fault;
@@ -31,7 +31,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// With the key of the first certificate; nothing if that is none.
+    /// A certificate with its key; `None` if the chain does not begin with a certificate.
     pub(crate) fn new(key: CertifiedKey) -> Option<Self> {
         let first = key.cert.first()?;
         let parsed = webpki::EndEntityCert::try_from(first).ok()?;
@@ -50,7 +50,7 @@ impl Certificate {
         self.names.iter().map(AsRef::as_ref)
     }
 
-    /// What clients are shown, in DER: the server's own certificate first.
+    /// Chain that clients are shown, in DER: the server's own certificate first.
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.key.cert
@@ -62,22 +62,22 @@ impl Certificate {
         &self.key
     }
 
-    /// From when on it is valid.
+    /// Time from which on it is valid.
     pub(crate) fn since(&self) -> Expiry {
         self.since
     }
 
-    /// Until when it is valid.
+    /// Time until which it is valid.
     #[must_use]
     pub fn expiry(&self) -> Expiry {
         self.expiry
     }
 }
 
-/// What is shown to whom, at one time.
+/// Certificates that are shown at one time, by the names that clients ask for.
 #[derive(Clone, Default)]
 pub struct Shown {
-    /// By name. Names with `*.` stand without it in `wildcards`.
+    /// Certificates by name. Names with `*.` stand without it in `wildcards`.
     exact: HashMap<Box<str>, Arc<CertifiedKey>>,
     wildcards: HashMap<Box<str>, Arc<CertifiedKey>>,
     default: Option<Arc<CertifiedKey>>,
@@ -86,8 +86,8 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// These, each to those who ask for one of its names; the first of several with one name. Who asks for
-    /// another name, or for none, is shown the first of all.
+    /// Shows each certificate to clients that ask for one of its names; the first of several with one name. Clients
+    /// that ask for another name, or for none, are shown the first of all.
     #[must_use]
     pub fn new(certificates: &[Certificate]) -> Self {
         let mut shown = Self::default();

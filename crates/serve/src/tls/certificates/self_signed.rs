@@ -1,4 +1,4 @@
-//! A certificate for trying things out: nobody has signed it but the server itself.
+//! A certificate for trying things out, which the server itself has signed.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use super::{Certificate, SelfSignedError};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// How long it is valid, days.
+/// Validity, in days.
 const DAYS: u64 = 90;
 
 /// The names that lead to the machine itself.

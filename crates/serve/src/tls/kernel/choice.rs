@@ -1,4 +1,4 @@
-//! Who makes a connection's records, and why.
+//! The choice of the maker of a connection's records, and its reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::keys;
 use super::offer::{Missing, Offer};
 use crate::tls::{Established, Protocol};
 
-/// What a server is asked to do.
+/// Use of the kernel, as the configuration wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -22,10 +22,10 @@ pub enum Mode {
     Off,
 }
 
-/// Why a connection's records are made in user space.
+/// Reason for which a connection's records are made in user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It was asked for.
+    /// The configuration asks for it.
     Off,
     /// The module `tls` is not loaded.
     Module,
@@ -33,7 +33,7 @@ pub enum Why {
     TooOld,
     /// The process may not use it.
     Forbidden,
-    /// It could not be tried when the server started.
+    /// The kernel could not be tried when the server started.
     Untried,
     /// The kernel does not take the version with this suite.
     Suite,
@@ -45,7 +45,7 @@ pub enum Why {
     Refused,
 }
 
-/// Who makes a connection's records.
+/// Maker of a connection's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// The kernel.
@@ -54,24 +54,24 @@ pub enum Path {
     User(Why),
 }
 
-/// What new connections are offered.
+/// The kernel's offer for new connections, and the mode that decides about it.
 #[derive(Debug, Clone)]
 pub struct Offload {
     mode: Mode,
     offer: Option<Arc<Offer>>,
 }
 
-/// Why [`Mode::On`] cannot be.
+/// Reason for which [`Mode::On`] is impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadError {
     /// The kernel has no TLS.
     Missing(Missing),
-    /// It has, and takes none of the suites.
+    /// The kernel has TLS, and takes none of the suites.
     NoSuite,
 }
 
 impl Why {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [Self; 9] = [
         Self::Off,
         Self::Module,
@@ -113,7 +113,7 @@ impl From<Missing> for Why {
 }
 
 impl Path {
-    /// All there are: the kernel, then each reason against it.
+    /// All paths: the kernel, then each reason against it.
     pub fn all() -> impl Iterator<Item = Self> {
         std::iter::once(Self::Kernel).chain(Why::ALL.map(Self::User))
     }
@@ -136,7 +136,7 @@ impl Path {
         }
     }
 
-    /// The reason's short name; nothing where the kernel makes the records.
+    /// The reason's short name; `None` where the kernel makes the records.
     #[must_use]
     pub fn reason(self) -> Option<&'static str> {
         match self {
@@ -146,11 +146,11 @@ impl Path {
     }
 }
 
-/// How many [`Path`]s there are.
+/// Number of [`Path`]s.
 pub const PATHS: usize = 1 + Why::ALL.len();
 
 impl Offload {
-    /// Asks the kernel what it takes, unless nobody wants to know.
+    /// Asks the kernel what it takes, unless the mode makes that needless.
     ///
     /// # Errors
     /// With [`Mode::On`], where it takes nothing.
@@ -171,19 +171,19 @@ impl Offload {
         Ok(Self { mode, offer })
     }
 
-    /// What was asked for.
+    /// Mode that was asked for.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What the kernel takes; nothing where it was not asked.
+    /// Suites that the kernel takes; `None` where it was not asked.
     #[must_use]
     pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
-    /// The offer, if the kernel is to have this connection, or why it is not.
+    /// The offer, if the kernel is to have this connection, or else the reason.
     pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, Why> {
         let offer = self.offer.as_deref().ok_or(Why::Off)?;
         if let Some(missing) = offer.missing {

@@ -1,4 +1,4 @@
-//! What came right behind a handshake, before the kernel received.
+//! Records that came right behind a handshake, before the kernel received.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,14 +12,14 @@ use crate::tls::record::{Direction, HEADER, Kind, OpenFault, Opener};
 
 /// Records that are opened here, the last of which may not be whole yet: the kernel goes on behind it.
 pub(super) struct Early {
-    /// For the kernel: its number counts what was opened here.
+    /// Key for the kernel; its record number counts the records that were opened here.
     info: CryptoInfo,
     opener: Opener,
     incoming: Vec<u8>,
 }
 
 impl Early {
-    /// None if the suite is unknown.
+    /// Records to open with the key of `direction`; `None` if the suite is unknown.
     pub(super) fn new(direction: Direction, incoming: Vec<u8>) -> Option<Self> {
         Some(Self {
             info: keys::info(&direction)?,
@@ -28,7 +28,7 @@ impl Early {
         })
     }
 
-    /// For the kernel to go on with.
+    /// Key for the kernel to go on with.
     pub(super) fn info(&self) -> &CryptoInfo {
         &self.info
     }
@@ -38,8 +38,8 @@ impl Early {
         self.incoming.is_empty()
     }
 
-    /// The length of the record at the front, of which it receives what is missing: not a byte more, which the kernel
-    /// could not be given back. None where the client sends no more in the middle of it. Does not wait.
+    /// The length of the record at the front, of which it receives the missing bytes: not one more, since bytes cannot
+    /// be given back to the kernel. `None` if the client ends its side in the middle of the record. Does not wait.
     pub(super) fn front(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -72,7 +72,7 @@ impl Early {
         Ok(opened.kind)
     }
 
-    /// What follows was sealed with the client's next key.
+    /// Goes on with the client's next key, which seals the records that follow.
     pub(super) fn change_key(&mut self, next: Direction) -> Result<(), TlsError> {
         let incoming = std::mem::take(&mut self.incoming);
         *self = Self::new(next, incoming).ok_or(TlsError::Library)?;

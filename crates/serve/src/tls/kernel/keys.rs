@@ -20,7 +20,7 @@ pub(super) fn suite(direction: &Direction) -> Option<(Version, Cipher)> {
     Some((version, cipher))
 }
 
-/// A direction for the kernel. Whoever gives it the key to send by must not use that again.
+/// A direction for the kernel. A caller that gives it the key to send by must not use that key again.
 pub(super) fn info(direction: &Direction) -> Option<CryptoInfo> {
     let (version, cipher) = suite(direction)?;
     let (ConnectionTrafficSecrets::Aes128Gcm { key, iv }

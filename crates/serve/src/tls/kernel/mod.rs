@@ -1,8 +1,8 @@
 //! TLS records made by the kernel: `sendfile` goes to the socket, and files do not pass through here.
 //!
-//! An [`Offer`] says what this kernel takes, [`Offload`] which connections it is to have, and each connection
-//! which [`Path`] it took, and why. [`KernelSession`] is what is left to do for one that the kernel has: to
-//! understand records that are not data, to change keys, and to count towards the next one.
+//! An [`Offer`] says what this kernel takes, [`Offload`] which connections it is to have, and each connection which
+//! [`Path`] it took, and why. A [`KernelSession`] does the work that is left for a connection that the kernel has: it
+//! understands records that are not data, changes keys, and counts towards the next one.
 
 mod choice;
 mod early;

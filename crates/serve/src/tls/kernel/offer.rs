@@ -1,4 +1,4 @@
-//! What this kernel takes, found out by trying it.
+//! TLS that this kernel takes, found out by trying it.
 
 use std::fmt;
 use std::io;
@@ -18,19 +18,19 @@ const TRIED: [(Version, Cipher); 6] = [
     (Version::Tls12, Cipher::ChaCha20Poly1305),
 ];
 
-/// What this kernel takes.
+/// TLS that this kernel takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// Each version with each cipher; empty where the kernel has no TLS at all.
     pub suites: Vec<SuiteOffer>,
-    /// Why it has none.
+    /// Reason for which it has no TLS.
     pub missing: Option<Missing>,
     /// True if it can change the keys of a connection, as TLS 1.3 has to. A kernel that cannot ends the
     /// connection instead.
     pub rekey: bool,
 }
 
-/// One version with one cipher.
+/// A version with a cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuiteOffer {
     /// The version.
@@ -41,26 +41,26 @@ pub struct SuiteOffer {
     pub send: bool,
     /// True if it takes one to receive by.
     pub receive: bool,
-    /// What it says where it does not take one: the number of an error, as in `errno(3)`.
+    /// Error by which it refuses a key, if it does: a number as in `errno(3)`.
     pub errno: Option<i32>,
 }
 
-/// Why a kernel has no TLS.
+/// Reason for which a kernel has no TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// The module `tls` is not loaded, and was not to be had.
+    /// The module `tls` is not loaded, and could not be loaded.
     Module,
     /// The kernel is older than 4.13.
     TooOld,
     /// The process may not ask.
     Forbidden,
-    /// It could not be tried; with the number of the error.
+    /// The kernel could not be tried; the number of the error.
     Untried(i32),
 }
 
 impl Offer {
-    /// Asks the kernel, by connections of this process to itself, with keys that are nobody's. Where the
-    /// process may have modules loaded, that loads them.
+    /// Asks the kernel, by connections of this process to itself, with keys that protect nothing. Where the process may
+    /// have modules loaded, that loads them.
     #[must_use]
     pub fn probe() -> Self {
         let mut offer = Self {
@@ -122,7 +122,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// What is taken, and whether its keys can be changed.
+    /// Tries the keys of both directions, and whether they can be changed.
     fn run(self, version: Version, cipher: Cipher) -> (SuiteOffer, bool) {
         // Both directions have the same key here, and nothing is ever sent.
         let key = [0x5C; 32];

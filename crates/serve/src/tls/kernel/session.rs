@@ -1,5 +1,5 @@
-//! A connection whose records the kernel makes: what is left for us are the records that are not data, and
-//! the count towards the next key.
+//! A connection whose records the kernel makes: the records that are not data, and the count towards the next key, are
+//! left to us.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
 use crate::tls::{Facts, TlsError};
 
-/// The keys are the kernel's; this is where the connection stands. There is no way back.
+/// State of a connection whose keys are the kernel's. There is no way back.
 pub struct KernelSession {
     pub(super) kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     pub(super) facts: Box<Facts>,
@@ -27,12 +27,12 @@ pub struct KernelSession {
     pub(super) rekeys: bool,
     /// Most records by each key.
     pub(super) records_max: u64,
-    /// Number that there may have been by the key of now: the kernel does not tell, so each call that sends
-    /// counts for one more than its bytes need.
+    /// Most records that the present key may have sealed: the kernel does not tell, so each call that sends counts for
+    /// one more than its bytes need.
     pub(super) records: u64,
-    /// A KeyUpdate is owed to the client, who asked for it.
+    /// True if the client asked for a KeyUpdate that has not been sent.
     pub(super) owes_key_update: bool,
-    /// The client is owed the answer that nothing is negotiated again.
+    /// True if the client has asked to negotiate again, and the refusal has not been sent.
     pub(super) owes_refusal: bool,
     /// An alert that ends the connection, and has not been sent.
     pub(super) goodbye: Option<[u8; 2]>,
@@ -44,7 +44,7 @@ pub struct KernelSession {
 pub(super) enum Receiving {
     /// Records that came with the handshake are opened here, before the kernel goes on.
     Early(Box<Early>),
-    /// By the kernel.
+    /// The kernel receives.
     Open,
     Closed,
     /// The client's next key has come, and the kernel cannot change it: what follows cannot be opened.
@@ -104,9 +104,9 @@ impl KernelSession {
     /// Adds what has come to `inbox`: of the kernel's, as much as it has room for. Does not wait.
     ///
     /// # Errors
-    /// The outer one is the socket's, `WouldBlock` when nothing has come. The inner one is the client's, who
-    /// breaks the protocol or ends the connection by an alert: nothing more is received, and
-    /// [`fail`](Self::fail) tells the client.
+    /// The outer one is the socket's, `WouldBlock` when nothing has come. The inner one is the client's, which breaks
+    /// the protocol or ends the connection by an alert: nothing more is received, and [`fail`](Self::fail) tells the
+    /// client.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -140,7 +140,8 @@ impl KernelSession {
         matches!(self.receiving, Receiving::Failed(_))
     }
 
-    /// Adds what a record carries to `inbox`, or several of data; of which kind, or nothing once no more comes.
+    /// Adds the content of a record to `inbox`, or of several of data; returns their kind, or `None` once no more
+    /// comes.
     fn next_record(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -372,7 +373,7 @@ impl KernelSession {
     }
 }
 
-/// As [`KernelSession::next_record`], where the kernel receives.
+/// Like [`KernelSession::next_record`], where the kernel receives.
 fn next_of_kernel(
     socket: BorrowedFd<'_>,
     inbox: &mut Vec<u8>,
@@ -395,7 +396,7 @@ fn next_of_kernel(
     })
 }
 
-/// The socket's own error, which it no longer has then.
+/// Takes the socket's own error, which the socket no longer has then.
 fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
     match rustix::net::sockopt::socket_error(socket) {
         Ok(Err(kept)) => Some(kept.into()),
@@ -422,8 +423,8 @@ fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFaul
                 false => OpenFault::Mac,
             }
         }
-        // It was refused by its header, since it has no room for a tag: nobody has sealed it. An alert or a message in
-        // the open looks like that too, and cannot be told from data that is too short (there `Session` says `Mac`).
+        // It was refused by its header, since it has no room for a tag: it is not sealed. An alert or a message in the
+        // open looks like that too, and cannot be told from data that is too short (there `Session` says `Mac`).
         Err(Errno::AGAIN) | Ok((_, 0)) => OpenFault::Kind,
         _ => OpenFault::Mac,
     }
@@ -461,7 +462,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    /// One whose kernel cannot change keys.
+    /// A session whose kernel cannot change keys.
     fn session(records_max: u64) -> KernelSession {
         KernelSession {
             kernel: None,

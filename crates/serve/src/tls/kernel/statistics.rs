@@ -1,22 +1,22 @@
-//! What the kernel counts of its TLS connections.
+//! The kernel's own counters of its TLS connections.
 
 /// Connections that are open now, and faults so far, of all programs in this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// What is sent is sealed by a processor.
+    /// Connections whose sent records a processor seals.
     pub send_software: u64,
-    /// What is received is opened by a processor.
+    /// Connections whose received records a processor opens.
     pub receive_software: u64,
-    /// What is sent is sealed by a network card.
+    /// Connections whose sent records a network card seals.
     pub send_device: u64,
-    /// What is received is opened by a network card.
+    /// Connections whose received records a network card opens.
     pub receive_device: u64,
     /// Records whose tag was wrong, since the namespace was made.
     pub decrypt_errors: u64,
 }
 
 impl Statistics {
-    /// What the kernel says now; nothing where it has no TLS.
+    /// Reads the kernel's counters; `None` where it has no TLS.
     #[must_use]
     pub fn read() -> Option<Self> {
         std::fs::read_to_string("/proc/net/tls_stat")

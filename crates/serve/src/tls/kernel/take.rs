@@ -1,4 +1,4 @@
-//! From a handshake to a connection of the kernel's.
+//! Handing a connection over to the kernel after its handshake.
 
 use std::os::fd::AsFd;
 
@@ -15,15 +15,15 @@ use crate::tls::accept::Shaken;
 use crate::tls::conduct::Conduct;
 use crate::tls::error::TlsError;
 
-/// What became of a connection that the kernel was to have.
+/// Result of giving a connection's keys to the kernel.
 pub enum Outcome {
-    /// It has it.
+    /// The kernel has it.
     Kernel(Box<KernelSession>),
-    /// It did not take it, and nothing has been done to it.
+    /// The kernel did not take it, and nothing has been done to it.
     User(Box<Shaken>, Why),
 }
 
-/// Gives the kernel the keys of a connection: that to send by now, the other one behind what was received with the
+/// Gives the kernel the keys of a connection: the one to send by now, the other one behind what was received with the
 /// handshake, which the session opens itself.
 ///
 /// # Errors

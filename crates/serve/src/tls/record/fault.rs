@@ -1,10 +1,10 @@
-//! Why a record is not sealed, or not opened.
+//! Reasons for which a record is not sealed, or not opened.
 
 use std::fmt;
 
 use rustls::AlertDescription;
 
-/// Why a record was not sealed. Nothing of it may be sent.
+/// Reason for which a record was not sealed. Nothing of it may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SealFault {
     /// The payload is longer than [`PAYLOAD_MAX`](super::PAYLOAD_MAX).
@@ -30,27 +30,27 @@ impl fmt::Display for SealFault {
 
 impl std::error::Error for SealFault {}
 
-/// Why a record was refused. The connection ends, with [`OpenFault::alert`].
+/// Reason for which a record was refused. The connection ends, with [`OpenFault::alert`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenFault {
-    /// The header's version is none of TLS's.
+    /// The header's version is not one of TLS.
     Version,
     /// The record is of a kind that has no place after the handshake.
     Kind,
-    /// It is longer than records may be.
+    /// The record is longer than records may be.
     TooLong,
-    /// It was changed on the way, or sealed with another key.
+    /// The record was changed on the way, or sealed with another key.
     Mac,
-    /// It has no content, not even a kind.
+    /// The record has no content, not even a kind.
     Empty,
-    /// It is shorter than its header says. Callers wait for the rest instead.
+    /// The bytes are shorter than the header says. Callers wait for the rest instead.
     Cut,
     /// More records than can be counted.
     Spent,
 }
 
 impl OpenFault {
-    /// What the other side is told.
+    /// Alert that tells the other side.
     #[must_use]
     pub fn alert(self) -> AlertDescription {
         match self {

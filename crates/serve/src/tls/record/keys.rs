@@ -53,8 +53,8 @@ impl Form {
     }
 }
 
-/// One direction's key as the handshake, or a key update, leaves it: to be made a sealer or an opener of,
-/// once, or to be given to a kernel.
+/// One direction's key as the handshake, or a key update, leaves it: it becomes a sealer or an opener, once, or is
+/// given to the kernel.
 pub struct Direction {
     /// Records that were sealed with it already.
     pub sequence: u64,
@@ -75,7 +75,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// None for a suite that is not of TLS's, or of another length than it has.
+    /// The key of a direction; `None` for a suite that is not one of TLS, or for a key whose length is not the suite's.
     pub(super) fn new(direction: Direction) -> Option<Self> {
         let Direction {
             sequence,
@@ -118,12 +118,12 @@ impl Key {
         })
     }
 
-    /// How many records have been.
+    /// Number of records so far.
     pub(super) fn count(&self) -> u64 {
         self.sequence.0
     }
 
-    /// The next record's number, and its nonce. Asking spends them.
+    /// Takes the next record's number and its nonce, which are spent then.
     pub(super) fn next(&mut self) -> Option<(u64, Nonce)> {
         let number = self.sequence.take()?;
         Some((number, self.nonce(number)))

@@ -5,8 +5,8 @@
 //! key of one direction and counts its records; the count makes the nonce, is never set back and cannot be
 //! copied, so that no nonce comes twice under a key. Keys come from rustls's handshake and are consumed.
 //!
-//! What a record looks like: RFC 8446 section 5 for TLS 1.3; RFC 5246 section 6.2, RFC 5288 (AES-GCM) and
-//! RFC 7905 (ChaCha20-Poly1305) for TLS 1.2.
+//! Specifications: RFC 8446 section 5 for TLS 1.3; RFC 5246 section 6.2, RFC 5288 (AES-GCM) and RFC 7905
+//! (ChaCha20-Poly1305) for TLS 1.2.
 
 mod fault;
 mod keys;
@@ -42,7 +42,7 @@ const EXPLICIT_NONCE: usize = 8;
 /// The version that stands in headers: TLS 1.2's, since TLS 1.3 hides itself.
 const VERSION: [u8; 2] = [3, 3];
 
-/// What a record carries once the handshake is over.
+/// Kind of what a record carries once the handshake is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An alert: the end, or a warning.
@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// ChangeCipherSpec (20) is no kind: after the handshake nobody may send it.
+    /// Kind of a byte on the wire. ChangeCipherSpec (20) has none: after the handshake it may not be sent.
     pub(super) fn from_wire(byte: u8) -> Option<Self> {
         match byte {
             21 => Some(Self::Alert),
@@ -85,7 +85,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header that `bytes` begin with; none if they are too few.
+    /// The header that `bytes` begin with; `None` if they are too few.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let &[kind, major, _, high, low] = bytes.first_chunk::<HEADER>()?;

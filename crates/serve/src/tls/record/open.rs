@@ -1,4 +1,4 @@
-//! From a record to plaintext.
+//! Opening of records.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use super::{EXPLICIT_NONCE, HEADER, Header, Kind, OpenFault, PAYLOAD_MAX, TAG, V
 /// A record that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenRecord {
-    /// What it carries.
+    /// Kind of its content.
     pub kind: Kind,
-    /// Where in the record its plaintext lies.
+    /// Place of its plaintext in the record.
     pub payload: Range<usize>,
 }
 
@@ -22,7 +22,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// The one opener of a key. None if the suite is unknown.
+    /// The one opener of a key; `None` if the suite is unknown.
     #[must_use]
     pub fn new(direction: Direction) -> Option<Self> {
         Key::new(direction).map(Self::of)
@@ -32,9 +32,8 @@ impl Opener {
         Self { key }
     }
 
-    /// How many bytes the record has that `bytes` begin with, its header included; none if they are too
-    /// few to tell. It is judged by its header alone, so that nobody waits for a record that would be
-    /// refused.
+    /// Length in bytes of the record that `bytes` begin with, its header included; `None` if they are too few to tell.
+    /// It is judged by its header alone, so that nobody waits for a record that would be refused.
     ///
     /// # Errors
     /// When it cannot be a record of this connection.
@@ -58,7 +57,7 @@ impl Opener {
         }
     }
 
-    /// Decrypts the one record that `record` is, in place.
+    /// Decrypts the single record in `record`, in place.
     ///
     /// # Errors
     /// When it is refused: the connection ends, and what `record` holds is not to be looked at.

@@ -1,4 +1,4 @@
-//! From plaintext to a record.
+//! Sealing of records.
 
 use aws_lc_rs::aead::{Aad, Nonce};
 
@@ -8,7 +8,7 @@ use super::{EXPLICIT_NONCE, HEADER, Kind, PAYLOAD_MAX, SealFault, TAG, VERSION};
 /// Records that a key keeps for alerts and key updates when data has used up the others.
 pub(in crate::tls) const KEPT: u64 = 16;
 
-/// Where a record's payload lies: the same for all records of a connection, key updates included.
+/// Layout of a record: the same for all records of a connection, key updates included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of the record before the payload: 5, or 13 for AES-GCM in TLS 1.2.
@@ -18,7 +18,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Bytes of a record with so much payload.
+    /// Bytes of a record with `payload` bytes of payload.
     #[must_use]
     pub fn record(self, payload: usize) -> usize {
         self.before + payload + self.after
@@ -45,7 +45,7 @@ impl Sealer {
         Self { key, data_max }
     }
 
-    /// Where the payload lies in a record.
+    /// Layout of the records that it seals.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout {
@@ -54,14 +54,14 @@ impl Sealer {
         }
     }
 
-    /// How many more records of data the key may seal.
+    /// Number of records of data that the key may still seal.
     #[must_use]
     pub fn records_left(&self) -> u64 {
         self.data_max.saturating_sub(self.key.count())
     }
 
-    /// Makes the start of `record`, where `payload` bytes lie behind [`Layout::before`], a record; its
-    /// length. Its other bytes around the payload may be anything before.
+    /// Turns the start of `record`, where `payload` bytes lie behind [`Layout::before`], into a record; returns its
+    /// length. The bytes around the payload may have any value before.
     ///
     /// # Errors
     /// When the lengths do not fit, or the key may seal no more. `record` then is not to be sent.

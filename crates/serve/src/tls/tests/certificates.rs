@@ -1,4 +1,4 @@
-//! Which certificate is shown to whom, and files that cannot be used.
+//! Tests of the choice of certificates, and of files that cannot be used.
 
 use std::fs;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn certificate(names: &[&str]) -> Certificate {
     write(directory.path(), &pem(names, (2020, 2049)))
 }
 
-/// What a client is shown who asks for `server`; or the alert that it gets.
+/// Certificate that a client is shown if it asks for `server`; or the alert that it gets.
 fn shown(
     world: &World,
     config: &Arc<ClientConfig>,

@@ -1,4 +1,4 @@
-//! What a handshake agrees on, leaves alone and refuses.
+//! Tests of what a handshake agrees on, leaves alone and refuses.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -173,7 +173,7 @@ impl Rogue {
         record
     }
 
-    /// What the server makes of a record.
+    /// Hands the server a record, and returns its result.
     pub(super) fn say(
         &mut self,
         kind: Kind,

@@ -34,10 +34,10 @@ use crate::stats::Record;
 use crate::sync::thread;
 use crate::{CryptOptions, VolumeError};
 
-/// Most bytes of one job, as a kernel's block layer cuts long requests. A power of two.
+/// Most bytes of one job, like the pieces that a kernel's block layer makes of long requests. A power of two.
 pub(crate) const JOB: usize = 128 << 10;
 
-/// Threads of `kcryptd_io` for storage that is waited for.
+/// Number of `kcryptd_io` threads for storage that requests wait for.
 const WAITERS: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 
 /// The queues of one target, and their threads.
@@ -55,7 +55,7 @@ struct Queues {
     cryptd: Option<JobList<Job>>,
     /// `dmcrypt_write`, if writes are sorted.
     write: Option<SortedList>,
-    /// True if the storage is waited for.
+    /// True if requests wait for the storage.
     waits: bool,
     high_priority: bool,
 }
@@ -70,7 +70,7 @@ impl Kcryptd {
     /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// When the system gives no threads.
     pub(crate) fn start(options: &CryptOptions, runner: &CryptRunner) -> io::Result<Self> {
         let waits = matches!(
             runner.backend.medium(),
@@ -140,7 +140,7 @@ impl Kcryptd {
         Ok(())
     }
 
-    /// Starts a job, which will come to its home.
+    /// Starts a job, which will end in its completion queue.
     pub(crate) fn submit(&self, job: Job) {
         match job.direction {
             Direction::Read => {
@@ -150,7 +150,7 @@ impl Kcryptd {
         }
     }
 
-    /// Carries out a request of somebody who waits for it.
+    /// Carries out a request whose requester waits for it.
     pub(super) fn carry_out(
         &self,
         request: Request<'_>,

@@ -13,9 +13,9 @@ pub(super) struct SortedList {
 
 #[derive(Default)]
 struct Waiting {
-    /// By offset; of the same one, in the order they came.
+    /// Jobs by offset; those of the same offset in the order in which they came.
     jobs: BTreeMap<(u64, u64), Job>,
-    /// How many have come.
+    /// Number of jobs that have come.
     came: u64,
     ended: bool,
 }
@@ -37,7 +37,7 @@ impl SortedList {
         self.more.notify_one();
     }
 
-    /// All that wait, in their order, once there are some; `None` at the end.
+    /// Takes all waiting jobs, in their order, once there are some; `None` at the end.
     pub(super) fn take(&self) -> Option<impl Iterator<Item = Job>> {
         let mut waiting = self.lock();
         while waiting.jobs.is_empty() {

@@ -1,4 +1,4 @@
-//! What is kept open.
+//! Tests of the files that are kept open.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn ground() -> Ground {
 fn a_file_is_looked_for_once() {
     let mut ground = ground();
     assert_eq!(content(&mut ground.get("/a")), "first");
-    // Whoever takes the name away is noticed when the time is over.
+    // A removed name is noticed when the time is over.
     fs::remove_file(ground.path("a")).expect("it goes");
     assert_eq!(content(&mut ground.get("/a?query")), "first");
     assert_eq!(ground.cache.files(), 1);

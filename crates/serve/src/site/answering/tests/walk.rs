@@ -22,7 +22,7 @@ const WORDS: [&str; 16] = [
     "%", "x",
 ];
 
-/// What a target names, step by step in the real file system, links resolved by the kernel afterwards.
+/// Path that a target names, step by step in the real file system, links resolved by the kernel afterwards.
 fn reference(root: &std::path::Path, target: &str) -> Option<PathBuf> {
     let mut names: Vec<String> = Vec::new();
     for word in target.split('/').skip(1) {

@@ -143,8 +143,7 @@ impl Volume {
             }
             return Err(ResumeError::Flush(error));
         }
-        self.gate.exchange(&Arc::new(new));
-        self.generation.fetch_add(1, Ordering::Release);
+        self.exchange(new);
         self.gate.open();
         // Its threads end, and its devices are closed, while requests go on.
         old.retire();
@@ -344,6 +343,13 @@ impl Volume {
     /// Returns the mapping as [`enter`](Self::enter) does, unless the gate is closed.
     pub(crate) fn try_enter(&self) -> Option<Pass<'_, Mapping>> {
         self.gate.try_enter()
+    }
+
+    /// Puts a mapping in place of the active one, while the gate is closed. The caller retires the old one
+    /// afterwards: a connection that is notified by it then finds the new generation.
+    fn exchange(&self, new: Mapping) {
+        self.gate.exchange(&Arc::new(new));
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn counters(&self) -> &Counters {

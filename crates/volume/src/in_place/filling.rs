@@ -111,23 +111,8 @@ impl Filling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_place::record::Digest;
-    use crate::in_place::start::Start;
+    use crate::in_place::record::tests::record;
     use scrim_backend::MemoryBackend;
-
-    fn record() -> Record {
-        Record {
-            stage: Stage::Saved,
-            original: 6 << 20,
-            shift: 1 << 20,
-            start: Start {
-                saved: 7 << 20,
-                len: 1 << 20,
-                digest: Digest([7; 32]),
-            },
-            uuid: "9bbcbbf9-cf9b-48eb-95a2-34484ec7a33b".to_owned(),
-        }
-    }
 
     #[test]
     fn a_filled_sector_says_what_was_done_and_only_at_its_place() {

@@ -292,10 +292,11 @@ pub(super) fn place(backend: &dyn Backend) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn record() -> Record {
+    /// A record of 6 MiB of data whose start of 1 MiB is saved.
+    pub(in crate::in_place) fn record() -> Record {
         Record {
             stage: Stage::Saved,
             original: 6 << 20,

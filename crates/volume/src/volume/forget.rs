@@ -9,7 +9,7 @@ use scrim_luks::VolumeKey;
 
 use super::Volume;
 use crate::mapping::{ForgottenKey, Mapping, OpenError};
-use crate::sync::{Ordering, thread};
+use crate::sync::thread;
 
 /// Pause between two looks whether the last thread has let the key go.
 const LOOK: Duration = Duration::from_millis(1);
@@ -26,13 +26,12 @@ impl Volume {
         let active = self.gate.peek();
         if active.forgotten().is_none() {
             let forgotten = active.without_key().ok_or(ForgetError::NoKey)?;
-            let forgotten = Arc::new(forgotten.map_err(ForgetError::Open)?);
+            let forgotten = forgotten.map_err(ForgetError::Open)?;
             if !self.gate.close(limit) {
                 return Err(ForgetError::Busy);
             }
             *inactive = None;
-            self.gate.exchange(&forgotten);
-            self.generation.fetch_add(1, Ordering::Release);
+            self.exchange(forgotten);
             active.retire();
         }
         drop(active);
@@ -88,8 +87,7 @@ impl Volume {
         if !forgotten.is_of(&mapping) {
             return Err(RecallError::AnotherKey);
         }
-        self.gate.exchange(&Arc::new(mapping));
-        self.generation.fetch_add(1, Ordering::Release);
+        self.exchange(mapping);
         self.gate.open();
         held.retire();
         Ok(())

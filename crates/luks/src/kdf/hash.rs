@@ -22,7 +22,6 @@ macro_rules! hashes {
         /// Names are cryptsetup's. Parsing disregards case, and takes the other names that these
         /// libraries have for a hash. MD4 and MD5, which LUKS2 would allow, are not among them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "the names say everything")]
         #[allow(non_camel_case_types, reason = "SHA-512/256 would read as SHA-512256")]
         pub enum Hash {
             $($variant,)*

@@ -8,7 +8,8 @@ use scrim_bench::{Better, Report, SeriesId, Study, turns};
 use scrim_guest::{Cache, Guest, Kernel, Machine, Stream, Version};
 
 use super::fio::{self, Moved};
-use super::{Common, announce, machine};
+use super::options::{Common, announce};
+use super::programs::machine;
 use crate::error::Error;
 
 /// Options of `cargo xtask rivals dm-crypt`.
@@ -23,7 +24,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
     /// How long each contender runs each load
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
 }
 

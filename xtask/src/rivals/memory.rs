@@ -9,9 +9,11 @@ use std::time::Duration;
 use scrim_bench::{Better, Report, SeriesId, Study};
 
 use super::image::{self, LUKS1, PASSPHRASE};
+use super::options::{Common, Ours};
+use super::programs::{CRYPTSETUP, machine};
 use super::room::Room;
+use super::scrim;
 use super::server::Server;
-use super::{CRYPTSETUP, Common, Ours, machine, scrim};
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals memory`.

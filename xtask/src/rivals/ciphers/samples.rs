@@ -8,7 +8,7 @@ use scrim_bench::stat::median;
 use scrim_bench::{Better, SeriesId, Study, process};
 use serde_json::Value;
 
-use super::promise::LIBRARIES;
+use super::libraries::LIBRARIES;
 use crate::cargo;
 use crate::error::{Doing, Error};
 
@@ -16,7 +16,7 @@ use crate::error::{Doing, Error};
 #[derive(clap::Args)]
 pub(in crate::rivals) struct Sampling {
     /// How many times each contender runs each load
-    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = crate::rivals::round_count)]
+    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = crate::rivals::options::round_count)]
     rounds: usize,
     /// Print JSON on standard output, and the table on standard error
     #[arg(long)]

@@ -16,10 +16,12 @@ use scrim_bench::{Better, Report, SeriesId, Study, turns};
 use super::super::contender::Target;
 use super::super::fio::{Load, load};
 use super::super::image::{self, LUKS1, PASSPHRASE};
+use super::super::options::{Common, Ours, announce, seconds};
+use super::super::programs::{CRYPTSETUP, FIO, machine};
 use super::super::room::Room;
+use super::super::scrim;
 use super::super::server::Process;
-use super::super::{CRYPTSETUP, Common, FIO, Ours, announce, machine, scrim, seconds};
-use super::KEPT;
+use super::target::KEPT;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals fairness nbd`.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::outcome::{AutoCell, Outcome, Row, Switching, Venue};
-use super::{Cipher, Workload};
+use super::load::Workload;
+use super::setup::Cipher;
 use crate::chart::{Ink, chart};
 
 /// Figures of the time series that a terminal shows.

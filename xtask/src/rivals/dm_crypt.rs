@@ -66,7 +66,7 @@ const LOADS: [&str; 2] = ["read", "write"];
 /// Size of the RAM disk that all share.
 const DISK_MIB: u32 = 128;
 /// Time limit of one measurement, beyond its own time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Contender {
     fn all() -> Vec<Self> {
@@ -178,7 +178,7 @@ fn boot(args: &Args) -> Result<Guest, Error> {
         ..Machine::default()
     };
     let mut guest = Guest::boot(&parts, &machine)?;
-    succeed(&mut guest, &set_up(), PATIENCE)?;
+    succeed(&mut guest, &set_up(), COMMAND_TIMEOUT)?;
     Ok(guest)
 }
 
@@ -210,7 +210,7 @@ fn measure(guest: &mut Guest, device: &str, load: &str, seconds: f64) -> Result<
          --size={DISK_MIB}m --runtime={}ms --time_based --norandommap --output-format=json\n",
         (seconds * 1000.0).round()
     );
-    let output = succeed(guest, &script, PATIENCE + Duration::from_secs_f64(seconds))?;
+    let output = succeed(guest, &script, COMMAND_TIMEOUT + Duration::from_secs_f64(seconds))?;
     fio::parse(&output).ok_or_else(|| Error::program("fio", String::from_utf8_lossy(&output)))
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::outcome::{AutoCell, Outcome, Row, Switching, Venue};
 use super::load::Workload;
+use super::outcome::{AutoCell, Outcome, Row, Switching, Venue};
 use super::setup::Cipher;
 use crate::chart::{Ink, chart};
 

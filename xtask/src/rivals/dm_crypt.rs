@@ -20,10 +20,10 @@ pub(super) struct Args {
     /// Which kernel: 6.1, 6.12 or 7.3
     #[arg(long, value_name = "VERSION", default_value = "6.12")]
     kernel: Kernel,
-    /// How many virtual CPUs; with several, hand-overs cost what QEMU's threads do
+    /// Number of virtual CPUs; with several, a hand-over costs one between QEMU's threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
-    /// How long each contender runs each load
+    /// Time for which each contender runs each load
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
 }

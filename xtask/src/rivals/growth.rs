@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Only what grows with the size of the volume, or with the requests under way
     #[arg(long)]
     only: Option<Axis>,
-    /// How long each load runs, in seconds
+    /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 2.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Keep server and fio on one processor, or on processors of their own

@@ -23,7 +23,7 @@ pub(super) struct Args {
     pub(super) common: Common,
     #[command(flatten)]
     ours: Ours,
-    /// How many clients connect
+    /// Number of clients that connect
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
 }

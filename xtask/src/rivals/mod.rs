@@ -44,11 +44,11 @@ enum Rival {
     Nbd(nbd::Args),
     /// Files over HTTPS and HTTP, beside nginx
     Serve(serve::Args),
-    /// What a byte costs as the volume grows and as more requests are under way, beside the smallest
+    /// Cost of a byte as the volume grows and as more requests are in flight
     Growth(growth::Args),
-    /// What is left of a client's rate while others take what they can
+    /// Share of its rate that a client keeps beside greedy clients
     Fairness(fairness::Args),
-    /// What an open volume keeps in memory, idle and with idle clients
+    /// Memory of an open volume, idle and with idle clients
     Memory(memory::Args),
     /// Sector ciphers, beside eight libraries in one process
     Ciphers(ciphers::Args),

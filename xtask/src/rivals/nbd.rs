@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
     loads: Vec<String>,
-    /// How long each load runs, in seconds
+    /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 3.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Size of the payload

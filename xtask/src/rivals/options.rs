@@ -7,7 +7,7 @@ use scrim_bench::Turn;
 /// Options that every comparison takes.
 #[derive(clap::Args)]
 pub(super) struct Common {
-    /// How many times each contender runs each load
+    /// Number of times that each contender runs each load
     #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = round_count)]
     pub(super) rounds: usize,
     /// Print JSON on standard output, and the table on standard error

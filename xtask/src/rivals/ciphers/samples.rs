@@ -15,7 +15,7 @@ use crate::error::{Doing, Error};
 /// Options for the amount of sampling.
 #[derive(clap::Args)]
 pub(in crate::rivals) struct Sampling {
-    /// How many times each contender runs each load
+    /// Number of times that each contender runs each load
     #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = crate::rivals::options::round_count)]
     rounds: usize,
     /// Print JSON on standard output, and the table on standard error

@@ -31,13 +31,13 @@ pub(in super::super) struct Args {
     pub(in super::super) common: Common,
     #[command(flatten)]
     ours: Ours,
-    /// How long each load runs, in seconds
+    /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// How many connections say nothing
+    /// Number of connections that send nothing
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=500))]
     silent: u16,
-    /// How many connections come and go in a second
+    /// Number of connections that open and close in a second
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connects: u32,
 }

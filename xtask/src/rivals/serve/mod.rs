@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_name)]
     loads: Vec<String>,
-    /// How long each load runs, in seconds
+    /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Where a newer Debian's nginx and its libraries are unpacked; by default they are fetched, once

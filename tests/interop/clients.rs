@@ -298,8 +298,8 @@ fn sixty_four_clients_are_served_at_once() {
 /// A connection in its transmission phase.
 fn connected(socket: &str) -> UnixStream {
     let mut client = UnixStream::connect(socket).unwrap();
-    let patience = Some(std::time::Duration::from_secs(60));
-    client.set_read_timeout(patience).unwrap();
+    let timeout = Some(std::time::Duration::from_secs(60));
+    client.set_read_timeout(timeout).unwrap();
     client.read_exact(&mut [0; 18]).unwrap();
     let mut go = 3u32.to_be_bytes().to_vec();
     go.extend(b"IHAVEOPT");

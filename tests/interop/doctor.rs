@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::no_root::Home;
+use crate::no_root::UserHome;
 use crate::schema::violations;
 use crate::support::{PYTHON, Place, have};
 
@@ -67,7 +67,7 @@ fn a_user_under_a_filter_and_tight_limits_is_told_of_each() {
     if !have(&["setpriv", "chown", "prlimit", PYTHON]) {
         return;
     }
-    let home = Home::new(&format!(
+    let home = UserHome::new(&format!(
         "prlimit --memlock=0:0 --nofile=256:256 {PYTHON} without_io_uring.py"
     ));
     let (printed, _) = home.run("./scrim doctor --json");

@@ -13,13 +13,13 @@ const NOBODY: &str =
 
 /// A place of an ordinary user, with its own copy of `scrim`, since that user may not be able to reach
 /// the one that was built.
-pub(crate) struct Home {
+pub(crate) struct UserHome {
     place: Place,
     /// Words before every command.
     before: Vec<String>,
 }
 
-impl Home {
+impl UserHome {
     /// Everything runs below `wrapper`, as an ordinary user.
     pub(crate) fn new(wrapper: &str) -> Self {
         let place = Place::new();
@@ -86,7 +86,7 @@ fn a_user_without_any_capability_needs_nothing_more() {
     if !have(&["setpriv", "chown", "nbdcopy", "cryptsetup"]) {
         return;
     }
-    let (process, status) = Home::new("").whole_cycle();
+    let (process, status) = UserHome::new("").whole_cycle();
     if is_root() {
         assert_eq!(field(&process, "Uid"), "65534\t65534\t65534\t65534");
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
@@ -101,7 +101,7 @@ fn io_uring_may_be_refused() {
     if !have(&["setpriv", "chown", "nbdcopy", "cryptsetup", PYTHON]) {
         return;
     }
-    let (process, _) = Home::new(&format!("{PYTHON} without_io_uring.py")).whole_cycle();
+    let (process, _) = UserHome::new(&format!("{PYTHON} without_io_uring.py")).whole_cycle();
     assert_eq!(field(&process, "Seccomp"), "2");
     assert_eq!(field(&process, "NoNewPrivs"), "1");
 }
@@ -112,7 +112,7 @@ fn without_io_uring_there_are_threads() {
     if !have(&["setpriv", "chown", "nbdcopy", PYTHON]) {
         return;
     }
-    let home = Home::new(&format!("{PYTHON} without_io_uring.py"));
+    let home = UserHome::new(&format!("{PYTHON} without_io_uring.py"));
     home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
     let output = home.output("./scrim open disk.img secret -d key --io-engine io_uring");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -130,7 +130,7 @@ fn memory_that_cannot_be_locked_is_worth_a_warning() {
     if !have(&["setpriv", "chown", "nbdcopy", "cryptsetup", "prlimit"]) {
         return;
     }
-    let home = Home::new("prlimit --memlock=0:0");
+    let home = UserHome::new("prlimit --memlock=0:0");
     let (_, status) = home.whole_cycle();
     assert!(status.contains("not every key is locked"), "{status}");
     let (_, said) = home.run("./scrim open disk.img secret -d key --readonly");
@@ -142,7 +142,7 @@ fn a_file_that_may_not_be_written_is_for_reading() {
     if !have(&["setpriv", "chown", "nbdcopy"]) {
         return;
     }
-    let home = Home::new("");
+    let home = UserHome::new("");
     home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
     home.run("chmod 0444 disk.img");
     for line in [
@@ -165,7 +165,7 @@ fn other_users_are_kept_out() {
         println!("skipped: only root can become somebody else");
         return;
     }
-    let home = Home::new("");
+    let home = UserHome::new("");
     home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
     let (uri, _) = home.run("./scrim open disk.img secret -d key");
     // Even where the folders above let them through.

@@ -204,8 +204,8 @@ fn sigterm_under_load_loses_nothing_that_was_acknowledged() {
                 })
                 .collect();
             // Some rounds first, of whichever clients.
-            let patience = Duration::from_secs(60);
-            let rounds = (0..CLIENTS * 2).take_while(|_| heard.recv_timeout(patience).is_ok());
+            let timeout = Duration::from_secs(60);
+            let rounds = (0..CLIENTS * 2).take_while(|_| heard.recv_timeout(timeout).is_ok());
             let rounds = rounds.count();
             send("-TERM", &server.0);
             assert_eq!(server.0.wait().unwrap().code(), Some(0), "{options:?}");

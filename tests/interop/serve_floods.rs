@@ -31,8 +31,8 @@ fn site() -> Option<Site> {
 fn flood(tls: &mut Tls, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
     tls.write_all(PREFACE).unwrap();
     tls.flush().unwrap();
-    let patience = Some(Duration::from_secs(3));
-    tls.sock.set_write_timeout(patience).unwrap();
+    let timeout = Some(Duration::from_secs(3));
+    tls.sock.set_write_timeout(timeout).unwrap();
     let mut sent = 0;
     for turn in 0.. {
         let frames = next(turn);

@@ -180,9 +180,9 @@ impl Drop for Background {
 /// Waits for a condition that becomes true by itself, even if late: a busy disk may keep a process that was
 /// killed in the middle of an fsync for a minute.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let patience_ends = Instant::now() + Duration::from_secs(240);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !is_so() {
-        assert!(Instant::now() < patience_ends, "in vain: {what}");
+        assert!(Instant::now() < deadline, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

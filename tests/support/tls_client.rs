@@ -34,9 +34,9 @@ pub(crate) fn config(site: &Site, protocol: &str) -> Arc<ClientConfig> {
 pub(crate) fn connect(server: &Server, config: &Arc<ClientConfig>) -> Tls {
     let socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     socket.set_nodelay(true).unwrap();
-    let patience = Some(Duration::from_secs(60));
-    socket.set_read_timeout(patience).unwrap();
-    socket.set_write_timeout(patience).unwrap();
+    let timeout = Some(Duration::from_secs(60));
+    socket.set_read_timeout(timeout).unwrap();
+    socket.set_write_timeout(timeout).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let session = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(session, socket)

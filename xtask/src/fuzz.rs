@@ -23,11 +23,11 @@ pub(crate) struct Args {
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
 
-    /// How long each target runs
+    /// Time for which each target runs
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     seconds: u32,
 
-    /// How many run beside each other
+    /// Number of targets that run at the same time
     #[arg(long, default_value_t = 2, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
 

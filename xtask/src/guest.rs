@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Which kernel: 6.1, 6.12 or 7.3
     #[arg(long, value_name = "VERSION", default_value = "6.12")]
     kernel: Kernel,
-    /// How many virtual CPUs
+    /// Number of virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
     /// Memory

@@ -11,7 +11,7 @@ use crate::error::{Doing, Error};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// What to run and for how long: `--help` tells
+    /// Options of the histories: see `--help`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -17,7 +17,7 @@ pub(crate) const PORTS: [&str; 3] = ["control", "stdout", "stderr"];
 const LINE_MAX: usize = 4096;
 
 /// Longest time to wait at a stretch, so that an end of QEMU and an interruption are noticed.
-const PATIENCE: Duration = Duration::from_millis(50);
+const POLL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The output stream that a job prints to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +142,8 @@ fn wait(sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
         .iter()
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
-    let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
-    match poll(&mut polled, Some(&patience)) {
+    let timeout = Timespec::try_from(POLL_TIMEOUT).map_err(io::Error::other)?;
+    match poll(&mut polled, Some(&timeout)) {
         Err(rustix::io::Errno::INTR) | Ok(_) => Ok(()),
         Err(error) => Err(error.into()),
     }

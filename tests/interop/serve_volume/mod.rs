@@ -19,9 +19,9 @@ const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000
 const WAYS: [(&str, usize); 3] = [("--http1.1", 0), ("--http2", 0), ("--http1.1", 1)];
 
 /// A site whose files are not in `www` but in volumes.
-struct Ground(Site);
+struct VolumeSite(Site);
 
-impl Ground {
+impl VolumeSite {
     /// Nothing where the programs are missing.
     fn new() -> Option<Self> {
         if !have(&["curl", "mke2fs"]) {
@@ -102,29 +102,31 @@ impl Server<'_> {
 
 #[test]
 fn files_of_every_kind_of_volume_come_as_they_were_put_there() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
     let lens = [
         0, 1, 511, 512, 4095, 4096, 4097, 12_000, 16_384, 100_000, 3_000_001,
     ];
     let files = lens.map(|len| (len.to_string(), noise(len, len as u64)));
     for (name, bytes) in &files {
-        ground.put(format!("site/{name}"), bytes);
+        site.put(format!("site/{name}"), bytes);
     }
     for (block, sector) in [
         ("-b 4096", ""),
         ("-b 1024", "--sector-size 4096"),
         ("-b 4096", "--type luks1"),
     ] {
-        ground.plain(&format!("-t ext4 {block}"), 16);
+        site.plain(&format!("-t ext4 {block}"), 16);
         let sector = if sector.is_empty() {
             "--sector-size 512"
         } else {
             sector
         };
-        let _ = fs::remove_file(ground.path("disk.img"));
-        ground.encrypt("disk", sector);
+        let _ = fs::remove_file(site.path("disk.img"));
+        site.encrypt("disk", sector);
         for data_path in ["inline", "queued", "auto"] {
-            let server = ground.serve(&format!(
+            let server = site.serve(&format!(
                 "disk.img#/site --key-file key --data-path {data_path}"
             ));
             for (name, bytes) in &files {
@@ -137,8 +139,10 @@ fn files_of_every_kind_of_volume_come_as_they_were_put_there() {
 
 #[test]
 fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
-    let Some(ground) = Ground::new() else { return };
-    let path = ground.put("file", noise(400_000, 1));
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    let path = site.put("file", noise(400_000, 1));
     let file = File::options().write(true).open(&path).unwrap();
     for offset in [1_000_000, 1_300_001, 2_222_222] {
         file.write_all_at(&noise(77_777, offset), offset).unwrap();
@@ -146,9 +150,9 @@ fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
     file.set_len(3_000_000).unwrap();
     let bytes = fs::read(&path).unwrap();
     for block in [1024, 4096] {
-        ground.plain(&format!("-t ext4 -b {block}"), 16);
-        ground.encrypt(&format!("disk{block}"), "");
-        let server = ground.serve(&format!("disk{block}.img#/ --key-file key"));
+        site.plain(&format!("-t ext4 -b {block}"), 16);
+        site.encrypt(&format!("disk{block}"), "");
+        let server = site.serve(&format!("disk{block}.img#/ --key-file key"));
         let url = server.url("file");
         let mut seed = 1_u64;
         for _ in 0..40 {
@@ -165,9 +169,9 @@ fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
             let part = &bytes[range];
             assert!(several.windows(part.len()).any(|window| window == part));
         }
-        fs::write(ground.path("got"), &bytes[..1_234_567]).unwrap();
+        fs::write(site.path("got"), &bytes[..1_234_567]).unwrap();
         server.bytes(&["--continue-at", "-", "--output", "got", &url]);
-        assert!(fs::read(ground.path("got")).unwrap() == bytes);
+        assert!(fs::read(site.path("got")).unwrap() == bytes);
         server.stop();
     }
 }
@@ -175,22 +179,22 @@ fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
 /// Two files with the same name, size, time and inode, of which one has replaced the other, differ in their tags.
 #[test]
 fn no_other_file_has_a_files_tag() {
-    let Some(ground) = Ground::new().filter(|_| have(&["debugfs"])) else {
+    let Some(site) = VolumeSite::new().filter(|_| have(&["debugfs"])) else {
         return;
     };
-    ground.put("file", "content");
-    ground.plain(
+    site.put("file", "content");
+    site.plain(
         "-t ext4 -O ^metadata_csum -U 01020304-0506-0708-090a-0b0c0d0e0f10",
         16,
     );
-    let place = &ground.0.place;
+    let place = &site.0.place;
     let change = |request: &str| place.run("debugfs", ["-w", "-R", request, "plain.img"]);
     for field in ["mtime", "ctime"] {
         change(&format!("set_inode_field file {field} 20240101120000"));
     }
     let uuid = "11111111-2222-4333-8444-555555555555";
     let tag = |name: &str, uuid| {
-        ground.encrypt(name, "");
+        site.encrypt(name, "");
         place.scrim([
             "luksUUID",
             &format!("{name}.img"),
@@ -198,7 +202,7 @@ fn no_other_file_has_a_files_tag() {
             uuid,
             "--batch-mode",
         ]);
-        let server = ground.serve(&format!("{name}.img#/ --key-file key"));
+        let server = site.serve(&format!("{name}.img#/ --key-file key"));
         let heads = server.curl(&["--head", &server.url("file")]);
         let tag = crate::server::field(&heads, "etag").unwrap().to_owned();
         server.stop();
@@ -226,13 +230,15 @@ fn no_other_file_has_a_files_tag() {
 
 #[test]
 fn volumes_and_folders_are_served_side_by_side() {
-    let Some(ground) = Ground::new() else { return };
-    ground.0.write("index.html", "folder");
-    ground.0.write("backup/hidden", "by what is mounted there");
-    ground.put("file", "volume");
-    ground.plain("-t ext4", 16);
-    ground.encrypt("disk", "");
-    let server = ground.serve("www /backup=disk.img#/ /more/www=www --key-file key");
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    site.0.write("index.html", "folder");
+    site.0.write("backup/hidden", "by what is mounted there");
+    site.put("file", "volume");
+    site.plain("-t ext4", 16);
+    site.encrypt("disk", "");
+    let server = site.serve("www /backup=disk.img#/ /more/www=www --key-file key");
     assert_eq!(server.curl(&[&server.url("index.html")]), "folder");
     assert_eq!(server.curl(&[&server.url("more/www/index.html")]), "folder");
     server.must_have("backup/file", b"volume");
@@ -244,7 +250,7 @@ fn volumes_and_folders_are_served_side_by_side() {
     let sites = "[[site]]\nnames = ['localhost']\nroot = 'www'\n\
                  [[site.mount]]\nat = '/backup'\nroot = 'disk.img#/'\nkey-file = 'key'\n\
                  [[site]]\nroot = 'disk.img#/'\nkey-file = 'key'\nvolume.data-path = 'inline'\n";
-    let server = ground.0.serve_by("", sites);
+    let server = site.0.serve_by("", sites);
     assert_eq!(server.curl(&[&server.url("index.html")]), "folder");
     assert_eq!(server.curl(&[&server.url("backup/file")]), "volume");
     let other = format!("https://127.0.0.1:{}/file", server.port());
@@ -255,10 +261,10 @@ fn volumes_and_folders_are_served_side_by_side() {
 }
 
 /// Mounts an image read-only with fuse2fs, until it is dropped.
-struct Mounted<'a>(&'a Ground);
+struct Mounted<'a>(&'a VolumeSite);
 
 impl<'a> Mounted<'a> {
-    fn new(ground: &'a Ground) -> Option<Self> {
+    fn new(site: &'a VolumeSite) -> Option<Self> {
         // Without root it takes a helper to mount and to unmount.
         let helper = if is_root() { "umount" } else { "fusermount" };
         if !have(&["fuse2fs", helper]) || File::open("/dev/fuse").is_err() {
@@ -269,15 +275,12 @@ impl<'a> Mounted<'a> {
             println!("skipped: fuse2fs cannot mount here");
             return None;
         }
-        fs::create_dir(ground.path("mounted")).unwrap();
-        ground
-            .0
+        fs::create_dir(site.path("mounted")).unwrap();
+        site.0
             .place
             .run("fuse2fs", ["-o", "ro", "plain.img", "mounted"]);
-        wait_until("it is mounted", || {
-            ground.path("mounted/lost+found").exists()
-        });
-        Some(Self(ground))
+        wait_until("it is mounted", || site.path("mounted/lost+found").exists());
+        Some(Self(site))
     }
 }
 
@@ -293,25 +296,27 @@ impl Drop for Mounted<'_> {
 
 #[test]
 fn a_real_mount_has_the_same_files() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
     for number in 0..50_usize {
-        ground.put(
+        site.put(
             format!("a/{}/file-{number}", number % 7),
             noise(number * 997, number as u64),
         );
     }
-    ground.plain("-t ext4 -O inline_data -I 256", 16);
-    let Some(mounted) = Mounted::new(&ground) else {
+    site.plain("-t ext4 -O inline_data -I 256", 16);
+    let Some(mounted) = Mounted::new(&site) else {
         return;
     };
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/ --key-file key");
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/ --key-file key");
     let mut count = 0;
-    for folder in fs::read_dir(ground.path("mounted/a")).unwrap() {
+    for folder in fs::read_dir(site.path("mounted/a")).unwrap() {
         let folder = folder.unwrap();
         for file in fs::read_dir(folder.path()).unwrap() {
             let path = file.unwrap().path();
-            let name = path.strip_prefix(ground.path("mounted")).unwrap();
+            let name = path.strip_prefix(site.path("mounted")).unwrap();
             let got = server.bytes(&[&server.url(name.to_str().unwrap())]);
             assert!(got == fs::read(&path).unwrap(), "{}", name.display());
             count += 1;
@@ -324,41 +329,45 @@ fn a_real_mount_has_the_same_files() {
 
 #[test]
 fn a_running_volume_is_served_by_its_name_and_its_image_is_not() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
     let bytes = noise(1_000_000, 5);
-    ground.put("file", &bytes);
-    ground.plain("-t ext4", 16);
-    ground.encrypt("disk", "");
-    let place = &ground.0.place;
+    site.put("file", &bytes);
+    site.plain("-t ext4", 16);
+    site.encrypt("disk", "");
+    let place = &site.0.place;
     place.open("disk.img", "secret", &["--key-file", "key"]);
-    let refused = ground.refused("disk.img#/ --key-file key");
+    let refused = site.refused("disk.img#/ --key-file key");
     assert!(refused.contains("another program has it open"), "{refused}");
     assert!(refused.contains("by its name: NAME#/"), "{refused}");
-    let server = ground.serve("secret#/");
+    let server = site.serve("secret#/");
     server.must_have("file", &bytes);
     server.stop();
     place.close("secret");
     // Read-only, both can have it.
     place.open("disk.img", "secret", &["--key-file", "key", "--readonly"]);
-    let server = ground.serve("disk.img#/ /other=secret#/ --key-file key");
+    let server = site.serve("disk.img#/ /other=secret#/ --key-file key");
     server.must_have("file", &bytes);
     server.must_have("other/file", &bytes);
     server.stop();
     place.close("secret");
-    let refused = ground.refused("secret#/");
+    let refused = site.refused("secret#/");
     assert!(refused.contains("secret"), "{refused}");
 }
 
 #[test]
 fn what_cannot_be_served_is_said_before_anybody_is() {
-    let Some(ground) = Ground::new() else { return };
-    ground.put("site/file", "");
-    ground.plain("-t ext4", 16);
-    ground.encrypt("disk", "");
-    ground.0.place.write("wrong", "wrong");
-    ground.0.place.sparse("plain.img", 1 << 20);
-    ground.encrypt("empty", "");
-    ground.0.write("key", "open sesame");
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    site.put("site/file", "");
+    site.plain("-t ext4", 16);
+    site.encrypt("disk", "");
+    site.0.place.write("wrong", "wrong");
+    site.0.place.sparse("plain.img", 1 << 20);
+    site.encrypt("empty", "");
+    site.0.write("key", "open sesame");
     for (words, said) in [
         ("disk.img#/site --key-file wrong", "no key available"),
         (
@@ -385,26 +394,28 @@ fn what_cannot_be_served_is_said_before_anybody_is() {
             "the key of a volume in the folder that is served",
         ),
     ] {
-        let refused = ground.refused(words);
+        let refused = site.refused(words);
         assert!(refused.contains(said), "{words}: {refused}");
     }
 }
 
 #[test]
 fn a_read_error_ends_the_answer_as_an_error_and_the_server_goes_on() {
-    let Some(ground) = Ground::new() else { return };
-    ground.put("first", noise(10_000, 1));
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    site.put("first", noise(10_000, 1));
     let bytes = noise(12 << 20, 2);
-    ground.put("large", &bytes);
-    ground.plain("-t ext4", 24);
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/ --key-file key");
+    site.put("large", &bytes);
+    site.plain("-t ext4", 24);
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/ --key-file key");
     server.must_have("first", &noise(10_000, 1));
     server.must_have("large", &bytes);
     // What the file system says lies behind the end of its device now.
     let image = File::options()
         .write(true)
-        .open(ground.path("disk.img"))
+        .open(site.path("disk.img"))
         .unwrap();
     image
         .set_len(image.metadata().unwrap().len() - (14 << 20))
@@ -432,15 +443,15 @@ fn a_read_error_ends_the_answer_as_an_error_and_the_server_goes_on() {
 
 #[test]
 fn a_volume_that_somebody_mounts_for_writing_waits_until_it_is_unmounted() {
-    let Some(ground) = Ground::new().filter(|_| has_libnbd()) else {
+    let Some(site) = VolumeSite::new().filter(|_| has_libnbd()) else {
         return;
     };
-    ground.put("file", "content");
-    ground.plain("-t ext4 -O ^metadata_csum", 16);
-    ground.encrypt("disk", "");
-    let place = &ground.0.place;
+    site.put("file", "content");
+    site.plain("-t ext4 -O ^metadata_csum", 16);
+    site.encrypt("disk", "");
+    let place = &site.0.place;
     let uri = place.open("disk.img", "secret", &["--key-file", "key"]);
-    let server = ground.0.serve_by(
+    let server = site.0.serve_by(
         "",
         "[limits]\nfile-cache-ms = 0\n[[site]]\nroot = 'secret#/'\n",
     );
@@ -478,25 +489,25 @@ fn has_libnbd() -> bool {
 
 #[test]
 fn what_is_damaged_or_encrypted_again_is_an_error_and_the_rest_is_served() {
-    let Some(ground) = Ground::new().filter(|_| have(&["debugfs"])) else {
+    let Some(site) = VolumeSite::new().filter(|_| have(&["debugfs"])) else {
         return;
     };
     for name in ["sound", "damaged", "encrypted", "unused"] {
-        ground.put(name, noise(100_000, 1));
+        site.put(name, noise(100_000, 1));
     }
-    ground.put("folder/file", "");
-    ground.plain("-t ext4", 16);
+    site.put("folder/file", "");
+    site.plain("-t ext4", 16);
     for change in [
         "set_inode_field damaged block[0] 0",
         "set_inode_field encrypted flags 0x80800",
         "set_inode_field unused links_count 0",
         "set_inode_field folder block[5] 0xfffffff",
     ] {
-        let place = &ground.0.place;
+        let place = &site.0.place;
         place.run("debugfs", ["-w", "-R", change, "plain.img"]);
     }
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/ --key-file key");
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/ --key-file key");
     for (way, address) in WAYS {
         let url = format!("{}damaged", server.urls[address]);
         let output = server.try_curl(&[way, &url]);
@@ -563,7 +574,9 @@ fn download(server: &Server<'_>, way: &str, rate: &str) -> Background {
 /// frames until they are sent.
 #[test]
 fn the_plaintext_of_a_file_never_lies_whole_in_memory() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
     if !is_root() {
         println!("skipped: only root can look into the process");
         return;
@@ -572,11 +585,11 @@ fn the_plaintext_of_a_file_never_lies_whole_in_memory() {
         .map(|number| format!("{MARK}{number:05}\n"))
         .collect();
     let size = lines.len();
-    ground.put("marked", &lines);
-    ground.plain("-t ext4", 24);
-    ground.encrypt("disk", "");
+    site.put("marked", &lines);
+    site.plain("-t ext4", 24);
+    site.encrypt("disk", "");
     for (way, most) in [("--http1.1", 128 << 10), ("--http2", 2 << 20)] {
-        let server = ground.serve("disk.img#/ --key-file key --threads 1");
+        let server = site.serve("disk.img#/ --key-file key --threads 1");
         let fast = download(&server, way, "1G");
         let slow = download(&server, way, "200k");
         let mut largest = 0;

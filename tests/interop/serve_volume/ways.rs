@@ -5,20 +5,22 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
-use super::Ground;
+use super::VolumeSite;
 use crate::support::have;
 
 #[test]
 fn names_links_and_listings_are_those_of_a_folder() {
-    let Some(ground) = Ground::new() else { return };
-    ground.put("site/index.html", "<p>home");
-    ground.put("site/a/b.txt", "b");
-    ground.put("site/a/.hidden", "no");
-    ground.put(OsStr::from_bytes(b"site/a/\xff\n\"'"), "odd");
-    ground.put("site/a/b.txt.gz", "not gzip");
-    ground.put("outside", "no");
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    site.put("site/index.html", "<p>home");
+    site.put("site/a/b.txt", "b");
+    site.put("site/a/.hidden", "no");
+    site.put(OsStr::from_bytes(b"site/a/\xff\n\"'"), "odd");
+    site.put("site/a/b.txt.gz", "not gzip");
+    site.put("outside", "no");
     let link =
-        |target: &str, name: &str| symlink(target, ground.path("tree/site").join(name)).unwrap();
+        |target: &str, name: &str| symlink(target, site.path("tree/site").join(name)).unwrap();
     for (target, name) in [
         ("a/b.txt", "in"),
         ("a", "folder"),
@@ -28,9 +30,9 @@ fn names_links_and_listings_are_those_of_a_folder() {
     ] {
         link(target, name);
     }
-    ground.plain("-t ext4", 16);
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/site --key-file key");
+    site.plain("-t ext4", 16);
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/site --key-file key");
     assert_eq!(server.curl(&[&server.url("")]), "<p>home");
     for path in ["a/b.txt", "in", "folder/b.txt", "a/../a/b.txt"] {
         server.must_have(path, b"b");
@@ -82,11 +84,13 @@ fn names_links_and_listings_are_those_of_a_folder() {
 /// Links to the kinds of files that a listing shows.
 #[test]
 fn a_listing_follows_links_from_its_own_folder() {
-    let Some(ground) = Ground::new() else { return };
-    ground.put("site/a/deep/down/file", "down");
-    ground.put("site/b/other", "otherwise");
-    ground.put("outside", "no");
-    let deep = ground.path("tree/site/a/deep");
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    site.put("site/a/deep/down/file", "down");
+    site.put("site/b/other", "otherwise");
+    site.put("outside", "no");
+    let deep = site.path("tree/site/a/deep");
     for (target, name) in [
         ("down/file", "in"),
         ("../../b", "folder"),
@@ -98,10 +102,10 @@ fn a_listing_follows_links_from_its_own_folder() {
     ] {
         symlink(target, deep.join(name)).unwrap();
     }
-    symlink("a/deep", ground.path("tree/site/way")).unwrap();
-    ground.plain("-t ext4", 16);
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/site --key-file key");
+    symlink("a/deep", site.path("tree/site/way")).unwrap();
+    site.plain("-t ext4", 16);
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/site --key-file key");
     for folder in ["a/deep/", "way/"] {
         let url = server.url(folder);
         let listing = server.curl(&["--header", "accept: application/json", &url]);
@@ -131,21 +135,21 @@ fn a_listing_follows_links_from_its_own_folder() {
 /// Files beside a file, in a folder with an index and in one without.
 #[test]
 fn what_is_there_in_a_coding_is_found_with_an_index_and_without() {
-    let Some(ground) = Ground::new().filter(|_| have(&["e2fsck"])) else {
+    let Some(site) = VolumeSite::new().filter(|_| have(&["e2fsck"])) else {
         return;
     };
     for number in 0..500 {
-        ground.put(format!("page-{number}"), "plain");
+        site.put(format!("page-{number}"), "plain");
     }
     for (ending, text) in [("br", "brotli"), ("gz", "gzip")] {
-        ground.put(format!("page-77.{ending}"), text);
+        site.put(format!("page-77.{ending}"), text);
     }
-    symlink("page-77.gz", ground.path("tree/page-78.gz")).unwrap();
+    symlink("page-77.gz", site.path("tree/page-78.gz")).unwrap();
     for is_indexed in [false, true] {
-        ground.plain("-t ext4 -b 1024", 16);
+        site.plain("-t ext4 -b 1024", 16);
         if is_indexed {
             // It says by its code that it has changed something.
-            let mut command = ground.0.place.command("e2fsck");
+            let mut command = site.0.place.command("e2fsck");
             let code = command
                 .args(["-fyD", "plain.img"])
                 .output()
@@ -155,8 +159,8 @@ fn what_is_there_in_a_coding_is_found_with_an_index_and_without() {
             assert!(matches!(code, Some(0 | 1)), "{code:?}");
         }
         let name = if is_indexed { "indexed" } else { "plain" };
-        ground.encrypt(&format!("{name}-disk"), "");
-        let server = ground.serve(&format!("{name}-disk.img#/ --key-file key"));
+        site.encrypt(&format!("{name}-disk"), "");
+        let server = site.serve(&format!("{name}-disk.img#/ --key-file key"));
         for (file, coding, text) in [
             ("page-77", "br", "brotli"),
             ("page-77", "gzip", "gzip"),
@@ -175,8 +179,10 @@ fn what_is_there_in_a_coding_is_found_with_an_index_and_without() {
 /// Links that lead hundreds of times through a folder that takes long to be searched.
 #[test]
 fn links_that_keep_the_server_busy_are_given_up() {
-    let Some(ground) = Ground::new() else { return };
-    let file = ground.put("many/file", "found");
+    let Some(site) = VolumeSite::new() else {
+        return;
+    };
+    let file = site.put("many/file", "found");
     // As many as fill their blocks: there is no room for short names at the front.
     for number in 0..4000 {
         fs::hard_link(&file, file.with_file_name(format!("{number:0>232}"))).unwrap();
@@ -187,7 +193,7 @@ fn links_that_keep_the_server_busy_are_given_up() {
     {
         fs::create_dir(file.with_file_name(name)).unwrap();
     }
-    ground.put("links/sound", "sound");
+    site.put("links/sound", "sound");
     let links = file.parent().unwrap().with_file_name("links");
     let around = |times| {
         format!(
@@ -204,15 +210,15 @@ fn links_that_keep_the_server_busy_are_given_up() {
         symlink(target, links.join(name)).unwrap();
     }
     // Each is followed, but not all of them for one listing.
-    ground.put("together/sound", "sound");
+    site.put("together/sound", "sound");
     for number in 0..24 {
         let link = links.with_file_name(format!("together/{number}"));
         symlink(around(28) + "file", link).unwrap();
     }
     // `mke2fs -d` makes no index.
-    ground.plain("-t ext4 -b 4096", 16);
-    ground.encrypt("disk", "");
-    let server = ground.serve("disk.img#/ --key-file key");
+    site.plain("-t ext4 -b 4096", 16);
+    site.encrypt("disk", "");
+    let server = site.serve("disk.img#/ --key-file key");
     assert_eq!(server.status("links/long"), "500");
     assert_eq!(server.status("links/short"), "200");
     let complaints = server.complaints();

@@ -2,11 +2,13 @@
 //! `path:line: what is wrong, and what to do`.
 
 mod dependencies;
+mod documented;
 mod foreign;
 mod layers;
 mod length;
 mod links;
 mod manifests;
+mod modules;
 mod prose;
 mod repository;
 mod rust;
@@ -34,13 +36,15 @@ pub(crate) struct Args {
 
 type Rule = fn(&Repository) -> Vec<Violation>;
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 12] = [
     dependencies::check,
+    documented::check,
     foreign::check,
     layers::check,
     length::check,
     links::check,
     manifests::check,
+    modules::check,
     prose::check,
     secrets::check,
     unsafety::check,

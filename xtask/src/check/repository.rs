@@ -126,6 +126,17 @@ impl Repository {
             .map(|(path, source)| (path.as_str(), source))
     }
 
+    /// Returns a Rust file.
+    pub(crate) fn source(&self, path: &str) -> Option<&Source> {
+        self.rust.get(path)
+    }
+
+    /// Returns `path` as it is stored, if there is such a file.
+    pub(crate) fn path(&self, path: &str) -> Option<&str> {
+        let (path, _) = self.files.get_key_value(path)?;
+        Some(path)
+    }
+
     /// The line, from 0, of a manifest on which `dependency` stands; the first where it cannot be
     /// found.
     pub(crate) fn manifest_line(&self, manifest: &str, dependency: &str) -> usize {

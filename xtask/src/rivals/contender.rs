@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::image::{self, LUKS1, PASSPHRASE};
+use super::programs::{NBDKIT, QEMU_NBD};
 use super::room::Room;
 use super::server::Server;
-use super::{NBDKIT, QEMU_NBD};
 use crate::error::Error;
 
 /// Room for a LUKS1 header, which takes 2 MiB.

@@ -8,7 +8,8 @@ use scrim_bench::{Better, Report, SeriesId, Study, turns};
 use scrim_guest::{Cache, Guest, Kernel, Machine, Stream, Version};
 
 use super::fio::{self, Moved};
-use super::{Common, announce, machine};
+use super::options::{Common, announce};
+use super::programs::machine;
 use crate::error::Error;
 
 /// Options of `cargo xtask rivals dm-crypt`.
@@ -19,11 +20,11 @@ pub(super) struct Args {
     /// Which kernel: 6.1, 6.12 or 7.3
     #[arg(long, value_name = "VERSION", default_value = "6.12")]
     kernel: Kernel,
-    /// How many virtual CPUs; with several, hand-overs cost what QEMU's threads do
+    /// Number of virtual CPUs; with several, a hand-over costs one between QEMU's threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
-    /// How long each contender runs each load
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::seconds)]
+    /// Time for which each contender runs each load
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
 }
 
@@ -65,7 +66,7 @@ const LOADS: [&str; 2] = ["read", "write"];
 /// Size of the RAM disk that all share.
 const DISK_MIB: u32 = 128;
 /// Time limit of one measurement, beyond its own time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Contender {
     fn all() -> Vec<Self> {
@@ -177,7 +178,7 @@ fn boot(args: &Args) -> Result<Guest, Error> {
         ..Machine::default()
     };
     let mut guest = Guest::boot(&parts, &machine)?;
-    succeed(&mut guest, &set_up(), PATIENCE)?;
+    succeed(&mut guest, &set_up(), COMMAND_TIMEOUT)?;
     Ok(guest)
 }
 
@@ -209,7 +210,7 @@ fn measure(guest: &mut Guest, device: &str, load: &str, seconds: f64) -> Result<
          --size={DISK_MIB}m --runtime={}ms --time_based --norandommap --output-format=json\n",
         (seconds * 1000.0).round()
     );
-    let output = succeed(guest, &script, PATIENCE + Duration::from_secs_f64(seconds))?;
+    let output = succeed(guest, &script, COMMAND_TIMEOUT + Duration::from_secs_f64(seconds))?;
     fio::parse(&output).ok_or_else(|| Error::program("fio", String::from_utf8_lossy(&output)))
 }
 

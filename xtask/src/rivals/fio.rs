@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::FIO;
 use super::contender::Target;
+use super::programs::FIO;
 use super::room::Room;
 use crate::error::{Doing, Error};
 

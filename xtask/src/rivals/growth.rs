@@ -17,9 +17,11 @@ use super::contender::Target;
 use super::fio::{Load, load};
 use super::image::{self, LUKS1, PASSPHRASE};
 use super::nbd::Pin;
+use super::options::{Common, Ours, announce};
+use super::programs::{CRYPTSETUP, FIO, machine};
 use super::room::Room;
+use super::scrim;
 use super::server::Server;
-use super::{CRYPTSETUP, Common, FIO, Ours, announce, machine, scrim};
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals growth`.
@@ -32,8 +34,8 @@ pub(super) struct Args {
     /// Only what grows with the size of the volume, or with the requests under way
     #[arg(long)]
     only: Option<Axis>,
-    /// How long each load runs, in seconds
-    #[arg(long, default_value_t = 2.0, value_parser = super::seconds)]
+    /// Time for which each load runs, in seconds
+    #[arg(long, default_value_t = 2.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Keep server and fio on one processor, or on processors of their own
     #[arg(long, default_value = "apart")]

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::CRYPTSETUP;
+use super::programs::CRYPTSETUP;
 use super::room::Room;
 use crate::error::{Doing, Error};
 

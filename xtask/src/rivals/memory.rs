@@ -9,9 +9,11 @@ use std::time::Duration;
 use scrim_bench::{Better, Report, SeriesId, Study};
 
 use super::image::{self, LUKS1, PASSPHRASE};
+use super::options::{Common, Ours};
+use super::programs::{CRYPTSETUP, machine};
 use super::room::Room;
+use super::scrim;
 use super::server::Server;
-use super::{CRYPTSETUP, Common, Ours, machine, scrim};
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals memory`.
@@ -21,7 +23,7 @@ pub(super) struct Args {
     pub(super) common: Common,
     #[command(flatten)]
     ours: Ours,
-    /// How many clients connect
+    /// Number of clients that connect
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
 }

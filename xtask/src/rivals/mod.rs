@@ -12,43 +12,18 @@ mod growth;
 mod image;
 mod memory;
 mod nbd;
+mod options;
+mod programs;
 mod room;
 mod scrim;
 mod serve;
 mod server;
 mod unlock;
 
-use std::path::PathBuf;
-
-use scrim_bench::{Machine, Peer, Report, Turn};
+use scrim_bench::Report;
 
 use crate::error::Error;
-
-const CRYPTSETUP: Peer = Peer {
-    program: "cryptsetup",
-    version_option: "--version",
-    package: "cryptsetup-bin",
-};
-const QEMU_NBD: Peer = Peer {
-    program: "qemu-nbd",
-    version_option: "--version",
-    package: "qemu-utils",
-};
-const NBDKIT: Peer = Peer {
-    program: "nbdkit",
-    version_option: "--version",
-    package: "nbdkit",
-};
-const FIO: Peer = Peer {
-    program: "fio",
-    version_option: "--version",
-    package: "fio",
-};
-const NBDCOPY: Peer = Peer {
-    program: "nbdcopy",
-    version_option: "--version",
-    package: "libnbd-bin",
-};
+use programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD};
 
 /// Options of `cargo xtask rivals`.
 #[derive(clap::Args)]
@@ -69,11 +44,11 @@ enum Rival {
     Nbd(nbd::Args),
     /// Files over HTTPS and HTTP, beside nginx
     Serve(serve::Args),
-    /// What a byte costs as the volume grows and as more requests are under way, beside the smallest
+    /// Cost of a byte as the volume grows and as more requests are in flight
     Growth(growth::Args),
-    /// What is left of a client's rate while others take what they can
+    /// Share of its rate that a client keeps beside greedy clients
     Fairness(fairness::Args),
-    /// What an open volume keeps in memory, idle and with idle clients
+    /// Memory of an open volume, idle and with idle clients
     Memory(memory::Args),
     /// Sector ciphers, beside eight libraries in one process
     Ciphers(ciphers::Args),
@@ -83,25 +58,6 @@ enum Rival {
     Fused(ciphers::fused::Args),
     /// The real dm-crypt with its queues and without, beside the plain RAM disk, in an emulated guest
     DmCrypt(dm_crypt::Args),
-}
-
-/// Options that every comparison takes.
-#[derive(clap::Args)]
-struct Common {
-    /// How many times each contender runs each load
-    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = round_count)]
-    rounds: usize,
-    /// Print JSON on standard output, and the table on standard error
-    #[arg(long)]
-    json: bool,
-}
-
-/// Which `scrim` is measured.
-#[derive(clap::Args)]
-struct Ours {
-    /// Measure this binary instead of building the workspace's
-    #[arg(long, value_name = "FILE")]
-    scrim: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
@@ -162,56 +118,4 @@ fn list_promises(rival: &str, promises: impl Iterator<Item = (String, Option<f64
         println!("{}", format!("  {ratio:<44}{target}").trim_end());
     }
     println!();
-}
-
-fn round_count(text: &str) -> Result<usize, String> {
-    let rounds = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (1..=1000).contains(&rounds) {
-        Ok(rounds)
-    } else {
-        Err("between 1 and 1000".to_owned())
-    }
-}
-
-/// Parses the time for which a load runs.
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.1..=600.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("between 0.1 and 600".to_owned())
-    }
-}
-
-/// Prints the progress once in each round.
-fn announce(turn: Turn, rounds: usize) {
-    if (turn.load, turn.contender) == (0, 0) {
-        eprintln!("round {} of {rounds}", turn.round + 1);
-    }
-}
-
-/// The machine with these peers, all of which are named in the report's warnings when they are
-/// missing; without `needed` there is nothing to measure.
-fn machine(peers: &[Peer], needed: &[Peer]) -> Result<Machine, Error> {
-    let machine = Machine::describe(peers);
-    match needed.iter().find(|peer| !machine.has(peer.program)) {
-        None => Ok(machine),
-        Some(peer) => Err(Error::Missing {
-            program: peer.program,
-            package: peer.package,
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_have_bounds() {
-        assert_eq!(seconds("2.5"), Ok(2.5));
-        for text in ["0", "-1", "1e9", "NaN", "x"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-    }
 }

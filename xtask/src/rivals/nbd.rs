@@ -17,8 +17,10 @@ use super::contender::{
     SCRIM_PLAIN, Software, Stage, Target,
 };
 use super::fio::{LOADS, Load};
+use super::options::{Common, Ours, announce};
+use super::programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD, machine};
 use super::room::Room;
-use super::{CRYPTSETUP, Common, FIO, NBDCOPY, NBDKIT, Ours, QEMU_NBD, announce, machine, scrim};
+use super::scrim;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals nbd`.
@@ -31,8 +33,8 @@ pub(super) struct Args {
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
     loads: Vec<String>,
-    /// How long each load runs, in seconds
-    #[arg(long, default_value_t = 3.0, value_parser = super::seconds)]
+    /// Time for which each load runs, in seconds
+    #[arg(long, default_value_t = 3.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Size of the payload
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=65536))]

@@ -8,8 +8,10 @@ use scrim_bench::process::{self, Finished};
 use scrim_bench::{Better, Report, SeriesId, Study, turns};
 
 use super::image::{self, PASSPHRASE};
+use super::options::{Common, Ours, announce};
+use super::programs::{CRYPTSETUP, machine};
 use super::room::Room;
-use super::{CRYPTSETUP, Common, Ours, announce, machine, scrim};
+use super::scrim;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals unlock`.

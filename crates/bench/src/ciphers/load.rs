@@ -1,9 +1,9 @@
-//! Loads of a cipher: the length of a call, and the data's place in cache or memory.
+//! Loads of a cipher: the direction, the length of a call, and the data's place in cache or memory.
 
 use std::hint::black_box;
 use std::ops::Range;
 
-use super::MeasureError;
+use super::error::MeasureError;
 
 /// Bytes of a call that stands for a cipher where one figure has to, and of the hot data that
 /// shorter calls walk through: the L2 cache holds it.
@@ -34,6 +34,26 @@ pub enum Warmth {
     Hot,
     /// In memory: calls go through a buffer that is larger than every cache.
     Cold,
+}
+
+/// Direction in which the cipher goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Plaintext to ciphertext.
+    Encrypt,
+    /// Ciphertext to plaintext.
+    Decrypt,
+}
+
+impl Direction {
+    pub(super) const BOTH: [Self; 2] = [Self::Encrypt, Self::Decrypt];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Encrypt => "encrypt",
+            Self::Decrypt => "decrypt",
+        }
+    }
 }
 
 impl Load {

@@ -9,90 +9,21 @@
 //! limit's cycles over ours, and `…_cold_encrypt_vs_memcpy`.
 
 mod choice;
+mod error;
 mod load;
 mod outcome;
+mod plan;
 mod text;
 mod workload;
 
-use std::error::Error;
-use std::fmt;
-use std::time::Duration;
-
-use scrim_crypt::{CipherError, SectorSize};
-
 pub use choice::{MODES, Subject, all, usual};
-pub use load::{Load, Warmth};
+pub use error::MeasureError;
+pub use load::{Direction, Load, Warmth};
 pub use outcome::{Limit, Outcome, Row, Speed, Speeds};
-pub use workload::Direction;
+pub use plan::Plan;
 
 use crate::{Pinned, Study, Watch, turns};
 use workload::Bench;
-
-/// Ciphers to measure, and how.
-pub struct Plan {
-    /// Ciphers to measure.
-    pub subjects: Vec<Subject>,
-    /// Sector sizes, with each of which every cipher is measured.
-    pub sector_sizes: Vec<SectorSize>,
-    /// Time for which one figure is measured in one round.
-    pub slice: Duration,
-    /// Bytes of the buffer that is too large for every cache.
-    pub cold_bytes: usize,
-}
-
-impl Plan {
-    /// Sets every cipher up once, so that what cannot be measured is known before anything is.
-    ///
-    /// # Errors
-    /// [`MeasureError::Cipher`].
-    pub fn check(&self) -> Result<(), MeasureError> {
-        for subject in &self.subjects {
-            subject.cipher(SectorSize::S512)?;
-        }
-        Ok(())
-    }
-}
-
-/// Reasons for which nothing was measured.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum MeasureError {
-    /// A cipher cannot be set up.
-    Cipher(CipherError),
-    /// There is not enough memory for the buffers.
-    Memory {
-        /// Bytes that were needed.
-        bytes: usize,
-    },
-}
-
-impl fmt::Display for MeasureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cipher(error) => error.fmt(f),
-            Self::Memory { bytes } => write!(
-                f,
-                "there are no {} MiB of memory for the buffers; choose a smaller --memory",
-                bytes.div_ceil(1 << 20)
-            ),
-        }
-    }
-}
-
-impl Error for MeasureError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Cipher(error) => Some(error),
-            Self::Memory { .. } => None,
-        }
-    }
-}
-
-impl From<CipherError> for MeasureError {
-    fn from(error: CipherError) -> Self {
-        Self::Cipher(error)
-    }
-}
 
 /// The size of the cold buffer in bytes, a multiple of 2 MiB: `chosen`, or 256 MiB, or twice the
 /// largest cache where that is more; but at most half of what is `available`. With warnings, where it
@@ -171,6 +102,9 @@ pub fn measure(
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
+    use std::time::Duration;
+
+    use scrim_crypt::SectorSize;
 
     use super::*;
     use crate::Machine;

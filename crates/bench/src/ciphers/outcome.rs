@@ -2,7 +2,7 @@
 
 use scrim_crypt::CipherSpec;
 
-use super::{Direction, Load};
+use super::load::{Direction, Load};
 
 /// The figures of one run, medians over its rounds. `None` is what was not measured, or not enough.
 pub struct Outcome {

@@ -5,33 +5,16 @@ use std::ops::ControlFlow;
 
 use scrim_crypt::{IvSector, SectorCipher, probe};
 
-use super::load::Buffers;
-use super::{Limit, Load, MeasureError, Outcome, Plan, Row, Speed, Speeds, Subject, Warmth};
+use super::choice::Subject;
+use super::error::MeasureError;
+use super::load::{Buffers, Direction, Load, Warmth};
+use super::outcome::{Limit, Outcome, Row, Speed, Speeds};
+use super::plan::Plan;
 use crate::{Better, Progress, SeriesId, Slice, Stopwatch, Study, Turn, Watch};
 
 /// Blocks that the limit's loop takes through one round in a turn: some microseconds of work, and
 /// whole registers however many blocks are in flight.
 const LIMIT_BLOCKS: usize = 3 << 14;
-
-/// Direction in which the cipher goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Plaintext to ciphertext.
-    Encrypt,
-    /// Ciphertext to plaintext.
-    Decrypt,
-}
-
-impl Direction {
-    const BOTH: [Self; 2] = [Self::Encrypt, Self::Decrypt];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Encrypt => "encrypt",
-            Self::Decrypt => "decrypt",
-        }
-    }
-}
 
 /// Series, contenders and buffers of the measurement, made ready.
 pub(super) struct Bench {

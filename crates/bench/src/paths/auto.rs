@@ -2,11 +2,13 @@
 
 use scrim_volume::{DataPath, Volume};
 
+use super::error::PathsError;
+use super::load::Workload;
 use super::load::{Requester, Shape, Slice};
 use super::outcome::{AutoCell, Outcome};
 use super::place::Place;
+use super::plan::Plan;
 use super::setup::{Cipher, Contender, SetUp};
-use super::{PathsError, Plan, Workload};
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
 
 /// Bytes of a request, and their name.

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use scrim_crypt::{IvSector, SectorCipher};
 use scrim_volume::Volume;
 
+use super::error::PathsError;
+use super::load::Workload;
 use super::load::{Disk, Requester, Shape, Slice};
 use super::outcome::{Outcome, Row, Venue};
 use super::place::Place;
+use super::plan::Plan;
 use super::served::Servers;
 use super::setup::{Cipher, Contender, SetUp};
-use super::{PathsError, Plan, Workload};
 use crate::{Better, Pinned, Progress, SeriesId, Study, Turn, Watch, turns};
 
 /// Divisor of the slice for a figure in this process, where figures are steadier.

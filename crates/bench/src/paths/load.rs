@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use scrim_backend::{Backend, Durability, RemoteBackend};
 use scrim_volume::{Statistics, Volume};
 
-use super::PathsError;
+use super::error::PathsError;
 
 /// Alignment of requesters' buffers in bytes, so that they can go past the page cache.
 const ALIGNMENT: usize = 4096;

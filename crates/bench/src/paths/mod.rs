@@ -19,72 +19,26 @@
 
 mod auto;
 mod compare;
+mod error;
 mod load;
 mod neighbour;
 mod outcome;
 mod page;
 mod place;
+mod plan;
 mod served;
 mod setup;
 mod switch;
 mod text;
 
-use std::error::Error;
-use std::fmt;
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-
-use scrim_backend::{Backend, BackendError};
-use scrim_crypt::CipherError;
-use scrim_volume::{OpenError, TableError};
-
+pub use error::PathsError;
 pub use load::Workload;
 pub use outcome::{AutoCell, Neighbour, Outcome, Row, Switching, Venue};
 pub use page::page;
+pub use plan::{Plan, Storage, Users};
 pub use setup::{Cipher, Contender, SetUp};
 
 use crate::{Study, Watch};
-
-/// Requests to measure, and the storage below them.
-pub struct Plan {
-    /// Storage below the volumes.
-    pub ground: Ground,
-    /// The program that serves them, `scrim`.
-    pub program: PathBuf,
-    /// Bytes of a request, but where several sizes are compared; a multiple of 512.
-    pub block: usize,
-    /// Requests in flight at a time, each of a thread of its own.
-    pub depth: usize,
-    /// Reads among a hundred requests of the mixed workload.
-    pub reads: u8,
-    /// Time for which one figure is measured in one round.
-    pub slice: Duration,
-}
-
-/// Storage below the volumes.
-pub enum Ground {
-    /// Memory: in this process as it is, for a served volume as a file in memory.
-    Ram {
-        /// Most bytes of memory that it takes.
-        bytes: u64,
-    },
-    /// A file or device of the user's. What is there is taken for ciphertext under a throw-away key.
-    Users(Users),
-}
-
-/// A file or device of the user's.
-pub struct Users {
-    /// The file or device, opened.
-    pub backend: Arc<dyn Backend>,
-    /// Absolute path of the file; `None` where no other process can open it at the same time.
-    pub path: Option<PathBuf>,
-    /// Options by which the program opens it in the same way.
-    pub options: Vec<String>,
-    /// True if its data may be overwritten.
-    pub writes: bool,
-}
 
 /// A part that can be measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +66,6 @@ impl Part {
     ];
 }
 
-impl Plan {
-    /// Workloads that the ground allows.
-    fn workloads(&self) -> &'static [Workload] {
-        match &self.ground {
-            Ground::Users(users) if !users.writes => &[Workload::Read],
-            _ => &Workload::ALL,
-        }
-    }
-}
-
 /// Measures one part of `plan` in the rounds of `study`. `watch` hears how far it is, many times a second,
 /// and can end it; what whole rounds have given is kept then.
 ///
@@ -146,108 +90,11 @@ pub fn measure(
     }
 }
 
-/// Reasons for which a part was not measured.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum PathsError {
-    /// A table of ours was not understood.
-    Table(TableError),
-    /// A volume did not start.
-    Open(OpenError),
-    /// The cipher cannot be set up.
-    Cipher(CipherError),
-    /// A served volume cannot be reached.
-    Connect(BackendError),
-    /// A request failed.
-    Request(Box<dyn Error + Send + Sync>),
-    /// Something that is needed beside the volumes failed.
-    System {
-        /// In words, to follow "cannot".
-        doing: String,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// The program did not serve a volume.
-    Server {
-        /// Words of the program.
-        said: String,
-    },
-    /// The ground is shorter than what is asked for at a time.
-    Short {
-        /// Bytes that it has.
-        bytes: u64,
-        /// Bytes that are needed.
-        needed: u64,
-    },
-}
-
-impl PathsError {
-    fn request(error: impl Error + Send + Sync + 'static) -> Self {
-        Self::Request(Box::new(error))
-    }
-
-    fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let doing = doing.into();
-        |error| Self::System { doing, error }
-    }
-}
-
-impl fmt::Display for PathsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Table(error) => error.fmt(f),
-            Self::Open(error) => error.fmt(f),
-            Self::Cipher(error) => error.fmt(f),
-            Self::Connect(error) => error.fmt(f),
-            Self::Request(error) => write!(f, "a request of the measurement failed: {error}"),
-            Self::System { doing, error } => write!(f, "cannot {doing}: {error}"),
-            Self::Server { said } => write!(
-                f,
-                "a volume to measure was not served: {said}; `--only in-process` measures without"
-            ),
-            Self::Short { bytes, needed } => write!(
-                f,
-                "{bytes} bytes are too few to measure on: give at least {needed}"
-            ),
-        }
-    }
-}
-
-impl Error for PathsError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Table(error) => Some(error),
-            Self::Open(error) => Some(error),
-            Self::Cipher(error) => Some(error),
-            Self::Connect(error) => Some(error),
-            Self::Request(error) => Some(&**error),
-            Self::System { error, .. } => Some(error),
-            Self::Server { .. } | Self::Short { .. } => None,
-        }
-    }
-}
-
-impl From<TableError> for PathsError {
-    fn from(error: TableError) -> Self {
-        Self::Table(error)
-    }
-}
-
-impl From<OpenError> for PathsError {
-    fn from(error: OpenError) -> Self {
-        Self::Open(error)
-    }
-}
-
-impl From<CipherError> for PathsError {
-    fn from(error: CipherError) -> Self {
-        Self::Cipher(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
+    use std::path::PathBuf;
+    use std::time::Duration;
 
     use super::*;
     use crate::{Machine, Report};
@@ -257,7 +104,7 @@ mod tests {
     /// In memory and in this process, with as little of it as can be measured.
     fn measured(part: Part, stop_after: Option<usize>) -> (Outcome, Report) {
         let plan = Plan {
-            ground: Ground::Ram { bytes: 8 << 20 },
+            storage: Storage::Ram { bytes: 8 << 20 },
             program: PathBuf::from("no-program"),
             block: 4096,
             depth: 1,
@@ -365,7 +212,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_serve_is_named() {
         let plan = Plan {
-            ground: Ground::Ram { bytes: 8 << 20 },
+            storage: Storage::Ram { bytes: 8 << 20 },
             program: PathBuf::from("/bin/false"),
             block: 4096,
             depth: 1,

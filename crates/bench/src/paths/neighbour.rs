@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use scrim_volume::Volume;
 
+use super::error::PathsError;
+use super::load::Workload;
 use super::load::{Disk, Requester, Shape, Slice};
 use super::outcome::{Neighbour, Outcome};
 use super::place::Place;
+use super::plan::Plan;
 use super::setup::{Cipher, Contender, SetUp};
-use super::{PathsError, Plan, Workload};
 use crate::{Better, Pinned, Progress, Study, Watch, turns};
 
 /// Bytes of a long request, where the volume has them: the most that NBD carries.

@@ -1,6 +1,7 @@
 //! Figures of the data paths.
 
-use super::{Contender, Workload};
+use super::load::Workload;
+use super::setup::Contender;
 
 /// Place of a volume, as seen from the requesters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_volume::{DataPath, Volume};
 
+use super::error::PathsError;
+use super::plan::{Plan, Storage};
 use super::setup::Contender;
-use super::{Ground, PathsError, Plan};
 
 /// Storage below the volumes of this process, and its size.
 pub(super) struct Place {
@@ -18,12 +19,12 @@ pub(super) struct Place {
 impl Place {
     /// Finds storage with room for at least one request of `longest` bytes.
     pub(super) fn find(plan: &Plan, longest: usize) -> Result<Self, PathsError> {
-        let (backend, bytes): (Arc<dyn Backend>, u64) = match &plan.ground {
-            Ground::Ram { bytes } => {
+        let (backend, bytes): (Arc<dyn Backend>, u64) = match &plan.storage {
+            Storage::Ram { bytes } => {
                 let len = usize::try_from(*bytes).unwrap_or(usize::MAX);
                 (Arc::new(MemoryBackend::new(noise(len))), *bytes)
             }
-            Ground::Users(users) => (Arc::clone(&users.backend), users.backend.info().size),
+            Storage::Users(users) => (Arc::clone(&users.backend), users.backend.info().size),
         };
         let size = whole_blocks(bytes, longest)?;
         Ok(Self { backend, size })

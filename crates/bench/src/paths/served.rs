@@ -13,10 +13,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use scrim_backend::{Access, RemoteBackend, RemoteOptions};
 use scrim_nbd::Address;
 
+use super::error::PathsError;
 use super::load::Disk;
 use super::place::{noise, whole_blocks};
+use super::plan::{Plan, Storage};
 use super::setup::Contender;
-use super::{Ground, PathsError, Plan};
 use crate::Study;
 use crate::folder::{Folder, SHARED_MEMORY, free_memory};
 
@@ -52,9 +53,9 @@ struct Process(Child);
 impl Servers {
     /// Finds room for `count` servers.
     pub(super) fn prepare(plan: &Plan, count: u64, study: &mut Study) -> Result<Self, PathsError> {
-        let (base, size) = match &plan.ground {
-            Ground::Ram { bytes } => room(*bytes, count, study),
-            Ground::Users(users) => (std::env::temp_dir(), users.backend.info().size),
+        let (base, size) = match &plan.storage {
+            Storage::Ram { bytes } => room(*bytes, count, study),
+            Storage::Users(users) => (std::env::temp_dir(), users.backend.info().size),
         };
         Ok(Self {
             folder: Folder::make(&base, "scrim-bench").map_err(PathsError::system(format!(
@@ -69,11 +70,11 @@ impl Servers {
     /// Starts one, and connects to it. Once that is done nothing of it is left in the file system.
     pub(super) fn start(&mut self, plan: &Plan, contender: Contender) -> Result<(), PathsError> {
         let folder = self.folder.path();
-        let image = match &plan.ground {
-            Ground::Ram { .. } => folder.join("image"),
-            Ground::Users(users) => users.path.clone().unwrap_or_default(),
+        let image = match &plan.storage {
+            Storage::Ram { .. } => folder.join("image"),
+            Storage::Users(users) => users.path.clone().unwrap_or_default(),
         };
-        let ours = matches!(plan.ground, Ground::Ram { .. });
+        let ours = matches!(plan.storage, Storage::Ram { .. });
         if ours {
             make(&image, self.size)?;
         }
@@ -139,7 +140,7 @@ impl Process {
             .stderr(Stdio::piped())
             // A Ctrl-C is for this process, which ends those that it has started.
             .process_group(0);
-        if let Ground::Users(users) = &plan.ground {
+        if let Storage::Users(users) = &plan.storage {
             command.args(&users.options);
             if !users.writes {
                 command.arg("--readonly");

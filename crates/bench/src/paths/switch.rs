@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use scrim_volume::{Change, DataPath, Volume};
 
+use super::error::PathsError;
 use super::load::{Disk, Requester, Shape};
 use super::outcome::{Outcome, Switching};
 use super::place::Place;
+use super::plan::Plan;
 use super::setup::{Cipher, Contender, SetUp};
-use super::{PathsError, Plan};
 use crate::stat::median;
 use crate::{Better, Progress, Study, Watch};
 

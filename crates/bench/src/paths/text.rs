@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::load::Workload;
 use super::outcome::{AutoCell, Outcome, Row, Switching, Venue};
-use super::{Cipher, Workload};
+use super::setup::Cipher;
 use crate::chart::{Ink, chart};
 
 /// Figures of the time series that a terminal shows.

@@ -8,70 +8,28 @@
 //! ratio `serve_tls_vs_http` is what TLS leaves of the plain rate, `serve_cpu_tls_vs_http` the same of
 //! processor time; `serve_url2_vs_url1` compares what was given.
 
+mod error;
 pub mod latency;
 mod outcome;
 mod page;
+mod plan;
 mod server;
 
-use std::error::Error;
-use std::fmt;
-use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use error::ServeError;
 pub use outcome::{Outcome, Place};
 pub use page::page;
+pub use plan::{Content, Ours, Plan};
 
 use self::server::Server;
 use crate::process::cpu_time;
-use crate::web::{Connection, Suite, Trust, Url, WebError};
+use crate::web::{Connection, Trust, Url};
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
-
-/// Name of the file.
-const NAME: &str = "file";
 
 /// Downloads by default, as in the report.
 pub const DOWNLOADS: usize = 10;
-
-/// Servers to download from.
-pub enum Plan {
-    /// A server of ours, plain and over TLS.
-    Ours(Ours),
-    /// Servers of the user's, at most [`Plan::MOST`].
-    Theirs {
-        /// URLs of the files, of which each is downloaded.
-        urls: Vec<Url>,
-        /// Certificates that the client believes.
-        trust: Trust,
-    },
-}
-
-/// A server of ours.
-pub struct Ours {
-    /// The program that serves, `scrim`.
-    pub program: PathBuf,
-    /// File that is served.
-    pub content: Content,
-    /// The one suite of TLS 1.3.
-    pub suite: Suite,
-}
-
-/// A file that is served: made for the measurement, or the user's.
-pub enum Content {
-    /// A file that is made in memory.
-    Made {
-        /// Length of the file in bytes.
-        bytes: u64,
-    },
-    /// A file of the user's, by its absolute path. Nothing else of its folder is served.
-    Users(PathBuf),
-}
-
-impl Plan {
-    /// Most URLs that are compared.
-    pub const MOST: usize = 2;
-}
 
 /// Series of a place's samples, and the way to reach it.
 struct Target<'a> {
@@ -226,106 +184,13 @@ fn download(
     Ok((took, used))
 }
 
-/// Reasons for which nothing was measured.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// A server was not reached, or not understood.
-    Web(WebError),
-    /// Something that is needed beside the server failed.
-    System {
-        /// In words, to follow "cannot".
-        doing: String,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// The program did not serve.
-    Server {
-        /// Words of the program.
-        said: String,
-    },
-    /// A program that is needed is not there.
-    Missing {
-        /// Name of the program.
-        program: &'static str,
-        /// The Debian package that has it.
-        package: &'static str,
-    },
-    /// There is too little memory for the file.
-    Room {
-        /// Bytes of the file.
-        wanted: u64,
-        /// Bytes that are free.
-        free: u64,
-    },
-    /// The file is empty.
-    Empty,
-    /// The file has changed while it was measured.
-    Changed {
-        /// Length of the file at first, in bytes.
-        before: u64,
-        /// Length of the file later, in bytes.
-        after: u64,
-    },
-}
-
-impl ServeError {
-    fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let doing = doing.into();
-        |error| Self::System { doing, error }
-    }
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Web(error) => error.fmt(f),
-            Self::System { doing, error } => write!(f, "cannot {doing}: {error}"),
-            Self::Server { said } => write!(
-                f,
-                "the server to measure did not serve: {said}; `--url` measures one that runs already"
-            ),
-            Self::Missing { program, package } => write!(
-                f,
-                "a file system for the volume is made by {program}, which is not there; install it (Debian \
-                 package {package}), or compare without a volume"
-            ),
-            Self::Room { wanted, free } => write!(
-                f,
-                "a file of {wanted} bytes does not fit into memory, of which {free} bytes are free; give a \
-                 smaller --size, or a FILE"
-            ),
-            Self::Empty => {
-                f.write_str("the file is empty; give one that takes a while, such as 1 GB")
-            }
-            Self::Changed { before, after } => write!(
-                f,
-                "the file had {before} bytes and then {after}; measure one that does not change"
-            ),
-        }
-    }
-}
-
-impl Error for ServeError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Web(error) => Some(error),
-            Self::System { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<WebError> for ServeError {
-    fn from(error: WebError) -> Self {
-        Self::Web(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::Machine;
+    use crate::web::Suite;
     use crate::web::testing::{answer, server};
 
     fn measured(rounds: usize, stop_after: usize) -> (Outcome, crate::Report) {

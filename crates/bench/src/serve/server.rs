@@ -10,7 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Content, NAME, Ours, ServeError};
+use super::error::ServeError;
+use super::plan::{Content, NAME, Ours};
 use crate::Study;
 use crate::folder::{Folder, SHARED_MEMORY, free_memory};
 use crate::web::{Identity, Suite, Trust, Url};
@@ -21,7 +22,7 @@ const PREFIX: &str = "scrim-bench-serve";
 const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
 /// Time within which a server must begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_LIMIT: Duration = Duration::from_secs(10);
 /// Longest line that a server says of an address, in bytes.
 const LINE: usize = 2000;
 
@@ -148,14 +149,14 @@ impl Process {
         let mut process = Self(child.map_err(ServeError::system(doing))?);
         let lines = process.lines();
         let mut urls: Vec<Url> = Vec::new();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START_LIMIT;
         let failed = |said: String| ServeError::Server { said };
         while !(urls.iter().any(|url| url.tls) && urls.iter().any(|url| !url.tls)) {
             let left = end.saturating_duration_since(Instant::now());
             match lines.recv_timeout(left) {
                 Ok(line) => urls.extend(Url::parse(&line).ok()),
                 Err(RecvTimeoutError::Timeout) => {
-                    let seconds = PATIENCE.as_secs();
+                    let seconds = START_LIMIT.as_secs();
                     return Err(failed(format!(
                         "it has not said in {seconds} seconds at which addresses it does"
                     )));

@@ -7,6 +7,7 @@
 
 pub(super) mod fused;
 pub(super) mod illumos;
+mod libraries;
 mod promise;
 mod samples;
 

@@ -3,6 +3,7 @@
 use scrim_bench::stat::{median, paired_ratios};
 use scrim_bench::{Better, SeriesId, Study};
 
+use super::libraries::LIBRARIES;
 use super::samples::{Recorded, Recording};
 
 /// A ratio that is measured, with its target.
@@ -32,17 +33,6 @@ enum Way {
     Worse,
 }
 
-/// Every library; the last takes many sectors at a time.
-pub(super) const LIBRARIES: [&str; 8] = [
-    "awslc",
-    "openssl",
-    "rustcrypto",
-    "gcrypt",
-    "gnutls",
-    "nettle",
-    "isal",
-    "ipsecmb",
-];
 const SERIAL: &[&str] = LIBRARIES.split_at(LIBRARIES.len() - 1).0;
 
 const BOUND: Peer = Peer::One("bound");

@@ -8,15 +8,15 @@ use scrim_bench::stat::median;
 use scrim_bench::{Better, SeriesId, Study, process};
 use serde_json::Value;
 
-use super::promise::LIBRARIES;
+use super::libraries::LIBRARIES;
 use crate::cargo;
 use crate::error::{Doing, Error};
 
 /// Options for the amount of sampling.
 #[derive(clap::Args)]
 pub(in crate::rivals) struct Sampling {
-    /// How many times each contender runs each load
-    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = crate::rivals::round_count)]
+    /// Number of times that each contender runs each load
+    #[arg(long, default_value_t = scrim_bench::ROUNDS, value_parser = crate::rivals::options::round_count)]
     rounds: usize,
     /// Print JSON on standard output, and the table on standard error
     #[arg(long)]

@@ -9,10 +9,12 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_bench::web::{Identity, SlowCrowd, Trust, Url};
 use scrim_bench::{Better, Peer, Report, Study, turns};
 
+use super::super::options::{Common, Ours, announce};
+use super::super::programs::machine;
 use super::super::room::Room;
+use super::super::scrim;
 use super::super::server::Process;
-use super::super::{Common, Ours, announce, machine, scrim};
-use super::KEPT;
+use super::target::KEPT;
 use crate::error::{Doing, Error};
 
 const CURL: Peer = Peer {

@@ -3,6 +3,7 @@
 
 mod https;
 mod nbd;
+mod target;
 
 use scrim_bench::Report;
 
@@ -22,9 +23,6 @@ enum Server {
     /// Files over HTTPS, while one address asks for a long file on many connections and reads nothing
     Https(https::Args),
 }
-
-/// Least part of its rate that a client must keep.
-const KEPT: f64 = 0.8;
 
 /// Each ratio with its target.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {

@@ -16,10 +16,12 @@ use scrim_bench::{Better, Report, SeriesId, Study, turns};
 use super::super::contender::Target;
 use super::super::fio::{Load, load};
 use super::super::image::{self, LUKS1, PASSPHRASE};
+use super::super::options::{Common, Ours, announce, seconds};
+use super::super::programs::{CRYPTSETUP, FIO, machine};
 use super::super::room::Room;
+use super::super::scrim;
 use super::super::server::Process;
-use super::super::{CRYPTSETUP, Common, FIO, Ours, announce, machine, scrim, seconds};
-use super::KEPT;
+use super::target::KEPT;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals fairness nbd`.
@@ -29,13 +31,13 @@ pub(in super::super) struct Args {
     pub(in super::super) common: Common,
     #[command(flatten)]
     ours: Ours,
-    /// How long each load runs, in seconds
+    /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// How many connections say nothing
+    /// Number of connections that send nothing
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=500))]
     silent: u16,
-    /// How many connections come and go in a second
+    /// Number of connections that open and close in a second
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connects: u32,
 }

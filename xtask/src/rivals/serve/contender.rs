@@ -11,9 +11,9 @@ use scrim_bench::web::{Suite, Url};
 
 use super::super::room::Room;
 use super::super::server::Process;
+use super::image::Image;
 use super::nginx::Nginx;
 use super::site::{PROTOCOLS, Protocol, Site, TLS, TLS256};
-use super::volume::Image;
 use crate::error::{Doing, Error};
 
 /// A server of files.

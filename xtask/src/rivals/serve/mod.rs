@@ -6,8 +6,10 @@
 
 mod contender;
 mod figure;
+mod image;
 mod load;
 mod nginx;
+mod running;
 mod site;
 mod volume;
 
@@ -15,17 +17,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use scrim_bench::{Machine, Pinned, Report, SeriesId, Study, apart, turns};
+use scrim_bench::{Machine, Pinned, Report, Study, apart, turns};
 
+use super::options::{Common, Ours, announce};
 use super::room::Room;
-use super::{Common, Ours, announce, scrim};
+use super::scrim;
 use crate::error::{Doing, Error};
-use contender::{Contender, DEBIAN_NGINX, NGINX, SCRIM, Served, Software};
+use contender::{Contender, DEBIAN_NGINX, NGINX, SCRIM, Software};
 use figure::{Figure, PEERS, figure_name, target};
+use image::Image;
 use load::{Load, Measured, allow_open_files};
 use nginx::{Nginx, PACKAGE};
+use running::{Running, series};
 use site::{SIZES, Site};
-use volume::Image;
 
 /// Options of `cargo xtask rivals serve`.
 #[derive(clap::Args)]
@@ -37,8 +41,8 @@ pub(super) struct Args {
     /// Only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_name)]
     loads: Vec<String>,
-    /// How long each load runs, in seconds
-    #[arg(long, default_value_t = 1.0, value_parser = super::seconds)]
+    /// Time for which each load runs, in seconds
+    #[arg(long, default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
     /// Where a newer Debian's nginx and its libraries are unpacked; by default they are fetched, once
     #[arg(long, value_name = "FOLDER")]
@@ -299,71 +303,6 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load]) {
                     let name = format!("{}_{end}", figure_name(load, figure));
                     study.ratio(&name, ours, peer, target(&name));
                 }
-            }
-        }
-    }
-}
-
-/// Series with the samples of a contender, unless it failed.
-fn series(
-    running: &[Running],
-    name: &str,
-    load: Load,
-    index: usize,
-    figure: Figure,
-) -> Option<SeriesId> {
-    let side = running.iter().find(|side| side.name == name)?;
-    if side.failed.contains(&load.name()) {
-        return None;
-    }
-    let mut all = side.series[index].iter();
-    all.find_map(|&(one, id)| (one == figure).then_some(id))
-}
-
-/// A contender's servers, and where its samples go.
-struct Running {
-    name: &'static str,
-    served: Served,
-    /// Names of the loads that have failed.
-    failed: Vec<String>,
-    /// Series of each load.
-    series: Vec<Vec<(Figure, SeriesId)>>,
-}
-
-impl Running {
-    fn new(name: &'static str, served: Served) -> Self {
-        Self {
-            name,
-            served,
-            failed: Vec::new(),
-            series: Vec::new(),
-        }
-    }
-
-    /// Runs `load` once. If it fails, this contender does not get it again, and the study has a warning.
-    fn take_turn(
-        &mut self,
-        room: &Room,
-        site: &Site,
-        study: &mut Study,
-        load: Load,
-        time: Duration,
-    ) -> Result<Option<Measured>, Error> {
-        room.check()?;
-        if self.failed.contains(&load.name()) {
-            return Ok(None);
-        }
-        match load.run(site, &self.served, time) {
-            Ok(measured) => Ok(Some(measured)),
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            Err(error) => {
-                study.warn(format!(
-                    "{} failed on {} ({error}), which is left out",
-                    self.name,
-                    load.name()
-                ));
-                self.failed.push(load.name());
-                Ok(None)
             }
         }
     }

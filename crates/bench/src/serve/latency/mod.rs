@@ -10,22 +10,21 @@
 //! `volume_queued`, `volume_inline` and `volume_auto`. The ratio `serve_WAY_vs_dir_p99` compares a volume with
 //! the folder, and `serve_inline_vs_queued_p99` the two data paths.
 
-mod ground;
+mod fixture;
 mod outcome;
 mod page;
+mod plan;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
 
 pub use outcome::{Latencies, Times};
 pub use page::page;
+pub use plan::{DataPath, Plan, Way};
 
-use self::ground::{Ground, Server};
-use super::{NAME, ServeError, once};
+use self::fixture::{Fixture, Server};
+use super::{ServeError, once};
 use crate::pin::{Pinned, apart};
-use crate::web::{Crowd, Suite};
+use crate::web::Crowd;
 use crate::{Better, Progress, SeriesId, Study, Watch, turns};
 
 /// Bytes of the file that is asked for, by default.
@@ -46,80 +45,6 @@ const QUANTILES: [(&str, f64, &str); 3] = [
     ("p99.9", 0.999, "p999"),
 ];
 
-/// Source of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// A folder of files.
-    Folder,
-    /// An encrypted volume with a file system, by this data path.
-    Volume(DataPath),
-}
-
-/// Data path of the decryption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPath {
-    /// The threads of dm-crypt's queues.
-    Queued,
-    /// The thread that answers.
-    Inline,
-    /// The thread that answers, with idle processors where a read is long.
-    Auto,
-}
-
-impl DataPath {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Inline => "inline",
-            Self::Auto => "auto",
-        }
-    }
-}
-
-impl Way {
-    /// Name of the way, as a user writes and reads it.
-    fn words(self) -> String {
-        match self {
-            Self::Folder => "dir".to_owned(),
-            Self::Volume(path) => format!("volume:{}", path.word()),
-        }
-    }
-
-    /// Name of the way, as in names of series.
-    fn name(self) -> String {
-        self.words().replace(':', "_")
-    }
-}
-
-impl FromStr for Way {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let ways = [
-            Self::Folder,
-            Self::Volume(DataPath::Queued),
-            Self::Volume(DataPath::Inline),
-            Self::Volume(DataPath::Auto),
-        ];
-        let way = ways.into_iter().find(|way| way.words() == text);
-        way.ok_or("give dir, volume:queued, volume:inline or volume:auto")
-    }
-}
-
-/// Ways to measure, and how.
-pub struct Plan {
-    /// The program that serves, `scrim`.
-    pub program: PathBuf,
-    /// Ways to measure, each at most once.
-    pub ways: Vec<Way>,
-    /// Bytes of the file that is asked for.
-    pub bytes: u64,
-    /// The one suite of TLS 1.3.
-    pub suite: Suite,
-    /// Time for which each way is asked in a round.
-    pub time: Duration,
-}
-
 /// A way and where its samples go.
 struct Contender {
     way: Way,
@@ -139,14 +64,14 @@ pub fn measure(
     watch: &mut Watch<'_>,
 ) -> Result<Latencies, ServeError> {
     let (_, client) = apart();
-    let ground = Ground::make(plan, study)?;
+    let fixture = Fixture::make(plan, study)?;
     let mut contenders = Vec::new();
     let mut outcome = Latencies::default();
     {
         // What this thread starts stays off its own processor.
         let _beside = Pinned::beside(client).map_err(|_| study.warn(Pinned::MISSING));
         for &way in &plan.ways {
-            let server = ground.serve(plan, way)?;
+            let server = fixture.serve(plan, way)?;
             let (bytes, protection) = once(&server.url, &server.trust)?;
             outcome.bytes = bytes;
             outcome.protection = protection;
@@ -297,15 +222,14 @@ fn compare(contenders: &[Contender], study: &mut Study) {
     }
 }
 
-/// Path under which the file is asked for.
-fn target() -> String {
-    format!("/{NAME}")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use super::*;
     use crate::Machine;
+    use crate::web::Suite;
 
     #[test]
     fn ways_are_read_as_they_are_written() {

@@ -6,14 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Plan, Way, target};
+use super::plan::{Plan, Way, target};
 use crate::Study;
 use crate::folder::{Folder, free_memory};
 use crate::machine::Peer;
+use crate::serve::error::ServeError;
+use crate::serve::plan::NAME;
 use crate::serve::server::{
     self, Process, arguments, base, folder, last_words, make, prepared, write_identity,
 };
-use crate::serve::{NAME, ServeError};
 use crate::web::{Identity, Trust, Url};
 
 /// Bytes of a small file system beside its files: a generous number, since they are not written.
@@ -28,7 +29,7 @@ const MKE2FS: Peer = Peer {
 const FOLDERS: [&str; 4] = ["", "/usr/sbin/", "/sbin/", "/usr/local/sbin/"];
 
 /// The files and volumes that are served; removed when this is dropped.
-pub(super) struct Ground {
+pub(super) struct Fixture {
     own: Folder,
     identity: Identity,
 }
@@ -40,7 +41,7 @@ pub(super) struct Server {
     _process: Process,
 }
 
-impl Ground {
+impl Fixture {
     /// Makes what the ways of a plan need.
     pub(super) fn make(plan: &Plan, study: &mut Study) -> Result<Self, ServeError> {
         let base = base();

@@ -1,0 +1,33 @@
+//! Ciphers to measure, and how.
+
+use std::time::Duration;
+
+use scrim_crypt::SectorSize;
+
+use super::choice::Subject;
+use super::error::MeasureError;
+
+/// Ciphers to measure, and how.
+pub struct Plan {
+    /// Ciphers to measure.
+    pub subjects: Vec<Subject>,
+    /// Sector sizes, with each of which every cipher is measured.
+    pub sector_sizes: Vec<SectorSize>,
+    /// Time for which one figure is measured in one round.
+    pub slice: Duration,
+    /// Bytes of the buffer that is too large for every cache.
+    pub cold_bytes: usize,
+}
+
+impl Plan {
+    /// Sets every cipher up once, so that what cannot be measured is known before anything is.
+    ///
+    /// # Errors
+    /// [`MeasureError::Cipher`].
+    pub fn check(&self) -> Result<(), MeasureError> {
+        for subject in &self.subjects {
+            subject.cipher(SectorSize::S512)?;
+        }
+        Ok(())
+    }
+}

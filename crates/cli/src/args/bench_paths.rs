@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use scrim_bench::paths::Part;
 
-use super::{parse_rounds, parse_seconds, parse_size};
-use crate::storage::DirectIo;
+use super::numbers::{parse_rounds, parse_seconds, parse_size};
+use super::storage::DirectIo;
 
 /// By default on a RAM disk, without root: dm-crypt's queues, each of its flags, no queue and no encryption,
 /// with AES-XTS and with the null cipher, through a served volume and in this process. Of a FILE the data is

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use scrim_bench::serve::latency::Way;
 use scrim_bench::web::Suite;
 
-use super::{parse_rounds, parse_seconds, parse_size};
+use super::numbers::{parse_rounds, parse_seconds, parse_size};
 
 /// One client downloads a file from the page cache again and again, plain and over TLS in turn, from a server
 /// that this program starts; or from URLs, two of which are compared. By default the file has 1 GiB and is

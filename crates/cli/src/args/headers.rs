@@ -5,7 +5,43 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use scrim_luks::{Flag, Priority};
 
-use super::{ChangeArgs, HeaderOnlyArgs, LuksType};
+use super::keys::KeyArgs;
+use super::luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Print JSON
+    #[arg(long, visible_alias = "dump-json-metadata")]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// How often to ask for a passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct IsLuksArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// LUKS version that is expected
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Say what was found
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
 
 #[derive(Args)]
 pub(crate) struct HeaderBackupArgs {

@@ -1,13 +1,10 @@
 //! Options of the commands that add, change and remove key slots, and what they share with `format`.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ChangeArgs, HeaderOnlyArgs};
-use crate::derivation::CostLimits;
-use crate::secret_input::KeySource;
+use super::luks::{ChangeArgs, HeaderOnlyArgs};
 
 /// Where a key comes from.
 #[derive(Args, Clone)]
@@ -31,29 +28,6 @@ pub(crate) struct KeyArgs {
     pub(crate) pbkdf_time_limit: Option<u16>,
 }
 
-impl KeyArgs {
-    pub(crate) fn source(&self) -> KeySource<'_> {
-        self.source_or(None)
-    }
-
-    /// The source, where a key file may also be named by its place on the command line.
-    pub(crate) fn source_or<'a>(&'a self, positional: Option<&'a Path>) -> KeySource<'a> {
-        KeySource {
-            file: self.key_file.as_deref().or(positional),
-            offset: self.keyfile_offset,
-            size: self.keyfile_size,
-            options: "keyfile",
-            cost: CostLimits {
-                memory_kib: self.pbkdf_memory_limit,
-                time: self
-                    .pbkdf_time_limit
-                    .map(u64::from)
-                    .map(Duration::from_secs),
-            },
-        }
-    }
-}
-
 /// Where a new key comes from.
 #[derive(Args)]
 pub(crate) struct NewKeyArgs {
@@ -75,21 +49,6 @@ pub(crate) struct NewKeyArgs {
     /// Taken for cryptsetup's sake; no passphrase is refused for its quality
     #[arg(long, hide = true)]
     pub(crate) force_password: bool,
-}
-
-impl NewKeyArgs {
-    pub(crate) fn source(&self) -> KeySource<'_> {
-        KeySource {
-            file: self
-                .new_keyfile
-                .as_deref()
-                .or(self.positional_key.as_deref()),
-            offset: self.new_keyfile_offset,
-            size: self.new_keyfile_size,
-            options: "new-keyfile",
-            cost: CostLimits::default(),
-        }
-    }
 }
 
 /// A key derivation.

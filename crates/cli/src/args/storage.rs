@@ -1,12 +1,6 @@
 //! Options of what a volume lies on: a file, a device, or a server.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
-use scrim_backend::RemoteOptions;
-
-use crate::error::CliError;
-use crate::storage::{DirectIo, Manner};
 
 /// Most connections to one server.
 const CONNECTIONS_MAX: i64 = 16;
@@ -18,15 +12,15 @@ pub(crate) struct StorageArgs {
     pub(crate) io_engine: IoEngine,
     /// Whether the page cache is passed by: always, never, or for block devices only
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
-    direct_io: DirectIo,
+    pub(crate) direct_io: DirectIo,
     /// Connections to the NBD server that has IMAGE, if it allows several (default: one for each
     /// processor, at most 4)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CONNECTIONS_MAX))]
-    nbd_connections: Option<u8>,
+    pub(crate) nbd_connections: Option<u8>,
     /// How long a request waits for the NBD server that has IMAGE, and for it to come back
     /// [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
-    nbd_timeout: Option<u16>,
+    pub(crate) nbd_timeout: Option<u16>,
 }
 
 /// How requests reach the storage.
@@ -43,37 +37,14 @@ pub(crate) enum IoEngine {
     Threads,
 }
 
-impl StorageArgs {
-    /// Plain calls read and write where the client's bytes lie, which the way past the page cache does
-    /// not allow.
-    pub(crate) fn manner(&self) -> Result<Manner, CliError> {
-        let direct_io = match (self.io_engine, self.direct_io) {
-            (IoEngine::Plain, DirectIo::On) => {
-                return Err(CliError::usage(
-                    "--io-engine plain goes through the page cache; leave out either that or \
-                     --direct-io",
-                ));
-            }
-            (IoEngine::Plain, _) => DirectIo::Off,
-            (_, direct_io) => direct_io,
-        };
-        Ok(Manner {
-            direct_io,
-            remote: self.remote(),
-            timeout: self.timeout(),
-        })
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        self.nbd_timeout.map(u64::from).map(Duration::from_secs)
-    }
-
-    fn remote(&self) -> RemoteOptions {
-        let usual = RemoteOptions::default();
-        let connections = self.nbd_connections.map(usize::from);
-        RemoteOptions {
-            connections: connections.unwrap_or(usual.connections),
-            limit: self.timeout().unwrap_or(usual.limit),
-        }
-    }
+/// Use of direct I/O, past the page cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DirectIo {
+    /// For block devices
+    Auto,
+    /// Where the file system can do that
+    On,
+    /// Never
+    #[default]
+    Off,
 }

@@ -13,14 +13,14 @@ use scrim_bench::paths::{self, Ground, Outcome, Part, PathsError, Plan, Users, V
 use scrim_bench::{Report, Study};
 
 use super::bench::{WIDEST, finish, ink, machine, watched};
-use super::{note, print};
 use crate::args::BenchPathsArgs;
-use crate::confirm::Question;
+use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::progress::columns;
-use crate::self_tests;
+use crate::process::interruption::Interruption;
 use crate::storage::{Manner, Storage, absolute, is_remote};
+use crate::terminal::confirm::Question;
+use crate::terminal::progress::columns;
+use crate::terminal::{note, print};
 
 /// Most bytes of a request.
 const BLOCK_MAX: u64 = 32 << 20;

@@ -12,12 +12,12 @@ use scrim_bench::{ROUNDS, Report, Study};
 
 use super::bench::{finish, machine, watched};
 use super::bench_paths::{demand_new, ratios, write_page};
-use super::print;
 use crate::args::BenchServeArgs;
+use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::self_tests;
+use crate::process::interruption::Interruption;
 use crate::storage::absolute;
+use crate::terminal::print;
 
 /// Fewest bytes of a file, so that more is measured than a connection.
 const SMALLEST: u64 = 1 << 20;

@@ -2,10 +2,10 @@
 
 use scrim_luks::Edit;
 
-use super::note;
 use crate::args::ConfigArgs;
 use crate::error::CliError;
-use crate::header_change::HeaderChange;
+use crate::luks::header_change::HeaderChange;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;

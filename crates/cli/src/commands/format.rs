@@ -7,14 +7,14 @@ use scrim_crypt::SectorSize;
 use scrim_luks::{Formatted, Layout, Placement};
 use scrim_volume::LuksDevice;
 
-use super::note;
 use crate::args::FormatArgs;
-use crate::confirm::Question;
-use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
-use crate::new_volume::NewVolume;
+use crate::luks::new_volume::NewVolume;
+use crate::process::daemon::defer_signals;
 use crate::signature::Contents;
 use crate::storage::{Storage, is_remote};
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let new = NewVolume::asked_for(args)?;

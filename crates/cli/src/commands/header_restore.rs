@@ -9,14 +9,14 @@ use scrim_backend::{Access, Backend};
 use scrim_luks::{Backup, Diagnosis, Placement, Restore};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
-use super::note;
 use crate::args::HeaderRestoreArgs;
-use crate::backup_record;
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::write;
-use crate::new_file::write_new;
+use crate::luks::backup_record;
+use crate::luks::header_change::write;
 use crate::storage::Storage;
+use crate::storage::new_file::write_new;
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 /// Limit on the size of a backup, in bytes, which none reaches: both copies of the largest header and the largest key
 /// slots area.

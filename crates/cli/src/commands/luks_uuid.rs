@@ -2,12 +2,12 @@
 
 use scrim_luks::Edit;
 
-use super::{note, print};
 use crate::args::UuidArgs;
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
-use crate::unlock::{check_type, read_header};
+use crate::luks::header::{check_type, read_header};
+use crate::luks::header_change::HeaderChange;
+use crate::terminal::confirm::Question;
+use crate::terminal::{note, print};
 
 pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
     let Some(uuid) = &args.uuid else {

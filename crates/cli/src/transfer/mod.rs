@@ -14,10 +14,10 @@ use scrim_backend::{Access, own_file};
 use scrim_bench::Progress;
 use scrim_sys::memory::DataBuffer;
 
-use crate::commands::note;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::progress::Display;
+use crate::process::interruption::Interruption;
+use crate::terminal::note;
+use crate::terminal::progress::Display;
 
 pub(crate) use partial::{Partial, Resumed, refuse_unfinished};
 pub(crate) use record::{Kind, Record, Stamp};

@@ -50,7 +50,7 @@ pub(crate) use volume_name::VolumeName;
 #[command(name = "scrim", version, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Cli {
-    /// Print help
+    /// Print this help text
     // As in cryptsetup, where -h is --hash.
     #[arg(long, short = '?', action = ArgAction::Help, global = true)]
     help: Option<bool>,
@@ -60,55 +60,55 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
-4 wrong device or file, 5 exists already or is in use; a measurement or transfer that was interrupted \
-keeps what it has and gives 128 + signal, so 130 after Ctrl-C.";
+4 wrong device or file, 5 exists already or is in use; an interrupted measurement or transfer \
+keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C.";
 
 const SERVING: &str = "\
-SIGTERM closes the volume in order; SIGHUP resizes it to match its device, and closes it where --foreground \
-is at a terminal. Sockets that a service manager passes (LISTEN_FDS) replace --nbd; in the foreground, open tells \
+SIGTERM closes the volume cleanly; SIGHUP resizes it to match its device, or closes it if --foreground runs \
+at a terminal. Sockets that a service manager passes (LISTEN_FDS) replace --nbd; in the foreground, open tells \
 the manager when clients can connect (NOTIFY_SOCKET).";
 
 const SERVE: &str = "\
-SIGTERM and Ctrl-C end it once the requests under way are answered; SIGHUP reads sites and certificates \
-again and opens the access log again, and no connection is lost by it. Where a service manager hands sockets \
-on (LISTEN_FDS), they are served on in place of --listen.";
+SIGTERM and Ctrl-C end the server once all requests in flight are answered. SIGHUP reloads sites and certificates \
+and reopens the access log; no connection is lost. Sockets that a service manager passes (LISTEN_FDS) replace \
+--listen.";
 
 const RELOAD: &str = "\
-A table is read from standard input, where no FILE or LINE is given. It has a key: what is on a command line \
-is visible to every user of the machine, so `scrim table NAME --showkeys | sed … | scrim reload NAME` is the \
-way for a line with one. Nothing changes before `scrim resume NAME`.";
+Without FILE or --table, the table is read from standard input. Every user of the machine can see a command line, \
+so pass a table with a key through a pipe: `scrim table NAME --showkeys | sed … | scrim reload NAME`. The active \
+table does not change before `scrim resume NAME`.";
 
 const LUKS_SUSPEND: &str = "\
-Nothing in memory can decrypt the volume then, until `scrim resume` gets the passphrase; clients wait. What they \
-have read already stays with them. A loaded table is dropped. Closed before that, the volume has its clients' \
-waiting requests fail.";
+No key in memory can decrypt the volume until `scrim resume` gets the passphrase; requests of clients wait. Data that \
+clients have already read stays in their memory. A loaded table is dropped. If the volume is closed before it is \
+resumed, waiting requests fail.";
 
 const REFRESH: &str = "\
-The flags that are given replace those that the table has. Flags that the LUKS2 header stores count as well, \
-unless --persistent replaces them, as in cryptsetup.";
+The given flags replace those of the active table. As in cryptsetup, persistent flags in the LUKS2 header apply \
+too, unless --persistent replaces them.";
 
 const DOCTOR: &str = "\
-Nothing needs root and nothing is changed; the modules tls and nbd are not loaded by it. What is missing does not change \
-the exit code: scripts read `missing` and each finding's `state` in --json (docs/doctor.schema.json).";
+The checks need no root and change nothing; they do not load the kernel modules tls and nbd. A missing feature does \
+not change the exit code: scripts read `missing` and each finding's `state` in --json (docs/doctor.schema.json).";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make a new LUKS volume; what IMAGE held is lost
+    /// Create a new LUKS volume; all data on IMAGE is lost
     #[command(visible_alias = "luksFormat")]
     Format(FormatArgs),
     /// Unlock a volume and serve its plaintext over NBD
     #[command(visible_aliases = ["luksOpen"], after_help = SERVING)]
     Open(OpenArgs),
     /// Encrypt a raw image into a new LUKS volume
-    #[command(mut_arg("image", |arg| arg.index(2).help("File to make; named so once it is whole")))]
+    #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
-    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE, and what is left of an import")))]
+    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE and an unfinished import, unasked")))]
     Import(ImportArgs),
     /// Decrypt a volume into a raw image
     Export(ExportArgs),
-    /// Encrypt a raw image or device in place; give the command again to continue after an interruption
-    #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with data, which becomes a volume")))]
+    /// Encrypt a raw image or device in place; run the command again to continue after an interruption
+    #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with the data to encrypt")))]
     #[command(mut_arg("positional_key", |arg| arg.index(2)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
     Encrypt(EncryptArgs),
@@ -124,27 +124,27 @@ pub(crate) enum Command {
     /// Load a table beside the active one; `resume` activates it
     #[command(visible_alias = "load", after_help = RELOAD)]
     Reload(ReloadArgs),
-    /// Hold an open volume's requests; its key stays in memory
+    /// Suspend I/O of an open volume; its key stays in memory
     Suspend(OpenNameArgs),
-    /// Hold an open LUKS volume's requests, and destroy its key in memory
+    /// Suspend I/O of an open LUKS volume and wipe its key from memory
     #[command(name = "luksSuspend", visible_alias = "luks-suspend", after_help = LUKS_SUSPEND)]
     LuksSuspend(OpenNameArgs),
-    /// Resume an open volume, with the loaded table if there is one; asks for the passphrase after
+    /// Resume a suspended volume, and activate the loaded table, if any; asks for the passphrase after
     /// luksSuspend
     Resume(ResumeArgs),
-    /// Ask for the passphrase of a volume after luksSuspend, and resume it
+    /// Resume a volume after luksSuspend; asks for its passphrase
     #[command(name = "luksResume", visible_alias = "luks-resume")]
     LuksResume(ResumeArgs),
     /// Drop the loaded table of an open volume
     Clear(OpenNameArgs),
-    /// Change flags or data path of an open volume, at once and without a passphrase
+    /// Change the flags or the data path of an open volume, without its passphrase
     #[command(after_help = REFRESH)]
     Refresh(RefreshArgs),
-    /// Show an open volume's requests and their latencies
+    /// Show request counts and latencies of an open volume
     Stats(StatsArgs),
-    /// List open volumes
+    /// List this user's open volumes
     List(ListArgs),
-    /// Serve files over HTTPS, from a directory or out of a volume
+    /// Serve files over HTTPS from a directory or a volume
     #[command(after_help = SERVE)]
     Serve(ServeArgs),
     /// Show a LUKS header
@@ -152,7 +152,7 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Check a passphrase or key file without opening anything
     TestPassphrase(TestArgs),
-    /// Check whether IMAGE has a LUKS header, for scripts: the exit code tells
+    /// Check IMAGE for a LUKS header; the exit code is 0 if it has one
     #[command(name = "isLuks", visible_alias = "is-luks")]
     IsLuks(IsLuksArgs),
     /// Print the UUID of a LUKS header, or change it
@@ -173,16 +173,16 @@ pub(crate) enum Command {
     /// Remove a key slot by its number
     #[command(visible_alias = "luksKillSlot")]
     KillSlot(KillSlotArgs),
-    /// Remove all key slots: nobody can open the volume any more
+    /// Erase all key slots; the volume cannot be opened any more
     #[command(visible_alias = "luksErase")]
     Erase(EraseArgs),
-    /// Save the header and its key slots in a file
+    /// Back up the header and its key slots to a file
     #[command(visible_alias = "luksHeaderBackup")]
     HeaderBackup(HeaderBackupArgs),
-    /// Restore a saved header, and keep a copy of the one that it replaces
+    /// Restore a header from a backup, and keep a copy of the header that it replaces
     #[command(visible_alias = "luksHeaderRestore")]
     HeaderRestore(HeaderRestoreArgs),
-    /// Show what is wrong with a header, and repair what can be repaired
+    /// Show damage to a header, and repair it where possible
     Repair(RepairArgs),
     /// Change the label, the subsystem, persistent flags or a key slot's priority
     Config(ConfigArgs),
@@ -190,12 +190,12 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Add, remove, import, export and assign tokens
     Token(TokenArgs),
-    /// Show what this machine offers, and what each missing thing costs
+    /// Check this machine for CPU and kernel features that Scrim uses, and show the cost of missing ones
     #[command(after_help = DOCTOR)]
     Doctor(DoctorArgs),
-    /// List the implementations of ciphers, and the one that a specification selects on this machine
+    /// List cipher implementations, or show the one that a cipher specification selects on this machine
     Ciphers(CiphersArgs),
-    /// Measure what encryption costs on this machine
+    /// Measure the cost of encryption on this machine
     Bench(BenchArgs),
     /// Measure ciphers and key derivations, with the options of `cryptsetup benchmark`
     Benchmark(BenchCiphersArgs),
@@ -206,41 +206,41 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct CiphersArgs {
-    /// Show what computes this cipher specification, and why
+    /// Cipher specification: show its implementation on this machine, and the reason for it
     #[arg(value_name = "SPEC")]
     pub(crate) spec: Option<String>,
-    /// Check that SPEC takes a volume key of this size
+    /// Check that SPEC supports a volume key of this size
     #[arg(long, short = 's', value_name = "BITS", requires = "spec")]
     pub(crate) key_size: Option<u32>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct GenerateArgs {
-    /// What to print
+    /// Document or script to print
     #[arg(value_enum)]
     pub(crate) what: Generated,
 }
 
-/// What can be generated from the command line's definition.
+/// Texts that are generated from the definition of the command line.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum Generated {
-    /// The man page
+    /// Man page in roff format
     Man,
-    /// Completions for bash
+    /// Completion script for bash
     Bash,
-    /// Completions for zsh
+    /// Completion script for zsh
     Zsh,
-    /// Completions for fish
+    /// Completion script for fish
     Fish,
 }
 

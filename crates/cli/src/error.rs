@@ -14,15 +14,15 @@ use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 1: wrong parameters.
+    /// Code 1: wrong parameters.
     Usage = 1,
-    /// 2: no permission: wrong passphrase or key.
+    /// Code 2: no permission: wrong passphrase or key.
     NoKey = 2,
-    /// 3: out of memory.
+    /// Code 3: out of memory.
     OutOfMemory = 3,
-    /// 4: wrong device or file.
+    /// Code 4: wrong device or file.
     WrongDevice = 4,
-    /// 5: exists already, or is in use.
+    /// Code 5: exists already, or is in use.
     Busy = 5,
 }
 

@@ -13,22 +13,22 @@ pub(crate) struct BenchArgs {
     pub(crate) what: Bench,
 }
 
-/// What can be measured.
+/// Measurements of `scrim bench`.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// Key derivation and ciphers: MB/s and cycles a byte, beside memcpy and the processor's limit
+    /// Measure key derivations and ciphers: MB/s and cycles per byte, beside memcpy and the limit of the processor
     Ciphers(BenchCiphersArgs),
-    /// What queues between a request and the cipher cost, on a RAM disk or on FILE
+    /// Measure the cost of queues between a request and the cipher, on a RAM disk or on FILE
     Paths(BenchPathsArgs),
-    /// What TLS costs when a file is served, or how long responses take from a folder and from volumes
+    /// Measure the cost of TLS for a file that is served, or response times from a folder and from volumes
     Serve(BenchServeArgs),
 }
 
-/// By default cryptsetup's key derivations and those of its ciphers that Scrim has, in 40 seconds.
-/// With an option that chooses ciphers no key derivation is measured, and the other way round.
+/// Measures, by default, the key derivations of cryptsetup and those of its ciphers that Scrim supports, in 40 seconds.
+/// An option that selects ciphers leaves key derivations out, and the other way round.
 #[derive(Args)]
 pub(crate) struct BenchCiphersArgs {
-    /// Measure this cipher specification; can be given several times
+    /// Measure this cipher specification; repeatable
     #[arg(long, short, value_name = "SPEC")]
     pub(crate) cipher: Vec<String>,
     /// Size of the volume key, and of the derived key, in bits (default: the usual ones, and 256)
@@ -40,16 +40,16 @@ pub(crate) struct BenchCiphersArgs {
     /// Measure this driver instead of the best one (`scrim ciphers` lists them)
     #[arg(long, value_name = "DRIVER")]
     pub(crate) driver: Option<String>,
-    /// Measure every mode, size of key and driver, which takes minutes
+    /// Measure every mode, key size and driver, which takes minutes
     #[arg(long)]
     pub(crate) all: bool,
-    /// In how many rounds each figure is measured; it is the median
+    /// Number of rounds; each figure is the median
     #[arg(long, value_name = "N", default_value_t = scrim_bench::ROUNDS, value_parser = parse_rounds)]
     pub(crate) rounds: usize,
-    /// How long each figure is measured, over all rounds
+    /// Measuring time of each figure in seconds, over all rounds
     #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Size of the buffer that no cache holds (default: 256M, or twice the largest cache)
+    /// Size of a buffer larger than all caches (default: 256M, or twice the largest cache)
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub(crate) memory: Option<u64>,
     /// Measure PBKDF2 with this hash
@@ -58,16 +58,16 @@ pub(crate) struct BenchCiphersArgs {
     /// Measure this key derivation
     #[arg(long, value_enum)]
     pub(crate) pbkdf: Option<PbkdfType>,
-    /// How long Argon2 is to take, in milliseconds
+    /// PBKDF iteration time of Argon2, in milliseconds
     #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
     pub(crate) iter_time: u32,
-    /// Most memory for Argon2, in KiB
+    /// PBKDF memory cost limit of Argon2, in KiB
     #[arg(long, value_name = "KIB")]
     pub(crate) pbkdf_memory: Option<u32>,
-    /// Threads for Argon2
+    /// PBKDF parallel cost of Argon2: number of threads
     #[arg(long, value_name = "N")]
     pub(crate) pbkdf_parallel: Option<u32>,
-    /// Print JSON, as one line
+    /// Print the result as JSON, in one line
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -12,45 +12,45 @@ use super::numbers::parse_size;
 pub(crate) struct FormatArgs {
     /// File, block device or NBD URI; a file that does not exist is created with --size
     pub(crate) image: PathBuf,
-    /// Key file, as --key-file
+    /// Key file, the same as --key-file
     #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
     pub(crate) positional_key: Option<PathBuf>,
     /// Create IMAGE with this size in bytes; K, M, G and T stand for powers of 1024
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub(crate) size: Option<u64>,
-    /// LUKS version
+    /// Type of device metadata: the LUKS version
     #[arg(long, short = 'M', value_enum, default_value = "luks")]
     pub(crate) r#type: LuksType,
-    /// Cipher, mode and IV of the data
+    /// Cipher used to encrypt the data: cipher, mode and IV
     #[arg(long, short, default_value = "aes-xts-plain64")]
     pub(crate) cipher: String,
-    /// Size of the volume key in bits (default: 512 for XTS, which splits it in two, or else 256)
+    /// Size of the volume key in bits (default: 512 for XTS, which splits it in two; otherwise 256)
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
     /// Hash of the key slots' anti-forensic splitter, of PBKDF2 and of the key digest
     #[arg(long, short = 'h', default_value = "sha256")]
     pub(crate) hash: String,
-    /// Encryption sector in bytes (LUKS2; default: 4096 where size and device allow)
+    /// Encryption sector size in bytes (LUKS2; default: 4096 if size and device allow it)
     #[arg(long, value_name = "BYTES")]
     pub(crate) sector_size: Option<u32>,
-    /// Keep the header in FILE instead of on IMAGE
+    /// File or device for a detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// Where the data starts on IMAGE, in 512-byte sectors
+    /// Start offset of the data on IMAGE, in 512-byte sectors
     #[arg(long, short, value_name = "SECTORS")]
     pub(crate) offset: Option<u64>,
-    /// Label (LUKS2)
+    /// Label of the device (LUKS2)
     #[arg(long, default_value = "")]
     pub(crate) label: String,
-    /// Subsystem (LUKS2)
+    /// Subsystem label of the device (LUKS2)
     #[arg(long, default_value = "")]
     pub(crate) subsystem: String,
-    /// UUID of the volume (default: a new one)
+    /// UUID of the volume (default: a random one)
     #[arg(long)]
     pub(crate) uuid: Option<String>,
     #[command(flatten)]
     pub(crate) pbkdf: PbkdfArgs,
-    /// Put the key into this slot
+    /// Slot number for the key
     #[arg(long, short = 'S', value_name = "N", default_value_t = 0)]
     pub(crate) key_slot: u8,
     /// Do not ask for confirmation
@@ -60,7 +60,7 @@ pub(crate) struct FormatArgs {
     pub(crate) key: KeyArgs,
 }
 
-/// Options of a new volume, which one that was begun already has.
+/// Options of a new volume that conflict with --resume: an unfinished volume has them already.
 const BEGUN_EXCLUDES: [&str; 15] = [
     "type",
     "cipher",
@@ -84,10 +84,10 @@ pub(crate) struct ImportArgs {
     /// Raw image: a file or block device, which is only read
     #[arg(index = 1, conflicts_with_all = ["size", "header"])]
     pub(crate) raw: PathBuf,
-    /// Go on with an import of RAW that was interrupted
+    /// Continue an interrupted import of RAW
     #[arg(long, conflicts_with_all = BEGUN_EXCLUDES)]
     pub(crate) resume: bool,
-    /// Do not read everything again to compare it
+    /// Skip the comparison of source and copy at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]
@@ -96,11 +96,11 @@ pub(crate) struct ImportArgs {
 
 #[derive(Args)]
 pub(crate) struct EncryptArgs {
-    /// Turn the data itself into ciphertext, instead of a copy (which `import` makes)
+    /// Encrypt the data where it is; `import` encrypts a copy instead
     #[arg(long, required = true, conflicts_with_all = ["size", "header"])]
     pub(crate) in_place: bool,
-    /// The last SIZE bytes of IMAGE hold no data, and make room for the header; without it a file is
-    /// made longer
+    /// Use the last SIZE bytes of IMAGE, which hold no data, as space for the header; without it a file is
+    /// extended
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub(crate) reduce_device_size: Option<u64>,
     #[command(flatten)]
@@ -111,27 +111,27 @@ pub(crate) struct EncryptArgs {
 pub(crate) struct ExportArgs {
     /// File or block device with the volume, which is only read
     pub(crate) image: PathBuf,
-    /// File to make, with holes for zeros; it gets its name once it is whole
+    /// File to create, sparse; it gets its name once it is complete
     pub(crate) raw: PathBuf,
-    /// Go on with an export of IMAGE that was interrupted
+    /// Continue an interrupted export of IMAGE
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Do not read everything again to compare it
+    /// Skip the comparison of source and copy at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// LUKS version that is expected
+    /// Expected type of device metadata
     #[arg(long, short = 'M', value_enum, default_value = "luks")]
     pub(crate) r#type: LuksType,
-    /// Take the header from FILE instead of IMAGE
+    /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// Try only this key slot
+    /// Number of the only key slot to try
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// How often to ask for a passphrase
+    /// Number of attempts to enter the passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
-    /// Replace RAW, and what is left of an export
+    /// Replace RAW and the rest of an unfinished export, without confirmation
     #[arg(long, short = 'q')]
     pub(crate) batch_mode: bool,
     #[command(flatten)]

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-/// Which LUKS version.
+/// Types of device metadata: versions of LUKS.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LuksType {
-    /// Either version; a new volume is LUKS2
+    /// LUKS1 or LUKS2; a new volume gets LUKS2
     Luks,
-    /// LUKS1
+    /// LUKS version 1 only
     Luks1,
-    /// LUKS2
+    /// LUKS version 2 only
     Luks2,
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum LuksType {
 pub(crate) struct HeaderOnlyArgs {
     /// File, block device or NBD URI with the header
     pub(crate) image: PathBuf,
-    /// Take the header from FILE instead of IMAGE
+    /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
 }
@@ -35,7 +35,7 @@ impl HeaderOnlyArgs {
 pub(crate) struct ChangeArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// LUKS version that is expected
+    /// Expected type of device metadata
     #[arg(long, short = 'M', value_enum, default_value = "luks")]
     pub(crate) r#type: LuksType,
     /// Do not ask for confirmation

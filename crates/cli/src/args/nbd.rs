@@ -1,4 +1,4 @@
-//! Where a volume is served, and to whom.
+//! Options of the NBD server of a volume: its address and TLS.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use scrim_export::nbd::Address;
 
 #[derive(Args)]
 pub(crate) struct ServingArgs {
-    /// Serve on unix:PATH or tcp:IP:PORT (default: a private socket)
+    /// Listen on unix:PATH or tcp:IP:PORT (default: a private unix socket)
     #[arg(long, value_name = "ADDR")]
     pub(crate) nbd: Option<Address>,
-    /// Serve under TLS only, with the certificate chain in FILE (PEM), or with server-cert.pem,
-    /// server-key.pem and, where it exists, ca-cert.pem of a directory, as for QEMU and nbdkit
+    /// Require TLS, with the certificate chain in FILE (PEM), or with server-cert.pem, server-key.pem and,
+    /// if it exists, ca-cert.pem in a directory, as for QEMU and nbdkit
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Admit only clients with a certificate that a CA in FILE (PEM) has signed
+    /// Require a client certificate that is signed by a CA in FILE (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Serve TCP without TLS, on a loopback address, where every user of this machine can connect
+    /// Allow TCP without TLS on a loopback address, where every user of this machine can connect
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) insecure_plaintext: bool,
-    /// Serve the figures of `stats` for Prometheus at http://IP:PORT/metrics, on a loopback address,
-    /// where every user of this machine can read them
+    /// Serve the figures of `stats` for Prometheus at http://IP:PORT/metrics, on a loopback address, where
+    /// every user of this machine can read them
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
 }

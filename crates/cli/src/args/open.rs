@@ -12,7 +12,7 @@ use super::open_volume::{DataPathArg, PerfArgs};
 use super::storage::StorageArgs;
 use super::volume_name::VolumeName;
 
-/// Options of a LUKS volume: a table says what they say, or has no place for it.
+/// Options of a LUKS volume that conflict with --table: the table itself says it, or cannot.
 const TABLE_EXCLUDES: [&str; 18] = [
     "tries",
     "name",
@@ -34,7 +34,7 @@ const TABLE_EXCLUDES: [&str; 18] = [
     "high_priority",
 ];
 
-/// Options of a volume that is opened, for one whose passphrase is only tested.
+/// Options for serving a volume, which conflict with --test-passphrase.
 const TEST_EXCLUDES: [&str; 19] = [
     "name",
     "readonly",
@@ -59,50 +59,50 @@ const TEST_EXCLUDES: [&str; 19] = [
 
 #[derive(Args)]
 pub(crate) struct OpenArgs {
-    /// File, block device or NBD URI with the volume; with --table the NAME
+    /// File, block device or NBD URI with the volume; with --table, the NAME
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Name of the open volume
     #[arg(required_unless_present_any = ["test_passphrase", "table"])]
     pub(crate) name: Option<VolumeName>,
-    /// LUKS version that is expected
+    /// Expected type of device metadata
     #[arg(long, short = 'M', value_enum, default_value = "luks")]
     pub(crate) r#type: LuksType,
-    /// Refuse writes
+    /// Open the volume read-only
     #[arg(long, short)]
     pub(crate) readonly: bool,
-    /// Take the header from FILE instead of IMAGE
+    /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// Try only this key slot
+    /// Number of the only key slot to try
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// Pass discards on; shows which parts of the volume are unused
+    /// Allow discard (TRIM) requests, which reveal the unused parts of the volume
     #[arg(long)]
     pub(crate) allow_discards: bool,
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
-    /// Stay in the foreground
+    /// Serve in the foreground, without a background process
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// End when process PID does, which has started this one
+    /// End when the parent process, which is PID, ends
     #[arg(long, value_name = "PID", requires = "foreground", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
-    /// Only check the passphrase; nothing is served
+    /// Check the passphrase without opening the volume
     #[arg(long, conflicts_with_all = TEST_EXCLUDES)]
     pub(crate) test_passphrase: bool,
-    /// Store --allow-discards and the --perf flags in the header, and no others (LUKS2)
+    /// Make --allow-discards and the --perf flags persistent in the header, and drop all others (LUKS2)
     #[arg(long, conflicts_with_all = ["test_passphrase", "readonly"])]
     pub(crate) persistent: bool,
-    /// Run a table from FILE ("-": standard input), or a LINE such as "0 8 zero", instead of a LUKS
-    /// header: `open --table FILE NAME`. A line on the command line is visible to others: give one
-    /// with a key in a file or on standard input
+    /// Open a table from FILE ("-": standard input), or a LINE such as "0 8 zero", instead of a LUKS
+    /// header: `open --table FILE NAME`. Other users can see the command line: pass a table with a
+    /// key in a file or through standard input
     #[arg(long, value_name = "FILE|LINE", conflicts_with_all = TABLE_EXCLUDES)]
     pub(crate) table: Option<OsString>,
-    /// How often to ask for a passphrase
+    /// Number of attempts to enter the passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
-    /// Who does the work of a request: the requester, dm-crypt's queues, or the best by size and load
+    /// Data path of requests: on the thread of the client, through queues as in dm-crypt, or chosen by size and load
     #[arg(long, value_enum, default_value = "auto", value_name = "PATH")]
     pub(crate) data_path: DataPathArg,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Options of what is done to a volume's table, when it is opened and while it runs.
+//! Options of the commands that work on an open volume.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use super::keys::KeyArgs;
 use super::numbers::{parse_seconds, parse_size};
 use super::volume_name::VolumeName;
 
-/// Who does the work of a request.
+/// Data paths of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DataPathArg {
-    /// The requester, and idle processors with him where a request is long
+    /// On the client's thread; long requests use idle processors too
     Auto,
-    /// The requester
+    /// On the client's thread
     Inline,
-    /// dm-crypt's queues and threads, but in a direction that --perf-no_*_workqueue names
+    /// Through queues and threads as in dm-crypt, except for directions that --perf-no_*_workqueue excludes
     Queued,
 }
 
@@ -37,19 +37,19 @@ impl From<DataPathArg> for DataPath {
     reason = "dm-crypt's flags are independent of each other"
 )]
 pub(crate) struct PerfArgs {
-    /// Set same_cpu_crypt in the table
+    /// Use the dm-crypt performance option same_cpu_crypt
     #[arg(long = "perf-same_cpu_crypt")]
     pub(crate) same_cpu_crypt: bool,
-    /// Set submit_from_crypt_cpus in the table
+    /// Use the dm-crypt performance option submit_from_crypt_cpus
     #[arg(long = "perf-submit_from_crypt_cpus")]
     pub(crate) submit_from_crypt_cpus: bool,
-    /// Set no_read_workqueue in the table
+    /// Use the dm-crypt performance option no_read_workqueue
     #[arg(long = "perf-no_read_workqueue")]
     pub(crate) no_read_workqueue: bool,
-    /// Set no_write_workqueue in the table
+    /// Use the dm-crypt performance option no_write_workqueue
     #[arg(long = "perf-no_write_workqueue")]
     pub(crate) no_write_workqueue: bool,
-    /// Set high_priority in the table
+    /// Use the dm-crypt performance option high_priority
     #[arg(long = "perf-high_priority")]
     pub(crate) high_priority: bool,
 }
@@ -78,7 +78,7 @@ impl PerfArgs {
 pub(crate) struct CloseArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Close even while clients are connected; they are disconnected
+    /// Close the volume even if clients are connected, and disconnect them
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -87,7 +87,7 @@ pub(crate) struct CloseArgs {
 pub(crate) struct NameArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -96,17 +96,17 @@ pub(crate) struct NameArgs {
 pub(crate) struct ResizeArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// The size that is wanted, in 512-byte sectors (default: as large as the device allows)
+    /// New size in 512-byte sectors (default: as large as the device allows)
     #[arg(long, short = 'b', value_name = "SECTORS")]
     pub(crate) size: Option<u64>,
-    /// The size that is wanted, in bytes; K, M, G and T stand for powers of 1024
+    /// New size in bytes; K, M, G and T stand for powers of 1024
     #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
     pub(crate) device_size: Option<u64>,
 }
 
 #[derive(Args)]
 pub(crate) struct ListArgs {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -121,10 +121,10 @@ pub(crate) struct OpenNameArgs {
 pub(crate) struct ResumeArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Try only this key slot, where the key is forgotten
+    /// Number of the only key slot to try, if the key was wiped from memory
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// How often to ask for the passphrase, where the key is forgotten [default: 3]
+    /// Number of attempts to enter the passphrase, if the key was wiped from memory [default: 3]
     #[arg(long, short = 'T', value_name = "N")]
     pub(crate) tries: Option<u32>,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub(crate) struct ResumeArgs {
 }
 
 impl ResumeArgs {
-    /// Checks whether an option is about the key, which only a forgotten one needs.
+    /// Checks whether an option is about the key; only a key that was wiped from memory is asked for.
     pub(crate) fn asks_for_key(&self) -> bool {
         let KeyArgs {
             key_file,
@@ -151,10 +151,10 @@ impl ResumeArgs {
 pub(crate) struct TableArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Print the volume key instead of zeros
+    /// Show the volume key instead of zeros
     #[arg(long)]
     pub(crate) showkeys: bool,
-    /// Print the table that was loaded beside the one at work
+    /// Print the loaded table instead of the active one
     #[arg(long)]
     pub(crate) inactive: bool,
 }
@@ -166,11 +166,11 @@ pub(crate) struct ReloadArgs {
     /// File with the table ("-": standard input)
     #[arg(conflicts_with = "table")]
     pub(crate) file: Option<PathBuf>,
-    /// The table itself, which others can see
+    /// Table as a line; other users can see it in the list of processes
     #[arg(long, value_name = "LINE")]
     pub(crate) table: Option<String>,
-    /// Take a table that makes other data of what is stored: another key, cipher, IV, device, place
-    /// or length
+    /// Accept a table that decrypts to other data: with another key, cipher, IV, device, offset or
+    /// length
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -179,15 +179,15 @@ pub(crate) struct ReloadArgs {
 pub(crate) struct RefreshArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Pass discards on; shows which parts of the volume are unused
+    /// Allow discard (TRIM) requests, which reveal the unused parts of the volume
     #[arg(long)]
     pub(crate) allow_discards: bool,
     #[command(flatten)]
     pub(crate) perf: PerfArgs,
-    /// Who does the work of a request (default: as it is)
+    /// Data path of requests (default: unchanged)
     #[arg(long, value_enum, value_name = "PATH")]
     pub(crate) data_path: Option<DataPathArg>,
-    /// Store --allow-discards and the --perf flags in the header, and no others (LUKS2)
+    /// Make --allow-discards and the --perf flags persistent in the header, and drop all others (LUKS2)
     #[arg(long)]
     pub(crate) persistent: bool,
 }
@@ -196,7 +196,7 @@ pub(crate) struct RefreshArgs {
 pub(crate) struct StatsArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Print it again and again, with rates, until Ctrl-C
+    /// Print the figures repeatedly, with rates, until Ctrl-C
     #[arg(
         long,
         value_name = "SECONDS",
@@ -206,10 +206,10 @@ pub(crate) struct StatsArgs {
         conflicts_with = "prometheus"
     )]
     pub(crate) watch: Option<f64>,
-    /// Print JSON; with --watch a line each time
+    /// Print the figures as JSON; with --watch one line each time
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print it as Prometheus reads it
+    /// Print the figures in the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     pub(crate) prometheus: bool,
 }

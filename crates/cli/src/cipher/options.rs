@@ -84,7 +84,7 @@ pub(crate) fn alternatives(numbers: &[usize]) -> String {
     }
 }
 
-/// `--sector-size`.
+/// Checks the value of `--sector-size`.
 pub(crate) fn sector_size(bytes: u32) -> Result<SectorSize, CliError> {
     SectorSize::new(bytes)
         .ok_or_else(|| CliError::usage("--sector-size must be 512, 1024, 2048 or 4096"))

@@ -1,4 +1,4 @@
-//! `scrim add-key IMAGE`.
+//! `scrim add-key IMAGE`: adds a passphrase or key file.
 
 use scrim_luks::kdf::Hash;
 use scrim_luks::{Header, KeyslotCipher, KeyslotError, NewDigest, NewKeyslot, VolumeKey};

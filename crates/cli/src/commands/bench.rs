@@ -24,7 +24,7 @@ const KEY_BITS: u32 = 256;
 const KEY_BITS_MAX: u32 = 4096;
 /// The hash of PBKDF2 where only PBKDF2 is asked for.
 const PBKDF2_HASH: Hash = Hash::Sha256;
-/// As cryptsetup begins.
+/// First lines of the output of `cryptsetup benchmark`.
 const HEAD: &str = "# Tests are approximate using memory only (no storage IO).\n";
 /// Most columns of a chart.
 pub(super) const WIDEST: usize = 100;
@@ -287,7 +287,7 @@ fn with_driver(subjects: Vec<Subject>, name: &str, named: bool) -> Result<Vec<Su
     let Some(known) = known else {
         let drivers: Vec<_> = implementations().iter().map(|row| row.driver).collect();
         return Err(CliError::usage(format!(
-            "--driver: there is no driver {name:?}; there are {}",
+            "--driver: {name:?} is not a driver; use one of {}",
             drivers.join(", ")
         )));
     };
@@ -311,7 +311,7 @@ fn with_driver(subjects: Vec<Subject>, name: &str, named: bool) -> Result<Vec<Su
     Ok(driven)
 }
 
-/// Each subject once.
+/// Removes repeated subjects; the order stays.
 fn distinct(subjects: Vec<Subject>) -> Vec<Subject> {
     let mut distinct: Vec<Subject> = Vec::with_capacity(subjects.len());
     for subject in subjects {

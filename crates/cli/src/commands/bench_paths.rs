@@ -1,4 +1,4 @@
-//! `scrim bench paths`.
+//! `scrim bench paths`: measures the cost of queues between a request and the cipher.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stdout};
@@ -134,7 +134,7 @@ fn plan(args: &BenchPathsArgs) -> Result<Plan, CliError> {
     let block = args.block_size;
     if !block.is_multiple_of(512) || !(512..=BLOCK_MAX).contains(&block) {
         return Err(CliError::usage(format!(
-            "--block-size: {block} bytes are no request of whole sectors; give a multiple of 512 of at \
+            "--block-size: {block} bytes are not whole sectors; give a multiple of 512 of at \
              most 32M"
         )));
     }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
     print(text.as_bytes())
 }
 
-/// Output of `--json`.
+/// Output of the option `--json`.
 #[derive(Serialize)]
 struct Listing {
     implementations: Vec<Row>,

@@ -1,4 +1,4 @@
-//! `scrim close NAME`.
+//! `scrim close NAME`: closes an open volume.
 
 use crate::args::CloseArgs;
 use crate::error::CliError;

@@ -1,4 +1,4 @@
-//! `scrim config IMAGE`.
+//! `scrim config IMAGE`: changes the settings of a LUKS2 header.
 
 use scrim_luks::Edit;
 

@@ -1,4 +1,4 @@
-//! `scrim dump IMAGE`.
+//! `scrim dump IMAGE`: shows a LUKS header.
 
 use crate::args::DumpArgs;
 use crate::error::CliError;

@@ -65,7 +65,7 @@ fn undone(image: &Path) -> Result<FileBackend, CliError> {
     if let Some(original) = undone {
         backend.cut(original)?;
         note(format_args!(
-            "{}: an encryption that was cut short as it began has been undone",
+            "{}: an encryption that was interrupted at its start has been undone",
             image.display()
         ));
     }
@@ -146,9 +146,9 @@ fn room(
             ))
         }),
         None if !backend.is_device() => Room::in_file(size, shift, sector)
-            .ok_or_else(|| CliError::usage(format!("{image} cannot be made longer"))),
+            .ok_or_else(|| CliError::usage(format!("{image} cannot be extended"))),
         None => Err(CliError::usage(format!(
-            "{image} cannot be made longer; make the file system on it {spare} bytes shorter, and \
+            "{image} cannot be extended; make the file system on it {spare} bytes shorter, and \
              say so with --reduce-device-size"
         ))),
     }
@@ -212,7 +212,7 @@ fn finish(
         if interruption.came() {
             drop(display);
             note(format_args!(
-                "scrim: interrupted; {shown} keeps what is done: {next}"
+                "scrim: interrupted; {shown} keeps the part that is done: {next}"
             ));
             return Ok(interruption.exit_code());
         }

@@ -1,4 +1,4 @@
-//! `scrim export IMAGE RAW`.
+//! `scrim export IMAGE RAW`: decrypts a volume into a raw image.
 
 use std::path::Path;
 use std::process::ExitCode;

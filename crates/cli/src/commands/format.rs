@@ -1,4 +1,4 @@
-//! `scrim format IMAGE`.
+//! `scrim format IMAGE`: creates a LUKS volume.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `scrim list`.
+//! `scrim list`: lists the open volumes.
 
 use scrim_foreign::Foreign;
 

@@ -1,4 +1,4 @@
-//! `scrim luksUUID IMAGE`.
+//! `scrim luksUUID IMAGE`: prints or changes the UUID.
 
 use scrim_luks::Edit;
 
@@ -18,8 +18,8 @@ pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;
     let place = &change.place;
     let warning = format!(
-        "This will change the UUID of {place} from {} to {uuid}. What finds the volume by the old one \
-         will not find it any more.",
+        "This will change the UUID of {place} from {} to {uuid}. Configurations that name the old UUID \
+         will not find the volume any more.",
         change.header().uuid()
     );
     let question = Question {

@@ -1,4 +1,4 @@
-//! `scrim open IMAGE NAME`.
+//! `scrim open IMAGE NAME`: opens a volume and serves it.
 
 use scrim_sys::activation::take_listen_fds;
 use scrim_volume::queue::Engine;

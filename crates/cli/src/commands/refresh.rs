@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
     match stored {
         Some(header) => header
             .edit(&[persistent(given)])
-            .map_err(|error| error.within("the flags are at work, but not in the header")),
+            .map_err(|error| error.within("the flags are active, but not stored in the header")),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! `scrim repair IMAGE`.
+//! `scrim repair IMAGE`: shows damage to a header and repairs it.
 
 use scrim_backend::{Access, Backend};
 use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, HeaderError};
@@ -107,8 +107,8 @@ fn check_type(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> 
 fn confirm(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {
     let place = args.on.on.header_path().display();
     let what = match &diagnosis.condition {
-        Condition::OneCopy(_) => "one copy of the header is written anew from the other",
-        _ => "the LUKS1 header is written anew, as its fields must have been",
+        Condition::OneCopy(_) => "one copy of the header is rewritten from the other",
+        _ => "the LUKS1 header is rewritten with the values that its fields must have had",
     };
     let lost = match diagnosis.overwritten_by {
         Some(signature) => format!(", and {signature} that lies there is overwritten"),

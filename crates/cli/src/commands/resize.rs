@@ -17,17 +17,17 @@ pub(crate) fn run(args: &ResizeArgs) -> Result<(), CliError> {
         (None, None) => sectors_when_opened_now(&open)?,
     };
     if wanted == now {
-        note(format_args!("{name}: it has {now} sectors already"));
+        note(format_args!("{name}: it already has {now} sectors"));
         return Ok(());
     }
     Client::connect(&runtime, &args.name)?.ask(Request::Resize(wanted))?;
     note(format_args!(
-        "{name}: it had {now} sectors and has {wanted} now"
+        "{name}: it had {now} sectors and now has {wanted}"
     ));
     // NBD tells a client the size once.
     if open.clients > 0 {
         note(format_args!(
-            "clients connected: {}; each keeps the size that it was told until it connects again",
+            "clients connected: {}; each sees the old size until it reconnects",
             open.clients
         ));
     }
@@ -38,6 +38,6 @@ fn whole_sectors(bytes: u64) -> Result<u64, CliError> {
     if bytes.is_multiple_of(512) {
         return Ok(bytes / 512);
     }
-    let message = format!("{bytes} bytes are no whole number of sectors: use a multiple of 512");
+    let message = format!("{bytes} bytes are not a whole number of sectors: use a multiple of 512");
     Err(CliError::usage(message))
 }

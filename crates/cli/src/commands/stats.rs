@@ -1,4 +1,4 @@
-//! `scrim stats NAME`.
+//! `scrim stats NAME`: shows request counts and latencies.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};

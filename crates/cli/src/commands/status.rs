@@ -1,4 +1,4 @@
-//! `scrim status NAME`.
+//! `scrim status NAME`: shows the state of an open volume.
 
 use crate::args::NameArgs;
 use crate::error::CliError;
@@ -142,7 +142,7 @@ fn describe_clients(status: &Status) -> String {
     for (count, what) in [
         (status.handshaking as u64, "in their handshake"),
         (status.turned_away, "turned away"),
-        (status.displaced, "gave way in their handshake"),
+        (status.displaced, "dropped in their handshake"),
     ] {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));

@@ -1,4 +1,4 @@
-//! `scrim table NAME`.
+//! `scrim table NAME`: prints the table of an open volume.
 
 use crate::args::TableArgs;
 use crate::error::CliError;

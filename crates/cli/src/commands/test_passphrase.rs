@@ -1,4 +1,4 @@
-//! `scrim test-passphrase IMAGE`.
+//! `scrim test-passphrase IMAGE`: checks a passphrase.
 
 use crate::args::{LuksType, TestArgs};
 use crate::cipher::self_tests::warn_of_failed_self_tests;

@@ -16,7 +16,6 @@ use finding::{Finding, State};
 /// All that was examined; also the output of `--json` (docs/doctor.schema.json).
 #[derive(Serialize)]
 pub(crate) struct Examination {
-    /// Scrim's version.
     scrim: &'static str,
     machine: Machine,
     /// Number of findings that are `missing`.

@@ -67,7 +67,8 @@ fn local() -> Result<Vec<Listener>, CliError> {
 fn inherited(sockets: Vec<OwnedFd>) -> Result<Vec<Listener>, CliError> {
     let inherit = |socket| Listener::from_socket(socket, Service::Https);
     let listeners: io::Result<_> = sockets.into_iter().map(inherit).collect();
-    listeners.map_err(|error| CliError::io("serve on a socket that was handed on", &error))
+    listeners
+        .map_err(|error| CliError::io("serve on a socket that the service manager passed", &error))
 }
 
 /// The URLs of all that is served. A loopback address goes by the name that its certificate has.

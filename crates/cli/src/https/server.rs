@@ -150,7 +150,8 @@ impl Prepared {
         }
         print((addresses.join("\n") + "\n").as_bytes())?;
         let keeping = keeper.map(|keeper| keeper.start(tell)).transpose();
-        let keeping = keeping.map_err(|error| CliError::io("look after certificates", &error))?;
+        let keeping =
+            keeping.map_err(|error| CliError::io("start the renewal of certificates", &error))?;
         let manager = Manager::of_this_process();
         manager.serving_files(&addresses);
         let running = Running {
@@ -195,22 +196,22 @@ impl Running<'_> {
         } = self.kept;
         if let Some(Err(error)) = log.map(|log| log.reopen()) {
             note(format_args!(
-                "scrim: the access log goes on in the old file: {error}"
+                "scrim: the access log continues in the old file: {error}"
             ));
         }
         match configuration(args).and_then(|config| Prepared::by(&config, volumes)) {
             Ok(prepared) => {
                 if prepared.acme.as_ref() != self.acme {
-                    note(
-                        "scrim: what is wanted of an authority (acme) counts from the next start on",
-                    );
+                    note("scrim: changed settings of [acme] take effect at the next start");
                 }
                 self.showcase.exchange_files(prepared.files);
                 self.server.replace(prepared.live);
                 self.server.offload(&prepared.offload);
                 note("scrim: sites and certificates were read again");
             }
-            Err(error) => note(format_args!("scrim: all stays as it is: {error}")),
+            Err(error) => note(format_args!(
+                "scrim: the configuration stays as it is: {error}"
+            )),
         }
     }
 }

@@ -65,7 +65,7 @@ fn warning_of(known: &str, now: &str) -> Option<&'static str> {
              header-backup`",
         ),
         _ => Some(
-            "its keys have changed since the last backup of the header that is known: save it anew \
+            "its keys have changed since the last backup of the header that is known: back it up again \
              with `scrim header-backup`",
         ),
     }
@@ -146,7 +146,7 @@ mod tests {
     fn the_warning_is_about_keys_that_no_known_backup_has() {
         assert_eq!(warning_of("abc\n", "abc"), None);
         assert!(warning_of("none\n", "abc").unwrap().contains("no backup"));
-        assert!(warning_of("def\n", "abc").unwrap().contains("anew"));
+        assert!(warning_of("def\n", "abc").unwrap().contains("again"));
     }
 
     #[test]

@@ -45,9 +45,9 @@ pub(crate) fn half_overwritten(image: &Path) -> CliError {
     CliError::new(
         Exit::WrongDevice,
         format!(
-            "{shown}: an encryption in place was cut short in the midst of writing the header over the \
-             data: give `scrim encrypt --in-place {shown}`, which puts the data back, and then asks \
-             whether to encrypt it; with the answer no it stays as it was before"
+            "{shown}: an encryption in place was interrupted while the header was written over the data: run \
+             `scrim encrypt --in-place {shown}`, which restores the data and then asks for \
+             confirmation to encrypt it; without confirmation the data stays as it was"
         ),
     )
 }

@@ -111,6 +111,6 @@ pub(crate) fn write(
     defer_signals()?;
     session.apply(&plan).map_err(|error| {
         CliError::from(error)
-            .within("writing the header was cut short, see with `scrim repair` what it is like now")
+            .within("the header was written only in part; check it with `scrim repair`")
     })
 }

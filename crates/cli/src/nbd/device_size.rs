@@ -13,7 +13,7 @@ use crate::storage::Storage;
 pub(crate) fn sectors_when_opened_now(open: &Status) -> Result<u64, CliError> {
     if !open.r#type.starts_with("LUKS") {
         return Err(CliError::usage(format!(
-            "{} runs a table, which says how large it is: say the size with --size",
+            "{} was opened from a table, which fixes its size: give the new size with --size",
             open.name
         )));
     }

@@ -65,13 +65,13 @@ pub(crate) fn text(figures: &Figures) -> String {
     for (name, help, kind, value) in [
         (
             "scrim_table_exchanges_total",
-            "How often the table was exchanged.",
+            "Number of exchanges of the table.",
             "counter",
             figures.exchanges,
         ),
         (
             "scrim_suspended",
-            "Whether requests are held.",
+            "1 if requests are held, otherwise 0.",
             "gauge",
             suspended.into(),
         ),

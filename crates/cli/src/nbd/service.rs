@@ -88,7 +88,6 @@ struct OpenVolume {
 }
 
 impl Service {
-    /// Starts to serve.
     pub(crate) fn start(
         name: VolumeName,
         volume: Volume,
@@ -249,10 +248,10 @@ impl OpenVolume {
             .and_then(|sectors| self.resize(sectors).map(|_| sectors));
         match resized {
             Ok(after) if after == before => {
-                note(format_args!("scrim: {name}: it has {before} sectors still"));
+                note(format_args!("scrim: {name}: it still has {before} sectors"));
             }
             Ok(after) => note(format_args!(
-                "scrim: {name}: it had {before} sectors and has {after} now"
+                "scrim: {name}: it had {before} sectors and now has {after}"
             )),
             Err(error) => note(format_args!(
                 "scrim: warning: {error}; {name} keeps its {before} sectors"

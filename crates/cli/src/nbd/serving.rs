@@ -65,7 +65,7 @@ impl Serving {
     ) -> Result<Self, CliError> {
         if args.nbd.is_some() {
             return Err(CliError::usage(
-                "sockets were handed on to serve on, by LISTEN_FDS: leave out either them or --nbd",
+                "--nbd conflicts with sockets that a service manager passes (LISTEN_FDS); leave out one of them",
             ));
         }
         let tls = tls(args)?;
@@ -88,7 +88,6 @@ impl Serving {
         self.metrics.take()
     }
 
-    /// Begins to listen.
     pub(crate) fn listen(self) -> Result<Vec<Listener>, BindError> {
         match (self.door, self.tls) {
             (Door::Open(listeners), _) => Ok(listeners),
@@ -175,7 +174,7 @@ fn warn(address: &Address, files: &ServerFiles) {
     let warning = |text: fmt::Arguments| note(format_args!("scrim: warning: {text}"));
     if matches!(address, Address::Tcp(_)) && files.client_ca.is_none() {
         warning(format_args!(
-            "everybody who can connect to {address} can read and write the volume; --tls-ca admits \
+            "anyone who can connect to {address} can read and write the volume; --tls-ca admits \
              only clients with a certificate"
         ));
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::terminal::note;
 
-/// Time for which a manager may leave its queue full: one that never reads must not hold up a volume.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a message: a manager that never reads its queue must not hold up a volume.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The service manager that started this process and waits for its messages, if any.
 pub(crate) struct Manager(Option<OsString>);
@@ -64,6 +64,6 @@ fn send(socket: &OsStr, state: &str) -> io::Result<()> {
         _ => SocketAddr::from_pathname(socket)?,
     };
     let sender = UnixDatagram::unbound()?;
-    sender.set_write_timeout(Some(PATIENCE))?;
+    sender.set_write_timeout(Some(SEND_TIMEOUT))?;
     sender.send_to_addr(state.as_bytes(), &address).map(drop)
 }

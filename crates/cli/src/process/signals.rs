@@ -25,7 +25,7 @@ pub(crate) fn note_end() {
     ASKED_TO_END.store(true, Ordering::SeqCst);
 }
 
-/// Effect of SIGHUP.
+/// Effect of SIGHUP on this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hangup {
     /// The terminal that the process belongs to has gone: it ends.

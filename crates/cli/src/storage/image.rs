@@ -163,8 +163,8 @@ fn connect(name: &str, access: Access, options: RemoteOptions) -> Result<Storage
     let remote = RemoteBackend::open_named(name, access, options)?;
     if remote.believes_anyone() {
         note(format_args!(
-            "scrim: warning: {name}: whoever is on the way can be the server, since tls-verify-peer=0 has \
-             its certificate not looked at"
+            "scrim: warning: {name}: tls-verify-peer=0 turns off the check of the server's certificate, so \
+             anyone on the network path can act as the server"
         ));
     }
     Ok(Storage::Remote(Box::new(remote), PathBuf::from(name)))

@@ -41,7 +41,7 @@ impl Devices {
         let storage = Arc::new(Storage::open_for_volume(image, access, self.manner)?);
         if storage.info().read_only && !self.readonly {
             note(format_args!(
-                "scrim: {}: the server has it as read-only, and so is the volume",
+                "scrim: {}: the server offers it read-only, so the volume is read-only",
                 image.display()
             ));
         }

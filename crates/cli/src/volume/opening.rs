@@ -181,7 +181,7 @@ fn judge_cipher(header: &Header, remote: bool, shown: &str) -> Result<(), CliErr
         ));
     }
     note(format_args!(
-        "scrim: warning: {shown}: the volume is not encrypted (cipher_null): whoever has it can read it"
+        "scrim: warning: {shown}: the volume is not encrypted (cipher_null): anyone who has it can read it"
     ));
     Ok(())
 }

@@ -134,7 +134,7 @@ fn parse_json<T: DeserializeOwned>(answer: &SecretBytes) -> Result<T, CliError> 
     serde_json::from_slice(answer.expose()).map_err(|error| {
         CliError::new(
             Exit::WrongDevice,
-            format!("the process that serves the volume is of another version: {error}"),
+            format!("the process that serves the volume has another version of Scrim: {error}; close the volume and open it again"),
         )
     })
 }

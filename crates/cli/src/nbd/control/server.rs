@@ -15,7 +15,7 @@ use super::request::{LINE_MAX, Request};
 use crate::error::CliError;
 
 /// Time for a client to send its request, and to take each part of its answer.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -76,11 +76,11 @@ pub(crate) struct Caller(UnixStream);
 
 impl Caller {
     fn hear(stream: UnixStream) -> Option<(Self, Request, SecretBytes)> {
-        stream.set_write_timeout(Some(CLIENT_PATIENCE)).ok()?;
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT)).ok()?;
         if !is_ours(&stream) {
             return None;
         }
-        let deadline = Instant::now() + CLIENT_PATIENCE;
+        let deadline = Instant::now() + CLIENT_TIMEOUT;
         // A line comes in one piece or not at all, so that nobody holds up the others. With it may come
         // the beginning of a table, which has keys.
         let mut start = SecretBytes::zeroed(LINE_MAX);

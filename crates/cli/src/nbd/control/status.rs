@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Answer to `status`.
+/// Answer to the request `status`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Name of the volume.
@@ -11,7 +11,6 @@ pub(crate) struct Status {
     pub(crate) r#type: String,
     /// UUID of the header; empty if there is no header.
     pub(crate) uuid: String,
-    /// Cipher specification.
     pub(crate) cipher: String,
     /// Size of the volume key in bits.
     pub(crate) key_bits: usize,
@@ -47,7 +46,6 @@ pub(crate) struct Status {
     pub(crate) size_sectors: u64,
     /// True if writes are refused.
     pub(crate) read_only: bool,
-    /// The table's flags.
     pub(crate) flags: Vec<String>,
     /// True if every key is locked in memory.
     pub(crate) keys_locked: bool,
@@ -90,7 +88,7 @@ pub(crate) struct Status {
 /// The connection to a server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Server {
-    /// The export's URI.
+    /// URI of the NBD export.
     pub(crate) address: String,
     /// Number of connections; 0 while the server cannot be reached.
     pub(crate) connections: usize,
@@ -111,7 +109,6 @@ pub(crate) struct Tls {
     pub(crate) client_certificates: bool,
 }
 
-/// A connected client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Connection {
     /// Address that the client comes from.

@@ -18,7 +18,7 @@ use crate::storage::device_names::path_of;
 use crate::storage::is_remote;
 
 /// Time for requests in flight to end, after which the table stays as it is. A command waits longer for its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUIESCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl OpenVolume {
     /// Loads a table beside the one at work.
@@ -81,10 +81,10 @@ impl OpenVolume {
     }
 
     pub(super) fn suspend(&self) -> Answer {
-        if self.volume.suspend(PATIENCE) {
+        if self.volume.suspend(QUIESCE_TIMEOUT) {
             return done();
         }
-        let (name, limit) = (self.name.as_str(), PATIENCE.as_secs());
+        let (name, limit) = (self.name.as_str(), QUIESCE_TIMEOUT.as_secs());
         Err(CliError::new(
             Exit::Busy,
             format!(
@@ -104,7 +104,7 @@ impl OpenVolume {
             )));
         }
         self.volume
-            .forget_key(PATIENCE)
+            .forget_key(QUIESCE_TIMEOUT)
             .map_err(|error| CliError::from(error).within(name))?;
         self.loads_other_data.set(false);
         done()
@@ -156,7 +156,7 @@ impl OpenVolume {
     }
 
     pub(super) fn resume(&self) -> Answer {
-        if self.volume.resume(PATIENCE)? == Resumed::OnNewTable {
+        if self.volume.resume(QUIESCE_TIMEOUT)? == Resumed::OnNewTable {
             if self.loads_other_data.take() {
                 self.has_other_data.set(true);
             }

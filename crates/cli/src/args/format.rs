@@ -125,7 +125,7 @@ pub(crate) struct ExportArgs {
     /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// Number of the only key slot to try
+    /// Try only this key slot
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
     /// Number of attempts to enter the passphrase

@@ -21,7 +21,7 @@ pub(crate) struct DumpArgs {
 pub(crate) struct TestArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// Number of the only key slot to try
+    /// Try only this key slot
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
     /// Number of attempts to enter the passphrase

@@ -74,7 +74,7 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and its files, and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// End when the parent process, which is PID, ends
+    /// End when process PID ends, which must be the parent process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct ServeVolumeArgs {
     /// Number of bytes to use from the key file
     #[arg(long, value_name = "BYTES", requires = "key_file")]
     pub(crate) keyfile_size: Option<usize>,
-    /// Number of the only key slot to try
+    /// Try only this key slot
     #[arg(long, short = 'S', value_name = "N", requires = "roots")]
     pub(crate) key_slot: Option<u8>,
     /// File or device with the detached LUKS header

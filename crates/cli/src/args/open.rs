@@ -74,7 +74,7 @@ pub(crate) struct OpenArgs {
     /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
-    /// Number of the only key slot to try
+    /// Try only this key slot
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
     /// Allow discard (TRIM) requests, which reveal the unused parts of the volume
@@ -82,10 +82,10 @@ pub(crate) struct OpenArgs {
     pub(crate) allow_discards: bool,
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
-    /// Serve in the foreground, without a background process
+    /// Stay in the foreground instead of starting a background process
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// End when the parent process, which is PID, ends
+    /// End when process PID ends, which must be the parent process
     #[arg(long, value_name = "PID", requires = "foreground", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
     /// Check the passphrase without opening the volume

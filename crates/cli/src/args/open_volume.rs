@@ -121,7 +121,7 @@ pub(crate) struct OpenNameArgs {
 pub(crate) struct ResumeArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
-    /// Number of the only key slot to try, if the key was wiped from memory
+    /// Try only this key slot, if the key was wiped from memory
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
     /// Number of attempts to enter the passphrase, if the key was wiped from memory [default: 3]

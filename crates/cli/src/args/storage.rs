@@ -41,7 +41,7 @@ pub(crate) enum IoEngine {
 pub(crate) enum DirectIo {
     /// For block devices only
     Auto,
-    /// Always; the file system must support it
+    /// Always; fails if the file system does not support it
     On,
     /// Never; use the page cache
     #[default]

@@ -4,7 +4,7 @@
 
 #![no_main]
 
-#[path = "../../crates/cli/src/control/request.rs"]
+#[path = "../../crates/cli/src/nbd/control/request.rs"]
 mod request;
 
 use libfuzzer_sys::fuzz_target;

@@ -278,7 +278,10 @@ fn labels_flags_priorities_and_uuids_are_what_cryptsetup_shows() {
             "config disk.img --priority prefer -S 4",
             "key slot 4 is not in use",
         ),
-        ("config disk.img --persistent-flags fast", "fast is no flag"),
+        (
+            "config disk.img --persistent-flags fast",
+            "fast is not a flag",
+        ),
         ("luksUUID disk.img --uuid x", "is no UUID"),
     ] {
         assert!(image.fails(line, 1).contains(said), "{line}");

@@ -274,7 +274,7 @@ fn a_half_written_start_is_known_whatever_the_length() {
         (import(), "scrim encrypt --in-place".to_owned()),
         (
             place.run_with_input(scrim(), "open disk.img half -d key".split(' '), b""),
-            "puts the data back".to_owned(),
+            "restores the data".to_owned(),
         ),
         (
             encrypt(&place, COST),

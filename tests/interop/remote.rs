@@ -390,7 +390,7 @@ fn a_read_only_export_is_a_read_only_volume() {
     let open = scrim(place, &format!("open {SOCKET} remote --key-file key"));
     succeeded("open", &open);
     assert!(
-        said(&open).contains("the server has it as read-only"),
+        said(&open).contains("the server offers it read-only"),
         "{}",
         said(&open)
     );

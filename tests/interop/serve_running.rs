@@ -110,7 +110,9 @@ fn new_certificates_and_files_are_taken_up_under_load() {
     site.place.write("tls/server-key.pem", "no key");
     server.signal(Signal::HUP);
     wait_until("it says so", || {
-        server.complaints().contains("all stays as it is")
+        server
+            .complaints()
+            .contains("the configuration stays as it is")
     });
     assert_eq!(shown(&server), serials[5]);
     answered(&mut kept);

@@ -264,7 +264,7 @@ fn a_server_without_a_ca_admits_every_client_and_warns() {
                 --tls-key tls/server-key.pem";
     let output = place.run_with_input("scrim", line.split_whitespace(), b"");
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("everybody who can connect"));
+    assert!(said(&output).contains("anyone who can connect"));
     let uri = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     std::fs::create_dir(place.path("nobody")).unwrap();
     std::fs::copy(

@@ -106,7 +106,7 @@ impl Blocks {
         Self::multiples(le32(start, 0x1_0090).map(u64::from))
     }
 
-    /// `log_blocksize`.
+    /// Blocks of f2fs: `log_blocksize` of its superblock.
     pub(crate) fn f2fs(start: &[u8]) -> Self {
         Self::power(start, 0x410, 0)
     }
@@ -117,7 +117,7 @@ impl Blocks {
         Self::multiples(size.map(|bytes| u64::from(u16::from_le_bytes(*bytes))))
     }
 
-    /// `BytesPerSectorShift`.
+    /// Blocks of exFAT: `BytesPerSectorShift` of its boot sector.
     pub(crate) fn exfat(start: &[u8]) -> Self {
         let shift = start.get(108).map(|shift| u32::from(*shift));
         Self::multiples(shift.and_then(|shift| 1_u64.checked_shl(shift)))

@@ -1,9 +1,8 @@
 //! Errors of commands: their messages and exit codes.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 use scrim_backend::BackendError;
@@ -12,21 +11,18 @@ use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreErro
 use scrim_serve::site::SiteError;
 use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
 
-use crate::cost::memory_refused;
-use crate::partitions::shell_word;
-
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 1: wrong parameters.
+    /// Code 1: wrong parameters.
     Usage = 1,
-    /// 2: no permission: wrong passphrase or key.
+    /// Code 2: no permission: wrong passphrase or key.
     NoKey = 2,
-    /// 3: out of memory.
+    /// Code 3: out of memory.
     OutOfMemory = 3,
-    /// 4: wrong device or file.
+    /// Code 4: wrong device or file.
     WrongDevice = 4,
-    /// 5: exists already, or is in use.
+    /// Code 5: exists already, or is in use.
     Busy = 5,
 }
 
@@ -79,19 +75,6 @@ impl CliError {
             message: format!("{place}: {}", self.message),
             ..self
         }
-    }
-
-    /// An error of encrypting an image in place; the commands that it gives name the image.
-    pub(crate) fn in_place(error: InPlaceError, image: &Path) -> Self {
-        let is_of_others = matches!(
-            error,
-            InPlaceError::Luks(_) | InPlaceError::Open(_) | InPlaceError::Volume(_)
-        );
-        let mut error = Self::from(error);
-        if let (false, Some(path)) = (is_of_others, image.to_str()) {
-            error.message = error.message.replace("IMAGE", &shell_word(path));
-        }
-        error.within(image.display())
     }
 }
 
@@ -202,6 +185,15 @@ impl From<KeyslotError> for CliError {
             error => Self::usage(error.to_string()),
         }
     }
+}
+
+/// Returns whether an error was caused by too little memory for the key derivation.
+pub(crate) fn memory_refused(error: &(dyn Error + 'static)) -> bool {
+    let refused = matches!(
+        error.downcast_ref(),
+        Some(KdfError::Memory { .. } | KdfError::MemoryRefused { .. })
+    );
+    refused || error.source().is_some_and(memory_refused)
 }
 
 impl From<EditError> for CliError {

@@ -3,42 +3,20 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod backup_record;
 mod blocks;
 mod cipher;
 mod commands;
-mod confirm;
-mod control;
-mod cost;
-mod daemon;
-mod derivation;
-mod device;
-mod devices;
 mod doctor;
 mod error;
-mod header_change;
-mod interruption;
-mod metrics;
-mod new_file;
-mod new_volume;
-mod notify;
-mod partitions;
-mod progress;
-mod prometheus;
-mod runtime;
-mod secret_input;
-mod self_tests;
-mod served_header;
-mod service;
-mod serving;
-mod signals;
+mod https;
+mod luks;
+mod nbd;
+mod process;
 mod signature;
 mod storage;
-mod table_input;
 mod terminal;
 mod transfer;
-mod unlock;
-mod web;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -71,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<ExitCode, CliError> {
-    daemon::protect()?;
+    process::daemon::protect()?;
     match command {
         Command::Bench(BenchArgs {
             what: Bench::Ciphers(args),
@@ -101,7 +79,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Clear(args) => commands::reload::clear(&args),
         Command::Refresh(args) => commands::refresh::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => https::server::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Dump(args) => commands::dump::run(&args),

@@ -19,7 +19,7 @@ const FORMATTING: [&str; 10] = [
 ];
 /// The program's crate, and the only module of it that writes to a terminal.
 const PROGRAM: &str = "crates/cli/src/";
-const TERMINAL: &str = "crates/cli/src/terminal.rs";
+const TERMINAL: &str = "crates/cli/src/terminal/output.rs";
 /// Methods of a stream that write nothing, and so may be called outside that module.
 const HARMLESS: [&str; 2] = ["is_terminal", "as_fd"];
 

@@ -1,20 +1,56 @@
-//! Options of the commands that save, mend and change headers.
+//! Options of the commands that show, back up, repair and change headers.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use scrim_luks::{Flag, Priority};
 
-use super::{ChangeArgs, HeaderOnlyArgs, LuksType};
+use super::keys::KeyArgs;
+use super::luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Print the header as JSON
+    #[arg(long, visible_alias = "dump-json-metadata")]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// Number of attempts to enter the passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct IsLuksArgs {
+    #[command(flatten)]
+    pub(crate) on: HeaderOnlyArgs,
+    /// Expected type of device metadata
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Print the result as text
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
 
 #[derive(Args)]
 pub(crate) struct HeaderBackupArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// The file to make, which must not exist
+    /// Backup file to create, which must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,
-    /// Taken for cryptsetup's sake; there is nothing to ask
+    /// Accepted for compatibility with cryptsetup; no confirmation is asked for
     #[arg(long, short = 'q', hide = true)]
     pub(crate) batch_mode: bool,
 }
@@ -23,10 +59,10 @@ pub(crate) struct HeaderBackupArgs {
 pub(crate) struct HeaderRestoreArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// The file that `header-backup` or `cryptsetup luksHeaderBackup` made
+    /// Backup file of `header-backup` or `cryptsetup luksHeaderBackup`
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,
-    /// Keep what is overwritten in FILE (default: beside the backup, as BACKUP.replaced-UUID)
+    /// Save the header that is replaced in FILE (default: beside the backup, as BACKUP.replaced-UUID)
     #[arg(long, value_name = "FILE")]
     pub(crate) replaced_file: Option<PathBuf>,
     /// Do not ask for confirmation
@@ -45,20 +81,20 @@ pub(crate) struct RepairArgs {
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// When --key-slot is tried: only when it is named, in turn, or before all others
+    /// Key slot priority of --key-slot
     #[arg(long, value_enum, requires = "key_slot", group = "setting")]
     pub(crate) priority: Option<SlotPriority>,
-    /// The key slot that gets the priority
+    /// Number of the key slot whose priority is set
     #[arg(long, short = 'S', value_name = "N", requires = "priority")]
     pub(crate) key_slot: Option<u8>,
-    /// Set the label; "" takes it away
+    /// Set the label; "" removes it
     #[arg(long, group = "setting")]
     pub(crate) label: Option<String>,
-    /// Set the subsystem; "" takes it away
+    /// Set the subsystem label; "" removes it
     #[arg(long, group = "setting")]
     pub(crate) subsystem: Option<String>,
-    /// Open with these flags from now on and with no others, for example
-    /// allow-discards,no-read-workqueue; "none" takes all away
+    /// Set exactly these persistent flags, for example allow-discards,no-read-workqueue; "none" removes
+    /// all
     #[arg(long, value_name = "FLAGS", value_parser = parse_flags, group = "setting")]
     pub(crate) persistent_flags: Option<Flags>,
 }
@@ -73,7 +109,7 @@ fn parse_flags(text: &str) -> Result<Flags, String> {
     for name in names.filter(|_| text != "none") {
         let known = || {
             let names = Flag::ALL.map(Flag::name).join(", ");
-            format!("{name} is no flag; there are {names}, and none")
+            format!("{name} is not a flag; use {names}, or none")
         };
         let flag = Flag::from_name(name).ok_or_else(known)?;
         if !flags.contains(&flag) {
@@ -83,14 +119,14 @@ fn parse_flags(text: &str) -> Result<Flags, String> {
     Ok(Flags(flags))
 }
 
-/// When a key slot is tried.
+/// Priority of a key slot.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum SlotPriority {
-    /// Only when it is named
+    /// Tried only if selected by its number
     Ignore,
-    /// In turn
+    /// Tried in order of its number
     Normal,
-    /// Before all others
+    /// Tried before all other key slots
     Prefer,
 }
 
@@ -108,7 +144,7 @@ impl From<SlotPriority> for Priority {
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// The version to convert to
+    /// Type of device metadata to convert to
     #[arg(long, short = 'M', value_enum)]
     pub(crate) r#type: LuksType,
     /// Do not ask for confirmation
@@ -120,7 +156,7 @@ pub(crate) struct ConvertArgs {
 pub(crate) struct UuidArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// Give the volume this UUID
+    /// New UUID of the volume
     #[arg(long)]
     pub(crate) uuid: Option<String>,
 }
@@ -131,30 +167,30 @@ pub(crate) struct TokenArgs {
     pub(crate) action: TokenAction,
 }
 
-/// What is done with a token.
+/// Actions of `scrim token`.
 #[derive(Subcommand)]
 pub(crate) enum TokenAction {
-    /// Add a token that finds a passphrase in the kernel's keyring
+    /// Add a token that names a passphrase in the kernel keyring
     Add(TokenAddArgs),
-    /// Remove a token; the key slots that it names stay
+    /// Remove a token; its key slots stay
     Remove(TokenIdArgs),
-    /// Store a token from JSON, of whatever type
+    /// Import a token of any type from JSON
     Import(TokenImportArgs),
-    /// Print a token as JSON
+    /// Export a token as JSON
     Export(TokenExportArgs),
-    /// Have a token name a key slot that its passphrase opens
+    /// Assign a token to a key slot that its passphrase opens
     Assign(TokenSlotArgs),
-    /// Have a token no longer name a key slot
+    /// Remove the assignment of a token to a key slot
     Unassign(TokenSlotArgs),
 }
 
-/// Where a new token goes.
+/// Number of a new token.
 #[derive(Args)]
 pub(crate) struct NewTokenArgs {
-    /// The number of the token (default: the first free one)
+    /// Token number (default: the first free one)
     #[arg(long, value_name = "N")]
     pub(crate) token_id: Option<u8>,
-    /// Replace the token that has this number
+    /// Replace the token with the number --token-id
     #[arg(long, requires = "token_id")]
     pub(crate) token_replace: bool,
 }
@@ -166,10 +202,10 @@ pub(crate) struct TokenAddArgs {
     /// Description of the key in the keyring, of type user
     #[arg(long, value_name = "TEXT")]
     pub(crate) key_description: String,
-    /// The key slot that the passphrase opens (default: every one with the volume key)
+    /// Key slot to assign the token to (default: all key slots of the volume key)
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// Name no key slot
+    /// Assign the token to no key slot
     #[arg(long, conflicts_with = "key_slot")]
     pub(crate) unbound: bool,
     #[command(flatten)]
@@ -180,10 +216,10 @@ pub(crate) struct TokenAddArgs {
 pub(crate) struct TokenImportArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// Read the token from FILE (default: standard input)
+    /// Read the JSON from FILE (default: standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) json_file: Option<PathBuf>,
-    /// Have it name this key slot too
+    /// Key slot to assign the token to
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
     #[command(flatten)]
@@ -194,10 +230,10 @@ pub(crate) struct TokenImportArgs {
 pub(crate) struct TokenExportArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
-    /// The number of the token
+    /// Number of the token
     #[arg(long, value_name = "N")]
     pub(crate) token_id: u8,
-    /// Write the token to FILE (default: standard output)
+    /// Write the JSON to FILE (default: standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json_file: Option<PathBuf>,
 }
@@ -206,7 +242,7 @@ pub(crate) struct TokenExportArgs {
 pub(crate) struct TokenIdArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// The number of the token
+    /// Number of the token
     #[arg(long, value_name = "N")]
     pub(crate) token_id: u8,
 }
@@ -215,10 +251,10 @@ pub(crate) struct TokenIdArgs {
 pub(crate) struct TokenSlotArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// The number of the token
+    /// Number of the token
     #[arg(long, value_name = "N")]
     pub(crate) token_id: u8,
-    /// The key slot
+    /// Number of the key slot
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: u8,
 }

@@ -1,124 +1,83 @@
 //! Options of the commands that add, change and remove key slots, and what they share with `format`.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ChangeArgs, HeaderOnlyArgs};
-use crate::derivation::CostLimits;
-use crate::secret_input::KeySource;
+use super::luks::{ChangeArgs, HeaderOnlyArgs};
 
-/// Where a key comes from.
+/// Source of a key.
 #[derive(Args, Clone)]
 pub(crate) struct KeyArgs {
     /// Read the key from FILE ("-": all of standard input) instead of asking for a passphrase
     #[arg(long, short = 'd', value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Skip this many bytes of the key file, or of standard input
+    /// Number of bytes to skip in the key file, or on standard input
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) keyfile_offset: u64,
-    /// Use exactly this many bytes of the key file, or of the first line of standard input
+    /// Number of bytes to use from the key file, or from the first line of standard input
     #[arg(long, short = 'l', value_name = "BYTES")]
     pub(crate) keyfile_size: Option<usize>,
-    /// Most memory that the header may ask for to derive a key [default: 1048576 for a header on an
-    /// NBD server or in a file of another user, else what the machine has]
+    /// Memory limit in KiB for a key derivation that the header demands [default: 1048576 for a header
+    /// on an NBD server or in a file of another user, otherwise the memory of the machine]
     #[arg(long, value_name = "KIB")]
     pub(crate) pbkdf_memory_limit: Option<u32>,
-    /// How long the header may have keys derived for one passphrase [default: 120 for such a header, or
-    /// --nbd-timeout; else no limit]
+    /// Time limit in seconds for the key derivations of one passphrase [default: 120 for such a header,
+    /// or --nbd-timeout; otherwise no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) pbkdf_time_limit: Option<u16>,
 }
 
-impl KeyArgs {
-    pub(crate) fn source(&self) -> KeySource<'_> {
-        self.source_or(None)
-    }
-
-    /// The source, where a key file may also be named by its place on the command line.
-    pub(crate) fn source_or<'a>(&'a self, positional: Option<&'a Path>) -> KeySource<'a> {
-        KeySource {
-            file: self.key_file.as_deref().or(positional),
-            offset: self.keyfile_offset,
-            size: self.keyfile_size,
-            options: "keyfile",
-            cost: CostLimits {
-                memory_kib: self.pbkdf_memory_limit,
-                time: self
-                    .pbkdf_time_limit
-                    .map(u64::from)
-                    .map(Duration::from_secs),
-            },
-        }
-    }
-}
-
-/// Where a new key comes from.
+/// Source of a new key.
 #[derive(Args)]
 pub(crate) struct NewKeyArgs {
-    /// Key file with the new key, as --new-keyfile
+    /// Key file with the new key, the same as --new-keyfile
     #[arg(value_name = "NEW_KEY_FILE", conflicts_with = "new_keyfile")]
     pub(crate) positional_key: Option<PathBuf>,
     /// Read the new key from FILE ("-": all of standard input) instead of asking for a passphrase
     #[arg(long, value_name = "FILE")]
     pub(crate) new_keyfile: Option<PathBuf>,
-    /// Skip this many bytes of the new key file, or of standard input
+    /// Number of bytes to skip in the new key file, or on standard input
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) new_keyfile_offset: u64,
-    /// Use exactly this many bytes of the new key file, or of the next line of standard input
+    /// Number of bytes to use from the new key file, or from the next line of standard input
     #[arg(long, value_name = "BYTES")]
     pub(crate) new_keyfile_size: Option<usize>,
-    /// Taken for cryptsetup's sake; a new passphrase is always asked for twice
+    /// Accepted for compatibility with cryptsetup; a new passphrase is always asked for twice
     #[arg(long, short = 'y', hide = true)]
     pub(crate) verify_passphrase: bool,
-    /// Taken for cryptsetup's sake; no passphrase is refused for its quality
+    /// Accepted for compatibility with cryptsetup; the quality of a passphrase is not checked
     #[arg(long, hide = true)]
     pub(crate) force_password: bool,
 }
 
-impl NewKeyArgs {
-    pub(crate) fn source(&self) -> KeySource<'_> {
-        KeySource {
-            file: self
-                .new_keyfile
-                .as_deref()
-                .or(self.positional_key.as_deref()),
-            offset: self.new_keyfile_offset,
-            size: self.new_keyfile_size,
-            options: "new-keyfile",
-            cost: CostLimits::default(),
-        }
-    }
-}
-
-/// A key derivation.
+/// Key derivation functions of key slots.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PbkdfType {
-    /// PBKDF2 (the only one of LUKS1)
+    /// PBKDF2 (RFC 8018), the only one that LUKS1 supports
     Pbkdf2,
-    /// Argon2i
+    /// Argon2i (RFC 9106), data-independent
     Argon2i,
-    /// Argon2id
+    /// Argon2id (RFC 9106), the hybrid variant
     Argon2id,
 }
 
-/// Options of the cost of a key slot.
+/// Options of the PBKDF of a key slot.
 #[derive(Args)]
 pub(crate) struct PbkdfArgs {
-    /// How the passphrase becomes a key (default: argon2id for LUKS2, pbkdf2 for LUKS1)
+    /// PBKDF algorithm (default: argon2id for LUKS2, pbkdf2 for LUKS1)
     #[arg(long, value_enum)]
     pub(crate) pbkdf: Option<PbkdfType>,
-    /// How long unlocking may take on this machine, in milliseconds
+    /// PBKDF iteration time on this machine, in milliseconds
     #[arg(long, short = 'i', default_value_t = 2000, value_name = "MS")]
     pub(crate) iter_time: u32,
-    /// Most memory for Argon2, in KiB
+    /// PBKDF memory cost limit of Argon2, in KiB
     #[arg(long, value_name = "KIB")]
     pub(crate) pbkdf_memory: Option<u32>,
-    /// Most threads for Argon2
+    /// PBKDF parallel cost limit of Argon2: number of threads
     #[arg(long, value_name = "N")]
     pub(crate) pbkdf_parallel: Option<u32>,
-    /// Use exactly this cost instead of measuring
+    /// PBKDF iterations cost; nothing is measured
     #[arg(long, value_name = "N", conflicts_with = "iter_time")]
     pub(crate) pbkdf_force_iterations: Option<u32>,
 }
@@ -126,21 +85,21 @@ pub(crate) struct PbkdfArgs {
 /// Options of the protection of a new key slot.
 #[derive(Args)]
 pub(crate) struct SealArgs {
-    /// Hash of the key slot's anti-forensic splitter and of PBKDF2 (default: sha256; in LUKS1 that of
+    /// Hash of the key slot's anti-forensic splitter and of PBKDF2 (default: sha256; for LUKS1 the hash of
     /// the header)
     #[arg(long, short = 'h')]
     pub(crate) hash: Option<String>,
-    /// Cipher of the key slot (LUKS2; default: that of the data)
+    /// Cipher used to encrypt the key slot (LUKS2; default: the cipher of the data)
     #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
     pub(crate) keyslot_cipher: Option<String>,
-    /// Size of the key of that cipher, in bits
+    /// Key size of --keyslot-cipher in bits
     #[arg(long, value_name = "BITS", requires = "keyslot_cipher")]
     pub(crate) keyslot_key_size: Option<u32>,
     #[command(flatten)]
     pub(crate) pbkdf: PbkdfArgs,
 }
 
-/// Options of an existing key, which is not needed with the volume key, nor to store another one.
+/// Options of an existing key, which conflict with --volume-key-file and --unbound.
 const EXISTING_KEY: [&str; 4] = ["key_file", "keyfile_offset", "keyfile_size", "tries"];
 
 #[derive(Args)]
@@ -149,13 +108,13 @@ pub(crate) struct AddKeyArgs {
     pub(crate) on: ChangeArgs,
     #[command(flatten)]
     pub(crate) new: NewKeyArgs,
-    /// Put the new key into this slot; with --new-key-slot, the slot that the existing key opens
+    /// Slot number for the new key; with --new-key-slot, the slot that the existing key opens
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// Put the new key into this slot
+    /// Slot number for the new key
     #[arg(long, value_name = "N")]
     pub(crate) new_key_slot: Option<u8>,
-    /// Use the volume key in FILE instead of an existing passphrase; with --unbound, the key to store
+    /// Read the volume key from FILE instead of asking for an existing passphrase; with --unbound, the key to store
     #[arg(
         long,
         value_name = "FILE",
@@ -163,13 +122,13 @@ pub(crate) struct AddKeyArgs {
         conflicts_with_all = EXISTING_KEY
     )]
     pub(crate) volume_key_file: Option<PathBuf>,
-    /// Store a key that is not the volume key: a new random one, or that in --volume-key-file (LUKS2)
+    /// Create an unbound key slot, with a random key or the one in --volume-key-file (LUKS2)
     #[arg(long, requires = "key_size", conflicts_with_all = EXISTING_KEY)]
     pub(crate) unbound: bool,
-    /// Size of the unbound key, or of that in --volume-key-file, in bits; of another key it is known
+    /// Size in bits of the unbound key, or of the key in --volume-key-file
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
-    /// How often to ask for the existing passphrase
+    /// Number of attempts to enter the existing passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
     #[command(flatten)]
@@ -196,13 +155,13 @@ pub(crate) struct ConvertKeyArgs {
     pub(crate) change: ChangeSlotArgs,
 }
 
-/// Which key slot is made anew, and how.
+/// Key slot to write again, and its new protection.
 #[derive(Args)]
 pub(crate) struct ChangeSlotArgs {
-    /// Change this key slot (default: the one that the key opens)
+    /// Number of the key slot to change (default: the one that the key opens)
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// How often to ask for the existing passphrase
+    /// Number of attempts to enter the existing passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
     #[command(flatten)]
@@ -215,10 +174,10 @@ pub(crate) struct ChangeSlotArgs {
 pub(crate) struct RemoveKeyArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// Key file with the key to remove, as --key-file
+    /// Key file with the key to remove, the same as --key-file
     #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
     pub(crate) positional_key: Option<PathBuf>,
-    /// How often to ask for the passphrase
+    /// Number of attempts to enter the passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
     #[command(flatten)]
@@ -229,10 +188,10 @@ pub(crate) struct RemoveKeyArgs {
 pub(crate) struct KillSlotArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// The key slot to remove
+    /// Number of the key slot to remove
     #[arg(value_name = "SLOT")]
     pub(crate) slot: u8,
-    /// How often to ask for a passphrase
+    /// Number of attempts to enter the passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
     #[command(flatten)]

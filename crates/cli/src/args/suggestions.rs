@@ -1,6 +1,6 @@
 //! Tips for a command that does not exist.
 //!
-//! Whoever mistypes a command and takes the tip must not lose anything by it.
+//! A user who mistypes a command and follows the tip must not lose data.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

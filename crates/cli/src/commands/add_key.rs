@@ -1,17 +1,18 @@
-//! `scrim add-key IMAGE`.
+//! `scrim add-key IMAGE`: adds a passphrase or key file.
 
 use scrim_luks::kdf::Hash;
 use scrim_luks::{Header, KeyslotCipher, KeyslotError, NewDigest, NewKeyslot, VolumeKey};
 
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{AddKeyArgs, SealArgs};
-use crate::cipher::{fitting_key_bytes, for_header, key_bits};
-use crate::cost;
-use crate::derivation::Guard;
+use crate::cipher::options::{fitting_key_bytes, for_header, key_bits};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
-use crate::secret_input::{check_apart, exact_key, new_passphrase};
-use crate::unlock::{Asking, unlock};
+use crate::luks::cost;
+use crate::luks::derivation::Guard;
+use crate::luks::header_change::HeaderChange;
+use crate::luks::key_source::{check_apart, exact_key, new_passphrase};
+use crate::luks::unlock::{Asking, unlock};
+use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
 const UNBOUND_KEY_MAX: u32 = 512;

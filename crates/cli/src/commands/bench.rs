@@ -11,14 +11,12 @@ use scrim_bench::{Ink, Machine, Progress, Report, Study};
 use scrim_crypt::{CipherSpec, SectorSize, implementations, implementations_of};
 use scrim_luks::kdf::{Argon2Kind, Hash, MachineLimits};
 
-use super::{note, print};
 use crate::args::{BenchCiphersArgs, PbkdfType};
-use crate::cipher;
+use crate::cipher::{options, self_tests};
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::progress::{Display, columns};
-use crate::self_tests;
-use crate::terminal::print_json_text;
+use crate::process::interruption::Interruption;
+use crate::terminal::progress::{Display, columns};
+use crate::terminal::{note, print, print_json_text};
 
 /// Bits of a derived key unless the user asks for another size, as in cryptsetup.
 const KEY_BITS: u32 = 256;
@@ -26,7 +24,7 @@ const KEY_BITS: u32 = 256;
 const KEY_BITS_MAX: u32 = 4096;
 /// The hash of PBKDF2 where only PBKDF2 is asked for.
 const PBKDF2_HASH: Hash = Hash::Sha256;
-/// As cryptsetup begins.
+/// First lines of the output of `cryptsetup benchmark`.
 const HEAD: &str = "# Tests are approximate using memory only (no storage IO).\n";
 /// Most columns of a chart.
 pub(super) const WIDEST: usize = 100;
@@ -186,7 +184,7 @@ fn cipher_plan(
         return Ok(None);
     }
     let sector_sizes = match args.sector_size {
-        Some(bytes) => vec![cipher::sector_size(bytes)?],
+        Some(bytes) => vec![options::sector_size(bytes)?],
         None => vec![SectorSize::S512, SectorSize::S4096],
     };
     let available = limits.available_kib.saturating_mul(1024);
@@ -203,7 +201,7 @@ fn cipher_plan(
 
 fn subjects(args: &BenchCiphersArgs) -> Result<Vec<Subject>, CliError> {
     let named = args.cipher.iter().map(|text| {
-        let spec = cipher::parse(text);
+        let spec = options::parse(text);
         spec.map_err(|error| CliError::usage(format!("--cipher: {error}")))
     });
     let named: Vec<CipherSpec> = named.collect::<Result<_, _>>()?;
@@ -239,7 +237,7 @@ fn of_one_cipher(
     bits: Option<u32>,
     all: bool,
 ) -> Result<Vec<Subject>, CliError> {
-    let key_bytes = cipher::key_bytes(spec, bits)?;
+    let key_bytes = options::key_bytes(spec, bits)?;
     let subject = Subject {
         spec: spec.clone(),
         // It has no use for the key that it takes.
@@ -258,7 +256,7 @@ fn of_one_cipher(
 fn with_key_size(subjects: &[Subject], bits: u32) -> Result<Vec<Subject>, CliError> {
     let fitting = subjects.iter().filter_map(|subject| {
         Some(Subject {
-            key_bytes: cipher::fitting_key_bytes(&subject.spec, bits)?,
+            key_bytes: options::fitting_key_bytes(&subject.spec, bits)?,
             ..subject.clone()
         })
     });
@@ -266,7 +264,13 @@ fn with_key_size(subjects: &[Subject], bits: u32) -> Result<Vec<Subject>, CliErr
     if fitting.is_empty() {
         let mut sizes: Vec<_> = subjects
             .iter()
-            .map(|subject| format!("{} takes {}", subject.spec, cipher::key_bits(&subject.spec)))
+            .map(|subject| {
+                format!(
+                    "{} takes {}",
+                    subject.spec,
+                    options::key_bits(&subject.spec)
+                )
+            })
             .collect();
         sizes.dedup();
         return Err(CliError::usage(format!(
@@ -283,7 +287,7 @@ fn with_driver(subjects: Vec<Subject>, name: &str, named: bool) -> Result<Vec<Su
     let Some(known) = known else {
         let drivers: Vec<_> = implementations().iter().map(|row| row.driver).collect();
         return Err(CliError::usage(format!(
-            "--driver: there is no driver {name:?}; there are {}",
+            "--driver: {name:?} is not a driver; use one of {}",
             drivers.join(", ")
         )));
     };
@@ -307,7 +311,7 @@ fn with_driver(subjects: Vec<Subject>, name: &str, named: bool) -> Result<Vec<Su
     Ok(driven)
 }
 
-/// Each subject once.
+/// Removes repeated subjects; the order stays.
 fn distinct(subjects: Vec<Subject>) -> Vec<Subject> {
     let mut distinct: Vec<Subject> = Vec::with_capacity(subjects.len());
     for subject in subjects {

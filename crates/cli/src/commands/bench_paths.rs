@@ -1,4 +1,4 @@
-//! `scrim bench paths`.
+//! `scrim bench paths`: measures the cost of queues between a request and the cipher.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stdout};
@@ -13,14 +13,14 @@ use scrim_bench::paths::{self, Outcome, Part, PathsError, Plan, Storage, Users, 
 use scrim_bench::{Report, Study};
 
 use super::bench::{WIDEST, finish, ink, machine, watched};
-use super::{note, print};
 use crate::args::BenchPathsArgs;
-use crate::confirm::Question;
+use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::progress::columns;
-use crate::self_tests;
+use crate::process::interruption::Interruption;
 use crate::storage::{Manner, Storage, absolute, is_remote};
+use crate::terminal::confirm::Question;
+use crate::terminal::progress::columns;
+use crate::terminal::{note, print};
 
 /// Most bytes of a request.
 const BLOCK_MAX: u64 = 32 << 20;
@@ -134,7 +134,7 @@ fn plan(args: &BenchPathsArgs) -> Result<Plan, CliError> {
     let block = args.block_size;
     if !block.is_multiple_of(512) || !(512..=BLOCK_MAX).contains(&block) {
         return Err(CliError::usage(format!(
-            "--block-size: {block} bytes are no request of whole sectors; give a multiple of 512 of at \
+            "--block-size: {block} bytes are not whole sectors; give a multiple of 512 of at \
              most 32M"
         )));
     }

@@ -1,4 +1,4 @@
-//! `scrim bench serve`.
+//! `scrim bench serve`: measures the cost of TLS, or response times by source.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use scrim_bench::{ROUNDS, Report, Study};
 
 use super::bench::{finish, machine, watched};
 use super::bench_paths::{demand_new, ratios, write_page};
-use super::print;
 use crate::args::BenchServeArgs;
+use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::self_tests;
+use crate::process::interruption::Interruption;
 use crate::storage::absolute;
+use crate::terminal::print;
 
 /// Fewest bytes of a file, so that more is measured than a connection.
 const SMALLEST: u64 = 1 << 20;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &BenchServeArgs) -> Result<ExitCode, CliError> {
     let interruption = Interruption::listen()?;
     let mut study = study(args.rounds.unwrap_or(DOWNLOADS));
     if args.certificate.is_none() && matches!(plan, Plan::Theirs { .. }) {
-        study.warn("any server was believed: without --certificate nobody knows who answered");
+        study.warn("the server was not authenticated: name its certificate with --certificate");
     }
     let outcome = watched("serving", &interruption, |watch| {
         serve::measure(&plan, &mut study, watch)

@@ -5,13 +5,14 @@ use scrim_sys::memory::SecretBytes;
 use scrim_volume::Unlocked;
 
 use super::add_key::Sealing;
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs};
-use crate::confirm::Question;
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
-use crate::secret_input::{check_apart, new_passphrase};
-use crate::unlock::{Asking, unlock};
+use crate::luks::header_change::HeaderChange;
+use crate::luks::key_source::{check_apart, new_passphrase};
+use crate::luks::unlock::{Asking, unlock};
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &ChangeKeyArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;

@@ -6,10 +6,11 @@ use scrim_bench::ciphers::MODES;
 use scrim_crypt::{CipherSpec, Implementation, State, chosen, implementations, implementations_of};
 use serde::{Serialize, Serializer};
 
-use super::{print, print_json, warn_of_failed_self_tests};
 use crate::args::CiphersArgs;
-use crate::cipher::{self, alternatives};
+use crate::cipher::options::{self, alternatives};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::CliError;
+use crate::terminal::{print, print_json};
 
 /// One specification for each mode.
 fn usual() -> impl Iterator<Item = CipherSpec> {
@@ -25,9 +26,9 @@ pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
             (implementations().iter().map(Row::of).collect(), choices)
         }
         Some(text) => {
-            let spec = cipher::parse(text).map_err(|error| CliError::usage(error.to_string()))?;
+            let spec = options::parse(text).map_err(|error| CliError::usage(error.to_string()))?;
             if args.key_size.is_some() {
-                cipher::key_bytes(&spec, args.key_size)?;
+                options::key_bytes(&spec, args.key_size)?;
             }
             // What cannot be used is an error here, and only here.
             chosen(&spec).map_err(|error| CliError::usage(error.to_string()))?;
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
     print(text.as_bytes())
 }
 
-/// Output of `--json`.
+/// Output of the option `--json`.
 #[derive(Serialize)]
 struct Listing {
     implementations: Vec<Row>,

@@ -1,9 +1,9 @@
-//! `scrim close NAME`.
+//! `scrim close NAME`: closes an open volume.
 
 use crate::args::CloseArgs;
-use crate::control::{Client, Request};
 use crate::error::CliError;
-use crate::runtime::RuntimeDir;
+use crate::nbd::control::{Client, Request};
+use crate::nbd::runtime::RuntimeDir;
 
 pub(crate) fn run(args: &CloseArgs) -> Result<(), CliError> {
     let request = if args.force {

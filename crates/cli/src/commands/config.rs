@@ -1,11 +1,11 @@
-//! `scrim config IMAGE`.
+//! `scrim config IMAGE`: changes the settings of a LUKS2 header.
 
 use scrim_luks::Edit;
 
-use super::note;
 use crate::args::ConfigArgs;
 use crate::error::CliError;
-use crate::header_change::HeaderChange;
+use crate::luks::header_change::HeaderChange;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;

@@ -3,11 +3,11 @@
 use scrim_backend::Backend;
 use scrim_luks::{ConvertError, Header};
 
-use super::note;
 use crate::args::{ConvertArgs, LuksType};
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
+use crate::luks::header_change::HeaderChange;
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), CliError> {
     let wanted = match args.r#type {

@@ -1,9 +1,9 @@
 //! `scrim doctor`: what this machine offers, and what each missing piece costs.
 
-use super::{print, print_json};
 use crate::args::DoctorArgs;
 use crate::doctor::Examination;
 use crate::error::CliError;
+use crate::terminal::{print, print_json};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let examination = Examination::of_this_machine();

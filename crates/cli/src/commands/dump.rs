@@ -1,9 +1,9 @@
-//! `scrim dump IMAGE`.
+//! `scrim dump IMAGE`: shows a LUKS header.
 
-use super::{print, print_json};
 use crate::args::DumpArgs;
 use crate::error::CliError;
-use crate::unlock::read_header;
+use crate::luks::header::read_header;
+use crate::terminal::{print, print_json};
 
 pub(crate) fn run(args: &DumpArgs) -> Result<(), CliError> {
     let (_, luks) = read_header(&args.on)?;

@@ -13,16 +13,18 @@ use scrim_volume::{
 };
 
 use super::import::check_raw;
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{EncryptArgs, LuksType};
-use crate::confirm::Question;
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::new_volume::{NewVolume, refused};
-use crate::progress::Display;
+use crate::luks::new_volume::{NewVolume, refused};
+use crate::luks::unlock::{Asking, unlock};
+use crate::process::interruption::Interruption;
 use crate::signature::Contents;
 use crate::storage::demand_local;
-use crate::unlock::{Asking, unlock};
+use crate::storage::partitions::shell_word;
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
+use crate::terminal::progress::Display;
 
 /// Offset of the data in a volume unless asked otherwise, in bytes.
 const DATA_OFFSET: u64 = 16 << 20;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
     demand_local(image, "encrypt --in-place")?;
     let new = NewVolume::asked_for(&args.format)?;
     let backend = Arc::new(undone(image)?);
-    let within = |error| CliError::in_place(error, image);
+    let within = |error| in_place_error(error, image);
     let (begun, interruption) = match LuksDevice::read(&*backend) {
         Ok(luks) => match luks.once_encrypted().map_err(within)? {
             Some(encrypted) => go_on(args, &backend, luks, &encrypted)?,
@@ -59,11 +61,11 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
 /// beginning.
 fn undone(image: &Path) -> Result<FileBackend, CliError> {
     let backend = FileBackend::open(image, Access::ReadWrite)?;
-    let undone = undo(&backend).map_err(|error| CliError::in_place(error, image))?;
+    let undone = undo(&backend).map_err(|error| in_place_error(error, image))?;
     if let Some(original) = undone {
         backend.cut(original)?;
         note(format_args!(
-            "{}: an encryption that was cut short as it began has been undone",
+            "{}: an encryption that was interrupted at its start has been undone",
             image.display()
         ));
     }
@@ -144,9 +146,9 @@ fn room(
             ))
         }),
         None if !backend.is_device() => Room::in_file(size, shift, sector)
-            .ok_or_else(|| CliError::usage(format!("{image} cannot be made longer"))),
+            .ok_or_else(|| CliError::usage(format!("{image} cannot be extended"))),
         None => Err(CliError::usage(format!(
-            "{image} cannot be made longer; make the file system on it {spare} bytes shorter, and \
+            "{image} cannot be extended; make the file system on it {spare} bytes shorter, and \
              say so with --reduce-device-size"
         ))),
     }
@@ -188,7 +190,7 @@ fn go_on(
     let (unlocked, _) = unlock(encrypted, &**backend, &shown, None, &asking)?;
     let interruption = Interruption::listen()?;
     let begun = InPlace::resume(Arc::clone(backend) as Arc<dyn Backend>, luks, unlocked.key);
-    let begun = begun.map_err(|error| CliError::in_place(error, &args.format.image))?;
+    let begun = begun.map_err(|error| in_place_error(error, &args.format.image))?;
     Ok((begun, interruption))
 }
 
@@ -202,7 +204,7 @@ fn finish(
     let shown = args.format.image.display();
     let next = format!("go on with `scrim encrypt --in-place {shown}`");
     let failed = |error: InPlaceError| {
-        let error = CliError::in_place(error, &args.format.image);
+        let error = in_place_error(error, &args.format.image);
         CliError::new(error.exit, format!("{error}; {next}"))
     };
     let mut display = Display::new("encrypting");
@@ -210,7 +212,7 @@ fn finish(
         if interruption.came() {
             drop(display);
             note(format_args!(
-                "scrim: interrupted; {shown} keeps what is done: {next}"
+                "scrim: interrupted; {shown} keeps the part that is done: {next}"
             ));
             return Ok(interruption.exit_code());
         }
@@ -231,4 +233,18 @@ fn finish(
     encrypted.finish().map_err(failed)?;
     note(format_args!("{shown}: LUKS2 volume {uuid} created"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error of encrypting an image in place; the commands that its text gives name the image.
+fn in_place_error(error: InPlaceError, image: &Path) -> CliError {
+    let is_of_others = matches!(
+        error,
+        InPlaceError::Luks(_) | InPlaceError::Open(_) | InPlaceError::Volume(_)
+    );
+    let mut error = CliError::from(error);
+    if let (false, Some(path)) = (is_of_others, image.to_str()) {
+        let message = error.to_string().replace("IMAGE", &shell_word(path));
+        error = CliError::new(error.exit, message);
+    }
+    error.within(image.display())
 }

@@ -1,18 +1,18 @@
-//! `scrim export IMAGE RAW`.
+//! `scrim export IMAGE RAW`: decrypts a volume into a raw image.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use scrim_volume::{DataPath, OpenFlags};
 
-use super::open::{Opened, Wanted, from_luks};
-use super::{note, warn_of_failed_self_tests};
 use crate::args::ExportArgs;
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::storage::Manner;
-use crate::storage::demand_local;
+use crate::process::interruption::Interruption;
+use crate::storage::{Manner, demand_local};
+use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
+use crate::volume::opening::{Opened, Wanted, from_luks};
 
 pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     if args.raw == Path::new("-") {

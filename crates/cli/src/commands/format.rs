@@ -1,4 +1,4 @@
-//! `scrim format IMAGE`.
+//! `scrim format IMAGE`: creates a LUKS volume.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use scrim_crypt::SectorSize;
 use scrim_luks::{Formatted, Layout, Placement};
 use scrim_volume::LuksDevice;
 
-use super::note;
 use crate::args::FormatArgs;
-use crate::confirm::Question;
-use crate::daemon::defer_signals;
 use crate::error::{CliError, Exit};
-use crate::new_volume::NewVolume;
+use crate::luks::new_volume::NewVolume;
+use crate::process::daemon::defer_signals;
 use crate::signature::Contents;
 use crate::storage::{Storage, is_remote};
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let new = NewVolume::asked_for(args)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
             Some(_) => Placement::Detached,
             None => Placement::Attached,
         },
-        device_len: place.size,
+        device_len: place.size_bytes,
         grows: header.is_some() && place.created(),
         data_offset: new.data_offset,
     };
@@ -56,8 +56,7 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
 /// A file or device that a header or its data goes to, or a file that is yet to be made.
 struct Place {
     path: PathBuf,
-    /// Size in bytes.
-    size: u64,
+    size_bytes: u64,
     /// `None` when the file does not exist yet.
     backend: Option<Storage>,
 }
@@ -75,16 +74,16 @@ impl Place {
                 Exit::WrongDevice,
                 format!("{shown} does not exist; say with --size how large to make it"),
             )),
-            (false, Some(size)) => Ok(Self {
+            (false, Some(size_bytes)) => Ok(Self {
                 path: path.to_owned(),
-                size,
+                size_bytes,
                 backend: None,
             }),
             (true, None) => {
                 let backend = Storage::open(path, Access::ReadWrite)?;
                 Ok(Self {
                     path: path.to_owned(),
-                    size: backend.info().size,
+                    size_bytes: backend.info().size,
                     backend: Some(backend),
                 })
             }
@@ -104,7 +103,7 @@ impl Place {
     /// The encryption sector where nobody asks for one: 4096 bytes, unless the device is no
     /// multiple of that.
     fn sector_size(&self) -> SectorSize {
-        if self.size.is_multiple_of(4096) {
+        if self.size_bytes.is_multiple_of(4096) {
             SectorSize::S4096
         } else {
             SectorSize::S512
@@ -129,7 +128,7 @@ fn confirm(
     } else if device.created() {
         format!(
             "This creates {path}, {}, as a LUKS{version} volume.",
-            human(device.size)
+            human(device.size_bytes)
         )
     } else {
         format!(
@@ -158,9 +157,9 @@ fn write(formatted: &Formatted, image: &Place, header: Option<&Place>) -> Result
     let written = match header {
         // The data's file comes first: without it no header is touched.
         Some(header) => image
-            .create(image.size, &mut made)
+            .create(image.size_bytes, &mut made)
             .and_then(|_| header.write(formatted, end, &mut made)),
-        None => image.write(formatted, image.size.max(end), &mut made),
+        None => image.write(formatted, image.size_bytes.max(end), &mut made),
     };
     if written.is_err() {
         for path in made {

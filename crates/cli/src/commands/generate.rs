@@ -3,9 +3,9 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::print;
 use crate::args::{Cli, GenerateArgs, Generated};
 use crate::error::CliError;
+use crate::terminal::print;
 
 pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
     let mut command = Cli::command();

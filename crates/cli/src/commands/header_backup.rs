@@ -3,12 +3,12 @@
 use scrim_backend::Access;
 use scrim_volume::LuksDevice;
 
-use super::note;
 use crate::args::HeaderBackupArgs;
-use crate::backup_record;
 use crate::error::CliError;
-use crate::new_file::write_new;
+use crate::luks::backup_record;
 use crate::storage::Storage;
+use crate::storage::new_file::write_new;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
     let path = args.on.header_path();

@@ -9,14 +9,14 @@ use scrim_backend::{Access, Backend};
 use scrim_luks::{Backup, Diagnosis, Placement, Restore};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
-use super::note;
 use crate::args::HeaderRestoreArgs;
-use crate::backup_record;
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::write;
-use crate::new_file::write_new;
+use crate::luks::backup_record;
+use crate::luks::header_change::write;
 use crate::storage::Storage;
+use crate::storage::new_file::write_new;
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 /// Limit on the size of a backup, in bytes, which none reaches: both copies of the largest header and the largest key
 /// slots area.
@@ -125,7 +125,7 @@ fn confirm(
     let warning =
         format!("This will put the header of LUKS{version} volume {uuid}, {slots}, onto {place}.");
     let unanswered = format!(
-        "{place}: what is there would be overwritten, and nobody is at a terminal to confirm it"
+        "{place}: its present content would be overwritten, and there is no terminal to confirm this"
     );
     let question = Question {
         warning: &warning,
@@ -155,14 +155,16 @@ fn keep_replaced(
             there.header().uuid().raw(),
         ),
         None if area.iter().all(|&byte| byte == 0) => return Ok(()),
-        None => ("what is overwritten", &area[..], "unreadable"),
+        None => ("the content that is overwritten", &area[..], "unreadable"),
     };
     let file = match &args.replaced_file {
         Some(file) => file.clone(),
         None => beside(&args.header_backup_file, name),
     };
     write_new(&file, bytes).map_err(|error| {
-        error.within("cannot keep what is replaced, name a file for it with --replaced-file")
+        error.within(
+            "cannot save the content that is replaced, name a file for it with --replaced-file",
+        )
     })?;
     let place = args.on.header_path().display();
     note(format_args!(

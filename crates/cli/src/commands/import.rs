@@ -11,14 +11,16 @@ use scrim_volume::{
     DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume, is_half_overwritten,
 };
 
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{FormatArgs, ImportArgs};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::new_volume::NewVolume;
+use crate::luks::header::{half_overwritten, read_luks};
+use crate::luks::new_volume::NewVolume;
+use crate::luks::unlock::{Asking, unlock};
+use crate::process::interruption::Interruption;
 use crate::storage::demand_local;
+use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
-use crate::unlock::{Asking, half_overwritten, read_luks, unlock};
 
 /// Formats that hold a disk's contents in an order of their own: name, offset of the signature, the signature, and the
 /// format's name in `qemu-img`.

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use scrim_volume::LuksError;
 
-use super::note;
 use crate::args::IsLuksArgs;
 use crate::error::{CliError, Exit};
+use crate::luks::header::is_of_type;
 use crate::storage::Storage;
-use crate::unlock::is_of_type;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &IsLuksArgs) -> Result<ExitCode, CliError> {
     let path = args.on.header_path();

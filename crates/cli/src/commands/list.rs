@@ -1,12 +1,12 @@
-//! `scrim list`.
+//! `scrim list`: lists the open volumes.
 
 use scrim_foreign::Foreign;
 
-use super::{print, print_json, status};
 use crate::args::ListArgs;
-use crate::control::{Status, find};
 use crate::error::CliError;
-use crate::runtime::RuntimeDir;
+use crate::nbd::control::{Status, find};
+use crate::nbd::runtime::RuntimeDir;
+use crate::terminal::{print, print_json};
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
     for name in runtime.names() {
         // A volume that closes while we ask is not open any more.
         if let Ok(Some(client)) = find(&runtime, &name)
-            && let Ok(status) = status::ask(client)
+            && let Ok(status) = client.status()
         {
             open.push(status);
         }

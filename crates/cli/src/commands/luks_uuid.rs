@@ -1,13 +1,13 @@
-//! `scrim luksUUID IMAGE`.
+//! `scrim luksUUID IMAGE`: prints or changes the UUID.
 
 use scrim_luks::Edit;
 
-use super::{note, print};
 use crate::args::UuidArgs;
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
-use crate::unlock::{check_type, read_header};
+use crate::luks::header::{check_type, read_header};
+use crate::luks::header_change::HeaderChange;
+use crate::terminal::confirm::Question;
+use crate::terminal::{note, print};
 
 pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
     let Some(uuid) = &args.uuid else {
@@ -18,8 +18,8 @@ pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;
     let place = &change.place;
     let warning = format!(
-        "This will change the UUID of {place} from {} to {uuid}. What finds the volume by the old one \
-         will not find it any more.",
+        "This will change the UUID of {place} from {} to {uuid}. Configurations that name the old UUID \
+         will not find the volume any more.",
         change.header().uuid()
     );
     let question = Question {

@@ -1,4 +1,4 @@
-//! One module per command.
+//! One module per command, except `serve`, which is in `https`.
 
 pub(crate) mod add_key;
 pub(crate) mod bench;
@@ -28,20 +28,8 @@ pub(crate) mod remove_key;
 pub(crate) mod repair;
 pub(crate) mod resize;
 pub(crate) mod resume;
-pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod test_passphrase;
 pub(crate) mod token;
-
-use crate::self_tests;
-pub(crate) use crate::terminal::note;
-use crate::terminal::{print, print_json};
-
-/// Says what a user has to hear about code that computes wrongly.
-pub(crate) fn warn_of_failed_self_tests() {
-    for failure in self_tests::failures() {
-        note(format_args!("scrim: warning: {failure}"));
-    }
-}

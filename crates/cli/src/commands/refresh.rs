@@ -5,19 +5,18 @@ use std::path::Path;
 use scrim_backend::Access;
 use scrim_volume::OpenFlags;
 
-use super::open::{check_storable, persistent};
-use super::status;
 use crate::args::RefreshArgs;
-use crate::control::{Client, Request, Status};
 use crate::error::CliError;
-use crate::header_change::HeaderChange;
-use crate::runtime::RuntimeDir;
+use crate::luks::header::read_luks;
+use crate::luks::header_change::HeaderChange;
+use crate::nbd::control::{Client, Request, Status};
+use crate::nbd::runtime::RuntimeDir;
 use crate::storage::Storage;
-use crate::unlock::read_luks;
+use crate::volume::opening::{check_storable, persistent};
 
 pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
-    let open = status::ask(Client::connect(&runtime, &args.name)?)?;
+    let open = Client::connect(&runtime, &args.name)?.status()?;
     let given = args.perf.flags(args.allow_discards);
     // What cannot be stored is not put to work either.
     let stored = match args.persistent {
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
     match stored {
         Some(header) => header
             .edit(&[persistent(given)])
-            .map_err(|error| error.within("the flags are at work, but not in the header")),
+            .map_err(|error| error.within("the flags are active, but not stored in the header")),
         None => Ok(()),
     }
 }

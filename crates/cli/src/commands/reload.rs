@@ -5,11 +5,11 @@ use std::path::Path;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{Change, CryptTable};
 
-use crate::args::{OpenNameArgs, ReloadArgs};
-use crate::control::{Client, Request};
+use crate::args::{OpenNameArgs, ReloadArgs, VolumeName};
 use crate::error::CliError;
-use crate::runtime::{RuntimeDir, VolumeName};
-use crate::table_input::read_table;
+use crate::nbd::control::{Client, Request};
+use crate::nbd::runtime::RuntimeDir;
+use crate::volume::table_input::read_table;
 
 pub(crate) fn run(args: &ReloadArgs) -> Result<(), CliError> {
     let text = match (&args.table, &args.file) {

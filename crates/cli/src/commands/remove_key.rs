@@ -4,14 +4,15 @@ use scrim_luks::{Header, LastKey, Removal};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::LuksError;
 
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{EraseArgs, KillSlotArgs, RemoveKeyArgs};
-use crate::backup_record;
-use crate::confirm::Question;
-use crate::derivation::Guard;
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::header_change::HeaderChange;
-use crate::unlock::{Asking, unlock};
+use crate::luks::backup_record;
+use crate::luks::derivation::Guard;
+use crate::luks::header_change::HeaderChange;
+use crate::luks::unlock::{Asking, unlock};
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &RemoveKeyArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;

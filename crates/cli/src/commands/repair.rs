@@ -1,16 +1,17 @@
-//! `scrim repair IMAGE`.
+//! `scrim repair IMAGE`: shows damage to a header and repairs it.
 
 use scrim_backend::{Access, Backend};
 use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, HeaderError};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
-use super::note;
 use crate::args::RepairArgs;
-use crate::confirm::Question;
 use crate::error::{CliError, Exit};
-use crate::header_change::write;
-use crate::partitions::{luks_partitions, show_partitions};
+use crate::luks::header;
+use crate::luks::header_change::write;
 use crate::storage::Storage;
+use crate::storage::partitions::{luks_partitions, show_partitions};
+use crate::terminal::confirm::Question;
+use crate::terminal::note;
 
 pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     let path = args.on.on.header_path();
@@ -98,7 +99,7 @@ fn refuse_disk(args: &RepairArgs, backend: &Storage) -> Result<(), CliError> {
 
 fn check_type(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {
     match diagnosis.header() {
-        Some(header) => crate::unlock::check_type(header, args.on.r#type, args.on.on.header_path()),
+        Some(found) => header::check_type(found, args.on.r#type, args.on.on.header_path()),
         None => Ok(()),
     }
 }
@@ -106,8 +107,8 @@ fn check_type(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> 
 fn confirm(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {
     let place = args.on.on.header_path().display();
     let what = match &diagnosis.condition {
-        Condition::OneCopy(_) => "one copy of the header is written anew from the other",
-        _ => "the LUKS1 header is written anew, as its fields must have been",
+        Condition::OneCopy(_) => "one copy of the header is rewritten from the other",
+        _ => "the LUKS1 header is rewritten with the values that its fields must have had",
     };
     let lost = match diagnosis.overwritten_by {
         Some(signature) => format!(", and {signature} that lies there is overwritten"),

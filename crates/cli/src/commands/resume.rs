@@ -4,14 +4,15 @@ use std::path::Path;
 
 use scrim_backend::{Access, Backend};
 
-use super::{status, warn_of_failed_self_tests};
 use crate::args::{OpenNameArgs, ResumeArgs};
-use crate::control::{Client, Request, Status};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::runtime::RuntimeDir;
-use crate::served_header::ServedHeader;
+use crate::luks::header::read_luks;
+use crate::luks::unlock::{Asking, unlock};
+use crate::nbd::control::{Client, Request, Status};
+use crate::nbd::runtime::RuntimeDir;
+use crate::nbd::served_header::ServedHeader;
 use crate::storage::{Storage, is_remote};
-use crate::unlock::{Asking, read_luks, unlock};
 
 pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
     Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Forget)?;
@@ -20,7 +21,7 @@ pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
 
 /// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
 pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
-    let open = status::ask(Client::connect(&RuntimeDir::locate(), &args.name)?)?;
+    let open = Client::connect(&RuntimeDir::locate(), &args.name)?.status()?;
     if open.key_forgotten {
         return with_passphrase(args, &open);
     }
@@ -34,7 +35,7 @@ pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
 /// Lets requests go on; where the key is forgotten, with the one that the passphrase opens.
 pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
-    let open = status::ask(Client::connect(&runtime, &args.name)?)?;
+    let open = Client::connect(&runtime, &args.name)?.status()?;
     if open.key_forgotten {
         return with_passphrase(args, &open);
     }

@@ -1,23 +1,22 @@
-//! `scrim stats NAME`.
+//! `scrim stats NAME`: shows request counts and latencies.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{print, print_json};
 use crate::args::StatsArgs;
-use crate::control::{Client, Figures, Request, Times, Traffic};
-use crate::error::{CliError, Exit};
-use crate::prometheus;
-use crate::runtime::{RuntimeDir, VolumeName};
-use crate::terminal::{Cursor, print_over};
+use crate::error::CliError;
+use crate::nbd::control::{Client, Figures, Times, Traffic};
+use crate::nbd::prometheus;
+use crate::nbd::runtime::RuntimeDir;
+use crate::terminal::{Cursor, print, print_json, print_over};
 
 pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
     if let Some(seconds) = args.watch {
         return watch(args, Duration::from_secs_f64(seconds));
     }
-    let figures = ask(&args.name)?;
+    let figures = client(args)?.figures()?;
     if args.json {
         return print_json(&figures);
     }
@@ -27,15 +26,8 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
     print(describe(&figures, None).as_bytes())
 }
 
-/// Asks the process that serves a volume for its figures.
-pub(super) fn ask(name: &VolumeName) -> Result<Figures, CliError> {
-    let answer = Client::connect(&RuntimeDir::locate(), name)?.ask(Request::Statistics)?;
-    serde_json::from_slice(answer.expose()).map_err(|error| {
-        CliError::new(
-            Exit::WrongDevice,
-            format!("the process that serves the volume is of another version: {error}"),
-        )
-    })
+fn client(args: &StatsArgs) -> Result<Client, CliError> {
+    Client::connect(&RuntimeDir::locate(), &args.name)
 }
 
 /// Prints figures until the volume is closed, the reader has gone, or the command is interrupted.
@@ -44,7 +36,7 @@ fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
     let mut before: Option<(Instant, Figures)> = None;
     let mut drawn = 0;
     loop {
-        let figures = ask(&args.name)?;
+        let figures = client(args)?.figures()?;
         let now = Instant::now();
         let since = before.as_ref();
         let since = since.map(|(then, figures)| (now.duration_since(*then), figures));

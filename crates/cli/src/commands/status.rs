@@ -1,29 +1,19 @@
-//! `scrim status NAME`.
+//! `scrim status NAME`: shows the state of an open volume.
 
-use super::{print, print_json};
 use crate::args::NameArgs;
-use crate::control::{Client, Connection, Request, Server, Status, Tls};
-use crate::error::{CliError, Exit};
-use crate::runtime::RuntimeDir;
+use crate::error::CliError;
+use crate::nbd::control::{Client, Connection, Server, Status, Tls};
+use crate::nbd::runtime::RuntimeDir;
+use crate::terminal::{print, print_json};
+use crate::volume::opening::NOT_LOCKED;
 
 pub(crate) fn run(args: &NameArgs) -> Result<(), CliError> {
-    let status = ask(Client::connect(&RuntimeDir::locate(), &args.name)?)?;
+    let status = Client::connect(&RuntimeDir::locate(), &args.name)?.status()?;
     if args.json {
         print_json(&status)
     } else {
         print(describe(&status).as_bytes())
     }
-}
-
-/// Asks an open volume for its status.
-pub(crate) fn ask(client: Client) -> Result<Status, CliError> {
-    let answer = client.ask(Request::Status)?;
-    serde_json::from_slice(answer.expose()).map_err(|error| {
-        CliError::new(
-            Exit::WrongDevice,
-            format!("the process that serves the volume is of another version: {error}"),
-        )
-    })
 }
 
 fn describe(status: &Status) -> String {
@@ -49,7 +39,7 @@ fn describe(status: &Status) -> String {
     let at = place(&rows, "sector size");
     rows.splice(at..at, servers.map(|server| ("connection", server)));
     if !status.keys_locked {
-        rows.push(("warning", super::open::NOT_LOCKED.to_owned()));
+        rows.push(("warning", NOT_LOCKED.to_owned()));
     }
     let warnings = status.warnings.iter();
     rows.extend(warnings.map(|warning| ("warning", warning.clone())));
@@ -152,7 +142,7 @@ fn describe_clients(status: &Status) -> String {
     for (count, what) in [
         (status.handshaking as u64, "in their handshake"),
         (status.turned_away, "turned away"),
-        (status.displaced, "gave way in their handshake"),
+        (status.displaced, "dropped in their handshake"),
     ] {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));

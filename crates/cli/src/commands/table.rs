@@ -1,10 +1,10 @@
-//! `scrim table NAME`.
+//! `scrim table NAME`: prints the table of an open volume.
 
-use super::print;
 use crate::args::TableArgs;
-use crate::control::{Client, Request};
 use crate::error::CliError;
-use crate::runtime::RuntimeDir;
+use crate::nbd::control::{Client, Request};
+use crate::nbd::runtime::RuntimeDir;
+use crate::terminal::print;
 
 pub(crate) fn run(args: &TableArgs) -> Result<(), CliError> {
     let request = match (args.inactive, args.showkeys) {

@@ -1,9 +1,11 @@
-//! `scrim test-passphrase IMAGE`.
+//! `scrim test-passphrase IMAGE`: checks a passphrase.
 
-use super::{note, warn_of_failed_self_tests};
 use crate::args::{LuksType, TestArgs};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::CliError;
-use crate::unlock::{Asking, check_type, read_header, unlock};
+use crate::luks::header::{check_type, read_header};
+use crate::luks::unlock::{Asking, unlock};
+use crate::terminal::note;
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
     check(args, LuksType::Luks)

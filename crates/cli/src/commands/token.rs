@@ -6,15 +6,15 @@ use std::path::Path;
 
 use scrim_luks::{Edit, EditError, Header, Token};
 
-use super::{note, print};
 use crate::args::{
     NewTokenArgs, TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs, TokenImportArgs,
 };
 use crate::error::CliError;
-use crate::header_change::HeaderChange;
-use crate::new_file::write_new;
-use crate::secret_input::standard_input;
-use crate::unlock::read_header;
+use crate::luks::header::read_header;
+use crate::luks::header_change::HeaderChange;
+use crate::luks::key_source::standard_input;
+use crate::storage::new_file::write_new;
+use crate::terminal::{note, print};
 
 /// More than any header has room for, in bytes.
 const JSON_MAX: u64 = 4 << 20;

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use scrim_sys::ring::Ring;
 
-use super::{Finding, read};
+use super::finding::{Finding, read};
 
 /// Advice where a filter of system calls refuses io_uring.
 const FILTER: &str = "a filter that lets io_uring_setup, io_uring_enter and io_uring_register pass \

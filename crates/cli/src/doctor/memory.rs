@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 
-use super::{Finding, read, size};
+use super::finding::{Finding, read, size};
 
 /// Enough for keys, and for the buffers of one client of io_uring or many others
 /// (docs/production.md#limits), in bytes.

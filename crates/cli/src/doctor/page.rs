@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Examination, Finding, State};
+use super::Examination;
+use super::finding::{Finding, State};
 
 /// Column at which the description of a finding begins.
 const INDENT: usize = 18;

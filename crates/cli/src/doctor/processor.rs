@@ -3,7 +3,7 @@
 use scrim_crypt::argon2::Compressor;
 use scrim_crypt::{CipherSpec, Implementation, State, chosen, implementations, implementations_of};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// One specification for each name.
 const CIPHERS: [(&str, &str); 3] = [

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{Finding, read};
+use super::finding::{Finding, read};
 
 /// The port of HTTPS.
 const HTTPS: u32 = 443;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use scrim_serve::tls::kernel::{Cipher, Missing, Offer, SuiteOffer, Version};
 
-use super::{Finding, read};
+use super::finding::{Finding, read};
 
 const COST: &str = "HTTPS is sealed by Scrim itself, as everywhere; `sendfile` under TLS, and a network card's \
     own TLS, need the kernel's";

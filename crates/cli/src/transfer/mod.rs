@@ -14,10 +14,10 @@ use scrim_backend::{Access, own_file};
 use scrim_bench::Progress;
 use scrim_sys::memory::DataBuffer;
 
-use crate::commands::note;
 use crate::error::{CliError, Exit};
-use crate::interruption::Interruption;
-use crate::progress::Display;
+use crate::process::interruption::Interruption;
+use crate::terminal::note;
+use crate::terminal::progress::Display;
 
 pub(crate) use partial::{Partial, Resumed, refuse_unfinished};
 pub(crate) use record::{Kind, Record, Stamp};
@@ -50,7 +50,7 @@ impl Transfer<'_> {
     /// Moves the rest of the plaintext, compares, and gives the target its name. After a signal or an error the work
     /// that is done stays done.
     pub(crate) fn run(mut self, interruption: &Interruption) -> Result<ExitCode, CliError> {
-        if self.record.position > self.size() || self.from.size() > self.size() {
+        if self.record.position > self.size() || self.from.size_bytes() > self.size() {
             return Err(self.spoilt("its size is not that of its record and its source"));
         }
         let moved = self.copy(interruption).and_then(|end| match end {
@@ -77,12 +77,12 @@ impl Transfer<'_> {
 
     /// Size in bytes. A raw image that ends within a sector is filled up with zeros.
     fn size(&self) -> u64 {
-        self.to.size()
+        self.to.size_bytes()
     }
 
     fn next_step(&self) -> String {
         format!(
-            "{} keeps what is done: go on with `scrim {} {} {} --resume`",
+            "{} keeps the part that is done: continue with `scrim {} {} {} --resume`",
             self.partial.path().display(),
             self.record.kind.verb(),
             self.source.display(),

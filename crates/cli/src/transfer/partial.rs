@@ -29,7 +29,7 @@ pub(crate) struct Partial {
     replace: bool,
 }
 
-/// Result of [`Partial::resume`].
+/// State of the transfer that [`Partial::resume`] finds.
 pub(crate) enum Resumed {
     /// Something is left to do.
     Unfinished(FileBackend, Record),
@@ -57,7 +57,7 @@ impl Partial {
         };
         if is_same(source, target) || is_same(source, &partial.path) {
             return Err(CliError::usage(format!(
-                "{} is what would be read and written; give the new file another name",
+                "{} would be both read and written; give the new file another name",
                 source.display()
             )));
         }
@@ -65,7 +65,7 @@ impl Partial {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(partial),
             Err(error) => Err(CliError::io(format_args!("look at {shown}"), &error)),
             Ok(found) if !found.is_file() => Err(CliError::usage(format!(
-                "{shown} is no file, and only a file can take its name when it is whole; for a \
+                "{shown} is not a regular file, and only a file can get its name once it is complete; for a \
                  device, open the volume and use nbdcopy"
             ))),
             Ok(_) if replace => {
@@ -161,7 +161,7 @@ impl Partial {
             return wrong(if self.path.exists() {
                 format!("nothing tells how far {path} is; remove it and begin without --resume")
             } else {
-                format!("there is no {path} to go on with; begin without --resume")
+                format!("cannot continue: {path} does not exist; start without --resume")
             });
         };
         if record.kind != kind {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
 
-/// The record's version.
+/// Version of the record's format.
 const VERSION: u32 = 1;
 
 /// Direction of a transfer.
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The command.
+    /// Name of the command that runs the transfer.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Import => "import",

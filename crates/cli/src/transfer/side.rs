@@ -13,13 +13,11 @@ static ZEROS: [u8; HOLE] = [0; HOLE];
 pub(crate) enum Side {
     /// A raw image. A new one is sparse.
     Raw(FileBackend),
-    /// An open volume.
     Volume(Box<Volume>),
 }
 
 impl Side {
-    /// Size in bytes.
-    pub(super) fn size(&self) -> u64 {
+    pub(super) fn size_bytes(&self) -> u64 {
         match self {
             Self::Raw(file) => file.info().size,
             Self::Volume(volume) => volume.size(),

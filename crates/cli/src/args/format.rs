@@ -1,0 +1,139 @@
+//! Options of the commands that make a volume, and of those that copy data in and out.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::keys::{KeyArgs, PbkdfArgs};
+use super::luks::LuksType;
+use super::numbers::parse_size;
+
+#[derive(Args)]
+pub(crate) struct FormatArgs {
+    /// File, block device or NBD URI; a file that does not exist is created with --size
+    pub(crate) image: PathBuf,
+    /// Key file, the same as --key-file
+    #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
+    pub(crate) positional_key: Option<PathBuf>,
+    /// Create IMAGE with this size in bytes; K, M, G and T stand for powers of 1024
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) size: Option<u64>,
+    /// Type of device metadata: the LUKS version
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// Cipher used to encrypt the data: cipher, mode and IV
+    #[arg(long, short, default_value = "aes-xts-plain64")]
+    pub(crate) cipher: String,
+    /// Size of the volume key in bits (default: 512 for XTS, which splits it in two; otherwise 256)
+    #[arg(long, short = 's', value_name = "BITS")]
+    pub(crate) key_size: Option<u32>,
+    /// Hash of the key slots' anti-forensic splitter, of PBKDF2 and of the key digest
+    #[arg(long, short = 'h', default_value = "sha256")]
+    pub(crate) hash: String,
+    /// Encryption sector size in bytes (LUKS2; default: 4096 if size and device allow it)
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) sector_size: Option<u32>,
+    /// File or device for a detached LUKS header
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// Start offset of the data on IMAGE, in 512-byte sectors
+    #[arg(long, short, value_name = "SECTORS")]
+    pub(crate) offset: Option<u64>,
+    /// Label of the device (LUKS2)
+    #[arg(long, default_value = "")]
+    pub(crate) label: String,
+    /// Subsystem label of the device (LUKS2)
+    #[arg(long, default_value = "")]
+    pub(crate) subsystem: String,
+    /// UUID of the volume (default: a random one)
+    #[arg(long)]
+    pub(crate) uuid: Option<String>,
+    #[command(flatten)]
+    pub(crate) pbkdf: PbkdfArgs,
+    /// Slot number for the key
+    #[arg(long, short = 'S', value_name = "N", default_value_t = 0)]
+    pub(crate) key_slot: u8,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+/// Options of a new volume that conflict with --resume: an unfinished volume has them already.
+const BEGUN_EXCLUDES: [&str; 15] = [
+    "type",
+    "cipher",
+    "key_size",
+    "hash",
+    "sector_size",
+    "offset",
+    "label",
+    "subsystem",
+    "uuid",
+    "pbkdf",
+    "iter_time",
+    "pbkdf_memory",
+    "pbkdf_parallel",
+    "pbkdf_force_iterations",
+    "key_slot",
+];
+
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// Raw image: a file or block device, which is only read
+    #[arg(index = 1, conflicts_with_all = ["size", "header"])]
+    pub(crate) raw: PathBuf,
+    /// Continue an interrupted import of RAW
+    #[arg(long, conflicts_with_all = BEGUN_EXCLUDES)]
+    pub(crate) resume: bool,
+    /// Skip the comparison of source and copy at the end
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct EncryptArgs {
+    /// Encrypt the data where it is; `import` encrypts a copy instead
+    #[arg(long, required = true, conflicts_with_all = ["size", "header"])]
+    pub(crate) in_place: bool,
+    /// Use the last SIZE bytes of IMAGE, which hold no data, as space for the header; without it a file is
+    /// extended
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) reduce_device_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// File or block device with the volume, which is only read
+    pub(crate) image: PathBuf,
+    /// File to create, sparse; it gets its name once it is complete
+    pub(crate) raw: PathBuf,
+    /// Continue an interrupted export of IMAGE
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Skip the comparison of source and copy at the end
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    /// Expected type of device metadata
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
+    /// File or device with the detached LUKS header
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// Number of attempts to enter the passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    /// Replace RAW and the rest of an unfinished export, without confirmation
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}

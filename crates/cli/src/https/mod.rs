@@ -1,0 +1,6 @@
+//! The HTTPS file server: its configuration, its listeners and the volumes whose files it serves.
+
+mod configuration;
+mod listeners;
+pub(crate) mod server;
+mod volumes;

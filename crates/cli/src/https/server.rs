@@ -1,0 +1,325 @@
+//! The HTTPS server of `scrim serve`: starts, reads its configuration again, and ends.
+
+use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use scrim_serve::acme::{self, Keeper, Showcase};
+use scrim_serve::config::{CertificateConfig, Config, LogConfig};
+use scrim_serve::site::Site;
+use scrim_serve::tls::kernel::Offload;
+use scrim_serve::tls::{self, Certificate, Expiry};
+use scrim_serve::{AccessLog, Limits, Listener, Live, Parts, Server};
+use scrim_sys::activation::take_listen_fds;
+use serde_json::Value;
+
+use crate::args::{ServeArgs, VolumeName};
+use crate::error::{CliError, Exit};
+use crate::https::configuration::configuration;
+use crate::https::listeners::{addresses, listeners};
+use crate::https::volumes::Volumes;
+use crate::nbd::control::Client;
+use crate::nbd::runtime::RuntimeDir;
+use crate::process::daemon;
+use crate::process::service_manager::Manager;
+use crate::process::signals::{Asked, Hangup, Signals};
+use crate::terminal::{note, print};
+
+pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
+    if let Some(parent) = args.end_with_parent {
+        daemon::end_with_parent(parent)?;
+    }
+    let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
+    let config = configuration(args)?;
+    let volumes = Volumes::default();
+    let prepared = Prepared::by(&config, &volumes)?;
+    if args.check {
+        let log = config.access_log.as_ref();
+        log.map_or(Ok(()), |log| {
+            AccessLog::check(&log.file).map_err(not_opened(log))
+        })?;
+        return print(b"the configuration can be used\n");
+    }
+    // This comes before the log is made: a server that cannot listen leaves nothing behind.
+    let listeners = listeners(&config, handed_on)?;
+    let log = config.access_log.as_ref().map(open_log).transpose()?;
+    // This comes before any process learns of an address and may ask this one to end.
+    let signals = Signals::listen(Hangup::here())?;
+    let kept = Kept {
+        args,
+        config: &config,
+        volumes: &volumes,
+        log: log.as_ref(),
+    };
+    prepared.serve(&kept, listeners, &signals)
+}
+
+/// Options and resources that a server was started with.
+struct Kept<'a> {
+    args: &'a ServeArgs,
+    config: &'a Config,
+    /// Volumes that are open, so that a reload asks for no passphrase again.
+    volumes: &'a Volumes,
+    log: Option<&'a Arc<AccessLog>>,
+}
+
+/// Settings that follow from a configuration, before any client is served.
+struct Prepared {
+    live: Live,
+    /// Certificates that are read from files.
+    files: Vec<Certificate>,
+    /// Settings for certificates of an authority (ACME).
+    acme: Option<acme::Settings>,
+    offered: tls::Settings,
+    offload: Offload,
+    limits: Limits,
+}
+
+impl Prepared {
+    fn by(config: &Config, volumes: &Volumes) -> Result<Self, CliError> {
+        Ok(Self {
+            live: live(config, volumes)?,
+            files: certificates(config)?,
+            acme: config
+                .acme()
+                .map_err(|error| CliError::usage(error.to_string()))?,
+            offered: tls::Settings {
+                only: config.tls.suite.as_deref().map(suite).transpose()?,
+                http2: config.tls.http2.unwrap_or(true),
+            },
+            offload: Offload::new(config.tls.offload)
+                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?,
+            limits: config
+                .limits()
+                .map_err(|error| CliError::usage(error.to_string()))?,
+        })
+    }
+
+    /// The files' certificates, and one of our own where there are none, or as long as an authority has
+    /// not given its.
+    fn showcase(&self, config: &Config) -> Result<Showcase, CliError> {
+        let mut own = None;
+        if self.files.is_empty() || self.acme.is_some() {
+            let mut names: Vec<_> = config.sites.iter().flat_map(|s| s.names.clone()).collect();
+            names.extend(self.acme.iter().flat_map(|acme| acme.names().to_vec()));
+            let made = Certificate::self_signed(&names)
+                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+            own = Some(made);
+        }
+        Ok(Showcase::new(self.files.clone(), own))
+    }
+
+    fn serve(
+        self,
+        kept: &Kept<'_>,
+        listeners: Vec<Listener>,
+        signals: &Signals,
+    ) -> Result<(), CliError> {
+        let (config, log) = (kept.config, kept.log);
+        let addresses = addresses(&listeners)?;
+        let showcase = Arc::new(self.showcase(config)?);
+        let keeper = self
+            .acme
+            .clone()
+            .map(|settings| keeper(settings, &showcase))
+            .transpose()?;
+        let tls = self
+            .offered
+            .build(Arc::clone(showcase.certificates()))
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+        let threads = config.threads.unwrap_or_else(processors);
+        let server = Server::start(Parts {
+            listeners,
+            live: self.live,
+            tls: Some(tls),
+            offload: self.offload,
+            limits: within_file_limit(self.limits, config.limits.connections, threads),
+            threads,
+            log: log.cloned(),
+            trouble: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
+            volumes: Box::new(volumes),
+        })
+        .map_err(|error| CliError::io("start to serve", &error))?;
+        if showcase.is_self_signed() && self.acme.is_none() {
+            note(
+                "scrim: the certificate is self-signed, so browsers will warn; --certificate and --key \
+                 name another one",
+            );
+        }
+        print((addresses.join("\n") + "\n").as_bytes())?;
+        let keeping = keeper.map(|keeper| keeper.start(tell)).transpose();
+        let keeping =
+            keeping.map_err(|error| CliError::io("start the renewal of certificates", &error))?;
+        let manager = Manager::of_this_process();
+        manager.serving_files(&addresses);
+        let running = Running {
+            server: &server,
+            showcase: &showcase,
+            acme: self.acme.as_ref(),
+            kept,
+        };
+        kept.volumes.ask_no_more();
+        running.until_asked_to_end(signals);
+        manager.stopping();
+        drop(keeping);
+        server.drain();
+        Ok(())
+    }
+}
+
+/// A running server, and the parts of it that a reload can exchange.
+struct Running<'a> {
+    server: &'a Server,
+    showcase: &'a Showcase,
+    acme: Option<&'a acme::Settings>,
+    kept: &'a Kept<'a>,
+}
+
+impl Running<'_> {
+    fn until_asked_to_end(&self, signals: &Signals) {
+        loop {
+            let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
+            match signals.take() {
+                Asked::ToEnd => return,
+                Asked::ToReload => self.reload(),
+                Asked::Nothing => {}
+            }
+        }
+    }
+
+    /// Reads the configuration and its files again. If they cannot be used, everything stays as it is.
+    fn reload(&self) {
+        let Kept {
+            args, volumes, log, ..
+        } = self.kept;
+        if let Some(Err(error)) = log.map(|log| log.reopen()) {
+            note(format_args!(
+                "scrim: the access log continues in the old file: {error}"
+            ));
+        }
+        match configuration(args).and_then(|config| Prepared::by(&config, volumes)) {
+            Ok(prepared) => {
+                if prepared.acme.as_ref() != self.acme {
+                    note("scrim: changed settings of [acme] take effect at the next start");
+                }
+                self.showcase.exchange_files(prepared.files);
+                self.server.replace(prepared.live);
+                self.server.offload(&prepared.offload);
+                note("scrim: sites and certificates were read again");
+            }
+            Err(error) => note(format_args!(
+                "scrim: the configuration stays as it is: {error}"
+            )),
+        }
+    }
+}
+
+fn live(config: &Config, volumes: &Volumes) -> Result<Live, CliError> {
+    let sites = config.sites.iter().map(|site| {
+        let mut settings = site
+            .settings()
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        volumes.put_into(&mut settings, site)?;
+        let opened = Site::open(&settings)?;
+        Ok((site.names.clone(), opened))
+    });
+    let sites: Vec<_> = sites.collect::<Result<_, CliError>>()?;
+    Live::new(sites).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// Opens the keeper of an authority's certificates: it uses those obtained earlier, and is ready to obtain more.
+fn keeper(settings: acme::Settings, showcase: &Arc<Showcase>) -> Result<Keeper, CliError> {
+    let (keeper, event) = Keeper::open(settings, Arc::clone(showcase))
+        .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+    event.iter().for_each(tell);
+    Ok(keeper)
+}
+
+fn tell(event: &acme::Event) {
+    note(format_args!("scrim: {event}"));
+}
+
+/// The certificates of files.
+fn certificates(config: &Config) -> Result<Vec<Certificate>, CliError> {
+    let load = |files: &CertificateConfig| {
+        let loaded = Certificate::load(&files.chain, &files.key)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+        warn_of_expiry(files, loaded.expiry());
+        Ok(loaded)
+    };
+    config.tls.certificates.iter().map(load).collect()
+}
+
+fn suite(name: &str) -> Result<tls::Suite, CliError> {
+    name.parse()
+        .map_err(|error: tls::UnknownSuite| CliError::usage(error.to_string()))
+}
+
+fn open_log(log: &LogConfig) -> Result<Arc<AccessLog>, CliError> {
+    AccessLog::open(&log.file, log.format)
+        .map(Arc::new)
+        .map_err(not_opened(log))
+}
+
+fn not_opened(log: &LogConfig) -> impl FnOnce(io::Error) -> CliError {
+    |error| CliError::io(format_args!("open {}", log.file.display()), &error)
+}
+
+fn warn_of_expiry(files: &CertificateConfig, expiry: Expiry) {
+    if expiry.is_before(SystemTime::now()) {
+        note(format_args!(
+            "scrim: warning: {} has expired on {expiry}; browsers will refuse it",
+            files.chain.display()
+        ));
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Fits the limits to the number of files that this user may have open, since each connection takes one, and so does
+/// each file that is kept open. A quarter of them is for files.
+fn within_file_limit(mut limits: Limits, wanted: Option<usize>, threads: usize) -> Limits {
+    let mut allowed = getrlimit(Resource::Nofile);
+    let was = allowed.current;
+    allowed.current = allowed.maximum;
+    if setrlimit(Resource::Nofile, allowed).is_err() {
+        allowed.current = was;
+    }
+    let files = allowed
+        .current
+        .and_then(|files| usize::try_from(files).ok());
+    let Some(files) = files else {
+        return limits;
+    };
+    limits.files = limits.files.min(files / 8 / threads.max(1));
+    let room = files - files / 4;
+    if let Some(wanted) = wanted.filter(|&wanted| wanted > room) {
+        note(format_args!(
+            "scrim: warning: {room} connections at a time, and not {wanted}: this user may have {files} \
+             files open (ulimit -n)"
+        ));
+    }
+    limits.connections = limits.connections.min(room);
+    limits
+}
+
+/// Figures of the volumes that this user has open, for the status page.
+fn volumes() -> Value {
+    let runtime = RuntimeDir::locate();
+    if runtime.check_if_there().is_err() {
+        return Value::Array(Vec::new());
+    }
+    // A volume that closes while we ask is not open any more.
+    let tell = |name: VolumeName| {
+        let status = Client::connect(&runtime, &name).ok()?.status().ok()?;
+        let figures = Client::connect(&runtime, &name).ok()?.figures().ok()?;
+        let mut volume = serde_json::to_value(figures).ok()?;
+        volume["data_path"] = status.data_path.into();
+        Some(volume)
+    };
+    runtime.names().into_iter().filter_map(tell).collect()
+}

@@ -1,0 +1,195 @@
+//! A new volume by its options: the steps that `format`, `import` and `encrypt` have in common.
+
+use std::path::Path;
+
+use scrim_backend::{Backend, FileBackend};
+use scrim_crypt::{CipherSpec, SectorSize};
+use scrim_luks::kdf::{Hash, Kdf};
+use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
+use scrim_sys::memory::SecretBytes;
+
+use crate::args::{FormatArgs, LuksType};
+use crate::blocks::Blocks;
+use crate::cipher::options::{for_header, key_bytes, sector_size};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
+use crate::error::{CliError, Exit, memory_refused};
+use crate::luks::cost;
+use crate::luks::key_source::{Passphrase, new_passphrase};
+use crate::signature::Contents;
+use crate::terminal::note;
+
+/// The options of a new volume; those that can be wrong are checked before any device is read.
+pub(crate) struct NewVolume<'a> {
+    args: &'a FormatArgs,
+    luks1: bool,
+    cipher: CipherSpec,
+    key_bytes: usize,
+    hash: Hash,
+    /// Encryption sector that was asked for, if any.
+    pub(crate) sector_size: Option<SectorSize>,
+    /// Offset of the data in bytes; `None` is the default.
+    pub(crate) data_offset: Option<u64>,
+}
+
+impl<'a> NewVolume<'a> {
+    pub(crate) fn asked_for(args: &'a FormatArgs) -> Result<Self, CliError> {
+        let luks1 = args.r#type == LuksType::Luks1;
+        if args.key.pbkdf_memory_limit.is_some() || args.key.pbkdf_time_limit.is_some() {
+            return Err(CliError::usage(
+                "--pbkdf-memory-limit and --pbkdf-time-limit are for a header that is there already; \
+                 say with --pbkdf-memory and --iter-time what the new one may cost",
+            ));
+        }
+        let cipher = for_header("--cipher", &args.cipher)?;
+        let hash = cost::hash(&args.hash)?;
+        let sector_size = args.sector_size.map(sector_size).transpose()?;
+        args.pbkdf.function(luks1)?;
+        if luks1 && sector_size.is_some_and(|size| size.bytes() != 512) {
+            return Err(CliError::usage("LUKS1 has only --sector-size 512"));
+        }
+        if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
+            return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
+        }
+        let data_offset = match args.offset {
+            None => None,
+            Some(sectors) => Some(
+                sectors
+                    .checked_mul(512)
+                    .ok_or_else(|| CliError::usage("--offset is larger than any device"))?,
+            ),
+        };
+        Ok(Self {
+            args,
+            luks1,
+            key_bytes: key_bytes(&cipher, args.key_size)?,
+            cipher,
+            hash,
+            sector_size,
+            data_offset,
+        })
+    }
+
+    /// Prints warnings about options that are unwise.
+    pub(crate) fn warn(&self) {
+        if let Some(weakness) = self.cipher.weakness() {
+            let cipher = &self.cipher;
+            note(format_args!("scrim: warning: {cipher}: {weakness}"));
+        }
+        warn_of_failed_self_tests();
+    }
+
+    /// The encryption sector for data that is there already: 4096 bytes only where the data is known
+    /// to be written in such blocks, since a volume with larger ones than that cannot be mounted.
+    pub(crate) fn sector_size_for(&self, data: &FileBackend) -> SectorSize {
+        let (contents, blocks) = Contents::with_blocks(data);
+        let size = data.info().size;
+        let fits = |sector: u64| blocks.fit(sector) && size.is_multiple_of(sector);
+        match self.sector_size {
+            Some(asked) => {
+                let bytes = asked.bytes() as u64;
+                if blocks != Blocks::Unknown && !blocks.fit(bytes) {
+                    let refused = match bytes > 512 {
+                        true => ", and smaller writes are refused",
+                        false => "",
+                    };
+                    note(format_args!(
+                        "scrim: warning: {} holds {} with {blocks}, which --sector-size {bytes} does not \
+                         fit: no kernel can use it so{refused}; leave that option out",
+                        data.path().display(),
+                        contents.describe()
+                    ));
+                }
+                asked
+            }
+            None if fits(4096) => SectorSize::S4096,
+            None => SectorSize::S512,
+        }
+    }
+
+    pub(crate) fn version(&self) -> u16 {
+        if self.luks1 { 1 } else { 2 }
+    }
+
+    /// Asks for the passphrase of the first key slot.
+    pub(crate) fn ask(&self) -> Result<Passphrase, CliError> {
+        let source = (self.args.key).source_or(self.args.positional_key.as_deref());
+        let shown = self.args.image.display();
+        new_passphrase(&source, &format!("Enter passphrase for {shown}: "))
+    }
+
+    pub(crate) fn generate_key(&self) -> Result<VolumeKey, CliError> {
+        VolumeKey::generate(self.key_bytes)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
+    }
+
+    /// Derives the key and lays out the header, which is to lie at `place`. LUKS1 has no `sector_size`.
+    pub(crate) fn make(
+        &self,
+        place: &Path,
+        layout: Layout,
+        sector_size: SectorSize,
+        key: &VolumeKey,
+        passphrase: &SecretBytes,
+    ) -> Result<Formatted, CliError> {
+        let made = if self.luks1 {
+            luks1::format(&self.luks1_spec(layout)?, key, passphrase)
+        } else {
+            luks2::format(&self.luks2_spec(layout, sector_size)?, key, passphrase)
+        };
+        made.map_err(|error| refused(&error, place))
+    }
+
+    fn luks1_spec(&self, layout: Layout) -> Result<luks1::FormatSpec, CliError> {
+        let Kdf::Pbkdf2 { iterations, .. } = self.kdf()? else {
+            return Err(CliError::usage("LUKS1 has only --pbkdf pbkdf2"));
+        };
+        Ok(luks1::FormatSpec {
+            cipher: self.cipher.clone(),
+            hash: self.hash,
+            digest_iterations: self.args.pbkdf.digest_iterations(self.hash)?,
+            iterations,
+            slot: Some(self.args.key_slot),
+            uuid: self.args.uuid.clone(),
+            layout,
+        })
+    }
+
+    pub(crate) fn luks2_spec(
+        &self,
+        layout: Layout,
+        sector_size: SectorSize,
+    ) -> Result<luks2::FormatSpec, CliError> {
+        Ok(luks2::FormatSpec {
+            cipher: self.cipher.clone(),
+            sector_size,
+            digest_hash: self.hash,
+            keyslot: NewKeyslot {
+                slot: Some(self.args.key_slot),
+                kdf: self.kdf()?,
+                af_hash: self.hash,
+                cipher: None,
+            },
+            digest_iterations: self.args.pbkdf.digest_iterations(self.hash)?,
+            uuid: self.args.uuid.clone(),
+            label: self.args.label.clone(),
+            subsystem: self.args.subsystem.clone(),
+            flags: Vec::new(),
+            layout,
+            metadata_size: None,
+            keyslots_size: None,
+        })
+    }
+
+    fn kdf(&self) -> Result<Kdf, CliError> {
+        (self.args.pbkdf).kdf(self.luks1, self.hash, self.key_bytes)
+    }
+}
+
+/// Error for a place for which there is no header.
+pub(crate) fn refused(error: &FormatError, place: &Path) -> CliError {
+    let message = format!("{}: {error}", place.display());
+    match memory_refused(error) {
+        true => CliError::new(Exit::OutOfMemory, message),
+        false => CliError::usage(message),
+    }
+}

@@ -1,0 +1,80 @@
+//! Unlocking of a volume key: asks for a passphrase until a key slot opens.
+
+use std::io::{self, IsTerminal};
+
+use scrim_backend::Backend;
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::{LuksDevice, LuksError, Unlocked};
+
+use crate::error::{CliError, Exit};
+use crate::luks::derivation::Guard;
+use crate::luks::key_source::{KeySource, Source, existing_passphrase};
+use crate::terminal::note;
+
+/// Question for the passphrase of a key slot.
+pub(crate) struct Asking<'a> {
+    pub(crate) question: &'a str,
+    pub(crate) key: KeySource<'a>,
+    /// Number of times that the question is asked at a terminal.
+    pub(crate) tries: u32,
+}
+
+/// Unlocks the given key slot, or the first that opens, for the volume key.
+pub(crate) fn unlock(
+    luks: &LuksDevice,
+    backend: &dyn Backend,
+    image: &str,
+    slot: Option<u8>,
+    asking: &Asking<'_>,
+) -> Result<(Unlocked, SecretBytes), CliError> {
+    // A volume that no passphrase can open is reported before one is asked for.
+    let within = |error: LuksError| CliError::from(error).within(image);
+    let header = luks.header();
+    header
+        .keyslots_to_try(slot)
+        .map_err(|error| within(error.into()))?;
+    header
+        .data_segment()
+        .map_err(|error| within(error.into()))?;
+    asking.until_it_fits(backend, image, |passphrase, guard| {
+        luks.unlock_guarded(backend, slot, passphrase, guard)
+    })
+}
+
+impl Asking<'_> {
+    /// The passphrase on standard input, if there is one; at a terminal the user is not asked.
+    pub(crate) fn unasked(&self) -> Result<Option<SecretBytes>, CliError> {
+        if io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let passphrase = existing_passphrase(&self.key, self.question)?.secret;
+        Ok((!passphrase.is_empty()).then_some(passphrase))
+    }
+
+    /// Asks for the passphrase as often as is allowed, until `attempt` takes it, for the
+    /// header on `backend`.
+    pub(crate) fn until_it_fits<T>(
+        &self,
+        backend: &dyn Backend,
+        image: &str,
+        mut attempt: impl FnMut(&SecretBytes, &Guard<'_>) -> Result<T, LuksError>,
+    ) -> Result<(T, SecretBytes), CliError> {
+        let mut left = self.tries.max(1);
+        loop {
+            let passphrase = existing_passphrase(&self.key, self.question)?;
+            left -= 1;
+            let guard = Guard::new(image, backend, self.key.cost);
+            match attempt(&passphrase.secret, &guard) {
+                Ok(unlocked) => return Ok((unlocked, passphrase.secret)),
+                Err(error @ LuksError::NoKey { .. }) => {
+                    let message = format!("{image}: {error}; {}", passphrase.hint());
+                    if passphrase.source != Source::Terminal || left == 0 {
+                        return Err(CliError::new(Exit::NoKey, message));
+                    }
+                    note(format_args!("scrim: {message}"));
+                }
+                Err(error) => return Err(CliError::from(error).within(image)),
+            }
+        }
+    }
+}

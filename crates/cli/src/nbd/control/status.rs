@@ -1,0 +1,135 @@
+//! Status of an open volume, as the control socket sends it.
+
+use serde::{Deserialize, Serialize};
+
+/// Answer to the request `status`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Name of the volume.
+    pub(crate) name: String,
+    /// `LUKS1`, `LUKS2` or `TABLE`.
+    pub(crate) r#type: String,
+    /// UUID of the header; empty if there is no header.
+    pub(crate) uuid: String,
+    pub(crate) cipher: String,
+    /// Size of the volume key in bits.
+    pub(crate) key_bits: usize,
+    /// Implementation of the cipher that runs.
+    pub(crate) driver: String,
+    /// Data path of requests: `auto`, `inline` or `queued`.
+    pub(crate) data_path: String,
+    /// Data path that reads take, by `data_path` and the table's flags.
+    pub(crate) read_path: String,
+    /// Data path that writes take, by `data_path` and the table's flags.
+    pub(crate) write_path: String,
+    /// True if requests are held.
+    pub(crate) suspended: bool,
+    /// True if the volume needs its key back, by its passphrase, before requests go on.
+    #[serde(default)]
+    pub(crate) key_forgotten: bool,
+    /// State of the key: `held`, `being destroyed` while it is still in use in memory, or `forgotten`.
+    #[serde(default)]
+    pub(crate) key: String,
+    /// True if a table is loaded beside the one at work.
+    pub(crate) inactive_table: bool,
+    /// Engine that carries requests to the storage: `plain`, `io_uring` or `threads`.
+    pub(crate) engine: String,
+    /// Device, file or export with the ciphertext.
+    pub(crate) device: String,
+    /// The detached header, if any.
+    pub(crate) header: Option<String>,
+    /// Encryption sector in bytes.
+    pub(crate) sector_size: u32,
+    /// Offset of the data on the device, in 512-byte sectors.
+    pub(crate) offset_sectors: u64,
+    /// Size of the plaintext in 512-byte sectors.
+    pub(crate) size_sectors: u64,
+    /// True if writes are refused.
+    pub(crate) read_only: bool,
+    pub(crate) flags: Vec<String>,
+    /// True if every key is locked in memory.
+    pub(crate) keys_locked: bool,
+    /// Faults of the code that serves the volume, as sentences.
+    #[serde(default)]
+    pub(crate) warnings: Vec<String>,
+    /// Address of the plaintext device.
+    pub(crate) address: String,
+    /// TLS that clients must begin; `None` where they are served without.
+    #[serde(default)]
+    pub(crate) tls: Option<Tls>,
+    /// URI at which its figures are served over HTTP.
+    #[serde(default)]
+    pub(crate) metrics: Option<String>,
+    /// Process that serves it.
+    pub(crate) pid: u32,
+    /// Clients that are served.
+    pub(crate) clients: usize,
+    /// Connections that have not finished their handshake.
+    #[serde(default)]
+    pub(crate) handshaking: usize,
+    /// Clients that were refused because there were too many.
+    #[serde(default)]
+    pub(crate) turned_away: u64,
+    /// Connections that were dropped in their handshake to make way for others.
+    #[serde(default)]
+    pub(crate) displaced: u64,
+    /// The clients that are served.
+    #[serde(default)]
+    pub(crate) connections: Vec<Connection>,
+    /// Requests and bytes since it was opened.
+    pub(crate) served: Served,
+    /// The servers that have its devices, where they are NBD exports.
+    #[serde(default)]
+    pub(crate) servers: Vec<Server>,
+    /// The latest errors, oldest first.
+    pub(crate) errors: Vec<String>,
+}
+
+/// The connection to a server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Server {
+    /// URI of the NBD export.
+    pub(crate) address: String,
+    /// Number of connections; 0 while the server cannot be reached.
+    pub(crate) connections: usize,
+    /// Protection of the connections; `None` where they are not encrypted, and while there is no connection.
+    pub(crate) tls: Option<Protected>,
+    /// Number of times that the connections were lost and made again.
+    pub(crate) reconnects: u64,
+    /// Bytes that were written again after reconnects.
+    pub(crate) replayed_bytes: u64,
+    /// Bytes that are kept until a flush, to be written again if the connections are lost.
+    pub(crate) unflushed_bytes: usize,
+}
+
+/// TLS, which every client must begin.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Tls {
+    /// True if clients must show a certificate.
+    pub(crate) client_certificates: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Connection {
+    /// Address that the client comes from.
+    pub(crate) peer: String,
+    /// `None` without TLS, and before it is agreed.
+    pub(crate) tls: Option<Protected>,
+}
+
+/// Protection of a connection by TLS.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Protected {
+    pub(crate) version: String,
+    pub(crate) cipher_suite: String,
+}
+
+/// Counters since a volume was opened.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Served {
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) flushes: u64,
+}

@@ -1,0 +1,355 @@
+//! An open volume that is being served: its NBD server, its control socket, and how it is closed.
+
+mod describe;
+mod exchange;
+
+use std::cell::Cell;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use scrim_export::nbd::{BindError, Export, InheritedError, Limits, Listener, Server, StartError};
+use scrim_sys::memory::SecretBytes;
+use scrim_volume::queue::Engine;
+use scrim_volume::{Keys, ResizeError, Volume};
+
+use crate::args::VolumeName;
+use crate::error::{CliError, Exit};
+use crate::nbd::control::{Answer, ControlSocket, Figures, Request, Tls};
+use crate::nbd::device_size::sectors_when_opened_now;
+use crate::nbd::metrics::{Metrics, MetricsListener};
+use crate::nbd::prometheus;
+use crate::nbd::serving::Serving;
+use crate::process::service_manager::Manager;
+use crate::process::signals::{Asked, Hangup, Signals};
+use crate::terminal::note;
+use crate::volume::devices::Devices;
+use crate::volume::opening::Origin;
+
+/// Time for clients to finish their requests when the volume is closed.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Time that may pass on a busy machine until a client that has disconnected is seen to be gone.
+const DEPARTURE: Duration = Duration::from_secs(1);
+
+/// A volume's name and addresses, taken before anything is changed or served.
+pub(crate) struct Bound {
+    control: ControlSocket,
+    tls: Option<Tls>,
+    metrics: Option<MetricsListener>,
+    listeners: Vec<Listener>,
+    signals: Signals,
+}
+
+impl Bound {
+    /// Takes the volume's name by its control socket, and begins to listen.
+    pub(crate) fn bind(
+        control: PathBuf,
+        mut serving: Serving,
+        hangup: Hangup,
+    ) -> Result<Self, CliError> {
+        Ok(Self {
+            control: ControlSocket::bind(control)?,
+            tls: serving.tls(),
+            metrics: serving.take_metrics(),
+            listeners: serving.listen()?,
+            // Before any process learns of an address and may ask this one to end.
+            signals: Signals::listen(hangup)?,
+        })
+    }
+}
+
+/// A volume that is being served.
+pub(crate) struct Service {
+    control: ControlSocket,
+    signals: Signals,
+    open: OpenVolume,
+}
+
+struct OpenVolume {
+    name: VolumeName,
+    volume: Arc<Volume>,
+    engine: Engine,
+    /// `LUKS1`, `LUKS2` or `TABLE`.
+    r#type: String,
+    uuid: String,
+    header: Option<String>,
+    devices: Devices,
+    /// True if the table decrypts to other data than the table that the volume was opened with.
+    has_other_data: Cell<bool>,
+    /// True if the loaded table would decrypt to other data.
+    loads_other_data: Cell<bool>,
+    /// The URIs of the plaintext device.
+    addresses: Vec<String>,
+    tls: Option<Tls>,
+    server: Server,
+    metrics: Option<Metrics>,
+}
+
+impl Service {
+    pub(crate) fn start(
+        name: VolumeName,
+        volume: Volume,
+        engine: Engine,
+        origin: Origin,
+        bound: Bound,
+    ) -> Result<Self, CliError> {
+        let Bound {
+            control,
+            tls,
+            metrics: serving_metrics,
+            listeners,
+            signals,
+        } = bound;
+        let volume = Arc::new(volume);
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.uri("")).collect();
+        let export = Export {
+            name: name.as_str().to_owned(),
+            description: origin.r#type.clone(),
+            engine,
+            volume: Arc::clone(&volume),
+        };
+        let server = Server::start(vec![export], listeners, Limits::default())?;
+        let metrics = match serving_metrics {
+            Some(listener) => {
+                let (name, volume) = (name.clone(), Arc::clone(&volume));
+                let page = move || prometheus::text(&Figures::of(&name, &volume));
+                Some(listener.serve(page)?)
+            }
+            None => None,
+        };
+        let open = OpenVolume {
+            name,
+            volume,
+            engine,
+            r#type: origin.r#type,
+            uuid: origin.uuid,
+            header: origin.header,
+            devices: origin.devices,
+            has_other_data: Cell::new(false),
+            loads_other_data: Cell::new(false),
+            addresses,
+            tls,
+            server,
+            metrics,
+        };
+        Ok(Self {
+            control,
+            signals,
+            open,
+        })
+    }
+
+    /// The URIs of the plaintext device, one for each socket.
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.open.addresses
+    }
+
+    /// Serves until a command closes the volume or the process is asked to end.
+    pub(crate) fn run(self, manager: &Manager) -> Result<(), CliError> {
+        let Self {
+            control,
+            signals,
+            open,
+        } = self;
+        open.announce(manager);
+        let caller = loop {
+            if let Some(caller) =
+                control.serve(&signals, |request, body| open.answer(request, body))
+            {
+                break Some(caller);
+            }
+            match signals.take() {
+                Asked::ToEnd => break None,
+                Asked::ToReload => {
+                    open.reload();
+                    open.announce(manager);
+                }
+                Asked::Nothing => {}
+            }
+        };
+        manager.stopping();
+        let closed = while_answering(&control, &open.name.clone(), || open.finish())?;
+        // The name is free and the storage unlocked before the command hears that the volume is closed.
+        drop(control);
+        match caller {
+            None => closed,
+            Some(caller) => {
+                let answer = closed.map(|()| SecretBytes::zeroed(0));
+                caller.answer(&answer);
+                answer.map(drop)
+            }
+        }
+    }
+}
+
+/// Does the last of the work, and meanwhile tells every client of the control socket that the volume is being closed.
+fn while_answering<T>(
+    control: &ControlSocket,
+    name: &VolumeName,
+    work: impl FnOnce() -> T,
+) -> Result<T, CliError> {
+    let (done, finished) =
+        UnixStream::pair().map_err(|error| CliError::io("close the volume in order", &error))?;
+    Ok(std::thread::scope(|scope| {
+        scope.spawn(move || {
+            control.serve(&finished, |_, _| {
+                let message = format!("{} is being closed; wait for it to end", name.as_str());
+                Some(Err(CliError::new(Exit::Busy, message)))
+            })
+        });
+        let result = work();
+        drop(done);
+        result
+    }))
+}
+
+impl OpenVolume {
+    /// The answer to a request; `None` to one that closes the volume.
+    fn answer(&self, request: Request, body: &SecretBytes) -> Option<Answer> {
+        let table = |keys| Ok(self.volume.table_text(keys));
+        Some(match request {
+            Request::Status => self.status(),
+            Request::Statistics => self.statistics(),
+            Request::Table => table(Keys::Masked),
+            Request::TableWithKeys => match self.volume.is_key_forgotten() {
+                true => Err(self.key_is_forgotten()),
+                false => table(Keys::Shown),
+            },
+            Request::InactiveTable => self.inactive_table(Keys::Masked),
+            Request::InactiveTableWithKeys => self.inactive_table(Keys::Shown),
+            Request::Suspend => self.suspend(),
+            Request::Forget => self.forget(),
+            Request::Resume => self.resume(),
+            Request::ResumeWithKey { .. } => self.resume_with_key(body),
+            Request::Clear => self.clear(),
+            Request::Reload { change, .. } => self.load(body, change),
+            Request::Refresh(flags, path) => self.refresh(flags, path),
+            Request::ReadHeader { offset, len } => self.read_header(offset, len),
+            Request::Resize(sectors) => self.resize(sectors),
+            Request::CloseForced => return None,
+            Request::Close => match self.clients_after_a_moment() {
+                0 => return None,
+                clients => Err(self.in_use(clients)),
+            },
+        })
+    }
+
+    fn announce(&self, manager: &Manager) {
+        manager.serving(self.volume.size() / 512, &self.addresses.join(" "));
+    }
+
+    /// Resizes the volume to match its device, as `scrim resize` does.
+    fn reload(&self) {
+        let name = self.name.as_str();
+        let before = self.volume.size() / 512;
+        let resized = sectors_when_opened_now(&self.describe())
+            .and_then(|sectors| self.resize(sectors).map(|_| sectors));
+        match resized {
+            Ok(after) if after == before => {
+                note(format_args!("scrim: {name}: it still has {before} sectors"));
+            }
+            Ok(after) => note(format_args!(
+                "scrim: {name}: it had {before} sectors and now has {after}"
+            )),
+            Err(error) => note(format_args!(
+                "scrim: warning: {error}; {name} keeps its {before} sectors"
+            )),
+        }
+    }
+
+    fn resize(&self, sectors: u64) -> Answer {
+        match self.volume.resize(sectors.saturating_mul(512)) {
+            Ok(()) => Ok(SecretBytes::zeroed(0)),
+            Err(error) => {
+                let exit = match &error {
+                    ResizeError::Backend(_) => Exit::WrongDevice,
+                    ResizeError::Loaded | ResizeError::KeyForgotten => Exit::Busy,
+                    _ => Exit::Usage,
+                };
+                Err(CliError::new(
+                    exit,
+                    format!("{}: {error}", self.name.as_str()),
+                ))
+            }
+        }
+    }
+
+    /// Number of clients that are connected and stay so. A client that has just ended, such as the previous command of
+    /// a script, gets a moment to be seen to disconnect.
+    fn clients_after_a_moment(&self) -> usize {
+        let moment_ends = Instant::now() + DEPARTURE;
+        while self.server.clients() > 0 && Instant::now() < moment_ends {
+            std::thread::sleep(DEPARTURE / 200);
+        }
+        self.server.clients()
+    }
+
+    fn in_use(&self, clients: usize) -> CliError {
+        let name = self.name.as_str();
+        CliError::new(
+            Exit::Busy,
+            format!(
+                "{name} is in use (clients connected: {clients}); disconnect them, or close it \
+                 with --force"
+            ),
+        )
+    }
+
+    /// Lets requests in flight end, then makes everything durable and closes the storage.
+    fn finish(self) -> Result<(), CliError> {
+        // Requests that are held can end only by being carried out, on the table that they were made for.
+        let now = self.volume.statistics();
+        let held = now.read.in_flight + now.write.in_flight;
+        if self.volume.give_up() {
+            if held > 0 {
+                note(format_args!(
+                    "scrim: warning: {}: its key is forgotten, so the reads and writes that are held fail ({held})",
+                    self.name.as_str()
+                ));
+            }
+        } else {
+            self.volume.clear();
+            self.volume.resume(DRAIN)?;
+        }
+        let stopped = self.server.stop(DRAIN);
+        if stopped.cut_off > 0 {
+            note(format_args!(
+                "scrim: warning: {} connections were cut off after {} s",
+                stopped.cut_off,
+                DRAIN.as_secs()
+            ));
+        }
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.volume
+            .flush()
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
+    }
+}
+
+impl From<BindError> for CliError {
+    fn from(error: BindError) -> Self {
+        use scrim_export::nbd::BindErrorKind as Kind;
+        let exit = match error.kind {
+            Kind::InUse => Exit::Busy,
+            Kind::NotLoopback => Exit::Usage,
+            _ => Exit::WrongDevice,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<InheritedError> for CliError {
+    fn from(error: InheritedError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> Self {
+        Self::new(Exit::WrongDevice, error.to_string())
+    }
+}

@@ -1,0 +1,147 @@
+//! Status and figures of an open volume.
+
+use std::sync::Arc;
+
+use scrim_export::nbd::{ClientStatus, Protection};
+use scrim_sys::memory::{Locking, SecretBytes, locking};
+use scrim_volume::{CryptTarget, Direction, KeyState, Line, Target};
+
+use super::OpenVolume;
+use crate::cipher::self_tests;
+use crate::error::CliError;
+use crate::nbd::control::{
+    Answer, Connection, Figures, Protected, Served, Server as ServerStatus, Status,
+};
+use crate::nbd::metrics::Metrics;
+use crate::storage::Storage;
+use crate::storage::device_names::path_of;
+
+impl OpenVolume {
+    pub(super) fn status(&self) -> Answer {
+        let json = serde_json::to_vec(&self.describe())
+            .map_err(|error| CliError::io("write the status", &error.into()))?;
+        Ok(SecretBytes::copied_from(&json))
+    }
+
+    pub(super) fn statistics(&self) -> Answer {
+        let json = serde_json::to_vec(&Figures::of(&self.name, &self.volume))
+            .map_err(|error| CliError::io("write the statistics", &error.into()))?;
+        Ok(SecretBytes::copied_from(&json))
+    }
+
+    pub(super) fn describe(&self) -> Status {
+        let mapping = self.volume.mapping();
+        // With other data the volume is not the one that its header describes.
+        let (r#type, uuid, header) = match self.has_other_data.get() {
+            false => (&*self.r#type, &*self.uuid, self.header.clone()),
+            true => ("TABLE", "", None),
+        };
+        let lines = mapping.table().lines();
+        let crypt = lines.iter().find_map(crypt_target);
+        let device = lines.iter().find_map(|line| line.target.device());
+        let device = device.map(|name| path_of(name).display().to_string());
+        let server = self.server.status();
+        let traffic = &server.traffic;
+        let key = self.volume.key_state();
+        let is_served = |client: &&ClientStatus| client.export.is_some();
+        let connections: Vec<_> = (server.clients.iter().filter(is_served))
+            .map(connection)
+            .collect();
+        Status {
+            name: self.name.as_str().to_owned(),
+            r#type: r#type.to_owned(),
+            uuid: uuid.to_owned(),
+            cipher: crypt.map(|c| c.cipher.to_string()).unwrap_or_default(),
+            key_bits: crypt.map_or(0, |c| c.key.len() * 8),
+            driver: mapping.driver().unwrap_or_default().to_owned(),
+            data_path: mapping.path().to_string(),
+            read_path: mapping.path_of(Direction::Read).to_string(),
+            write_path: mapping.path_of(Direction::Write).to_string(),
+            suspended: self.volume.is_suspended(),
+            key_forgotten: key != KeyState::Held,
+            key: match key {
+                KeyState::Held => "held",
+                KeyState::BeingDestroyed => "being destroyed",
+                KeyState::Forgotten => "forgotten",
+            }
+            .to_owned(),
+            inactive_table: self.volume.has_inactive_table(),
+            engine: self.engine.to_string(),
+            device: device.unwrap_or_default(),
+            header,
+            sector_size: self.volume.block_size(),
+            offset_sectors: crypt.map_or(0, |c| c.offset),
+            size_sectors: self.volume.size() / 512,
+            read_only: self.volume.is_read_only(),
+            flags: crypt
+                .map(|c| c.options.flags())
+                .unwrap_or_default()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            keys_locked: locking() == Locking::Complete,
+            warnings: self_tests::failures(),
+            address: self.addresses.first().cloned().unwrap_or_default(),
+            tls: self.tls,
+            metrics: self.metrics.as_ref().map(Metrics::uri),
+            pid: std::process::id(),
+            clients: connections.len(),
+            handshaking: server.clients.len() - connections.len(),
+            turned_away: server.turned_away,
+            displaced: server.displaced,
+            connections,
+            served: Served {
+                reads: traffic.read.requests,
+                read_bytes: traffic.read.bytes,
+                writes: traffic.write.requests,
+                written_bytes: traffic.write.bytes,
+                flushes: traffic.flush.requests,
+            },
+            servers: self.servers(),
+            errors: server
+                .events
+                .iter()
+                .map(|e| e.incident.to_string())
+                .collect(),
+        }
+    }
+}
+
+impl OpenVolume {
+    /// The servers that have its devices.
+    fn servers(&self) -> Vec<ServerStatus> {
+        let remote = |storage: &Arc<Storage>| {
+            let status = storage.remote_status()?;
+            Some(ServerStatus {
+                address: storage.path().display().to_string(),
+                connections: status.connections,
+                tls: status.protection.map(protected),
+                reconnects: status.reconnects,
+                replayed_bytes: status.replayed_bytes,
+                unflushed_bytes: status.unflushed_bytes,
+            })
+        };
+        self.devices.now().iter().filter_map(remote).collect()
+    }
+}
+
+fn connection(client: &ClientStatus) -> Connection {
+    Connection {
+        peer: client.peer.to_string(),
+        tls: client.tls.map(protected),
+    }
+}
+
+fn protected(tls: Protection) -> Protected {
+    Protected {
+        version: tls.version.to_owned(),
+        cipher_suite: tls.suite.to_owned(),
+    }
+}
+
+fn crypt_target(line: &Line) -> Option<&CryptTarget> {
+    match &line.target {
+        Target::Crypt(crypt) => Some(crypt),
+        Target::Linear(_) | Target::Zero | Target::Error => None,
+    }
+}

@@ -1,0 +1,286 @@
+//! The storage that a command's IMAGE names: a file, a block device or an NBD export. Such a name becomes a
+//! [`Backend`] only here.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use scrim_backend::{
+    Access, Backend, BackendError, Durability, FileBackend, HeaderLock, Info, LockKind, Medium,
+    RemoteBackend, RemoteOptions, RemoteStatus,
+};
+use scrim_nbd::{Endpoint, Uri};
+
+use crate::args::{DirectIo, IoEngine, StorageArgs};
+use crate::error::{CliError, Exit};
+use crate::terminal::note;
+
+/// An image that is open.
+pub(crate) enum Storage {
+    /// A file or a block device.
+    Local(FileBackend),
+    /// An NBD export, and its URI as it was given.
+    Remote(Box<RemoteBackend>, PathBuf),
+}
+
+/// Options for opening an image that holds a volume.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    pub(crate) direct_io: DirectIo,
+    pub(crate) remote: RemoteOptions,
+    /// Time limit of a request, if the user has given one.
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl StorageArgs {
+    /// Plain calls read and write where the client's bytes lie, which the way past the page cache does
+    /// not allow.
+    pub(crate) fn manner(&self) -> Result<Manner, CliError> {
+        let direct_io = match (self.io_engine, self.direct_io) {
+            (IoEngine::Plain, DirectIo::On) => {
+                return Err(CliError::usage(
+                    "--io-engine plain goes through the page cache; leave out either that or \
+                     --direct-io",
+                ));
+            }
+            (IoEngine::Plain, _) => DirectIo::Off,
+            (_, direct_io) => direct_io,
+        };
+        Ok(Manner {
+            direct_io,
+            remote: self.remote(),
+            timeout: self.timeout(),
+        })
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.nbd_timeout.map(u64::from).map(Duration::from_secs)
+    }
+
+    fn remote(&self) -> RemoteOptions {
+        let usual = RemoteOptions::default();
+        let connections = self.nbd_connections.map(usize::from);
+        RemoteOptions {
+            connections: connections.unwrap_or(usual.connections),
+            limit: self.timeout().unwrap_or(usual.limit),
+        }
+    }
+}
+
+impl Manner {
+    /// Sets the direct I/O of a file that is open.
+    fn applied_to(self, file: FileBackend) -> Result<FileBackend, BackendError> {
+        match self.direct_io {
+            DirectIo::On => file.past_the_cache(),
+            DirectIo::Auto if file.is_device() => file.past_the_cache(),
+            DirectIo::Auto | DirectIo::Off => Ok(file),
+        }
+    }
+}
+
+impl Storage {
+    /// Opens an image for exclusive use, as far as that is possible: see [`FileBackend::open`].
+    pub(crate) fn open(image: &Path, access: Access) -> Result<Self, BackendError> {
+        match remote_name(image) {
+            Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
+            None => FileBackend::open(image, access).map(Self::Local),
+        }
+    }
+
+    /// Opens an image without excluding other processes: see [`FileBackend::open_shared`].
+    pub(crate) fn open_shared(image: &Path, access: Access) -> Result<Self, BackendError> {
+        match remote_name(image) {
+            Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
+            None => FileBackend::open_shared(image, access).map(Self::Local),
+        }
+    }
+
+    /// Opens an image for a volume. An export that its server offers as read-only becomes a read-only volume.
+    pub(crate) fn open_for_volume(
+        image: &Path,
+        access: Access,
+        manner: Manner,
+    ) -> Result<Self, BackendError> {
+        let Some(name) = remote_name(image) else {
+            let file = FileBackend::open(image, access)?;
+            return manner.applied_to(file).map(Self::Local);
+        };
+        connect(name, access, manner.remote)
+    }
+
+    /// Refuses a read-only export if `access` demands writes.
+    fn demand(access: Access) -> impl FnOnce(Self) -> Result<Self, BackendError> {
+        move |storage| match &storage {
+            Self::Remote(remote, _) if access == Access::ReadWrite => {
+                remote.check_writable()?;
+                Ok(storage)
+            }
+            _ => Ok(storage),
+        }
+    }
+
+    /// The path by which it was opened, or its URI.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Local(file) => file.path(),
+            Self::Remote(_, name) => name,
+        }
+    }
+
+    /// Makes sure that the first `len` bytes can be written; for an export this cannot be known.
+    pub(crate) fn reserve(&self, len: u64) -> Result<(), BackendError> {
+        match self {
+            Self::Local(file) => file.reserve(len),
+            Self::Remote(..) => Ok(()),
+        }
+    }
+
+    /// State of the connection to a server; `None` for local storage.
+    pub(crate) fn remote_status(&self) -> Option<RemoteStatus> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(remote, _) => Some(remote.status()),
+        }
+    }
+
+    fn backend(&self) -> &dyn Backend {
+        match self {
+            Self::Local(file) => file,
+            Self::Remote(remote, _) => &**remote,
+        }
+    }
+}
+
+/// Options with a single connection, which is enough for a header.
+fn once() -> RemoteOptions {
+    RemoteOptions {
+        connections: 1,
+        ..RemoteOptions::default()
+    }
+}
+
+fn connect(name: &str, access: Access, options: RemoteOptions) -> Result<Storage, BackendError> {
+    let remote = RemoteBackend::open_named(name, access, options)?;
+    if remote.believes_anyone() {
+        note(format_args!(
+            "scrim: warning: {name}: tls-verify-peer=0 turns off the check of the server's certificate, so \
+             anyone on the network path can act as the server"
+        ));
+    }
+    Ok(Storage::Remote(Box::new(remote), PathBuf::from(name)))
+}
+
+/// An image's name if it is a URI.
+fn remote_name(image: &Path) -> Option<&str> {
+    image.to_str().filter(|name| Uri::is_meant(name))
+}
+
+/// Returns whether an image is an NBD export, not a file or a device.
+pub(crate) fn is_remote(image: &Path) -> bool {
+    remote_name(image).is_some()
+}
+
+/// Refuses an NBD export where only a file or device will do.
+pub(crate) fn demand_local(image: &Path, command: &str) -> Result<(), CliError> {
+    if !is_remote(image) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{}: {command} takes files and devices only; open the volume there (a new one is made with \
+         `scrim format`), and copy with nbdcopy",
+        image.display()
+    )))
+}
+
+/// Name of an image that the table shows, and that stays valid when the process has left its folder.
+pub(crate) fn absolute(image: &Path) -> Result<PathBuf, CliError> {
+    let fail = |error| CliError::io(format_args!("find {}", image.display()), &error);
+    let Some(name) = remote_name(image) else {
+        return std::path::absolute(image).map_err(fail);
+    };
+    let mut uri: Uri = name.parse().map_err(|error| {
+        CliError::new(Exit::WrongDevice, format!("cannot open {name}: {error}"))
+    })?;
+    let socket = match &mut uri.endpoint {
+        Endpoint::Unix(path) => Some(path),
+        Endpoint::Tcp { .. } => None,
+    };
+    let folder = uri.tls.as_mut().and_then(|tls| tls.certificates.as_mut());
+    for path in socket.into_iter().chain(folder) {
+        *path = std::path::absolute(&*path).map_err(fail)?;
+    }
+    Ok(PathBuf::from(uri.to_string()))
+}
+
+impl Backend for Storage {
+    fn info(&self) -> Info {
+        self.backend().info()
+    }
+
+    fn measure(&self) -> Result<Info, BackendError> {
+        self.backend().measure()
+    }
+
+    fn medium(&self) -> Medium<'_> {
+        self.backend().medium()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
+        self.backend().read_at(offset, buffer)
+    }
+
+    fn write_at(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), BackendError> {
+        self.backend().write_at(offset, data, durability)
+    }
+
+    fn flush(&self) -> Result<(), BackendError> {
+        self.backend().flush()
+    }
+
+    fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {
+        self.backend().discard(range)
+    }
+
+    fn write_zeroes(&self, range: Range<u64>, durability: Durability) -> Result<(), BackendError> {
+        self.backend().write_zeroes(range, durability)
+    }
+
+    fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
+        self.backend().lock_header(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_names_its_paths_from_the_root() {
+        let name = |image: &str| absolute(Path::new(image)).unwrap();
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(name("disk.img"), here.join("disk.img"));
+        assert_eq!(name("NBD://h/e"), Path::new("nbd://h:10809/e"));
+        let socket = name("nbd+unix:///?socket=s");
+        let expected = format!("nbd+unix:///?socket={}/s", here.display());
+        assert_eq!(socket, Path::new(&expected));
+        let secured = name("nbds+unix:///?tls-certificates=tls&socket=s");
+        let here = here.display();
+        let expected = format!("nbds+unix:///?socket={here}/s&tls-certificates={here}/tls");
+        assert_eq!(secured, Path::new(&expected));
+        let wrong = absolute(Path::new("nbd+unix:///e")).unwrap_err();
+        assert!(wrong.to_string().contains("name the socket"), "{wrong}");
+    }
+
+    #[test]
+    fn only_a_uri_is_remote() {
+        assert!(is_remote(Path::new("nbd://h/")));
+        assert!(!is_remote(Path::new("./nbd://h/")));
+        let refused = demand_local(Path::new("nbd://h/"), "import").unwrap_err();
+        assert!(refused.to_string().contains("nbdcopy"), "{refused}");
+    }
+}

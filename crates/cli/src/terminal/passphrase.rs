@@ -1,0 +1,116 @@
+//! Passphrases that are typed at the terminal, which shows nothing of them.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use scrim_foreign::Visible;
+use scrim_sys::memory::SecretBytes;
+
+use crate::error::{CliError, Exit};
+
+/// Longest passphrase that is typed or read as a line, in bytes: cryptsetup's limit.
+pub(crate) const PASSPHRASE_MAX: usize = 512;
+
+/// Error for a passphrase that is longer.
+pub(crate) const TOO_LONG: &str = "it has more than 512 bytes; use --key-file for longer ones";
+
+/// Asks at the terminal, without showing what is typed.
+pub(crate) fn prompt(question: &str) -> Result<SecretBytes, CliError> {
+    let fail = |error: io::Error| CliError::io("ask at the terminal", &error);
+    let mut terminal = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/tty")
+        .map_err(fail)?;
+    // Silence first: the user may type as soon as the question is shown.
+    let silence = Silence::start(&terminal).map_err(fail)?;
+    write!(&terminal, "{}", Visible::new(question)).map_err(fail)?;
+    let line = read_typed(&mut &terminal);
+    drop(silence);
+    terminal.write_all(b"\n").map_err(fail)?;
+    line.map_err(fail)?
+        .ok_or_else(|| CliError::new(Exit::NoKey, "interrupted; nothing was changed"))
+}
+
+/// Reads a typed line key by key; `None` when it was interrupted (Ctrl-C, or Ctrl-D on an empty
+/// line).
+fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
+    const INTERRUPT: u8 = 0x03;
+    const END: u8 = 0x04;
+    const BACKSPACE: u8 = 0x08;
+    const ERASE_LINE: u8 = 0x15;
+    const DELETE: u8 = 0x7f;
+    let mut line = SecretBytes::zeroed(PASSPHRASE_MAX);
+    let mut used = 0;
+    let mut key = SecretBytes::zeroed(1);
+    loop {
+        if from.read(key.expose_mut())? == 0 {
+            return Ok(None);
+        }
+        match key.expose()[0] {
+            b'\n' | b'\r' => break,
+            INTERRUPT => return Ok(None),
+            END if used == 0 => return Ok(None),
+            END => break,
+            BACKSPACE | DELETE => used = last_letter(&line.expose()[..used]),
+            ERASE_LINE => used = 0,
+            byte if used < PASSPHRASE_MAX => {
+                line.expose_mut()[used] = byte;
+                used += 1;
+            }
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG)),
+        }
+    }
+    line.truncate(used);
+    Ok(Some(line))
+}
+
+/// Offset at which the last UTF-8 character of a line starts.
+fn last_letter(line: &[u8]) -> usize {
+    line.iter()
+        .rposition(|byte| byte & 0xc0 != 0x80)
+        .unwrap_or(0)
+}
+
+/// A terminal that shows nothing of what is typed, until this is dropped. Keys come one by one and
+/// Ctrl-C is one of them, so that it does not leave the terminal silent.
+struct Silence<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Silence<'a> {
+    fn start(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal.as_fd())?;
+        let mut silent = before.clone();
+        let modes = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        silent.local_modes.remove(modes);
+        tcsetattr(terminal.as_fd(), OptionalActions::Flush, &silent)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.terminal.as_fd(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typing_can_be_mended_and_interrupted() {
+        let typed = |keys: &[u8]| {
+            let line = read_typed(&mut &keys[..]).unwrap();
+            line.map(|line| line.expose().to_vec())
+        };
+        assert_eq!(typed("abü\x7f\x7fc\r".as_bytes()), Some(b"ac".to_vec()));
+        assert_eq!(typed(b"\x7fabc\x15xy\x04"), Some(b"xy".to_vec()));
+        assert_eq!(typed(b"ab\x03"), None);
+        assert_eq!(typed(b"\x04"), None);
+    }
+}

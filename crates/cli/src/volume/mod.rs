@@ -1,0 +1,5 @@
+//! Volumes that a command opens: from a LUKS header or a table, with their devices.
+
+pub(crate) mod devices;
+pub(crate) mod opening;
+pub(crate) mod table_input;

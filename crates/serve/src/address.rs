@@ -21,7 +21,7 @@ pub(crate) struct Address {
     /// Bytes of its budget.
     pub(crate) bytes: Held,
     /// Helper threads that wait for a disk.
-    pub(crate) turns: Held,
+    pub(crate) permits: Held,
 }
 
 /// Number of units of one thing that an address holds.
@@ -85,11 +85,11 @@ mod tests {
         let mut left = 120 + RESERVE;
         let clients: [Address; 12] = Default::default();
         let mut got = clients.iter().map(|client| {
-            while client.turns.may_grow(left, RESERVE) {
-                client.turns.add(1);
+            while client.permits.may_grow(left, RESERVE) {
+                client.permits.add(1);
                 left -= 1;
             }
-            client.turns.get()
+            client.permits.get()
         });
         for share in [60, 30, 15, 8, 4, 2, 1] {
             assert_eq!(got.next(), Some(share));
@@ -102,13 +102,13 @@ mod tests {
         let mut left = 120;
         let clients: [Address; 2] = Default::default();
         for client in clients.iter().cycle().take(120) {
-            if client.turns.may_grow(left, 0) {
-                client.turns.add(1);
+            if client.permits.may_grow(left, 0) {
+                client.permits.add(1);
                 left -= 1;
             }
         }
         assert_eq!(
-            clients.map(|client| client.turns.get()),
+            clients.map(|client| client.permits.get()),
             [40, 40],
             "{left} are left"
         );

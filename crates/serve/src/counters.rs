@@ -1,5 +1,6 @@
 //! Counters of a worker, which that worker alone changes and any thread may read.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -72,13 +73,13 @@ pub(crate) struct Latencies {
 
 impl Counters {
     /// Counts a request that was answered.
-    pub(crate) fn note(&self, entry: &Entry) {
+    pub(crate) fn record(&self, entry: &Entry) {
         match entry.version {
             "HTTP/2.0" => self.requests.http2.add(1),
             _ => self.requests.http1.add(1),
         }
         self.requests.answered(entry.status);
-        self.latencies.note(entry.took);
+        self.latencies.record(entry.took);
         self.bytes_sent.add(entry.bytes);
         if !entry.whole {
             self.broken.add(1);
@@ -94,7 +95,7 @@ impl Requests {
 }
 
 impl Tls {
-    pub(crate) fn note(&self, facts: &Facts, path: Path) {
+    pub(crate) fn record(&self, facts: &Facts, path: Path) {
         self.by_path[path.index()].add(1);
         let version = if facts.tls13() {
             &self.tls13
@@ -109,7 +110,7 @@ impl Tls {
 }
 
 impl Latencies {
-    pub(crate) fn note(&self, took: Duration) {
+    pub(crate) fn record(&self, took: Duration) {
         self.buckets[bucket(took)].add(1);
         self.sum
             .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
@@ -192,6 +193,20 @@ impl Figures {
             *sum += bucket.get();
         }
         self.latency_sum += one.latencies.sum.get();
+    }
+}
+
+/// Counters of all workers, and of connections that were refused before any worker had them.
+pub(crate) struct Tally {
+    pub(crate) workers: Vec<Arc<Counters>>,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn figures(&self) -> Figures {
+        let mut figures = Figures::of(self.workers.iter().map(|counters| &**counters));
+        figures.refused = self.refused.load(Ordering::Relaxed);
+        figures
     }
 }
 

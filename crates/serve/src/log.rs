@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Access, OFlags, access};
 use serde::Deserialize;
 
-use crate::connection::Secured;
 use crate::listener::Service;
+use crate::tls::kernel::Path as TlsPath;
 
 /// Bytes of lines after which they are written together.
 const TOGETHER: usize = 32 << 10;
@@ -57,7 +57,16 @@ pub(crate) struct Entry<'a> {
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
     /// Facts about TLS; `None` over plain HTTP.
-    pub(crate) tls: Option<Secured>,
+    pub(crate) tls: Option<TlsEntry>,
+}
+
+/// TLS parameters of a connection, for the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TlsEntry {
+    pub(crate) version: &'static str,
+    pub(crate) suite: &'static str,
+    /// Implementation of the connection's records.
+    pub(crate) path: TlsPath,
 }
 
 impl AccessLog {
@@ -69,7 +78,7 @@ impl AccessLog {
         Ok(Self {
             path: path.to_owned(),
             format,
-            file: RwLock::new(Arc::new(append(path)?)),
+            file: RwLock::new(Arc::new(open_to_append(path)?)),
         })
     }
 
@@ -96,7 +105,7 @@ impl AccessLog {
     /// # Errors
     /// When it cannot be opened.
     pub fn reopen(&self) -> io::Result<()> {
-        let file = Arc::new(append(&self.path)?);
+        let file = Arc::new(open_to_append(&self.path)?);
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = file;
         Ok(())
     }
@@ -110,7 +119,7 @@ impl AccessLog {
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
+fn open_to_append(path: &Path) -> io::Result<File> {
     appending().create(true).open(path)
 }
 
@@ -136,7 +145,7 @@ impl Lines {
         }
     }
 
-    pub(crate) fn note(&self, entry: &Entry) {
+    pub(crate) fn append(&self, entry: &Entry) {
         let mut lines = self.lines.borrow_mut();
         match self.log.format {
             LogFormat::Combined => combined(&mut lines, entry),
@@ -262,7 +271,7 @@ fn escape_json(line: &mut String, words: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::kernel::{Path as TlsPath, Why};
+    use crate::tls::kernel::Why;
 
     #[test]
     fn a_check_makes_no_file() {
@@ -296,7 +305,7 @@ mod tests {
             took: Duration::from_millis(1500),
             referer: None,
             user_agent: Some(b"x\n\xffy"),
-            tls: Some(Secured {
+            tls: Some(TlsEntry {
                 version: "TLSv1.3",
                 suite: "TLS_AES_128_GCM_SHA256",
                 path: TlsPath::User(Why::Module),
@@ -334,11 +343,11 @@ mod tests {
         let path = folder.path().join("log");
         let log = Arc::new(AccessLog::open(&path, LogFormat::Combined).unwrap());
         let lines = Lines::new(Arc::clone(&log));
-        lines.note(&entry());
+        lines.append(&entry());
         lines.flush();
         std::fs::rename(&path, folder.path().join("old")).unwrap();
         log.reopen().unwrap();
-        lines.note(&entry());
+        lines.append(&entry());
         drop(lines);
         let count = |name: &str| {
             std::fs::read_to_string(folder.path().join(name))

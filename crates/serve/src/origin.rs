@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustls::pki_types;
 
 use crate::http::{Authority, Request, Scheme};
-use crate::live::Live;
 use crate::site::Misdirection;
+use crate::sites::Sites;
 use crate::tls::ServerName;
 
 /// Kind of a connection, by the hosts that it may ask for.
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Refuses a request that belongs to another connection, or to none.
-    pub(crate) fn check(&self, request: &Request<'_>, live: &Live) -> Result<(), Misdirection> {
+    pub(crate) fn check(&self, request: &Request<'_>, sites: &Sites) -> Result<(), Misdirection> {
         if request.scheme == Some(Scheme::Https) && matches!(self, Self::Plain | Self::Loopback) {
             return Err(Misdirection::NotSecure);
         }
@@ -38,9 +38,9 @@ impl Origin {
         };
         match self {
             Self::Plain | Self::Secure => Ok(()),
-            Self::Loopback if authority.is_loopback() || live.names(host) => Ok(()),
+            Self::Loopback if authority.is_loopback() || sites.names(host) => Ok(()),
             Self::Loopback => Err(Misdirection::Unknown),
-            Self::Named(asked) => match asked.may_ask_for(authority.name, live) {
+            Self::Named(asked) => match asked.may_ask_for(authority.name, sites) {
                 true => Ok(()),
                 false => Err(Misdirection::OtherConnection),
             },
@@ -51,12 +51,12 @@ impl Origin {
 impl ServerName {
     /// Returns whether a host may be asked for by a connection that was made for this one: it is the same one, or of
     /// the same site, or the certificate is for it too (RFC 9110, 7.4).
-    fn may_ask_for(&self, host: &str, live: &Live) -> bool {
+    fn may_ask_for(&self, host: &str, sites: &Sites) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.eq_ignore_ascii_case(&self.name) {
             return true;
         }
-        let (own, other) = (live.site(Some(&self.name)), live.site(Some(host)));
+        let (own, other) = (sites.site(Some(&self.name)), sites.site(Some(host)));
         if let (Some(own), Some(other)) = (own, other)
             && Arc::ptr_eq(own, other)
         {

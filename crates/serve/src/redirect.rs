@@ -3,8 +3,8 @@
 use http::{HeaderValue, StatusCode, header};
 
 use crate::http::{Answer, Authority, Body, Request};
-use crate::live::Live;
 use crate::site::{Misdirection, error_page, misdirected};
+use crate::sites::Sites;
 
 /// Default port of HTTPS, which a URL need not name.
 const HTTPS: u16 = 443;
@@ -13,8 +13,8 @@ const HTTPS: u16 = 443;
 /// site is for all hosts. It is sent to the port `port`. Without one it has come to the port of HTTPS by plain HTTP,
 /// and is sent to the port that it has named. A request there that names none comes from a proxy that ends TLS itself:
 /// sent to `https`, its client would come back by that proxy.
-pub(crate) fn answer(request: &Request, port: Option<u16>, live: &Live) -> Answer {
-    let host = request.host.filter(|host| live.serves(host));
+pub(crate) fn answer(request: &Request, port: Option<u16>, sites: &Sites) -> Answer {
+    let host = request.host.filter(|host| sites.serves(host));
     let Some(authority) = host.and_then(|host| Authority::parse(host).ok()) else {
         return misdirected(Misdirection::of(request.host));
     };

@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use super::active_certificates::ActiveCertificates;
 use super::client::{Client, Wish};
 use super::fault::{Fault, StateError};
 use super::order::{self, Issued};
 use super::schedule;
 use super::settings::Settings;
-use super::showcase::Showcase;
 use super::state::State;
 use crate::tls::{Certificate, Expiry, FileError};
 
@@ -74,7 +74,7 @@ impl fmt::Display for Event {
 pub struct Keeper {
     settings: Settings,
     state: State,
-    showcase: Arc<Showcase>,
+    active: Arc<ActiveCertificates>,
     /// Begin and end of the validity of the certificate that is shown.
     valid: Option<(SystemTime, SystemTime)>,
     failures: u32,
@@ -87,13 +87,13 @@ impl Keeper {
     /// When there is no folder for account and certificate.
     pub fn open(
         settings: Settings,
-        showcase: Arc<Showcase>,
+        active: Arc<ActiveCertificates>,
     ) -> Result<(Self, Option<Event>), StateError> {
         let state = State::open(&settings.state, &settings.directory)?;
         let mut keeper = Self {
             settings,
             state,
-            showcase,
+            active,
             valid: None,
             failures: 0,
         };
@@ -116,7 +116,7 @@ impl Keeper {
 
     fn show(&mut self, certificate: Certificate) {
         self.valid = Some((certificate.since().time(), certificate.expiry().time()));
-        self.showcase.obtained(certificate);
+        self.active.obtained(certificate);
     }
 
     /// Orders and renews from now on, and tells the results. Challenges are answered only by a running server: start it
@@ -207,7 +207,7 @@ impl Keeper {
 
     async fn order_once(&self, client: Client) -> Result<Issued, Fault> {
         let account = order::account(&self.settings, client, &self.state).await?;
-        let certificates = self.showcase.certificates();
+        let certificates = self.active.certificates();
         order::obtain(&account, &self.settings.names, certificates).await
     }
 }

@@ -8,15 +8,13 @@ use std::time::SystemTime;
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::Client;
-use super::broken::Broken;
+use super::client::Client;
 use super::head::{self, Ending};
-use super::pool::Purse;
-use super::transport::Transport;
 use crate::address::Address;
 use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
 use crate::log::Entry;
 use crate::site::error_page;
+use crate::transport::{PoolHandle, Transport, TransportError};
 use crate::worker::Worker;
 
 /// Most bytes of a request's content that are received and thrown away, so that the next request can come by
@@ -31,7 +29,7 @@ enum Then {
 }
 
 /// A connection, with the bytes that have come by it and are not answered yet.
-struct Conversation<'a> {
+struct Http1Connection<'a> {
     worker: &'a Worker,
     client: Client,
     transport: Transport,
@@ -45,7 +43,7 @@ struct Conversation<'a> {
 
 /// Serves requests until either side ends it; `inbox` has what has come already.
 pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client, inbox: Vec<u8>) {
-    let mut conversation = Conversation {
+    let mut connection = Http1Connection {
         worker,
         client,
         transport,
@@ -54,18 +52,18 @@ pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client,
         draining: Box::pin(worker.draining()),
     };
     let ended = loop {
-        match conversation.next().await {
+        match connection.next().await {
             Ok(Then::Next) => {}
             Ok(Then::Close) => break Ok(()),
             Err(broken) => break Err(broken),
         }
     };
-    conversation.transport.end(ended, &worker.limits).await;
+    connection.transport.end(ended, &worker.limits).await;
 }
 
-impl Conversation<'_> {
+impl Http1Connection<'_> {
     /// Receives and answers one request, from its first byte to the last one of its answer.
-    async fn next(&mut self) -> Result<Then, Broken> {
+    async fn next(&mut self) -> Result<Then, TransportError> {
         if self.inbox.is_empty() && !self.first_bytes().await? {
             return Ok(Then::Close);
         }
@@ -109,7 +107,7 @@ impl Conversation<'_> {
     }
 
     /// Waits for a request, without a buffer; false if none comes any more.
-    async fn first_bytes(&mut self) -> Result<bool, Broken> {
+    async fn first_bytes(&mut self) -> Result<bool, TransportError> {
         let Self {
             worker,
             transport,
@@ -136,7 +134,7 @@ impl Conversation<'_> {
     }
 
     /// Throws a request's content away, which nothing here has a use for.
-    async fn skip(&mut self, framing: Framing) -> Result<Then, Broken> {
+    async fn skip(&mut self, framing: Framing) -> Result<Then, TransportError> {
         let deadline = Instant::now() + self.worker.limits.request;
         let Ok(mut skipper) = Skipper::new(framing, SKIPPED_MAX) else {
             return Ok(Then::Close);
@@ -162,7 +160,7 @@ impl Conversation<'_> {
 
     /// Answers something that was not understood, and ends the connection: the beginning of the next request is
     /// unknown.
-    async fn refuse(&mut self, status: StatusCode) -> Result<Then, Broken> {
+    async fn refuse(&mut self, status: StatusCode) -> Result<Then, TransportError> {
         let (at, began) = (SystemTime::now(), std::time::Instant::now());
         let (worker, transport) = (self.worker, &mut self.transport);
         let mut answer = error_page(status);
@@ -170,14 +168,14 @@ impl Conversation<'_> {
         let sent = send(
             worker,
             transport,
-            &self.client.has,
+            &self.client.holdings,
             &mut answer,
             true,
             Ending::Close,
             at,
         )
         .await;
-        worker.note(&Entry {
+        worker.record(&Entry {
             service: self.client.service,
             client: self.client.address.ip(),
             at,
@@ -203,11 +201,11 @@ async fn answer(
     client: &Client,
     transport: &mut Transport,
     head: &Head<'_>,
-) -> Result<Then, Broken> {
+) -> Result<Then, TransportError> {
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
     let mut answer = worker
-        .answer(client.service, &client.origin, &client.has, request)
+        .answer(client.service, &client.origin, &client.holdings, request)
         .await;
     let goes_on = head.keep_alive
         && !worker.is_draining()
@@ -223,7 +221,7 @@ async fn answer(
     let sent = send(
         worker,
         transport,
-        &client.has,
+        &client.holdings,
         &mut answer,
         with_body,
         ending,
@@ -231,9 +229,9 @@ async fn answer(
     )
     .await;
     if let Err(broken) = &sent {
-        worker.tell_of(broken, request.target);
+        worker.report_file(broken, request.target);
     }
-    worker.note(&Entry {
+    worker.record(&Entry {
         service: client.service,
         client: client.address.ip(),
         at,
@@ -265,7 +263,7 @@ async fn send(
     with_body: bool,
     ending: Ending,
     at: SystemTime,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     let mut head = worker.scratch();
     head::write(&mut head, answer, &worker.date(at), ending);
     let mut nothing = Body::default();
@@ -274,11 +272,11 @@ async fn send(
     } else {
         &mut nothing
     };
-    let purse = Purse {
+    let pool = PoolHandle {
         pool: &worker.pool,
         address,
     };
-    let sent = transport.send(&head, body, purse, &worker.limits).await;
+    let sent = transport.send(&head, body, pool, &worker.limits).await;
     worker.give_back(head);
     sent
 }

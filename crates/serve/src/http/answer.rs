@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::site::OpenFile;
+use crate::files::OpenFile;
 
 /// A field of an answer: its name and its value.
 pub type Field = (HeaderName, HeaderValue);

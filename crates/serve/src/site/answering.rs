@@ -6,16 +6,19 @@ use std::time::{Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 
+use super::cache::Cache;
+use super::error::SiteError;
 use super::listing::{Form, Listing};
+use super::node::Node;
 use super::page::{self, allow};
 use super::path::FilePath;
 use super::pattern::Pattern;
 use super::resource::{Manner, Resource, Variant};
 use super::settings::Settings;
 use super::setup::{ErrorPages, common_fields, error_pages, rules};
-use super::tree::{Node, Tree};
+use super::tree::Tree;
 use super::types::Types;
-use super::{Cache, SiteError};
+use crate::files::OpenFile;
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
 /// A virtual host: its files, and the manner in which they are served.
@@ -244,7 +247,7 @@ impl Site {
     }
 
     /// A file and those beside it that have its content in codings, if they are not older.
-    fn resource(&self, file: super::OpenFile, path: &FilePath) -> Arc<Resource> {
+    fn resource(&self, file: OpenFile, path: &FilePath) -> Arc<Resource> {
         let endings: Vec<_> = self
             .codings
             .iter()

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Resource;
 use super::content::Memory;
+use super::resource::Resource;
 
 /// Longest target that is kept; a longer one is not worth its memory.
 const LONGEST_TARGET: usize = 1024;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use super::{OpenFile, Patience};
+use crate::files::{OpenFile, Patience};
 
 /// Longest file whose content is kept, in bytes: for longer files, reading is not the main cost.
 const LONGEST: u64 = 16 << 10;

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::OpenFile;
 use super::content::Memory;
+use crate::files::OpenFile;
 use crate::http::{
     Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::VolumeFiles;
+use crate::files::VolumeFiles;
 use crate::http::{Coding, Field};
 
 /// Choice of the symbolic links that are followed.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::SiteError;
+use super::error::SiteError;
 use super::page;
 use super::pattern::Pattern;
 use super::settings::{Hsts, Settings};

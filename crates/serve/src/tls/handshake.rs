@@ -7,9 +7,9 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{AlertDescription, ServerConfig};
 
-use super::conduct::FATAL;
 use super::error::TlsError;
 use super::facts::Facts;
+use super::post_handshake::FATAL;
 use super::record::{Direction, FRAGMENT_MAX, HEADER, Header, Kind};
 use super::server_name::{self, ServerName};
 

@@ -10,12 +10,12 @@
 
 mod accept;
 mod certificates;
-mod conduct;
 mod config;
 mod error;
 mod facts;
 mod handshake;
 pub mod kernel;
+mod post_handshake;
 pub mod record;
 mod server_name;
 mod session;

@@ -6,10 +6,10 @@ use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
-use super::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use super::error::TlsError;
 use super::facts::Facts;
 use super::handshake::Established;
+use super::post_handshake::{FATAL, Meaning, OUR_KEY_UPDATE, PostHandshake, WARNING};
 use super::record::{Direction, Kind, Layout, Opener, SealFault, Sealer};
 
 /// The keys and the state of a connection.
@@ -21,7 +21,7 @@ pub struct Session {
     facts: Box<Facts>,
     /// Most records of data for each key.
     records_max: u64,
-    conduct: Conduct,
+    post_handshake: PostHandshake,
     /// True if the client asked for a KeyUpdate that has not been sent.
     owes_key_update: bool,
     /// True if the client has asked to negotiate again, and the refusal has not been sent.
@@ -87,7 +87,7 @@ impl Session {
             sealer: Sealer::new(sending, records_max).ok_or(TlsError::Library)?,
             opener: Opener::new(receiving).ok_or(TlsError::Library)?,
             kernel,
-            conduct: Conduct::new(facts.tls13()),
+            post_handshake: PostHandshake::new(facts.tls13()),
             facts: Box::new(facts),
             records_max,
             owes_key_update: false,
@@ -133,7 +133,10 @@ impl Session {
         let opened = self.opener.open(record)?;
         let at = opened.payload;
         Ok(
-            match self.conduct.judge(opened.kind, &record[at.clone()])? {
+            match self
+                .post_handshake
+                .classify(opened.kind, &record[at.clone()])?
+            {
                 Meaning::Data => Opened::Data { at, taken },
                 Meaning::Nothing => Opened::Nothing { taken },
                 Meaning::Closed => Opened::Closed,

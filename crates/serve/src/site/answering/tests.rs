@@ -6,9 +6,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
+use crate::files::Patience;
 use crate::http::{Fields, Piece};
 use crate::site::Root;
-use crate::site::{CacheLimits, CacheRule, Hsts, Patience, Symlinks};
+use crate::site::{CacheLimits, CacheRule, Hsts, Symlinks};
 
 mod caching;
 mod conditions;

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::site::OpenFile;
+use crate::files::OpenFile;
 use crate::site::resource::Manner;
 
 fn resource() -> Arc<Resource> {

@@ -14,7 +14,7 @@ use scrim_sys::kernel_tls::{self, Cipher, RECORD};
 use super::early::Early;
 use super::keys;
 use super::statistics::Statistics;
-use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
+use crate::tls::post_handshake::{FATAL, Meaning, OUR_KEY_UPDATE, PostHandshake, WARNING};
 use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
 use crate::tls::{Facts, TlsError};
 
@@ -22,7 +22,7 @@ use crate::tls::{Facts, TlsError};
 pub struct KernelSession {
     pub(super) kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     pub(super) facts: Box<Facts>,
-    pub(super) conduct: Conduct,
+    pub(super) post_handshake: PostHandshake,
     /// True if the kernel can change keys.
     pub(super) rekeys: bool,
     /// Most records by each key.
@@ -118,7 +118,7 @@ impl KernelSession {
             Ok(None) => return Ok(Ok(Got::Closed)),
             Err(error) => return Ok(self.failed(error)),
         };
-        let judged = self.conduct.judge(kind, &inbox[had..]);
+        let judged = self.post_handshake.classify(kind, &inbox[had..]);
         if judged != Ok(Meaning::Data) {
             inbox.truncate(had);
         }
@@ -473,7 +473,7 @@ mod tests {
                 resumed: false,
                 group: None,
             }),
-            conduct: Conduct::new(false),
+            post_handshake: PostHandshake::new(false),
             rekeys: false,
             records_max: KernelSession::most(Cipher::Aes128Gcm, records_max),
             records: 1,
@@ -534,8 +534,10 @@ mod tests {
     fn nothing_is_received_behind_a_key_that_the_kernel_cannot_change() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut session = session(100);
-        session.conduct = Conduct::new(true);
-        let judged = session.conduct.judge(Kind::Handshake, &[24, 0, 0, 1, 1]);
+        session.post_handshake = PostHandshake::new(true);
+        let judged = session
+            .post_handshake
+            .classify(Kind::Handshake, &[24, 0, 0, 1, 1]);
         let got = session.obey(judged.unwrap(), ours.as_fd());
         assert_eq!(got, Ok(Got::Closed));
         assert!(session.owes_key_update && session.control_is_due());

@@ -12,8 +12,8 @@ use super::early::Early;
 use super::keys;
 use super::session::{KernelSession, Receiving};
 use crate::tls::accept::Shaken;
-use crate::tls::conduct::Conduct;
 use crate::tls::error::TlsError;
+use crate::tls::post_handshake::PostHandshake;
 
 /// Result of giving a connection's keys to the kernel.
 pub enum Outcome {
@@ -45,7 +45,7 @@ pub(crate) fn take(
     let early = Early::new(established.receiving, incoming).ok_or(TlsError::Library)?;
     Ok(Outcome::Kernel(Box::new(KernelSession {
         kernel: established.kernel,
-        conduct: Conduct::new(established.facts.tls13()),
+        post_handshake: PostHandshake::new(established.facts.tls13()),
         facts: Box::new(established.facts),
         rekeys: offer.rekey,
         records_max: KernelSession::most(cipher, records_max),

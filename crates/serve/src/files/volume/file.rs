@@ -23,7 +23,7 @@ pub(crate) struct VolumeFile {
 
 /// Location of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lies {
+pub(crate) enum Extent {
     /// In whole sectors of the volume, the last of which may be needed in part only.
     InSectors {
         /// Offset in the volume, in bytes.
@@ -36,7 +36,7 @@ pub(crate) enum Lies {
 }
 
 impl VolumeFile {
-    pub(super) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
+    pub(crate) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
         Self {
             files: Arc::clone(files),
             fs,
@@ -75,16 +75,16 @@ impl VolumeFile {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of the file system.
-    pub(crate) fn lies(&self, offset: u64) -> io::Result<Lies> {
+    pub(crate) fn lies(&self, offset: u64) -> io::Result<Extent> {
         if let Some(content) = self.inode.inline() {
-            return Ok(Lies::Apart((content.len() as u64).saturating_sub(offset)));
+            return Ok(Extent::Apart((content.len() as u64).saturating_sub(offset)));
         }
         let run = self.run(offset, Patience::Now)?;
         let sector = self.sector() as u64;
         Ok(match run.place {
-            Place::Zeros => Lies::Apart(run.len),
-            Place::At(at) if at.is_multiple_of(sector) => Lies::InSectors { at, len: run.len },
-            Place::At(at) => Lies::Apart(run.len.min(sector - at % sector)),
+            Place::Zeros => Extent::Apart(run.len),
+            Place::At(at) if at.is_multiple_of(sector) => Extent::InSectors { at, len: run.len },
+            Place::At(at) => Extent::Apart(run.len.min(sector - at % sector)),
         })
     }
 
@@ -98,7 +98,7 @@ impl VolumeFile {
         fetched.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Fills `pieces` one after the other with plaintext; see [`super::super::OpenFile::read_at`]. Where others may
+    /// Fills `pieces` one after the other with plaintext; see [`OpenFile::read_at`](crate::files::OpenFile::read_at). Where others may
     /// write to the volume, what was read counts only if nobody had mounted it for that: its places may have become
     /// another file's.
     pub(crate) fn read_at(

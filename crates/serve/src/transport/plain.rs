@@ -3,23 +3,23 @@
 use tokio::net::TcpStream;
 
 use super::batch::RECORDS;
-use super::broken::Broken;
+use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
-use super::pool::Purse;
+use super::pool::PoolHandle;
 use super::send_file::{AT_ONCE, send_file};
 use super::socket::{receive, send_all, send_now};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 
 /// A connection without TLS.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     socket: TcpStream,
     /// Records' worth of what has no file of the kernel's that is read at a time.
     records: usize,
 }
 
 impl Plain {
-    pub(super) fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: TcpStream) -> Self {
         Self {
             socket,
             records: RECORDS,
@@ -31,10 +31,10 @@ impl Plain {
     }
 
     /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
-    pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, Broken> {
+    pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, TransportError> {
         receive(&mut self.socket, inbox)
             .await
-            .map_err(Broken::Client)
+            .map_err(TransportError::Client)
     }
 
     /// Sends a head and what belongs to it.
@@ -42,9 +42,9 @@ impl Plain {
         &mut self,
         head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         send_all(&self.socket, head, body.length() > 0, limits).await?;
         while let Some(piece) = body.front() {
             let sent = match piece {
@@ -58,7 +58,7 @@ impl Plain {
                     send_file(&self.socket, file, range.start, count, limits).await?
                 }
                 Piece::File(..) => {
-                    self.send_read(body, purse, limits).await?;
+                    self.send_read(body, pool, limits).await?;
                     0
                 }
             };
@@ -74,16 +74,16 @@ impl Plain {
     async fn send_read(
         &mut self,
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(&mut &[][..], body, purse, self.records).await?;
+    ) -> Result<(), TransportError> {
+        let (mut batch, lease) = fill_bare(&mut &[][..], body, pool, self.records).await?;
         let more = body.length() > 0;
         let bytes = batch.bare()?;
         let sent = send_now(&self.socket, bytes)?;
         self.records = next_records(self.records, sent == bytes.len());
         let all = send_all(&self.socket, &bytes[sent..], more, limits).await;
-        loan.give_back(batch.into_room());
+        lease.give_back(batch.into_buffer());
         all
     }
 }

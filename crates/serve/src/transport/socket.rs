@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::broken::Broken;
+use super::error::TransportError;
 use crate::limits::Limits;
 
 /// Room for what is received at a time: most requests are shorter.
@@ -49,7 +49,7 @@ pub(super) async fn when_writable<T>(
     socket: &TcpStream,
     stall: Duration,
     mut act: impl FnMut() -> io::Result<T>,
-) -> Result<T, Broken> {
+) -> Result<T, TransportError> {
     // Most sockets have room, so that there is no need to look at the clock.
     let mut deadline = None;
     let (mut told, mut pause) = (true, CLOSED);
@@ -62,12 +62,12 @@ pub(super) async fn when_writable<T>(
             Ok(done) => return Ok(done),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Broken::Client(error)),
+            Err(error) => return Err(TransportError::Client(error)),
         }
         let now = Instant::now();
         let deadline = *deadline.get_or_insert(now + stall);
         if now >= deadline {
-            return Err(Broken::Stalled);
+            return Err(TransportError::Stalled);
         }
         let ready = socket.ready(Interest::WRITABLE);
         told = match timeout_at(deadline.min(now + UNTOLD), ready).await {
@@ -77,18 +77,18 @@ pub(super) async fn when_writable<T>(
                 true
             }
             Ok(Ok(_)) => true,
-            Ok(Err(error)) => return Err(Broken::Client(error)),
+            Ok(Err(error)) => return Err(TransportError::Client(error)),
             Err(_) => false,
         };
     }
 }
 
 /// Sends as much as there is room for now; returns how much.
-pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, Broken> {
+pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, TransportError> {
     match socket.try_write(bytes) {
         Ok(sent) => Ok(sent),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        Err(error) => Err(Broken::Client(error)),
+        Err(error) => Err(TransportError::Client(error)),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn send_all(
     mut bytes: &[u8],
     more: bool,
     limits: &Limits,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     while !bytes.is_empty() {
         let sent = send_some(socket, bytes, more, limits).await?;
         bytes = &bytes[sent..];
@@ -111,7 +111,7 @@ pub(super) async fn send_from(
     socket: &TcpStream,
     bytes: &mut Vec<u8>,
     limits: &Limits,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     while !bytes.is_empty() {
         let sent = send_some(socket, bytes, false, limits).await?;
         bytes.drain(..sent);
@@ -125,7 +125,7 @@ pub(super) async fn send_some(
     bytes: &[u8],
     more: bool,
     limits: &Limits,
-) -> Result<usize, Broken> {
+) -> Result<usize, TransportError> {
     let mut flags = SendFlags::NOSIGNAL;
     flags.set(SendFlags::MORE, more);
     let send = || Ok(rustix::net::send(socket, bytes, flags)?);
@@ -165,7 +165,7 @@ mod tests {
         tokio::select! {
             () = talk => panic!("the connection broke"),
             ended = when_writable(&socket, Duration::from_millis(100), full) => {
-                assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+                assert!(matches!(ended, Err(TransportError::Stalled)), "{ended:?}");
             }
         }
     }
@@ -181,7 +181,7 @@ mod tests {
             Err::<(), _>(io::ErrorKind::WouldBlock.into())
         };
         let ended = when_writable(&socket, Duration::from_secs(1), full).await;
-        assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+        assert!(matches!(ended, Err(TransportError::Stalled)), "{ended:?}");
         assert!((3..=12).contains(&tries), "{tries} tries");
     }
 

@@ -22,16 +22,16 @@ const KEPT: usize = 16;
 
 /// A pool, and the address for which something is taken out of it.
 #[derive(Clone, Copy)]
-pub(super) struct Purse<'a> {
-    pub(super) pool: &'a Pool,
-    pub(super) address: &'a Arc<Address>,
+pub(crate) struct PoolHandle<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) address: &'a Arc<Address>,
 }
 
-/// Memory on loan, or the right to it while it is elsewhere.
-pub(super) struct Loan<'a> {
+/// Memory on lease, or the right to it while it is elsewhere.
+pub(super) struct Lease<'a> {
     bytes: Vec<u8>,
     records: usize,
-    from: Option<Purse<'a>>,
+    from: Option<PoolHandle<'a>>,
 }
 
 impl Pool {
@@ -46,12 +46,12 @@ impl Pool {
     }
 }
 
-impl<'a> Purse<'a> {
+impl<'a> PoolHandle<'a> {
     /// Memory for at most `wanted` records.
-    pub(super) fn lend(self, wanted: usize) -> Loan<'a> {
+    pub(super) fn lend(self, wanted: usize) -> Lease<'a> {
         let left = self.pool.left.get();
         if wanted <= 1 || !self.address.batches.may_grow(left, self.pool.reserve) {
-            return Loan {
+            return Lease {
                 bytes: Vec::new(),
                 records: 1,
                 from: None,
@@ -59,7 +59,7 @@ impl<'a> Purse<'a> {
         }
         self.pool.left.set(left - 1);
         self.address.batches.add(1);
-        Loan {
+        Lease {
             bytes: self.pool.free.borrow_mut().pop().unwrap_or_default(),
             records: wanted.min(RECORDS),
             from: Some(self),
@@ -67,7 +67,7 @@ impl<'a> Purse<'a> {
     }
 }
 
-impl Loan<'_> {
+impl Lease<'_> {
     /// Records that it is for.
     pub(super) fn records(&self) -> usize {
         self.records
@@ -84,9 +84,9 @@ impl Loan<'_> {
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let Some(Purse { pool, address }) = self.from else {
+        let Some(PoolHandle { pool, address }) = self.from else {
             return;
         };
         address.batches.subtract(1);
@@ -106,29 +106,29 @@ mod tests {
     fn memory_that_comes_back_is_lent_again() {
         let pool = Pool::new(4 * BATCH);
         let address = Arc::default();
-        let purse = Purse {
+        let handle = PoolHandle {
             pool: &pool,
             address: &address,
         };
-        let (one, two) = (purse.lend(RECORDS), purse.lend(3));
+        let (one, two) = (handle.lend(RECORDS), handle.lend(3));
         assert_eq!((one.records, two.records), (RECORDS, 3));
-        assert_eq!(purse.lend(RECORDS).records, 1, "its half is used up");
+        assert_eq!(handle.lend(RECORDS).records, 1, "its half is used up");
         drop(one);
-        assert_eq!(purse.lend(RECORDS).records, RECORDS);
+        assert_eq!(handle.lend(RECORDS).records, RECORDS);
     }
 
     #[test]
     fn one_address_leaves_something_for_another() {
         let pool = Pool::new(112 * BATCH);
         let greedy = Arc::default();
-        let purse = Purse {
+        let handle = PoolHandle {
             pool: &pool,
             address: &greedy,
         };
-        let held: Vec<_> = (0..1000).map(|_| purse.lend(RECORDS)).collect();
+        let held: Vec<_> = (0..1000).map(|_| handle.lend(RECORDS)).collect();
         assert_eq!(greedy.batches.get(), 49, "half of what is not reserved");
         let other = Arc::default();
-        let other = Purse {
+        let other = PoolHandle {
             pool: &pool,
             address: &other,
         };

@@ -7,7 +7,7 @@ use crate::tls::TlsError;
 /// Cause that cut an answer short. The code that sees it ends the connection without the farewell that would let a part
 /// pass for the whole.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum TransportError {
     /// The client has gone, or its network has.
     Client(io::Error),
     /// The client took nothing for as long as is allowed.
@@ -20,7 +20,7 @@ pub(crate) enum Broken {
     Tls(TlsError),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => write!(f, "the connection broke: {error}"),
@@ -32,7 +32,7 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {
+impl std::error::Error for TransportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Client(error) | Self::File(error) => Some(error),
@@ -42,7 +42,7 @@ impl std::error::Error for Broken {
     }
 }
 
-impl From<TlsError> for Broken {
+impl From<TlsError> for TransportError {
     fn from(error: TlsError) -> Self {
         Self::Tls(error)
     }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{Patience, VolumeFile};
+use scrim_ext4::Patience;
+
+use super::volume::VolumeFile;
 
 /// A regular file that is open for reading, with its size and times as they were when it was opened.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl OpenFile {
     }
 
     /// A file in a volume.
-    pub(super) fn of_volume(file: VolumeFile) -> Self {
+    pub(crate) fn of_volume(file: VolumeFile) -> Self {
         Self(Place::Volume(file))
     }
 
@@ -79,7 +81,7 @@ impl OpenFile {
     }
 
     /// Time when it was last written to: seconds and nanoseconds since 1970.
-    pub(super) fn modified(&self) -> (i64, u32) {
+    pub(crate) fn modified(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(file) => {
                 let nanoseconds = u32::try_from(file.stat.st_mtime_nsec).unwrap_or(0);
@@ -90,7 +92,7 @@ impl OpenFile {
     }
 
     /// Time when it last became what it is, as far as [`OpenFile::identity`] and the time above tell that.
-    pub(super) fn settled_from(&self) -> (i64, u32) {
+    pub(crate) fn settled_from(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(_) => self.modified(),
             Place::Volume(file) => self.modified().max(file.inode().changed()),
@@ -98,7 +100,7 @@ impl OpenFile {
     }
 
     /// Text that tells it from other files under its name: its number in its file system, and in a volume more.
-    pub(super) fn identity(&self) -> String {
+    pub(crate) fn identity(&self) -> String {
         match &self.0 {
             Place::Folder(file) => format!("{:x}", file.stat.st_ino),
             Place::Volume(file) => file.identity(),

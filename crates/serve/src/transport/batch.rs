@@ -10,8 +10,8 @@ use std::io::{self, IoSliceMut};
 use scrim_volume::Stored;
 use zeroize::Zeroize;
 
-use super::broken::Broken;
-use crate::site::{Lies, OpenFile, Patience, VolumeFile};
+use super::error::TransportError;
+use crate::files::{Extent, OpenFile, Patience, VolumeFile};
 use crate::tls::record::Layout;
 use crate::tls::{PAYLOAD_MAX, Session};
 
@@ -71,7 +71,7 @@ impl Batch {
     }
 
     /// Returns its memory, for another batch, without the plaintext that was sent as it was.
-    pub(super) fn into_room(mut self) -> Vec<u8> {
+    pub(super) fn into_buffer(mut self) -> Vec<u8> {
         self.wipe();
         std::mem::take(&mut self.room)
     }
@@ -99,7 +99,7 @@ impl Batch {
     }
 
     /// Closes the record if it has no room for a sector of the file, so that the next record begins with a sector.
-    pub(super) fn make_room(&mut self, file: &OpenFile) {
+    pub(super) fn start_record_for(&mut self, file: &OpenFile) {
         let least = file.in_volume().map_or(1, VolumeFile::sector);
         if PAYLOAD_MAX - self.used < least {
             self.close();
@@ -117,13 +117,13 @@ impl Batch {
         let mut wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         if let (Some(file), Patience::Now) = (file.in_volume(), patience) {
             match file.lies(offset)? {
-                Lies::InSectors { at, len } => {
+                Extent::InSectors { at, len } => {
                     let len = usize::try_from(len).unwrap_or(usize::MAX);
                     let fetched = self.fetch(file, at, wanted.min(len));
                     self.note_plain(fetched.is_ok());
                     return fetched;
                 }
-                Lies::Apart(len) => {
+                Extent::Apart(len) => {
                     wanted = wanted.min(usize::try_from(len).unwrap_or(usize::MAX));
                 }
             }
@@ -246,7 +246,7 @@ impl Batch {
     }
 
     /// Returns all its bytes, where a record is nothing but its payload.
-    pub(super) fn bare(&mut self) -> Result<&[u8], Broken> {
+    pub(super) fn bare(&mut self) -> Result<&[u8], TransportError> {
         let len = self.start + self.used;
         for sectors in self.pending.drain(..) {
             sectors.decrypt(&self.fetched, &mut self.room);
@@ -257,7 +257,7 @@ impl Batch {
     }
 
     /// Makes records of its bytes; returns them all, side by side.
-    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], Broken> {
+    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], TransportError> {
         if self.used > 0 {
             self.close();
         }
@@ -278,9 +278,11 @@ impl Batch {
 
     /// Checks whether the ciphertext that was fetched stayed valid until it was decrypted: else nothing of it may be
     /// sent.
-    fn check_fetched(&mut self) -> Result<(), Broken> {
+    fn check_fetched(&mut self) -> Result<(), TransportError> {
         let mut fetched = self.fetched.drain(..);
-        fetched.try_for_each(Stored::check).map_err(Broken::File)
+        fetched
+            .try_for_each(Stored::check)
+            .map_err(TransportError::File)
     }
 }
 

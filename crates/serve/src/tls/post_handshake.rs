@@ -24,8 +24,8 @@ const CLIENT_HELLO: u8 = 1;
 pub(super) const WARNING: u8 = 1;
 pub(super) const FATAL: u8 = 2;
 
-/// A client's conduct so far.
-pub(super) struct Conduct {
+/// A client's post_handshake so far.
+pub(super) struct PostHandshake {
     tls13: bool,
     /// Records without data since the last one with some.
     dataless: u8,
@@ -51,7 +51,7 @@ pub(super) enum Meaning {
     Renegotiation,
 }
 
-impl Conduct {
+impl PostHandshake {
     pub(super) fn new(tls13: bool) -> Self {
         Self {
             tls13,
@@ -61,7 +61,7 @@ impl Conduct {
     }
 
     /// Finds the meaning of a record of this kind, with this content.
-    pub(super) fn judge(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
+    pub(super) fn classify(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
         if kind == Kind::Data && !content.is_empty() {
             self.dataless = 0;
             return Ok(Meaning::Data);

@@ -8,7 +8,7 @@ use crate::http::Authority;
 use crate::site::Site;
 
 /// All sites, and the choice among them by host.
-pub struct Live {
+pub struct Sites {
     sites: Vec<Arc<Site>>,
     /// Numbers of sites by host, in small letters.
     by_name: HashMap<Box<str>, usize>,
@@ -31,31 +31,31 @@ pub enum SitesError {
     },
 }
 
-impl Live {
+impl Sites {
     /// Sites with the hosts that they are for; a site without any is for all others.
     ///
     /// # Errors
     /// When two sites are for the same host, or a name is not a host's.
     pub fn new(named: impl IntoIterator<Item = (Vec<String>, Site)>) -> Result<Self, SitesError> {
-        let mut live = Self {
+        let mut sites = Self {
             sites: Vec::new(),
             by_name: HashMap::new(),
             other: None,
         };
         for (names, site) in named {
-            let number = live.sites.len();
-            live.sites.push(Arc::new(site));
-            if names.is_empty() && live.other.replace(number).is_some() {
+            let number = sites.sites.len();
+            sites.sites.push(Arc::new(site));
+            if names.is_empty() && sites.other.replace(number).is_some() {
                 return Err(SitesError::Twice { host: None });
             }
             for name in names {
                 let host = host(&name).ok_or_else(|| SitesError::Name { name: name.clone() })?;
-                if live.by_name.insert(host, number).is_some() {
+                if sites.by_name.insert(host, number).is_some() {
                     return Err(SitesError::Twice { host: Some(name) });
                 }
             }
         }
-        Ok(live)
+        Ok(sites)
     }
 
     /// Returns whether a site is for this host by name.

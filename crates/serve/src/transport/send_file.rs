@@ -7,10 +7,10 @@ use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::broken::Broken;
+use super::error::TransportError;
 use super::socket::when_writable;
+use crate::files::{Change, OpenFile};
 use crate::limits::Limits;
-use crate::site::{Change, OpenFile};
 
 /// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
 /// it, and if the file has to come from a disk, for that too.
@@ -31,23 +31,23 @@ pub(super) async fn send_file(
     offset: u64,
     count: u64,
     limits: &Limits,
-) -> Result<u64, Broken> {
+) -> Result<u64, TransportError> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let descriptor = file
         .descriptor()
-        .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
+        .ok_or_else(|| TransportError::File(io::ErrorKind::Unsupported.into()))?;
     loop {
         let mut of_file = Ok(true);
         let send = || {
             // Each time: it may have waited for long.
-            of_file = is_intact_now(file);
+            of_file = is_unmodified(file);
             if !matches!(of_file, Ok(true)) {
                 return Ok(0);
             }
             let mut offset = offset;
             match rustix::fs::sendfile(socket, descriptor, Some(&mut offset), count) {
                 Err(error @ (Errno::IO | Errno::NODATA | Errno::STALE)) => {
-                    of_file = Err(Broken::File(error.into()));
+                    of_file = Err(TransportError::File(error.into()));
                     Ok(0)
                 }
                 sent => Ok(sent?),
@@ -55,28 +55,28 @@ pub(super) async fn send_file(
         };
         let sent = when_writable(socket, limits.stall, send).await?;
         match (of_file?, sent) {
-            (true, 0) => return Err(Broken::Changed),
+            (true, 0) => return Err(TransportError::Changed),
             (true, sent) => return Ok(sent as u64),
-            (false, _) => is_intact(file).await?,
+            (false, _) => check_intact(file).await?,
         }
     }
 }
 
 /// Refuses a file that no longer has what it had when it was opened; it may have more.
-pub(super) async fn is_intact(file: &OpenFile) -> Result<(), Broken> {
+pub(crate) async fn check_intact(file: &OpenFile) -> Result<(), TransportError> {
     let mut pauses = AGAIN.into_iter();
-    while !is_intact_now(file)? {
-        sleep(pauses.next().ok_or(Broken::Changed)?).await;
+    while !is_unmodified(file)? {
+        sleep(pauses.next().ok_or(TransportError::Changed)?).await;
     }
     Ok(())
 }
 
 /// Refuses a file that has become shorter; returns false for one that may be growing or have lost its content.
-fn is_intact_now(file: &OpenFile) -> Result<bool, Broken> {
-    match file.change().map_err(Broken::File)? {
+fn is_unmodified(file: &OpenFile) -> Result<bool, TransportError> {
+    match file.change().map_err(TransportError::File)? {
         Change::Unchanged | Change::Extended => Ok(true),
         Change::Touched => Ok(false),
-        Change::Cut => Err(Broken::Changed),
+        Change::Cut => Err(TransportError::Changed),
     }
 }
 
@@ -102,18 +102,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_is_intact() {
+    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_check_intact() {
         let (mut file, open) = being_written_to();
         let write = async { file.write_all(b"another\n").unwrap() };
         // The file is looked at before it is written to.
-        let (intact, ()) = tokio::join!(is_intact(&open), write);
+        let (intact, ()) = tokio::join!(check_intact(&open), write);
         assert!(intact.is_ok(), "{intact:?}");
     }
 
     #[tokio::test]
     async fn a_file_that_was_written_to_and_does_not_grow_is_not_intact() {
         let (_file, open) = being_written_to();
-        let intact = is_intact(&open).await;
-        assert!(matches!(intact, Err(Broken::Changed)), "{intact:?}");
+        let intact = check_intact(&open).await;
+        assert!(matches!(intact, Err(TransportError::Changed)), "{intact:?}");
     }
 }

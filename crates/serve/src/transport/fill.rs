@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::{Batch, RECORDS};
-use super::broken::Broken;
-use super::pool::{Loan, Purse};
-use super::send_file::is_intact;
+use super::error::TransportError;
+use super::pool::{Lease, PoolHandle};
+use super::send_file::check_intact;
+use crate::blocking;
+use crate::files::{OpenFile, Patience};
 use crate::http::{Body, Piece};
-use crate::patience;
-use crate::site::{OpenFile, Patience};
 use crate::tls::record::Layout;
 
 /// Layout of bytes that are sent as they are, or sealed by the kernel: nothing is around them, and they lie side by
@@ -24,14 +24,14 @@ const BARE: Layout = Layout {
 pub(super) async fn fill_bare<'a>(
     head: &mut &[u8],
     body: &mut Body,
-    purse: Purse<'a>,
+    pool: PoolHandle<'a>,
     records: usize,
-) -> Result<(Batch, Loan<'a>), Broken> {
-    let mut loan = purse.lend(records);
-    let mut batch = Batch::new(loan.take(), BARE, loan.records());
+) -> Result<(Batch, Lease<'a>), TransportError> {
+    let mut lease = pool.lend(records);
+    let mut batch = Batch::new(lease.take(), BARE, lease.records());
     let copied = batch.put(head);
     *head = &head[copied..];
-    Ok((fill(batch, body, purse).await?, loan))
+    Ok((fill(batch, body, pool).await?, lease))
 }
 
 /// Records' worth to read the next time: less for a client that is slow to take it, since what it has not taken waits
@@ -47,8 +47,8 @@ pub(super) fn next_records(records: usize, went_at_once: bool) -> usize {
 pub(super) async fn fill(
     mut batch: Batch,
     body: &mut Body,
-    purse: Purse<'_>,
-) -> Result<Batch, Broken> {
+    pool: PoolHandle<'_>,
+) -> Result<Batch, TransportError> {
     while !batch.is_full() {
         let Some(piece) = body.front() else {
             break;
@@ -56,13 +56,13 @@ pub(super) async fn fill(
         let put = match piece {
             Piece::Bytes(bytes) => batch.put(bytes) as u64,
             Piece::File(file, range) => {
-                batch.make_room(file);
+                batch.start_record_for(file);
                 if batch.is_full() {
                     break;
                 }
                 let read;
                 let has_begun = body.has_begun();
-                (batch, read) = read_file(batch, file, range.clone(), has_begun, purse).await?;
+                (batch, read) = read_file(batch, file, range.clone(), has_begun, pool).await?;
                 read
             }
         };
@@ -79,25 +79,25 @@ async fn read_file(
     file: &Arc<OpenFile>,
     range: Range<u64>,
     mut time_has_passed: bool,
-    purse: Purse<'_>,
-) -> Result<(Batch, u64), Broken> {
+    pool: PoolHandle<'_>,
+) -> Result<(Batch, u64), TransportError> {
     let wanted = range.end - range.start;
     let mut read = batch.read(file, range.start, wanted, Patience::Now);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
         time_has_passed = true;
         let file = Arc::clone(file);
-        let waited = patience::wait(Arc::clone(purse.address), move || {
+        let waited = blocking::run(Arc::clone(pool.address), move || {
             let read = batch.read(&file, range.start, wanted, Patience::Wait);
             (batch, read)
         });
-        (batch, read) = waited.await.map_err(Broken::File)?;
+        (batch, read) = waited.await.map_err(TransportError::File)?;
     }
-    let read = read.map_err(Broken::File)? as u64;
+    let read = read.map_err(TransportError::File)? as u64;
     if read == 0 {
-        return Err(Broken::Changed);
+        return Err(TransportError::Changed);
     }
     if read == wanted && time_has_passed {
-        is_intact(file).await?;
+        check_intact(file).await?;
     }
     Ok((batch, read))
 }

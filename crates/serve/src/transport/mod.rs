@@ -1,18 +1,35 @@
-//! The carrier of HTTP/1: a socket, with TLS or without.
+//! Bytes between a client's socket and HTTP: records of TLS made here or by the kernel, or plain TCP; buffers, timeouts,
+//! and the end of a connection. [`Transport`] carries HTTP/1.
+
+mod batch;
+mod error;
+mod fill;
+mod kernel;
+mod lingering_close;
+mod plain;
+mod pool;
+mod secure;
+mod send_file;
+mod socket;
 
 use tokio::net::TcpStream;
 
-use super::broken::Broken;
-use super::farewell::{Talk, abort, depart, taken};
-use super::kernel::Kernel;
-use super::plain::Plain;
-use super::pool::Purse;
-use super::secure::Secure;
+pub(crate) use error::TransportError;
+pub(crate) use kernel::Kernel;
+use lingering_close::wait_acknowledged;
+pub(crate) use lingering_close::{
+    DiscardLimit, LINGER_TIMEOUT, lingering_close, reset_on_close, unacknowledged_bytes,
+};
+pub(crate) use plain::Plain;
+pub(crate) use pool::{Pool, PoolHandle};
+pub(crate) use secure::Secure;
+pub(crate) use send_file::check_intact;
+
 use crate::http::Body;
 use crate::limits::Limits;
 
 /// A connection that carries HTTP/1.
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Plain(Plain),
     Secure(Box<Secure>),
     Kernel(Box<Kernel>),
@@ -20,11 +37,11 @@ pub(super) enum Transport {
 
 impl Transport {
     /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
-    pub(super) async fn receive(
+    pub(crate) async fn receive(
         &mut self,
         inbox: &mut Vec<u8>,
         limits: &Limits,
-    ) -> Result<usize, Broken> {
+    ) -> Result<usize, TransportError> {
         match self {
             Self::Plain(plain) => plain.receive(inbox).await,
             Self::Secure(secure) => secure.receive(inbox, limits).await,
@@ -33,23 +50,23 @@ impl Transport {
     }
 
     /// Sends a head, and all of a body.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         match self {
-            Self::Plain(plain) => plain.send(head, body, purse, limits).await,
-            Self::Secure(secure) => secure.send(head, body, purse, limits).await,
-            Self::Kernel(kernel) => kernel.send(head, body, purse, limits).await,
+            Self::Plain(plain) => plain.send(head, body, pool, limits).await,
+            Self::Secure(secure) => secure.send(head, body, pool, limits).await,
+            Self::Kernel(kernel) => kernel.send(head, body, pool, limits).await,
         }
     }
 
     /// Returns whether it can go on after an answer of `length` bytes: the kernel may not be able to change a key that
     /// is used up.
-    pub(super) fn lasts(&self, length: u64) -> bool {
+    pub(crate) fn lasts(&self, length: u64) -> bool {
         match self {
             Self::Plain(_) | Self::Secure(_) => true,
             Self::Kernel(kernel) => kernel.lasts(length),
@@ -58,22 +75,24 @@ impl Transport {
 
     /// Closes the connection: after whole answers so that the client knows, else so that it cannot take
     /// what it has for the whole.
-    pub(super) async fn end(mut self, ended: Result<(), Broken>, limits: &Limits) {
+    pub(crate) async fn end(mut self, ended: Result<(), TransportError>, limits: &Limits) {
         let ended = match (&ended, &mut self) {
             (Ok(()), Self::Secure(secure)) => secure.finish(limits).await,
             (Ok(()), Self::Kernel(kernel)) => kernel.finish(limits).await,
             _ => ended,
         };
-        if let (Ok(()) | Err(Broken::Tls(_)), Self::Kernel(kernel)) = (&ended, &self) {
+        if let (Ok(()) | Err(TransportError::Tls(_)), Self::Kernel(kernel)) = (&ended, &self) {
             // What the kernel has sealed and not queued yet is lost when our side ends.
-            if !taken(kernel.socket(), limits).await {
-                return abort(kernel.socket());
+            if !wait_acknowledged(kernel.socket(), limits).await {
+                return reset_on_close(kernel.socket());
             }
         }
         match ended {
             // A client that has broken the protocol has been told so, and should hear it.
-            Ok(()) | Err(Broken::Tls(_)) => depart(self.socket(), Talk::Upload, limits).await,
-            Err(_) => abort(self.socket()),
+            Ok(()) | Err(TransportError::Tls(_)) => {
+                lingering_close(self.socket(), DiscardLimit::Unlimited, limits).await;
+            }
+            Err(_) => reset_on_close(self.socket()),
         }
     }
 

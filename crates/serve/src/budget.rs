@@ -108,7 +108,7 @@ impl AsRef<[u8]> for Held {
 }
 
 /// A connection's part of a budget.
-pub(super) struct Share {
+pub(crate) struct ConnectionBudget {
     budget: Budget,
     address: Arc<Address>,
     held: Arc<AtomicUsize>,
@@ -116,8 +116,8 @@ pub(super) struct Share {
 }
 
 /// A stream's part of it.
-pub(super) struct Part {
-    share: Rc<Share>,
+pub(crate) struct StreamBudget {
+    share: Rc<ConnectionBudget>,
     stream: Arc<Stream>,
 }
 
@@ -128,9 +128,9 @@ struct Stream {
     waiting: Mutex<Option<Waker>>,
 }
 
-impl Share {
+impl ConnectionBudget {
     /// At most `most` bytes for a connection from this address.
-    pub(super) fn of(budget: Budget, address: Arc<Address>, most: usize) -> Self {
+    pub(crate) fn of(budget: Budget, address: Arc<Address>, most: usize) -> Self {
         Self {
             budget,
             address,
@@ -140,13 +140,13 @@ impl Share {
     }
 
     /// Returns whether everything that was made ready has been taken.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.held.load(Ordering::Relaxed) == 0
     }
 
     /// The part of a new stream.
-    pub(super) fn part(self: &Rc<Self>) -> Part {
-        Part {
+    pub(crate) fn stream(self: &Rc<Self>) -> StreamBudget {
+        StreamBudget {
             share: Rc::clone(self),
             stream: Arc::default(),
         }
@@ -159,11 +159,11 @@ impl Share {
     }
 }
 
-impl Part {
+impl StreamBudget {
     /// Most bytes that the stream may make ready now. If it may make none, `context` is woken when something that was
     /// ready has been taken. A stream that has nothing may always make some, so that none waits for what the client
     /// does with another one.
-    pub(super) fn capacity(&self, context: &Context<'_>) -> Option<usize> {
+    pub(crate) fn capacity(&self, context: &Context<'_>) -> Option<usize> {
         if self.share.may_grow() {
             return Some(PIECE);
         }
@@ -177,7 +177,7 @@ impl Part {
     }
 
     /// Counts bytes that are ready, until they have been taken.
-    pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
+    pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
         let share = &self.share;
         share.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.stream.held.fetch_add(bytes.len(), Ordering::Relaxed);
@@ -223,19 +223,24 @@ impl Drop for Ready {
 mod tests {
     use super::*;
 
-    fn capacity(part: &Part) -> Option<usize> {
+    fn capacity(part: &StreamBudget) -> Option<usize> {
         part.capacity(&Context::from_waker(Waker::noop()))
     }
 
-    fn part(budget: &Budget, address: &Arc<Address>, most: usize) -> Part {
-        Rc::new(Share::of(budget.clone(), Arc::clone(address), most)).part()
+    fn stream(budget: &Budget, address: &Arc<Address>, most: usize) -> StreamBudget {
+        Rc::new(ConnectionBudget::of(
+            budget.clone(),
+            Arc::clone(address),
+            most,
+        ))
+        .stream()
     }
 
     #[test]
     fn a_connection_without_anything_may_always_go_on() {
         let budget = Budget::new(10);
-        let one = part(&budget, &Arc::default(), 100);
-        let other = part(&budget, &Arc::default(), 100);
+        let one = stream(&budget, &Arc::default(), 100);
+        let other = stream(&budget, &Arc::default(), 100);
         let piece = one.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&one), None, "the budget is used up");
         assert_eq!(capacity(&other), Some(PIECE));
@@ -254,8 +259,8 @@ mod tests {
     #[test]
     fn a_stream_that_nobody_takes_holds_up_none_of_its_siblings() {
         let budget = Budget::new(10);
-        let share = Rc::new(Share::of(budget, Arc::default(), 100));
-        let (paused, other) = (share.part(), share.part());
+        let share = Rc::new(ConnectionBudget::of(budget, Arc::default(), 100));
+        let (paused, other) = (share.stream(), share.stream());
         let _piece = paused.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&paused), None);
         for _ in 0..3 {
@@ -268,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_its_own_limit() {
-        let part = part(&Budget::new(1000), &Arc::default(), 4);
+        let part = stream(&Budget::new(1000), &Arc::default(), 4);
         let _piece = part.hold(Bytes::from_static(b"01234"));
         assert_eq!(capacity(&part), None);
     }
@@ -279,13 +284,13 @@ mod tests {
         let greedy: Arc<Address> = Arc::default();
         let mut pieces = Vec::new();
         for _ in 0..20 {
-            let part = part(&budget, &greedy, 10);
+            let part = stream(&budget, &greedy, 10);
             pieces.push(part.hold(Bytes::from_static(b"01")));
             while capacity(&part).is_some() {
                 pieces.push(part.hold(Bytes::from_static(b"01")));
             }
         }
-        let other = part(&budget, &Arc::default(), 10);
+        let other = stream(&budget, &Arc::default(), 10);
         let first = other.hold(Bytes::from_static(b"01"));
         assert_eq!(capacity(&other), Some(PIECE), "{} are left", budget.left());
         drop((pieces, first));

@@ -3,9 +3,9 @@
 use tokio::net::TcpStream;
 
 use super::batch::{Batch, RECORDS};
-use super::broken::Broken;
+use super::error::TransportError;
 use super::fill::fill;
-use super::pool::{Loan, Purse};
+use super::pool::{Lease, PoolHandle};
 use super::socket::{receive, send_all, send_from, send_now, send_some};
 use crate::http::Body;
 use crate::limits::Limits;
@@ -16,7 +16,7 @@ use crate::tls::{Accepted, Opened, Session, TlsError};
 const WAITS_SMALL: usize = 32 << 10;
 
 /// A connection with TLS.
-pub(super) struct Secure {
+pub(crate) struct Secure {
     socket: TcpStream,
     session: Session,
     /// Bytes that have been received and not opened yet.
@@ -30,7 +30,7 @@ pub(super) struct Secure {
 
 impl Secure {
     /// Goes on after a handshake, with what was received after it.
-    pub(super) fn new(socket: TcpStream, accepted: Accepted) -> Self {
+    pub(crate) fn new(socket: TcpStream, accepted: Accepted) -> Self {
         Self {
             socket,
             session: accepted.session,
@@ -49,7 +49,7 @@ impl Secure {
         &mut self,
         inbox: &mut Vec<u8>,
         limits: &Limits,
-    ) -> Result<usize, Broken> {
+    ) -> Result<usize, TransportError> {
         let had = inbox.len();
         loop {
             let opened = self.open(inbox);
@@ -60,7 +60,7 @@ impl Secure {
                 return Ok(inbox.len() - had);
             }
             let received = receive(&mut self.socket, &mut self.wire).await;
-            if received.map_err(Broken::Client)? == 0 {
+            if received.map_err(TransportError::Client)? == 0 {
                 return Ok(0);
             }
         }
@@ -95,7 +95,7 @@ impl Secure {
         &mut self,
         fault: Option<&TlsError>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         let mut spent = None;
         match fault {
             Some(fault) => self.session.fail(fault, &mut self.control),
@@ -117,18 +117,18 @@ impl Secure {
         &mut self,
         mut head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         while !head.is_empty() || body.length() > 0 {
             self.send_control(None, limits).await?;
             let before_control = usize::try_from(self.session.records_left()).unwrap_or(RECORDS);
-            let mut loan = purse.lend(self.records.min(before_control));
-            let mut batch = Batch::new(loan.take(), self.session.layout(), loan.records());
+            let mut lease = pool.lend(self.records.min(before_control));
+            let mut batch = Batch::new(lease.take(), self.session.layout(), lease.records());
             let copied = batch.put(head);
             head = &head[copied..];
-            let batch = fill(batch, body, purse).await?;
-            self.send_batch(batch, loan, limits).await?;
+            let batch = fill(batch, body, pool).await?;
+            self.send_batch(batch, lease, limits).await?;
             if body.length() > 0 {
                 tokio::task::yield_now().await;
             }
@@ -139,15 +139,15 @@ impl Secure {
     async fn send_batch(
         &mut self,
         mut batch: Batch,
-        loan: Loan<'_>,
+        lease: Lease<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         let records = batch.seal(&mut self.session)?;
         let sent = send_now(&self.socket, records)?;
         let mut left = &records[sent..];
         if left.is_empty() {
             self.records = (self.records * 2).min(RECORDS);
-            loan.give_back(batch.into_room());
+            lease.give_back(batch.into_buffer());
             return Ok(());
         }
         self.records = 1;
@@ -156,12 +156,12 @@ impl Secure {
             left = &left[sent..];
         }
         let left = left.to_vec();
-        loan.give_back(batch.into_room());
+        lease.give_back(batch.into_buffer());
         send_all(&self.socket, &left, false, limits).await
     }
 
     /// Says that nothing follows; without it a client cannot tell the end from a cut.
-    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
+    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), TransportError> {
         self.session.close(&mut self.control);
         self.send_control(None, limits).await
     }

@@ -8,14 +8,14 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::batch::RECORDS;
-use super::broken::Broken;
+use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
-use super::pool::Purse;
+use super::pool::PoolHandle;
 use super::send_file::{AT_ONCE, send_file};
 use super::socket::when_writable;
+use crate::files::OpenFile;
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
-use crate::site::OpenFile;
 use crate::tls::TlsError;
 use crate::tls::kernel::{Got, KernelSession, Unsent};
 use crate::tls::record::PAYLOAD_MAX;
@@ -28,7 +28,7 @@ const HEARD: Interest = Interest::READABLE.add(Interest::ERROR);
 const RECEIVE: usize = 4 << 10;
 
 /// A connection whose records the kernel makes.
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     socket: TcpStream,
     session: KernelSession,
     /// True if there may be something that the event loop does not know of: what came before the kernel had
@@ -41,7 +41,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    pub(super) fn new(socket: TcpStream, session: KernelSession) -> Self {
+    pub(crate) fn new(socket: TcpStream, session: KernelSession) -> Self {
         Self {
             socket,
             session,
@@ -65,11 +65,15 @@ impl Kernel {
         &mut self,
         inbox: &mut Vec<u8>,
         limits: &Limits,
-    ) -> Result<usize, Broken> {
+    ) -> Result<usize, TransportError> {
         let had = inbox.len();
         loop {
             self.send_control(limits).await?;
-            match self.receive_record(inbox).await.map_err(Broken::Client)? {
+            match self
+                .receive_record(inbox)
+                .await
+                .map_err(TransportError::Client)?
+            {
                 Ok(Got::Data) => return Ok(inbox.len() - had),
                 Ok(Got::Nothing) => {}
                 Ok(Got::Closed) => return Ok(0),
@@ -111,14 +115,17 @@ impl Kernel {
 
     /// Sends what TLS has to say of itself. It may be dropped in the middle of that: what is left goes before
     /// everything else, the next time.
-    async fn send_control(&mut self, limits: &Limits) -> Result<(), Broken> {
+    async fn send_control(&mut self, limits: &Limits) -> Result<(), TransportError> {
         match self.try_control(limits).await? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.fail(error, limits).await),
         }
     }
 
-    async fn try_control(&mut self, limits: &Limits) -> Result<Result<(), TlsError>, Broken> {
+    async fn try_control(
+        &mut self,
+        limits: &Limits,
+    ) -> Result<Result<(), TlsError>, TransportError> {
         while self.session.control_is_due() {
             let (socket, session) = (&self.socket, &mut self.session);
             let control = || match session.control(socket.as_fd()) {
@@ -140,18 +147,18 @@ impl Kernel {
     }
 
     /// Returns whether what came in between was only a fault of the client's, of which it is told in its turn.
-    fn puts_off(&mut self, broken: &Broken) -> bool {
-        let Broken::Client(error) = broken else {
+    fn puts_off(&mut self, broken: &TransportError) -> bool {
+        let TransportError::Client(error) = broken else {
             return false;
         };
         self.session.puts_off(self.socket.as_fd(), Some(error))
     }
 
     /// Sends the client the alert for an error that ends the connection.
-    async fn fail(&mut self, error: TlsError, limits: &Limits) -> Broken {
+    async fn fail(&mut self, error: TlsError, limits: &Limits) -> TransportError {
         self.session.fail(&error);
         match self.try_control(limits).await {
-            Ok(_) => Broken::Tls(error),
+            Ok(_) => TransportError::Tls(error),
             Err(broken) => broken,
         }
     }
@@ -161,13 +168,13 @@ impl Kernel {
         &mut self,
         mut head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         while !head.is_empty() || body.length() > 0 {
             match body.front() {
                 Some(Piece::File(file, _)) if file.descriptor().is_none() => {
-                    self.send_read(&mut head, body, purse, limits).await?;
+                    self.send_read(&mut head, body, pool, limits).await?;
                 }
                 Some(Piece::File(file, range)) if head.is_empty() => {
                     let count = range.end - range.start;
@@ -201,7 +208,7 @@ impl Kernel {
         offset: u64,
         count: u64,
         limits: &Limits,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, TransportError> {
         self.send_control(limits).await?;
         self.session.check_open()?;
         // Up to the end of a record.
@@ -225,13 +232,13 @@ impl Kernel {
         &mut self,
         head: &mut &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(head, body, purse, self.records).await?;
+    ) -> Result<(), TransportError> {
+        let (mut batch, lease) = fill_bare(head, body, pool, self.records).await?;
         let more = !head.is_empty() || body.length() > 0;
         let sent = self.send_bytes(batch.bare()?, more, limits).await;
-        loan.give_back(batch.into_room());
+        lease.give_back(batch.into_buffer());
         self.records = next_records(self.records, sent?);
         Ok(())
     }
@@ -243,7 +250,7 @@ impl Kernel {
         mut bytes: &[u8],
         more: bool,
         limits: &Limits,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, TransportError> {
         let mut at_once = true;
         while !bytes.is_empty() {
             self.send_control(limits).await?;
@@ -269,7 +276,7 @@ impl Kernel {
     }
 
     /// Says that nothing follows; without it a client cannot tell the end from a cut.
-    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
+    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), TransportError> {
         self.session.close();
         self.send_control(limits).await
     }

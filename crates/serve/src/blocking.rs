@@ -1,7 +1,6 @@
-//! Work that may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
-//! threads. Each address waits in a queue of its own, so that no client waits for all that another has asked for. Work
-//! that waits for its permit is dropped as soon as its result is not wanted any more, so that a client that asks and
-//! takes back what it asked leaves nothing behind.
+//! Blocking work, such as reads from a disk, on a limited number of threads. Each address has its own queue for permits,
+//! so that no client waits for all requests of another. Work that waits for a permit is dropped with its future, so that
+//! cancelled requests leave nothing behind.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,11 +11,11 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 
-/// Threads that wait for disks, at most, for each worker.
+/// Limit on the blocking threads of a worker.
 pub(crate) const THREADS: usize = SHARED + RESERVE;
-/// Threads that addresses share: an address that is alone has half of them.
+/// Threads that addresses share: a single address may use half of them.
 const SHARED: usize = 16;
-/// Threads for addresses that have none: the threads of others may wait for a disk that never answers.
+/// Threads reserved for addresses that use none: the other threads may wait for a disk that never answers.
 const RESERVE: usize = 8;
 
 thread_local! {
@@ -27,24 +26,24 @@ thread_local! {
     }));
 }
 
-/// Permits that are left, and the queues of requests that wait for one.
+/// Free permits, and the queues of work that waits for one.
 struct Permits {
     left: usize,
-    /// Queues by address; the address whose permit is next comes first.
+    /// Queues by address; the address that is served next comes first.
     queues: VecDeque<(Arc<Address>, VecDeque<oneshot::Sender<Permit>>)>,
 }
 
-/// The right to one of the threads.
+/// The right to use one of the threads.
 struct Permit {
     address: Arc<Address>,
-    /// The permits that it is given back to.
+    /// Where the permit is returned; `None` if it was not counted.
     permits: Option<Arc<Mutex<Permits>>>,
 }
 
-/// Does work for a client, when it is the client's permit.
+/// Runs `act` on a blocking thread, once the address gets a permit.
 ///
 /// # Errors
-/// When the work panicked.
+/// If `act` panicked.
 pub(crate) async fn run<T: Send + 'static>(
     address: Arc<Address>,
     act: impl FnOnce() -> T + Send + 'static,
@@ -59,7 +58,7 @@ pub(crate) async fn run<T: Send + 'static>(
     done.await.map_err(io::Error::other)
 }
 
-/// Puts an address in its queue.
+/// Queues a request for a permit.
 fn queue(permits: &Arc<Mutex<Permits>>, address: Arc<Address>) -> oneshot::Receiver<Permit> {
     let (sender, receiver) = oneshot::channel();
     let mut all = permits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +66,7 @@ fn queue(permits: &Arc<Mutex<Permits>>, address: Arc<Address>) -> oneshot::Recei
     match queues.find(|(other, _)| Arc::ptr_eq(other, &address)) {
         Some((_, queue)) => {
             if queue.len() == queue.capacity() {
-                // Those that were taken back would else stay until it is their permit.
+                // Cancelled requests would otherwise stay until they reach the front.
                 queue.retain(|waiting| !waiting.is_closed());
                 queue.reserve(queue.len().max(1));
             }
@@ -80,7 +79,7 @@ fn queue(permits: &Arc<Mutex<Permits>>, address: Arc<Address>) -> oneshot::Recei
 }
 
 impl Permits {
-    /// Hands out what is left, to each address in its permit.
+    /// Hands out free permits to the addresses in turn.
     fn hand_out(&mut self, permits: &Arc<Mutex<Self>>) {
         while self.left > 0 {
             let mut queues = self.queues.iter();
@@ -99,7 +98,7 @@ impl Permits {
                         address.permits.add(1);
                         break;
                     }
-                    // Nobody wants it any more, and it was not counted.
+                    // The request was cancelled, and the permit was not counted.
                     Err(mut permit) => permit.permits = None,
                 }
             }
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_wants_any_more_does_not_begin() {
+    async fn cancelled_work_does_not_begin() {
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
         let address = Arc::default();
         for _ in 0..100 {
@@ -139,7 +138,7 @@ mod tests {
                 BEGUN.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(200));
             });
-            // Asked for, and taken back.
+            // Requested and cancelled.
             let _ = tokio::time::timeout(Duration::from_millis(1), slow).await;
         }
         assert!(BEGUN.load(Ordering::Relaxed) <= 2 * THREADS);
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_for_much_holds_up_nobody_else() {
+    async fn an_address_with_much_work_does_not_delay_another() {
         let greedy: Arc<Address> = Arc::default();
         let (release, held) = mpsc::channel::<()>();
         let held = Arc::new(Mutex::new(held));

@@ -23,7 +23,7 @@ use crate::listener::Service;
 use crate::log::TlsEntry;
 use crate::origin::Origin;
 use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
-use crate::tls::{self, Accepted, Facts, Protocol, Shake, TlsStream};
+use crate::tls::{self, Accepted, Facts, HandshakeOutcome, Protocol, TlsStream};
 use crate::transport::{
     DiscardLimit, Kernel, LINGER_TIMEOUT, Plain, Secure, Transport, lingering_close,
 };
@@ -143,20 +143,20 @@ async fn secure(
     socket: &TcpStream,
     config: Arc<ServerConfig>,
 ) -> io::Result<Negotiated> {
-    let mut shaken = match tls::shake(socket, config).await? {
-        Shake::Done(shaken) => *shaken,
-        Shake::Http(incoming) => return Ok(Negotiated::Http(incoming)),
+    let mut completed = match tls::perform_handshake(socket, config).await? {
+        HandshakeOutcome::Done(completed) => *completed,
+        HandshakeOutcome::Http(incoming) => return Ok(Negotiated::Http(incoming)),
     };
-    let origin = match shaken.established.server_name.take() {
+    let origin = match completed.established.server_name.take() {
         Some(asked) => Origin::Named(Rc::new(asked)),
         None => Origin::Secure,
     };
-    let facts = Box::new(shaken.established.facts.clone());
+    let facts = Box::new(completed.established.facts.clone());
     let records = worker.limits.records;
     let offload = worker.offload();
-    let (shaken, why) = match offload.choose(&shaken.established) {
-        Err(why) => (shaken, why),
-        Ok(offer) => match tls::kernel::take(socket, shaken, offer, records)? {
+    let (completed, why) = match offload.choose(&completed.established) {
+        Err(why) => (completed, why),
+        Ok(offer) => match tls::kernel::take(socket, completed, offer, records)? {
             Outcome::Kernel(session) => {
                 return Ok(Negotiated::Secured(
                     facts,
@@ -164,9 +164,9 @@ async fn secure(
                     RecordLayer::Kernel(session),
                 ));
             }
-            Outcome::User(shaken, why) => (*shaken, why),
+            Outcome::User(completed, why) => (*completed, why),
         },
     };
-    let layer = RecordLayer::User(shaken.accept(records)?, why);
+    let layer = RecordLayer::User(completed.accept(records)?, why);
     Ok(Negotiated::Secured(facts, origin, layer))
 }

@@ -23,7 +23,7 @@ pub struct Accepted {
 }
 
 /// A connection whose handshake is over, and whose keys are not in use yet.
-pub struct Shaken {
+pub struct CompletedHandshake {
     /// Results of the handshake.
     pub established: Established,
     /// Bytes that the client has sent behind it: records, the last of which may not be whole.
@@ -31,14 +31,14 @@ pub struct Shaken {
 }
 
 /// Protocol that a client has begun with.
-pub enum Shake {
+pub enum HandshakeOutcome {
     /// A handshake, which is over.
-    Done(Box<Shaken>),
+    Done(Box<CompletedHandshake>),
     /// A request of HTTP without TLS: the bytes that have come.
     Http(Vec<u8>),
 }
 
-impl Shaken {
+impl CompletedHandshake {
     /// Has its records made here, in user space; each key seals at most `records_max` records of data.
     ///
     /// # Errors
@@ -51,14 +51,14 @@ impl Shaken {
     }
 }
 
-/// Makes the handshake of a new connection, as [`shake`] does, and has its records made here.
+/// Makes the handshake of a new connection, as [`perform_handshake`] does, and has its records made here.
 ///
 /// # Errors
 /// As there.
 pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
-    match shake(socket, config).await? {
-        Shake::Done(shaken) => Ok(shaken.accept(u64::MAX)?),
-        Shake::Http(_) => Err(TlsError::NotTls { http: true }.into()),
+    match perform_handshake(socket, config).await? {
+        HandshakeOutcome::Done(completed) => Ok(completed.accept(u64::MAX)?),
+        HandshakeOutcome::Http(_) => Err(TlsError::NotTls { http: true }.into()),
     }
 }
 
@@ -68,7 +68,10 @@ pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result
 /// # Errors
 /// Those of the socket, `UnexpectedEof` when the client goes, or a [`TlsError`] as the source of one of kind
 /// `InvalidData`. The client has been told why, as far as its socket took it at once.
-pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Shake> {
+pub async fn perform_handshake(
+    socket: &TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<HandshakeOutcome> {
     let mut handshake = Handshake::new(config)?;
     let mut incoming = Vec::new();
     let mut outgoing = Vec::new();
@@ -76,7 +79,7 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
         receive(socket, &mut incoming).await?;
         let progress = match handshake.advance(&mut incoming, &mut outgoing) {
             Ok(progress) => progress,
-            Err(TlsError::NotTls { http: true }) => return Ok(Shake::Http(incoming)),
+            Err(TlsError::NotTls { http: true }) => return Ok(HandshakeOutcome::Http(incoming)),
             Err(error) => {
                 // Nobody waits for a client that broke the protocol. What cannot be sent, it will not miss.
                 let _ = socket.try_write(&outgoing);
@@ -90,7 +93,7 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
             if incoming.is_empty() {
                 incoming = Vec::new();
             }
-            return Ok(Shake::Done(Box::new(Shaken {
+            return Ok(HandshakeOutcome::Done(Box::new(CompletedHandshake {
                 established,
                 incoming,
             })));

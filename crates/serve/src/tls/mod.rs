@@ -21,7 +21,7 @@ mod server_name;
 mod session;
 mod stream;
 
-pub use accept::{Accepted, Shake, Shaken, accept, shake};
+pub use accept::{Accepted, CompletedHandshake, HandshakeOutcome, accept, perform_handshake};
 pub use certificates::{
     Certificate, Certificates, Expiry, FileError, FileFault, SelfSignedError, Shown,
 };

@@ -23,9 +23,9 @@ pub struct Session {
     records_max: u64,
     post_handshake: PostHandshake,
     /// True if the client asked for a KeyUpdate that has not been sent.
-    owes_key_update: bool,
+    key_update_due: bool,
     /// True if the client has asked to negotiate again, and the refusal has not been sent.
-    owes_refusal: bool,
+    renegotiation_refusal_due: bool,
     receiving: Receiving,
     /// True if something may still be sealed: neither close_notify nor a fatal alert has been.
     sending: bool,
@@ -90,8 +90,8 @@ impl Session {
             post_handshake: PostHandshake::new(facts.tls13()),
             facts: Box::new(facts),
             records_max,
-            owes_key_update: false,
-            owes_refusal: false,
+            key_update_due: false,
+            renegotiation_refusal_due: false,
             receiving: Receiving::Open,
             sending: true,
         })
@@ -142,11 +142,11 @@ impl Session {
                 Meaning::Closed => Opened::Closed,
                 Meaning::NextKey { ours_too } => {
                     self.next_opener()?;
-                    self.owes_key_update |= ours_too;
+                    self.key_update_due |= ours_too;
                     Opened::Nothing { taken }
                 }
                 Meaning::Renegotiation => {
-                    self.owes_refusal = true;
+                    self.renegotiation_refusal_due = true;
                     Opened::Nothing { taken }
                 }
             },
@@ -174,7 +174,7 @@ impl Session {
     /// Number of records of data that may be sealed before [`Session::control`] has something to send.
     #[must_use]
     pub fn records_left(&self) -> u64 {
-        match self.owes_key_update || self.owes_refusal || !self.sending {
+        match self.key_update_due || self.renegotiation_refusal_due || !self.sending {
             true => 0,
             false => self.sealer.records_left(),
         }
@@ -195,14 +195,14 @@ impl Session {
         if !self.sending {
             return Err(TlsError::Ended);
         }
-        if self.owes_refusal {
+        if self.renegotiation_refusal_due {
             let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
             self.append(Kind::Alert, &alert, outgoing)?;
-            self.owes_refusal = false;
+            self.renegotiation_refusal_due = false;
         }
-        if self.owes_key_update || self.sealer.records_left() == 0 {
+        if self.key_update_due || self.sealer.records_left() == 0 {
             self.change_key(outgoing)?;
-            self.owes_key_update = false;
+            self.key_update_due = false;
         }
         Ok(())
     }

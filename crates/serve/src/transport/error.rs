@@ -1,32 +1,32 @@
-//! Reasons for which a connection ended in the middle of something.
+//! Errors that end a connection.
 
 use std::{fmt, io};
 
 use crate::tls::TlsError;
 
-/// Cause that cut an answer short. The code that sees it ends the connection without the farewell that would let a part
-/// pass for the whole.
+/// Error that ends a connection. If it truncated an answer, the connection is reset and not closed, so that the client
+/// does not take the part for the whole.
 #[derive(Debug)]
 pub(crate) enum TransportError {
-    /// The client has gone, or its network has.
+    /// The socket failed: the client or the network is gone.
     Client(io::Error),
-    /// The client took nothing for as long as is allowed.
+    /// The client accepted no data within the time limit.
     Stalled,
-    /// A file could not be read.
+    /// A file could not be read while it was sent.
     File(io::Error),
-    /// A file was changed or cut while it was being sent.
+    /// A file was changed or truncated while it was sent.
     Changed,
-    /// TLS does not go on.
+    /// TLS failed, by an error of the client or since a key is used up.
     Tls(TlsError),
 }
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client(error) => write!(f, "the connection broke: {error}"),
-            Self::Stalled => f.write_str("the client took nothing for too long"),
-            Self::File(error) => write!(f, "the file could not be read: {error}"),
-            Self::Changed => f.write_str("the file was changed while it was sent"),
+            Self::Client(error) => write!(f, "the connection to the client failed: {error}"),
+            Self::Stalled => f.write_str("the client accepted no data within the time limit"),
+            Self::File(error) => write!(f, "the file could not be read, so its answer was cut off: {error}"),
+            Self::Changed => f.write_str("the file changed while it was sent, so its answer was cut off; clients can ask again"),
             Self::Tls(error) => error.fmt(f),
         }
     }

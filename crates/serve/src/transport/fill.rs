@@ -1,4 +1,4 @@
-//! Filling of buffers from a body, for sending.
+//! Reads a body into batches.
 
 use std::io;
 use std::ops::Range;
@@ -13,14 +13,13 @@ use crate::files::{OpenFile, Patience};
 use crate::http::{Body, Piece};
 use crate::tls::record::Layout;
 
-/// Layout of bytes that are sent as they are, or sealed by the kernel: nothing is around them, and they lie side by
-/// side.
+/// Layout of bytes that are sent as they are, or encrypted by the kernel: without header and tag.
 const BARE: Layout = Layout {
     before: 0,
     after: 0,
 };
 
-/// Puts as much of a head and of a body into a buffer of the pool as fits, where it is not sealed here.
+/// Fills a buffer of the pool with as much of a head and of a body as fits, for a connection without records made here.
 pub(super) async fn fill_bare<'a>(
     head: &mut &[u8],
     body: &mut Body,
@@ -34,16 +33,15 @@ pub(super) async fn fill_bare<'a>(
     Ok((fill(batch, body, pool).await?, lease))
 }
 
-/// Records' worth to read the next time: less for a client that is slow to take it, since what it has not taken waits
-/// in the pool's memory.
-pub(super) fn next_records(records: usize, went_at_once: bool) -> usize {
-    match went_at_once {
+/// Number of records to read next: a slow client gets one at a time, since its unsent bytes occupy the pool's memory.
+pub(super) fn next_records(records: usize, was_sent_at_once: bool) -> usize {
+    match was_sent_at_once {
         true => (records * 2).min(RECORDS),
         false => 1,
     }
 }
 
-/// Puts as much of a body into a batch as there is room for.
+/// Reads as much of a body into a batch as fits.
 pub(super) async fn fill(
     mut batch: Batch,
     body: &mut Body,
@@ -71,9 +69,9 @@ pub(super) async fn fill(
     Ok(batch)
 }
 
-/// Reads at once what is in memory. For bytes that have to come from a disk another thread waits, not this one with all
-/// its connections. The end of a file is handed on only if the file still has the content that it had when the answer
-/// began; the site has looked just then, so that a file that is read in one go is not looked at again.
+/// Reads what is in memory at once; for bytes on a disk another thread waits, so that this thread's other connections do
+/// not. The end of a file is sent only if the file has not changed since the answer began. The site has checked that
+/// just then, so a file that is read at once is not checked again.
 async fn read_file(
     mut batch: Batch,
     file: &Arc<OpenFile>,

@@ -28,7 +28,7 @@ pub(crate) use send_file::check_intact;
 use crate::http::Body;
 use crate::limits::Limits;
 
-/// A connection that carries HTTP/1.
+/// A connection that carries HTTP/1, by the implementation of its records.
 pub(crate) enum Transport {
     Plain(Plain),
     Secure(Box<Secure>),
@@ -36,7 +36,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    /// Appends received data to `inbox`; returns 0 at the end of the client's data.
     pub(crate) async fn receive(
         &mut self,
         inbox: &mut Vec<u8>,
@@ -49,7 +49,7 @@ impl Transport {
         }
     }
 
-    /// Sends a head, and all of a body.
+    /// Sends the head and the body of an answer.
     pub(crate) async fn send(
         &mut self,
         head: &[u8],
@@ -64,17 +64,17 @@ impl Transport {
         }
     }
 
-    /// Returns whether it can go on after an answer of `length` bytes: the kernel may not be able to change a key that
-    /// is used up.
-    pub(crate) fn lasts(&self, length: u64) -> bool {
+    /// Returns whether the connection can continue after an answer of `length` bytes: the kernel may be unable to change a
+    /// key that is used up.
+    pub(crate) fn can_continue_after(&self, length: u64) -> bool {
         match self {
             Self::Plain(_) | Self::Secure(_) => true,
-            Self::Kernel(kernel) => kernel.lasts(length),
+            Self::Kernel(kernel) => kernel.can_continue_after(length),
         }
     }
 
-    /// Closes the connection: after whole answers so that the client knows, else so that it cannot take
-    /// what it has for the whole.
+    /// Closes the connection: after complete answers with a lingering close, otherwise with a reset, so that the client
+    /// does not take a truncated answer for the whole.
     pub(crate) async fn end(mut self, ended: Result<(), TransportError>, limits: &Limits) {
         let ended = match (&ended, &mut self) {
             (Ok(()), Self::Secure(secure)) => secure.finish(limits).await,
@@ -82,13 +82,13 @@ impl Transport {
             _ => ended,
         };
         if let (Ok(()) | Err(TransportError::Tls(_)), Self::Kernel(kernel)) = (&ended, &self) {
-            // What the kernel has sealed and not queued yet is lost when our side ends.
+            // Records that the kernel has encrypted and not queued yet would be lost by a shutdown.
             if !wait_acknowledged(kernel.socket(), limits).await {
                 return reset_on_close(kernel.socket());
             }
         }
         match ended {
-            // A client that has broken the protocol has been told so, and should hear it.
+            // The client that broke the protocol should receive the alert.
             Ok(()) | Err(TransportError::Tls(_)) => {
                 lingering_close(self.socket(), DiscardLimit::Unlimited, limits).await;
             }

@@ -1,4 +1,4 @@
-//! HTTP without TLS: the kernel sends files itself.
+//! HTTP without TLS: the kernel sends files with `sendfile`.
 
 use tokio::net::TcpStream;
 
@@ -6,7 +6,7 @@ use super::batch::RECORDS;
 use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
 use super::pool::PoolHandle;
-use super::send_file::{AT_ONCE, send_file};
+use super::send_file::{SENDFILE_MAX, send_file};
 use super::socket::{receive, send_all, send_now};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
@@ -14,7 +14,7 @@ use crate::limits::Limits;
 /// A connection without TLS.
 pub(crate) struct Plain {
     socket: TcpStream,
-    /// Records' worth of what has no file of the kernel's that is read at a time.
+    /// Batch size, in records, for a file in a volume, which the kernel cannot send itself.
     records: usize,
 }
 
@@ -30,14 +30,14 @@ impl Plain {
         &self.socket
     }
 
-    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    /// Appends received data to `inbox`; returns 0 at the end of the client's data.
     pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, TransportError> {
         receive(&mut self.socket, inbox)
             .await
             .map_err(TransportError::Client)
     }
 
-    /// Sends a head and what belongs to it.
+    /// Sends the head and the body of an answer.
     pub(super) async fn send(
         &mut self,
         head: &[u8],
@@ -54,7 +54,7 @@ impl Plain {
                     piece.length()
                 }
                 Piece::File(file, range) if file.descriptor().is_some() => {
-                    let count = piece.length().min(AT_ONCE);
+                    let count = piece.length().min(SENDFILE_MAX);
                     send_file(&self.socket, file, range.start, count, limits).await?
                 }
                 Piece::File(..) => {
@@ -70,7 +70,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Reads what has no file of the kernel's, and sends that.
+    /// Reads part of a file in a volume, and sends it.
     async fn send_read(
         &mut self,
         body: &mut Body,

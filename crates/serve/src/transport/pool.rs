@@ -1,4 +1,4 @@
-//! Memory for batches, of one worker.
+//! Buffers for the batches of one worker.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use super::batch::RECORDS;
 use crate::address::Address;
 
-/// Whole batches' memory, lent to connections while they have something to send. Its amount is limited, and an
-/// address gets no more than is left; a connection that gets none makes do with memory for one record.
+/// Buffers of one batch each, lent to connections while they have something to send. Their number is limited, and an
+/// address may hold no more of them than are left; a connection that gets none uses memory for one record.
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     left: Cell<usize>,
-    /// Batches that are left to addresses without any.
+    /// Number of buffers reserved for addresses that hold none.
     reserve: usize,
 }
 
-/// Bytes of a batch, more or less.
+/// Approximate size of a batch in bytes.
 const BATCH: usize = RECORDS * (16 << 10);
-/// Batches that are kept while they are not needed.
+/// Number of unused buffers that are kept.
 const KEPT: usize = 16;
 
-/// A pool, and the address for which something is taken out of it.
+/// Access to the pool on behalf of an address.
 #[derive(Clone, Copy)]
 pub(crate) struct PoolHandle<'a> {
     pub(crate) pool: &'a Pool,
@@ -35,7 +35,7 @@ pub(super) struct Lease<'a> {
 }
 
 impl Pool {
-    /// A pool that lends at most `memory` bytes.
+    /// Makes a pool that lends at most `memory` bytes.
     pub(crate) fn new(memory: usize) -> Self {
         let batches = (memory / BATCH).max(1);
         Self {
@@ -47,7 +47,7 @@ impl Pool {
 }
 
 impl<'a> PoolHandle<'a> {
-    /// Memory for at most `wanted` records.
+    /// Lends a buffer for at most `wanted` records.
     pub(super) fn lend(self, wanted: usize) -> Lease<'a> {
         let left = self.pool.left.get();
         if wanted <= 1 || !self.address.batches.may_grow(left, self.pool.reserve) {
@@ -68,17 +68,17 @@ impl<'a> PoolHandle<'a> {
 }
 
 impl Lease<'_> {
-    /// Records that it is for.
+    /// Number of records that the buffer is for.
     pub(super) fn records(&self) -> usize {
         self.records
     }
 
-    /// The memory itself, empty or with what others have left.
+    /// Takes the buffer, which is empty or has the content of an earlier batch.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Gives the memory back. Where that is never done it is gone, but not the right to as much.
+    /// Gives the buffer back to the pool. If a buffer is dropped instead, the pool allocates another one.
     pub(super) fn give_back(mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
     }

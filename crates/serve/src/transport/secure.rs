@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TLS: files are read to where their records will be, sealed there, and sent.
+//! HTTP/1.1 over TLS in user space: files are read into the payload of records, encrypted there, and sent.
 
 use tokio::net::TcpStream;
 
@@ -11,25 +11,24 @@ use crate::http::Body;
 use crate::limits::Limits;
 use crate::tls::{Accepted, Opened, Session, TlsError};
 
-/// Most bytes that wait for a slow client in a buffer of their own size, while the batch's memory goes to another
-/// connection.
-const WAITS_SMALL: usize = 32 << 10;
+/// Limit on the bytes for a slow client that are moved to a buffer of their own, so that the pool's buffer is free for
+/// another connection.
+const UNSENT_COPY_MAX: usize = 32 << 10;
 
-/// A connection with TLS.
+/// A connection whose TLS records are made in user space.
 pub(crate) struct Secure {
     socket: TcpStream,
     session: Session,
-    /// Bytes that have been received and not opened yet.
+    /// Received bytes that are not decrypted yet.
     wire: Vec<u8>,
-    /// Records of TLS itself that are sealed and not sent yet.
+    /// Encrypted alerts and handshake messages that are not sent yet.
     control: Vec<u8>,
-    /// Records that are sent together: fewer to a client that is slow to take them, since what it has not
-    /// taken waits in memory.
+    /// Number of records that are sent with one call: one for a slow client, since unsent bytes occupy memory.
     records: usize,
 }
 
 impl Secure {
-    /// Goes on after a handshake, with what was received after it.
+    /// Continues a connection after its handshake, with the bytes that were received after it.
     pub(crate) fn new(socket: TcpStream, accepted: Accepted) -> Self {
         Self {
             socket,
@@ -44,7 +43,7 @@ impl Secure {
         &self.socket
     }
 
-    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    /// Appends received data to `inbox`; returns 0 at the end of the client's data.
     pub(super) async fn receive(
         &mut self,
         inbox: &mut Vec<u8>,
@@ -53,7 +52,7 @@ impl Secure {
         let had = inbox.len();
         loop {
             let opened = self.open(inbox);
-            // Also what the client is told when it broke the protocol.
+            // That may be the alert for an error of the client.
             self.send_control(opened.as_ref().err(), limits).await?;
             let open = opened?;
             if !open || inbox.len() > had {
@@ -66,7 +65,7 @@ impl Secure {
         }
     }
 
-    /// Opens the records that have come whole; returns whether more may come.
+    /// Decrypts the complete records; returns false at the end of the client's data.
     fn open(&mut self, inbox: &mut Vec<u8>) -> Result<bool, TlsError> {
         let mut done = 0;
         let open = loop {
@@ -83,14 +82,14 @@ impl Secure {
         };
         self.wire.drain(..done);
         if self.wire.is_empty() {
-            // An idle connection has no buffer.
+            // An idle connection holds no buffer.
             self.wire = Vec::new();
         }
         Ok(open)
     }
 
-    /// Sends what TLS has to say of itself. It may be dropped in the middle of that: what is left goes before
-    /// everything else, the next time.
+    /// Sends the alerts and handshake messages that are due. If the future is dropped, the rest is sent first the next
+    /// time.
     async fn send_control(
         &mut self,
         fault: Option<&TlsError>,
@@ -101,7 +100,7 @@ impl Secure {
             Some(fault) => self.session.fail(fault, &mut self.control),
             None if self.session.control_is_due() => {
                 if let Err(error) = self.session.control(&mut self.control) {
-                    // A key that is used up and cannot be changed: the client hears that it is the end.
+                    // The key is used up and cannot be changed: the client is told that the connection ends.
                     self.session.fail(&error, &mut self.control);
                     spent = Some(error);
                 }
@@ -112,7 +111,7 @@ impl Secure {
         spent.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Sends a head and what belongs to it.
+    /// Sends the head and the body of an answer.
     pub(super) async fn send(
         &mut self,
         mut head: &[u8],
@@ -151,7 +150,7 @@ impl Secure {
             return Ok(());
         }
         self.records = 1;
-        while left.len() > WAITS_SMALL {
+        while left.len() > UNSENT_COPY_MAX {
             let sent = send_some(&self.socket, left, false, limits).await?;
             left = &left[sent..];
         }
@@ -160,7 +159,7 @@ impl Secure {
         send_all(&self.socket, &left, false, limits).await
     }
 
-    /// Says that nothing follows; without it a client cannot tell the end from a cut.
+    /// Sends close_notify, without which a client cannot tell the end from a truncation.
     pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), TransportError> {
         self.session.close(&mut self.control);
         self.send_control(None, limits).await

@@ -1,4 +1,4 @@
-//! Files that the kernel sends by itself, over whatever carries the connection.
+//! `sendfile`, with checks that the file has not changed.
 
 use std::io;
 use std::time::Duration;
@@ -12,19 +12,17 @@ use super::socket::when_writable;
 use crate::files::{Change, OpenFile};
 use crate::limits::Limits;
 
-/// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
-/// it, and if the file has to come from a disk, for that too.
-pub(super) const AT_ONCE: u64 = 512 << 10;
+/// Limit on the bytes of one `sendfile`: the thread's other connections wait for it, also while it reads from a disk.
+pub(super) const SENDFILE_MAX: u64 = 512 << 10;
 
-/// Pauses before a file is looked at again that was written to and is as long as it was: a writer may be about to make
-/// it longer.
-const AGAIN: [Duration; 3] = [
+/// Pauses before another check of a file that was written to and has the same length: the writer may be extending it.
+const RECHECK_PAUSES: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(75),
 ];
 
-/// Has the kernel send at most `count` bytes of a file that it knows; returns how many, at least one.
+/// Makes the kernel send at most `count` bytes of a file; returns the number of bytes, at least one.
 pub(super) async fn send_file(
     socket: &TcpStream,
     file: &OpenFile,
@@ -39,7 +37,7 @@ pub(super) async fn send_file(
     loop {
         let mut of_file = Ok(true);
         let send = || {
-            // Each time: it may have waited for long.
+            // Checked before each attempt, since the attempts may be far apart.
             of_file = is_unmodified(file);
             if !matches!(of_file, Ok(true)) {
                 return Ok(0);
@@ -62,16 +60,16 @@ pub(super) async fn send_file(
     }
 }
 
-/// Refuses a file that no longer has what it had when it was opened; it may have more.
+/// Fails if the file no longer has the content that it had when it was opened; it may have been extended.
 pub(crate) async fn check_intact(file: &OpenFile) -> Result<(), TransportError> {
-    let mut pauses = AGAIN.into_iter();
+    let mut pauses = RECHECK_PAUSES.into_iter();
     while !is_unmodified(file)? {
         sleep(pauses.next().ok_or(TransportError::Changed)?).await;
     }
     Ok(())
 }
 
-/// Refuses a file that has become shorter; returns false for one that may be growing or have lost its content.
+/// Fails if the file has become shorter; returns false if it was written to and has the same length.
 fn is_unmodified(file: &OpenFile) -> Result<bool, TransportError> {
     match file.change().map_err(TransportError::File)? {
         Change::Unchanged | Change::Extended => Ok(true),

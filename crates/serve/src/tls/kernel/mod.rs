@@ -15,7 +15,7 @@ mod take;
 pub use choice::{Mode, Offload, OffloadError, PATHS, Path, Why};
 pub use offer::{Missing, Offer, SuiteOffer};
 pub use scrim_sys::kernel_tls::{Cipher, Version};
-pub use session::{Got, KernelSession, Unsent};
+pub use session::{KernelSession, Received, SendError};
 pub use statistics::Statistics;
 pub use take::Outcome;
 

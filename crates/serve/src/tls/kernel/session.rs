@@ -31,11 +31,11 @@ pub struct KernelSession {
     /// one more than its bytes need.
     pub(super) records: u64,
     /// True if the client asked for a KeyUpdate that has not been sent.
-    pub(super) owes_key_update: bool,
+    pub(super) key_update_due: bool,
     /// True if the client has asked to negotiate again, and the refusal has not been sent.
-    pub(super) owes_refusal: bool,
+    pub(super) renegotiation_refusal_due: bool,
     /// An alert that ends the connection, and has not been sent.
-    pub(super) goodbye: Option<[u8; 2]>,
+    pub(super) closing_alert: Option<[u8; 2]>,
     pub(super) receiving: Receiving,
     /// True if something may still be sent.
     pub(super) sending: bool,
@@ -48,13 +48,13 @@ pub(super) enum Receiving {
     Open,
     Closed,
     /// The client's next key has come, and the kernel cannot change it: what follows cannot be opened.
-    Deaf,
+    KeyUnavailable,
     Failed(TlsError),
 }
 
 /// Result of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Got {
+pub enum Received {
     /// Data.
     Data,
     /// A record that says nothing to the application.
@@ -65,20 +65,20 @@ pub enum Got {
 
 /// Reason for which something was not sent.
 #[derive(Debug)]
-pub enum Unsent {
+pub enum SendError {
     /// The socket says so: `WouldBlock` where it has no room now.
     Socket(io::Error),
     /// TLS does not go on.
     Tls(TlsError),
 }
 
-impl From<io::Error> for Unsent {
+impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
         Self::Socket(error)
     }
 }
 
-impl From<TlsError> for Unsent {
+impl From<TlsError> for SendError {
     fn from(error: TlsError) -> Self {
         Self::Tls(error)
     }
@@ -92,7 +92,7 @@ impl KernelSession {
     }
 
     /// The most records that a key may make, of those that are asked for.
-    pub(super) fn most(cipher: Cipher, wanted: u64) -> u64 {
+    pub(super) fn max_records(cipher: Cipher, wanted: u64) -> u64 {
         let safe = match cipher {
             Cipher::Aes128Gcm | Cipher::Aes256Gcm => GCM_RECORDS - KEPT,
             Cipher::ChaCha20Poly1305 => u64::MAX - KEPT,
@@ -111,19 +111,19 @@ impl KernelSession {
         &mut self,
         socket: BorrowedFd<'_>,
         inbox: &mut Vec<u8>,
-    ) -> io::Result<Result<Got, TlsError>> {
+    ) -> io::Result<Result<Received, TlsError>> {
         let had = inbox.len();
         let kind = match self.next_record(socket, inbox)? {
             Ok(Some(kind)) => kind,
-            Ok(None) => return Ok(Ok(Got::Closed)),
+            Ok(None) => return Ok(Ok(Received::Closed)),
             Err(error) => return Ok(self.failed(error)),
         };
         let judged = self.post_handshake.classify(kind, &inbox[had..]);
         if judged != Ok(Meaning::Data) {
             inbox.truncate(had);
         }
-        let obeyed = judged.and_then(|meaning| self.obey(meaning, socket));
-        let done = obeyed.and_then(|got| self.hand_over(socket).map(|()| got));
+        let obeyed = judged.and_then(|meaning| self.apply(meaning, socket));
+        let done = obeyed.and_then(|got| self.start_kernel_receive(socket).map(|()| got));
         Ok(done.or_else(|error| self.failed(error)))
     }
 
@@ -147,7 +147,7 @@ impl KernelSession {
         socket: BorrowedFd<'_>,
         inbox: &mut Vec<u8>,
     ) -> io::Result<Result<Option<Kind>, TlsError>> {
-        if let Err(error) = self.hand_over(socket) {
+        if let Err(error) = self.start_kernel_receive(socket) {
             return Ok(Err(error));
         }
         match &mut self.receiving {
@@ -157,13 +157,13 @@ impl KernelSession {
                 Err(fault) => Err(fault.into()),
             }),
             Receiving::Open => next_of_kernel(socket, inbox, self.facts.tls13()),
-            Receiving::Closed | Receiving::Deaf => Ok(Ok(None)),
+            Receiving::Closed | Receiving::KeyUnavailable => Ok(Ok(None)),
             Receiving::Failed(error) => Ok(Err(error.clone())),
         }
     }
 
     /// Has the kernel receive, once all is opened that came before.
-    fn hand_over(&mut self, socket: BorrowedFd<'_>) -> Result<(), TlsError> {
+    fn start_kernel_receive(&mut self, socket: BorrowedFd<'_>) -> Result<(), TlsError> {
         if let Receiving::Early(early) = &self.receiving
             && early.is_empty()
         {
@@ -179,7 +179,7 @@ impl KernelSession {
     /// socket's own error, by which nothing can be sent, and which is taken from there: what the client asked for
     /// before it gets, and [`receive`](Self::receive) tells of the fault. A call that sends may have taken it
     /// already: then `unsent` is what that failed by.
-    pub fn puts_off(&mut self, socket: BorrowedFd<'_>, unsent: Option<&io::Error>) -> bool {
+    pub fn defer_fault(&mut self, socket: BorrowedFd<'_>, unsent: Option<&io::Error>) -> bool {
         let is_open = matches!(self.receiving, Receiving::Open);
         let kept = take_error(socket).and_then(|error| fault(&error));
         let taken = unsent.filter(|_| is_open).and_then(fault);
@@ -187,55 +187,55 @@ impl KernelSession {
             return false;
         };
         if is_open {
-            let found = told_apart(socket, found, self.facts.tls13());
+            let found = classify_bad_record(socket, found, self.facts.tls13());
             self.receiving = Receiving::Failed(found.into());
         }
         true
     }
 
-    fn failed(&mut self, error: TlsError) -> Result<Got, TlsError> {
+    fn failed(&mut self, error: TlsError) -> Result<Received, TlsError> {
         self.receiving = Receiving::Failed(error.clone());
         Err(error)
     }
 
     /// Does what a record asks for.
-    fn obey(&mut self, meaning: Meaning, socket: BorrowedFd<'_>) -> Result<Got, TlsError> {
+    fn apply(&mut self, meaning: Meaning, socket: BorrowedFd<'_>) -> Result<Received, TlsError> {
         match meaning {
-            Meaning::Data => return Ok(Got::Data),
+            Meaning::Data => return Ok(Received::Data),
             Meaning::Nothing => {}
             Meaning::Closed => {
                 self.receiving = Receiving::Closed;
-                return Ok(Got::Closed);
+                return Ok(Received::Closed);
             }
-            Meaning::Renegotiation => self.owes_refusal = true,
+            Meaning::Renegotiation => self.renegotiation_refusal_due = true,
             Meaning::NextKey { ours_too } => {
-                self.owes_key_update |= ours_too;
+                self.key_update_due |= ours_too;
                 return self.next_key_to_receive(socket);
             }
         }
-        Ok(Got::Nothing)
+        Ok(Received::Nothing)
     }
 
-    fn next_key_to_receive(&mut self, socket: BorrowedFd<'_>) -> Result<Got, TlsError> {
+    fn next_key_to_receive(&mut self, socket: BorrowedFd<'_>) -> Result<Received, TlsError> {
         if let Receiving::Early(_) = self.receiving {
             let next = self.next_receiving()?;
             if let Receiving::Early(early) = &mut self.receiving {
                 early.change_key(next)?;
             }
-            return Ok(Got::Nothing);
+            return Ok(Received::Nothing);
         }
         if !self.rekeys {
-            self.receiving = Receiving::Deaf;
-            return Ok(Got::Closed);
+            self.receiving = Receiving::KeyUnavailable;
+            return Ok(Received::Closed);
         }
         let next = keys::info(&self.next_receiving()?).ok_or(TlsError::Library)?;
         // A network card that took the connection may not, where the kernel itself can.
         Ok(
             match kernel_tls::install(socket, kernel_tls::Direction::Receive, &next) {
-                Ok(()) => Got::Nothing,
+                Ok(()) => Received::Nothing,
                 Err(_) => {
-                    self.receiving = Receiving::Deaf;
-                    Got::Closed
+                    self.receiving = Receiving::KeyUnavailable;
+                    Received::Closed
                 }
             },
         )
@@ -254,8 +254,11 @@ impl KernelSession {
     /// Returns whether [`control`](Self::control) has something to send before more data.
     #[must_use]
     pub fn control_is_due(&self) -> bool {
-        self.goodbye.is_some()
-            || (self.sending && (self.owes_key_update || self.owes_refusal || self.room() == 0))
+        self.closing_alert.is_some()
+            || (self.sending
+                && (self.key_update_due
+                    || self.renegotiation_refusal_due
+                    || self.send_capacity() == 0))
     }
 
     /// Fails if no data may be sent: the connection is being ended, or the client knows the key to be the last one.
@@ -271,18 +274,18 @@ impl KernelSession {
 
     /// Most bytes of data that may be sent with one call now.
     #[must_use]
-    pub fn room(&self) -> u64 {
+    pub fn send_capacity(&self) -> u64 {
         let records = self.records_max.saturating_sub(self.records);
         records.saturating_sub(1).saturating_mul(RECORD as u64)
     }
 
     /// Returns whether `bytes` can be sent, and something after them, before the connection has to end.
     #[must_use]
-    pub fn lasts(&self, bytes: u64) -> bool {
-        if !self.sending || matches!(self.receiving, Receiving::Deaf) {
+    pub fn can_continue_after(&self, bytes: u64) -> bool {
+        if !self.sending || matches!(self.receiving, Receiving::KeyUnavailable) {
             return false;
         }
-        if self.owes_key_update && !self.rekeys {
+        if self.key_update_due && !self.rekeys {
             return false;
         }
         if self.rekeys && self.kernel.is_some() {
@@ -306,27 +309,27 @@ impl KernelSession {
     ///
     /// # Errors
     /// [`SealFault::Spent`] when the key has to be changed and cannot be: by TLS 1.2, or by this kernel.
-    pub fn control(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
+    pub fn control(&mut self, socket: BorrowedFd<'_>) -> Result<(), SendError> {
         // A record of data that waits for more would be lost by it.
-        self.puts_off(socket, None);
-        if self.owes_refusal && self.sending {
+        self.defer_fault(socket, None);
+        if self.renegotiation_refusal_due && self.sending {
             let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
             send(socket, Kind::Alert, &alert)?;
             self.records = self.records.saturating_add(1);
-            self.owes_refusal = false;
+            self.renegotiation_refusal_due = false;
         }
-        if let Some(alert) = self.goodbye {
+        if let Some(alert) = self.closing_alert {
             send(socket, Kind::Alert, &alert)?;
-            self.goodbye = None;
+            self.closing_alert = None;
         }
-        if self.sending && (self.owes_key_update || self.room() == 0) {
+        if self.sending && (self.key_update_due || self.send_capacity() == 0) {
             self.change_key(socket)?;
-            self.owes_key_update = false;
+            self.key_update_due = false;
         }
         Ok(())
     }
 
-    fn change_key(&mut self, socket: BorrowedFd<'_>) -> Result<(), Unsent> {
+    fn change_key(&mut self, socket: BorrowedFd<'_>) -> Result<(), SendError> {
         let Some(kernel) = self.kernel.as_mut().filter(|_| self.rekeys) else {
             return Err(TlsError::from(SealFault::Spent).into());
         };
@@ -368,7 +371,7 @@ impl KernelSession {
 
     fn end(&mut self, alert: [u8; 2]) {
         if std::mem::replace(&mut self.sending, false) {
-            self.goodbye = Some(alert);
+            self.closing_alert = Some(alert);
         }
     }
 }
@@ -386,7 +389,7 @@ fn next_of_kernel(
             // The kernel keeps it as the socket's own error, by which nothing could be sent any more: it
             // is taken from there, so that the client can be told.
             take_error(socket);
-            return Ok(Err(told_apart(socket, fault, tls13).into()));
+            return Ok(Err(classify_bad_record(socket, fault, tls13).into()));
         }
     };
     Ok(match received.kind.map(Kind::from_wire) {
@@ -407,7 +410,7 @@ fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
 /// Finds the fault of a record that the kernel could not open. It gives one reason for three faults, which RFC 8446
 /// answers by two alerts; TLS 1.2 has one for them. The record is still there, and is opened once more in vain, with
 /// nothing taken from the socket.
-fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFault {
+fn classify_bad_record(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFault {
     if fault != OpenFault::Mac || !tls13 {
         return fault;
     }
@@ -432,7 +435,7 @@ fn told_apart(socket: BorrowedFd<'_>, fault: OpenFault, tls13: bool) -> OpenFaul
 
 /// Sends a short record whole. A record of data that waits for more is closed first, by a message without
 /// content: where closing it has to wait, kernels before 6.18 forget of what kind the next one was to be.
-fn send(socket: BorrowedFd<'_>, kind: Kind, content: &[u8]) -> Result<(), Unsent> {
+fn send(socket: BorrowedFd<'_>, kind: Kind, content: &[u8]) -> Result<(), SendError> {
     match kernel_tls::send_control(socket, kind.to_wire(), &[]) {
         Ok(_) => {}
         Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
@@ -475,11 +478,11 @@ mod tests {
             }),
             post_handshake: PostHandshake::new(false),
             rekeys: false,
-            records_max: KernelSession::most(Cipher::Aes128Gcm, records_max),
+            records_max: KernelSession::max_records(Cipher::Aes128Gcm, records_max),
             records: 1,
-            owes_key_update: false,
-            owes_refusal: false,
-            goodbye: None,
+            key_update_due: false,
+            renegotiation_refusal_due: false,
+            closing_alert: None,
             receiving: Receiving::Open,
             sending: true,
         }
@@ -488,13 +491,13 @@ mod tests {
     #[test]
     fn a_key_makes_no_more_records_than_are_safe_whatever_is_sent_by_each_call() {
         assert_eq!(session(u64::MAX).records_max, (1 << 24) - 16);
-        assert_eq!(KernelSession::most(Cipher::ChaCha20Poly1305, 7), 7);
+        assert_eq!(KernelSession::max_records(Cipher::ChaCha20Poly1305, 7), 7);
         for call in [1, 100, RECORD as u64, RECORD as u64 + 1, 1 << 20] {
             let mut session = session(100);
             // At worst, the call's first bytes end a record, and its last ones begin another.
             let mut records = 1;
-            while session.room() > 0 {
-                let sent = call.min(session.room());
+            while session.send_capacity() > 0 {
+                let sent = call.min(session.send_capacity());
                 session.sent(sent);
                 records += sent.div_ceil(RECORD as u64) + 1;
             }
@@ -506,13 +509,13 @@ mod tests {
     #[test]
     fn an_answer_after_which_the_key_would_be_used_up_is_the_last() {
         let mut session = session(1000);
-        assert!(session.lasts(0) && session.lasts(10 << 20));
-        assert!(!session.lasts(16 << 20));
+        assert!(session.can_continue_after(0) && session.can_continue_after(10 << 20));
+        assert!(!session.can_continue_after(16 << 20));
         session.sent(15 << 20);
-        assert!(!session.lasts(0));
+        assert!(!session.can_continue_after(0));
         session.kernel = None;
         session.rekeys = true;
-        assert!(!session.lasts(0), "TLS 1.2 has no other key");
+        assert!(!session.can_continue_after(0), "TLS 1.2 has no other key");
     }
 
     #[test]
@@ -521,13 +524,13 @@ mod tests {
         let mut session = session(2);
         session.sent(1);
         assert!(session.control_is_due());
-        let Err(Unsent::Tls(error)) = session.control(ours.as_fd()) else {
+        let Err(SendError::Tls(error)) = session.control(ours.as_fd()) else {
             panic!("there is no other key");
         };
         assert_eq!(error, TlsError::Seal(SealFault::Spent));
         session.fail(&error);
-        assert_eq!(session.goodbye, Some([WARNING, 0]));
-        assert!(!session.lasts(0));
+        assert_eq!(session.closing_alert, Some([WARNING, 0]));
+        assert!(!session.can_continue_after(0));
     }
 
     #[test]
@@ -538,13 +541,13 @@ mod tests {
         let judged = session
             .post_handshake
             .classify(Kind::Handshake, &[24, 0, 0, 1, 1]);
-        let got = session.obey(judged.unwrap(), ours.as_fd());
-        assert_eq!(got, Ok(Got::Closed));
-        assert!(session.owes_key_update && session.control_is_due());
+        let got = session.apply(judged.unwrap(), ours.as_fd());
+        assert_eq!(got, Ok(Received::Closed));
+        assert!(session.key_update_due && session.control_is_due());
         let mut inbox = Vec::with_capacity(16);
         assert_eq!(
             session.receive(ours.as_fd(), &mut inbox).unwrap(),
-            Ok(Got::Closed)
+            Ok(Received::Closed)
         );
     }
 
@@ -553,12 +556,12 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut session = session(100);
         let of = |errno: Errno| Some(io::Error::from(errno));
-        assert!(!session.puts_off(ours.as_fd(), of(Errno::CONNRESET).as_ref()));
+        assert!(!session.defer_fault(ours.as_fd(), of(Errno::CONNRESET).as_ref()));
         assert!(!session.has_failed());
-        assert!(session.puts_off(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
+        assert!(session.defer_fault(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
         assert!(session.has_failed());
         // The second time it is the call's own.
-        assert!(!session.puts_off(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
+        assert!(!session.defer_fault(ours.as_fd(), of(Errno::MSGSIZE).as_ref()));
         let told = session.receive(ours.as_fd(), &mut Vec::new()).unwrap();
         assert_eq!(told, Err(TlsError::Record(OpenFault::TooLong)));
     }

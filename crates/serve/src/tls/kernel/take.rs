@@ -11,7 +11,7 @@ use super::choice::Why;
 use super::early::Early;
 use super::keys;
 use super::session::{KernelSession, Receiving};
-use crate::tls::accept::Shaken;
+use crate::tls::accept::CompletedHandshake;
 use crate::tls::error::TlsError;
 use crate::tls::post_handshake::PostHandshake;
 
@@ -20,7 +20,7 @@ pub enum Outcome {
     /// The kernel has it.
     Kernel(Box<KernelSession>),
     /// The kernel did not take it, and nothing has been done to it.
-    User(Box<Shaken>, Why),
+    User(Box<CompletedHandshake>, Why),
 }
 
 /// Gives the kernel the keys of a connection: the one to send by now, the other one behind what was received with the
@@ -30,17 +30,17 @@ pub enum Outcome {
 /// When the suite is none that [`Offer::takes`] knows.
 pub(crate) fn take(
     socket: &TcpStream,
-    shaken: Shaken,
+    completed: CompletedHandshake,
     offer: &Offer,
     records_max: u64,
 ) -> Result<Outcome, TlsError> {
-    if let Err(why) = give_key_to_send(socket, &shaken) {
-        return Ok(Outcome::User(Box::new(shaken), why));
+    if let Err(why) = give_key_to_send(socket, &completed) {
+        return Ok(Outcome::User(Box::new(completed), why));
     }
-    let Shaken {
+    let CompletedHandshake {
         established,
         incoming,
-    } = shaken;
+    } = completed;
     let (_, cipher) = keys::suite(&established.sending).ok_or(TlsError::Library)?;
     let early = Early::new(established.receiving, incoming).ok_or(TlsError::Library)?;
     Ok(Outcome::Kernel(Box::new(KernelSession {
@@ -48,18 +48,18 @@ pub(crate) fn take(
         post_handshake: PostHandshake::new(established.facts.tls13()),
         facts: Box::new(established.facts),
         rekeys: offer.rekey,
-        records_max: KernelSession::most(cipher, records_max),
+        records_max: KernelSession::max_records(cipher, records_max),
         records: established.sending.sequence,
-        owes_key_update: false,
-        owes_refusal: false,
-        goodbye: None,
+        key_update_due: false,
+        renegotiation_refusal_due: false,
+        closing_alert: None,
         receiving: Receiving::Early(Box::new(early)),
         sending: true,
     })))
 }
 
-fn give_key_to_send(socket: &TcpStream, shaken: &Shaken) -> Result<(), Why> {
-    let info = keys::info(&shaken.established.sending).ok_or(Why::Suite)?;
+fn give_key_to_send(socket: &TcpStream, completed: &CompletedHandshake) -> Result<(), Why> {
+    let info = keys::info(&completed.established.sending).ok_or(Why::Suite)?;
     let given = kernel_tls::attach(socket.as_fd())
         .and_then(|()| kernel_tls::install(socket.as_fd(), Way::Send, &info));
     given.map_err(|error| match Errno::from_io_error(&error) {

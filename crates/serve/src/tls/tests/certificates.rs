@@ -71,7 +71,7 @@ fn shown(
     server: &'static str,
 ) -> Result<CertificateDer<'static>, rustls::Error> {
     let mut client = ClientConnection::new(Arc::clone(config), name(server)).unwrap();
-    match world.shake(&mut client) {
+    match world.perform_handshake(&mut client) {
         Ok(_) => Ok(client.peer_certificates().unwrap()[0].clone()),
         Err(_) => Err(client.process_new_packets().unwrap_err()),
     }
@@ -165,7 +165,7 @@ fn a_challenge_is_answered_only_to_who_asks_for_nothing_else() {
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
     let config = Arc::new(config);
     let mut client = ClientConnection::new(Arc::clone(&config), name("files.example")).unwrap();
-    let (established, _) = world.shake(&mut client).unwrap();
+    let (established, _) = world.perform_handshake(&mut client).unwrap();
     assert_eq!(established.facts.protocol, Protocol::AcmeTls);
     assert_eq!(client.peer_certificates().unwrap()[0], answer.chain()[0]);
 

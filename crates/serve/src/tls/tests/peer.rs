@@ -76,7 +76,7 @@ impl World {
 
     pub(super) fn connect_as(&self, config: Arc<ClientConfig>, records_max: u64) -> Pair {
         let mut client = ClientConnection::new(config, name("files.example")).unwrap();
-        let (established, incoming) = self.shake(&mut client).unwrap();
+        let (established, incoming) = self.perform_handshake(&mut client).unwrap();
         let session = Session::with_records_max(established, records_max).unwrap();
         Pair {
             client,
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// A handshake with a client; what it leaves, and what it has left in the buffer.
-    pub(super) fn shake(
+    pub(super) fn perform_handshake(
         &self,
         client: &mut ClientConnection,
     ) -> Result<(crate::tls::Established, Vec<u8>), TlsError> {

@@ -1,4 +1,4 @@
-//! The configuration file.
+//! Configuration of the server: a TOML file, or the options of a command line.
 
 mod roots;
 
@@ -35,9 +35,7 @@ pub struct Config {
     pub redirect_http: Vec<SocketAddr>,
     /// Address of the status page, on loopback.
     pub status: Option<SocketAddr>,
-    /// Threads that serve.
     pub threads: Option<usize>,
-    /// TLS.
     pub tls: TlsConfig,
     /// An authority that gives certificates.
     pub acme: Option<AcmeConfig>,
@@ -93,11 +91,9 @@ pub struct AcmeConfig {
     pub ca: Option<PathBuf>,
 }
 
-/// The access log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogConfig {
-    /// The file.
     pub file: PathBuf,
     /// Format of its lines.
     #[serde(default)]
@@ -187,15 +183,12 @@ pub struct CacheConfig {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Links {
-    /// No links.
     None,
     /// Links that stay below the folder.
     Within,
-    /// Any.
     Any,
 }
 
-/// `Strict-Transport-Security`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HstsConfig {
@@ -220,7 +213,6 @@ pub enum ConfigError {
     Value {
         /// Key of the value.
         key: String,
-        /// Its text.
         value: String,
         /// Description of the values that are allowed.
         wanted: &'static str,

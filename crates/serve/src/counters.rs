@@ -51,7 +51,6 @@ pub(crate) struct Requests {
     pub(crate) by_class: [Counter; 5],
 }
 
-/// Handshakes.
 #[derive(Default)]
 pub(crate) struct Tls {
     pub(crate) tls12: Counter,
@@ -67,8 +66,7 @@ pub(crate) struct Tls {
 #[derive(Default)]
 pub(crate) struct Latencies {
     buckets: [Counter; BUCKETS],
-    /// Nanoseconds.
-    sum: Counter,
+    sum_ns: Counter,
 }
 
 impl Counters {
@@ -112,7 +110,7 @@ impl Tls {
 impl Latencies {
     pub(crate) fn record(&self, took: Duration) {
         self.buckets[bucket(took)].add(1);
-        self.sum
+        self.sum_ns
             .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 }
@@ -130,7 +128,7 @@ fn bucket(took: Duration) -> usize {
 /// All workers' counters, added up at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Connections so far.
+    /// Connections that were accepted since the start.
     pub connections: u64,
     /// Connections that are open.
     pub open: u64,
@@ -138,7 +136,6 @@ pub struct Figures {
     pub refused: u64,
     /// Requests by HTTP/1.1 and 1.0.
     pub http1: u64,
-    /// Requests by HTTP/2.
     pub http2: u64,
     /// Answers by the first digit of their status, from 1 on.
     pub by_class: [u64; 5],
@@ -148,7 +145,6 @@ pub struct Figures {
     pub tls13: u64,
     /// Handshakes that went on with an earlier session.
     pub resumed: u64,
-    /// Handshakes that failed.
     pub failed: u64,
     /// Connections under TLS by maker of their records and reason, in the order of
     /// [`Path::all`](crate::tls::kernel::Path::all).
@@ -192,7 +188,7 @@ impl Figures {
         for (sum, bucket) in self.latencies.iter_mut().zip(&one.latencies.buckets) {
             *sum += bucket.get();
         }
-        self.latency_sum += one.latencies.sum.get();
+        self.latency_sum += one.latencies.sum_ns.get();
     }
 }
 

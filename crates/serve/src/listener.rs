@@ -12,7 +12,7 @@ const BACKLOG: i32 = 1024;
 /// Service that clients of a listener get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Files over TLS.
+    /// Files of the sites, over TLS.
     Https,
     /// Files over plain HTTP.
     Http {
@@ -66,7 +66,7 @@ impl Listener {
         if !sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the socket does not listen",
+                "the socket is not in the listening state; pass one that listens",
             ));
         }
         let socket = TcpListener::from(socket);

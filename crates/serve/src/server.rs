@@ -53,7 +53,6 @@ pub struct Parts {
     pub volumes: Volumes,
 }
 
-/// A running server.
 pub struct Server {
     workers: Vec<UnboundedSender<Command>>,
     threads: Vec<JoinHandle<()>>,

@@ -25,10 +25,7 @@ pub enum SitesError {
         host: Option<String>,
     },
     /// A name is not the name of a host.
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
 }
 
 impl Sites {
@@ -100,14 +97,14 @@ impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Twice { host: Some(host) } => {
-                write!(f, "two sites are for {host}: name it in one of them")
+                write!(f, "two sites are for {host}: name it in only one of them")
             }
             Self::Twice { host: None } => {
                 f.write_str("two sites are for all hosts: give names to all but one")
             }
             Self::Name { name } => write!(
                 f,
-                "{name:?} is no host: give a name such as files.example.org, without a port or `*`, or no \
+                "{name:?} is not a host name: give one such as files.example.org, without a port or `*`, or no \
                  names for a site that is for all other hosts"
             ),
         }

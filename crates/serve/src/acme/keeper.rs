@@ -1,4 +1,4 @@
-//! Keeps a certificate: shows the stored one, orders and renews it.
+//! Keeps a certificate valid: loads the stored one, orders and renews it.
 
 use std::fmt;
 use std::io;
@@ -24,17 +24,16 @@ const ATTEMPT_TIME: Duration = Duration::from_secs(15 * 60);
 /// Result of an attempt, for the server's operator.
 #[derive(Debug)]
 pub enum Event {
-    /// The stored certificate is shown, until it expires.
+    /// The stored certificate is in use; it is valid until this time.
     Found(Expiry),
-    /// The stored certificate cannot be used; another one is ordered.
+    /// The stored certificate cannot be used; a new one is ordered.
     Broken(FileError),
-    /// A new certificate is shown, until it expires.
+    /// A new certificate is in use; it is valid until this time.
     Obtained(Expiry),
-    /// A new certificate is shown, but it could not be stored: the next start orders another one.
+    /// A new certificate is in use but could not be stored: the next start orders another one.
     NotStored(StateError),
-    /// There is no new certificate; the one that is shown stays.
+    /// There is no new certificate; the one in use stays.
     Failed {
-        /// The reason.
         fault: Fault,
         /// Time until the next attempt.
         pause: Duration,
@@ -48,7 +47,7 @@ impl fmt::Display for Event {
             Self::Broken(error) => {
                 write!(
                     f,
-                    "acme: the stored certificate is not used: {error}; another one is ordered"
+                    "acme: the stored certificate cannot be used: {error}; a new one is ordered"
                 )
             }
             Self::Obtained(until) => {
@@ -56,8 +55,8 @@ impl fmt::Display for Event {
             }
             Self::NotStored(error) => write!(
                 f,
-                "acme: the certificate is shown but not stored, so the next start orders another one: \
-                 {error}"
+                "acme: the new certificate is in use but could not be stored, so the next start will order another \
+                 one: {error}"
             ),
             Self::Failed { fault, pause } => {
                 let minutes = pause.as_secs().div_ceil(60);

@@ -45,7 +45,6 @@ pub struct Site {
 /// its time.
 #[derive(Debug)]
 pub enum Found {
-    /// A file.
     Resource(Arc<Resource>),
     /// Anything else, whose answer is the same for all requests of this target.
     Answer(Box<Answer>),

@@ -64,7 +64,6 @@ struct Turn {
 }
 
 impl Cache {
-    /// An empty cache.
     #[must_use]
     pub fn new(limits: CacheLimits) -> Self {
         Self {

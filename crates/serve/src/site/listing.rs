@@ -20,9 +20,9 @@ const MOST: usize = 10_000;
 /// Form in which a folder is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A page.
+    /// An HTML page for browsers.
     Html,
-    /// `{"path":…,"entries":[…],"is_all":…}`.
+    /// An object `{"path": …, "entries": […], "is_all": …}`.
     Json,
 }
 

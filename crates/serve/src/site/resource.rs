@@ -158,7 +158,7 @@ impl Variant {
         }
     }
 
-    /// All of it.
+    /// Makes the answer with the whole content.
     pub(super) fn whole(&self, status: StatusCode) -> Answer {
         let body = match self.content.get() {
             Some(Some(content)) => Body::bytes(content.clone()),

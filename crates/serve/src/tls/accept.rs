@@ -16,7 +16,6 @@ const FIRST: usize = 4 << 10;
 
 /// A connection whose handshake is over.
 pub struct Accepted {
-    /// Its keys.
     pub session: Session,
     /// Bytes that the client has sent behind the handshake: records for [`Session::open`].
     pub incoming: Vec<u8>,

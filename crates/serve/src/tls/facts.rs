@@ -8,7 +8,7 @@ use rustls::{CipherSuite, HandshakeKind, ProtocolVersion};
 pub enum Protocol {
     /// `http/1.1`, or no protocol was negotiated.
     Http11,
-    /// `h2`.
+    /// HTTP/2, `h2` in ALPN.
     Http2,
     /// `acme-tls/1`: a certificate authority looks at the certificate (RFC 8737). Nothing is spoken; the
     /// connection ends.

@@ -27,7 +27,7 @@ pub(crate) struct PoolHandle<'a> {
     pub(crate) address: &'a Arc<Address>,
 }
 
-/// Memory on lease, or the right to it while it is elsewhere.
+/// The right to one buffer of the pool, with the buffer unless it was taken out.
 pub(super) struct Lease<'a> {
     bytes: Vec<u8>,
     records: usize,

@@ -124,7 +124,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Shows these.
+    /// Makes a resolver for these certificates.
     #[must_use]
     pub fn new(shown: Shown) -> Arc<Self> {
         Arc::new(Self {

@@ -18,7 +18,6 @@ pub enum Mode {
     Auto,
     /// The same, and not to start where the kernel takes none.
     On,
-    /// User space.
     Off,
 }
 
@@ -48,7 +47,6 @@ pub enum Why {
 /// Maker of a connection's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// The kernel.
     Kernel,
     /// Scrim, in user space.
     User(Why),
@@ -71,7 +69,6 @@ pub enum OffloadError {
 }
 
 impl Why {
-    /// All reasons.
     pub const ALL: [Self; 9] = [
         Self::Off,
         Self::Module,
@@ -127,7 +124,7 @@ impl Path {
         }
     }
 
-    /// `kernel`, or `user`.
+    /// Name for logs and figures: `kernel` or `user`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -146,7 +143,6 @@ impl Path {
     }
 }
 
-/// Number of [`Path`]s.
 pub const PATHS: usize = 1 + Why::ALL.len();
 
 impl Offload {
@@ -207,9 +203,13 @@ impl fmt::Display for OffloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(missing) => missing.fmt(f),
-            Self::NoSuite => f.write_str("this kernel's TLS takes none of the suites"),
+            Self::NoSuite => {
+                f.write_str("this kernel's TLS supports none of the offered cipher suites")
+            }
         }?;
-        f.write_str("; without that, --tls-offload auto serves from user space")
+        f.write_str(
+            "; use --tls-offload auto to make records in user space where the kernel cannot",
+        )
     }
 }
 

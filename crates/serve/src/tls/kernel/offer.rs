@@ -33,9 +33,7 @@ pub struct Offer {
 /// A version with a cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuiteOffer {
-    /// The version.
     pub version: Version,
-    /// The cipher.
     pub cipher: Cipher,
     /// True if the kernel takes a key to send by.
     pub send: bool,
@@ -169,9 +167,9 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Module => f.write_str(
-                "the kernel's module `tls` is not loaded: run `modprobe tls` as root, and have \
-                 /etc/modules-load.d load it at the next start; where there is no such module, the kernel \
-                 was built without CONFIG_TLS",
+                "the kernel's module `tls` is not loaded: run `modprobe tls` as root, and name it in \
+                 /etc/modules-load.d so that it is loaded at the next start; if there is no such module, the \
+                 kernel was built without CONFIG_TLS",
             ),
             Self::TooOld => f.write_str(
                 "this kernel has no TLS: it is older than 4.13, or built without CONFIG_TLS",

@@ -44,7 +44,7 @@ pub struct KernelSession {
 pub(super) enum Receiving {
     /// Records that came with the handshake are opened here, before the kernel goes on.
     Early(Box<Early>),
-    /// The kernel receives.
+    /// The kernel decrypts the records.
     Open,
     Closed,
     /// The client's next key has come, and the kernel cannot change it: what follows cannot be opened.
@@ -52,10 +52,9 @@ pub(super) enum Receiving {
     Failed(TlsError),
 }
 
-/// Result of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// Data.
+    /// Data of the application.
     Data,
     /// A record that says nothing to the application.
     Nothing,

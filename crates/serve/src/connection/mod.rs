@@ -156,7 +156,7 @@ async fn secure(
     let offload = worker.offload();
     let (completed, why) = match offload.choose(&completed.established) {
         Err(why) => (completed, why),
-        Ok(offer) => match tls::kernel::take(socket, completed, offer, records)? {
+        Ok(offer) => match tls::kernel::hand_over(socket, completed, offer, records)? {
             Outcome::Kernel(session) => {
                 return Ok(Negotiated::Secured(
                     facts,

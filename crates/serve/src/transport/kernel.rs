@@ -106,7 +106,7 @@ impl Kernel {
             };
             match received {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    self.may_have_input = true
+                    self.may_have_input = true;
                 }
                 Err(error) => return Err(error),
                 Ok(received) => {

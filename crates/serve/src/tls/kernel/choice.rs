@@ -1,4 +1,4 @@
-//! The choice of the maker of a connection's records, and its reason.
+//! Choice between kernel and user space for the records of a connection, with its reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::keys;
 use super::offer::{Missing, Offer};
 use crate::tls::{Established, Protocol};
 
-/// Use of the kernel, as the configuration wants it.
+/// Configured use of kernel TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The kernel, where it takes the suite.
+    /// The kernel, if it supports the cipher suite.
     #[default]
     Auto,
-    /// The same, and not to start where the kernel takes none.
+    /// Like `Auto`, but the server does not start if the kernel supports no cipher suite.
     On,
     Off,
 }
@@ -30,21 +30,21 @@ pub enum Why {
     Module,
     /// The kernel has no TLS.
     TooOld,
-    /// The process may not use it.
+    /// The process may not use kernel TLS.
     Forbidden,
-    /// The kernel could not be tried when the server started.
+    /// The kernel's support could not be probed when the server started.
     Untried,
-    /// The kernel does not take the version with this suite.
+    /// The kernel does not support the version with this cipher suite.
     Suite,
-    /// The connection speaks HTTP/2, whose frames are made here.
+    /// The connection uses HTTP/2, whose frames are made in user space.
     Http2,
-    /// The client had gone before the kernel was given the keys.
+    /// The client closed the connection before the kernel got the keys.
     NotEstablished,
-    /// The kernel did not take this connection, although it takes the suite.
+    /// The kernel refused the keys, although it supports the cipher suite.
     Refused,
 }
 
-/// Maker of a connection's records.
+/// Implementation of a connection's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     Kernel,
@@ -52,7 +52,7 @@ pub enum Path {
     User(Why),
 }
 
-/// The kernel's offer for new connections, and the mode that decides about it.
+/// Configured mode, and the cipher suites that the kernel supports.
 #[derive(Debug, Clone)]
 pub struct Offload {
     mode: Mode,
@@ -64,7 +64,7 @@ pub struct Offload {
 pub enum OffloadError {
     /// The kernel has no TLS.
     Missing(Missing),
-    /// The kernel has TLS, and takes none of the suites.
+    /// The kernel has TLS, but supports none of the cipher suites.
     NoSuite,
 }
 
@@ -110,12 +110,12 @@ impl From<Missing> for Why {
 }
 
 impl Path {
-    /// All paths: the kernel, then each reason against it.
+    /// Iterates over all values: the kernel, then user space by reason.
     pub fn all() -> impl Iterator<Item = Self> {
         std::iter::once(Self::Kernel).chain(Why::ALL.map(Self::User))
     }
 
-    /// Its place in [`all`](Self::all).
+    /// Index of the value in [`all`](Self::all).
     #[must_use]
     pub fn index(self) -> usize {
         match self {
@@ -146,10 +146,10 @@ impl Path {
 pub const PATHS: usize = 1 + Why::ALL.len();
 
 impl Offload {
-    /// Asks the kernel what it takes, unless the mode makes that needless.
+    /// Probes the kernel, unless the mode is [`Mode::Off`].
     ///
     /// # Errors
-    /// With [`Mode::On`], where it takes nothing.
+    /// If the mode is [`Mode::On`] and the kernel supports no cipher suite.
     pub fn new(mode: Mode) -> Result<Self, OffloadError> {
         let offer = (mode != Mode::Off).then(|| Arc::new(Offer::probe()));
         Self::with(mode, offer)
@@ -167,19 +167,19 @@ impl Offload {
         Ok(Self { mode, offer })
     }
 
-    /// Mode that was asked for.
+    /// Mode given to [`Offload::new`].
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Suites that the kernel takes; `None` where it was not asked.
+    /// Cipher suites that the kernel supports; `None` if it was not probed.
     #[must_use]
     pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
-    /// The offer, if the kernel is to have this connection, or else the reason.
+    /// Chooses for a connection: the kernel's offer, or the reason for user space.
     pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, Why> {
         let offer = self.offer.as_deref().ok_or(Why::Off)?;
         if let Some(missing) = offer.missing {

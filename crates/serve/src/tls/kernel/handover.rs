@@ -1,4 +1,4 @@
-//! Handing a connection over to the kernel after its handshake.
+//! Hand-over of a connection to the kernel after its handshake.
 
 use std::os::fd::AsFd;
 
@@ -15,26 +15,25 @@ use crate::tls::accept::CompletedHandshake;
 use crate::tls::error::TlsError;
 use crate::tls::post_handshake::PostHandshake;
 
-/// Result of giving a connection's keys to the kernel.
 pub enum Outcome {
-    /// The kernel has it.
+    /// The kernel has the keys.
     Kernel(Box<KernelSession>),
-    /// The kernel did not take it, and nothing has been done to it.
+    /// The kernel refused the keys, and the connection is unchanged.
     User(Box<CompletedHandshake>, Why),
 }
 
-/// Gives the kernel the keys of a connection: the one to send by now, the other one behind what was received with the
-/// handshake, which the session opens itself.
+/// Gives the keys of a connection to the kernel: the one for sending now, the one for receiving after the records that were
+/// received with the handshake, which the session decrypts itself.
 ///
 /// # Errors
-/// When the suite is none that [`Offer::takes`] knows.
-pub(crate) fn take(
+/// If [`Offer::takes`] does not know the cipher suite.
+pub(crate) fn hand_over(
     socket: &TcpStream,
     completed: CompletedHandshake,
     offer: &Offer,
     records_max: u64,
 ) -> Result<Outcome, TlsError> {
-    if let Err(why) = give_key_to_send(socket, &completed) {
+    if let Err(why) = install_send_key(socket, &completed) {
         return Ok(Outcome::User(Box::new(completed), why));
     }
     let CompletedHandshake {
@@ -58,7 +57,7 @@ pub(crate) fn take(
     })))
 }
 
-fn give_key_to_send(socket: &TcpStream, completed: &CompletedHandshake) -> Result<(), Why> {
+fn install_send_key(socket: &TcpStream, completed: &CompletedHandshake) -> Result<(), Why> {
     let info = keys::info(&completed.established.sending).ok_or(Why::Suite)?;
     let given = kernel_tls::attach(socket.as_fd())
         .and_then(|()| kernel_tls::install(socket.as_fd(), Way::Send, &info));

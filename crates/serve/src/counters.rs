@@ -1,4 +1,4 @@
-//! Counters of a worker, which that worker alone changes and any thread may read.
+//! Counters of a worker, which only that worker changes and any thread may read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::tls::kernel::{PATHS, Path};
 /// Bounds of the latencies' buckets: 2⁰ to 2²³ microseconds, and one for all that took longer.
 const BUCKETS: usize = 25;
 
-/// A number that one thread adds to. No other memory access is ordered by it.
+/// A relaxed atomic counter; it orders no other memory access.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -29,7 +29,7 @@ impl Counter {
     }
 }
 
-/// One worker's counters, on cache lines of their own, so that workers do not share any.
+/// Counters of one worker, on their own cache lines, so that workers do not share any.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -38,7 +38,7 @@ pub(crate) struct Counters {
     pub(crate) requests: Requests,
     pub(crate) tls: Tls,
     pub(crate) bytes_sent: Counter,
-    /// Answers that were begun and could not be sent whole.
+    /// Answers that were begun and not sent completely.
     pub(crate) broken: Counter,
     pub(crate) latencies: Latencies,
 }
@@ -55,10 +55,10 @@ pub(crate) struct Requests {
 pub(crate) struct Tls {
     pub(crate) tls12: Counter,
     pub(crate) tls13: Counter,
-    /// Handshakes among them that went on with an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub(crate) resumed: Counter,
     pub(crate) failed: Counter,
-    /// Connections by maker of their records and reason, in the order of [`Path::all`].
+    /// Connections by implementation of their records and reason, in the order of [`Path::all`].
     pub(crate) by_path: [Counter; PATHS],
 }
 
@@ -143,15 +143,15 @@ pub struct Figures {
     pub tls12: u64,
     /// Handshakes of TLS 1.3.
     pub tls13: u64,
-    /// Handshakes that went on with an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub resumed: u64,
     pub failed: u64,
-    /// Connections under TLS by maker of their records and reason, in the order of
+    /// TLS connections by implementation of their records and reason, in the order of
     /// [`Path::all`](crate::tls::kernel::Path::all).
     pub by_path: [u64; PATHS],
     /// Bytes of answers' content, before encryption.
     pub bytes_sent: u64,
-    /// Answers that were begun and could not be sent whole.
+    /// Answers that were begun and not sent completely.
     pub broken: u64,
     /// Answers by their duration: up to 2ⁿ µs in the n-th, the rest in the last.
     pub latencies: [u64; BUCKETS],

@@ -16,9 +16,9 @@ use serde::Deserialize;
 use crate::listener::Service;
 use crate::tls::kernel::Path as TlsPath;
 
-/// Bytes of lines after which they are written together.
-const TOGETHER: usize = 32 << 10;
-/// Most bytes of a client's own words in a line, each.
+/// Length in bytes of buffered lines from which on they are written.
+const FLUSH_BYTES: usize = 32 << 10;
+/// Limit in bytes on each value from a client in a line.
 const QUOTED_MAX: usize = 1024;
 
 /// Format of a line.
@@ -51,12 +51,12 @@ pub(crate) struct Entry<'a> {
     pub(crate) status: u16,
     /// Bytes of content that were sent.
     pub(crate) bytes: u64,
-    /// True if all of it was.
+    /// True if the content was sent completely.
     pub(crate) whole: bool,
     pub(crate) took: Duration,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
-    /// Facts about TLS; `None` over plain HTTP.
+    /// TLS parameters; `None` over plain HTTP.
     pub(crate) tls: Option<TlsEntry>,
 }
 
@@ -82,8 +82,8 @@ impl AccessLog {
         })
     }
 
-    /// Checks whether a log can be opened, and makes no file: the server's user might be unable to write to a file of
-    /// this user's.
+    /// Checks whether a log can be opened, without creating the file: the server may run as another user, which could not
+    /// write to it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -100,7 +100,7 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again by its name, after it was renamed to begin a new one. If that fails, the old file goes on.
+    /// Opens the file again by its name, after log rotation has renamed it. If that fails, the old file stays in use.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -110,9 +110,8 @@ impl AccessLog {
         Ok(())
     }
 
-    /// Writes lines. A line that is cut short is worse than a missing one, so all is given to the kernel at once. A log
-    /// that cannot be written, such as a pipe without a reader, must not keep files from being served: its lines are
-    /// lost.
+    /// Writes lines with one call, so that a line is missing rather than truncated. If the log cannot be written, such as a
+    /// pipe without a reader, the lines are lost, since files must still be served.
     fn write(&self, lines: &str) {
         let file = Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner));
         let _ = (&*file).write_all(lines.as_bytes());
@@ -131,7 +130,7 @@ fn appending() -> OpenOptions {
     options
 }
 
-/// A worker's lines, before they are written.
+/// Buffer for the lines of one worker.
 pub(crate) struct Lines {
     log: Arc<AccessLog>,
     lines: RefCell<String>,
@@ -152,13 +151,13 @@ impl Lines {
             LogFormat::Json => json(&mut lines, entry),
         }
         lines.push('\n');
-        if lines.len() >= TOGETHER {
+        if lines.len() >= FLUSH_BYTES {
             self.log.write(&lines);
             lines.clear();
         }
     }
 
-    /// Writes the lines that are there.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {
@@ -244,7 +243,7 @@ fn json(line: &mut String, entry: &Entry) {
     line.push('}');
 }
 
-/// A client's words as nginx writes them: quotes, backslashes and what is not printable as `\xHH`.
+/// Escapes a client's value as nginx does: quotes, backslashes and unprintable bytes as `\xHH`.
 fn escape(line: &mut String, words: &[u8]) {
     for &byte in &words[..words.len().min(QUOTED_MAX)] {
         match byte {
@@ -256,7 +255,7 @@ fn escape(line: &mut String, words: &[u8]) {
     }
 }
 
-/// The same in a string of JSON, whose bytes are taken for characters of Latin 1.
+/// Escapes a client's value for a JSON string; its bytes are taken as Latin-1 characters.
 fn escape_json(line: &mut String, words: &[u8]) {
     for &byte in &words[..words.len().min(QUOTED_MAX)] {
         match byte {
@@ -271,7 +270,7 @@ fn escape_json(line: &mut String, words: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::kernel::Why;
+    use crate::tls::kernel::FallbackReason;
 
     #[test]
     fn a_check_makes_no_file() {
@@ -308,7 +307,7 @@ mod tests {
             tls: Some(TlsEntry {
                 version: "TLSv1.3",
                 suite: "TLS_AES_128_GCM_SHA256",
-                path: TlsPath::User(Why::Module),
+                path: TlsPath::User(FallbackReason::Module),
             }),
         }
     }

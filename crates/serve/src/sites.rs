@@ -1,4 +1,4 @@
-//! Sites that are served, until others take their place.
+//! The sites that are served, selected by host.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use crate::http::Authority;
 use crate::site::Site;
 
-/// All sites, and the choice among them by host.
+/// All sites, with the choice among them by host.
 pub struct Sites {
     sites: Vec<Arc<Site>>,
-    /// Numbers of sites by host, in small letters.
+    /// Indexes of sites by host in lower case.
     by_name: HashMap<Box<str>, usize>,
     /// The site for all other hosts.
     other: Option<usize>,
 }
 
-/// Reason for which sites do not go together.
+/// Conflict between sites.
 #[derive(Debug)]
 pub enum SitesError {
     /// Two sites are for the same host.
@@ -29,7 +29,7 @@ pub enum SitesError {
 }
 
 impl Sites {
-    /// Sites with the hosts that they are for; a site without any is for all others.
+    /// Makes the set of sites from each site with its hosts; a site without hosts is for all others.
     ///
     /// # Errors
     /// When two sites are for the same host, or a name is not a host's.
@@ -72,7 +72,7 @@ impl Sites {
     }
 
     fn named(&self, host: &str) -> Option<&usize> {
-        // Nobody needs to be looked for where there is only one for all.
+        // Without names there is at most the site for all hosts.
         if self.by_name.is_empty() {
             return None;
         }
@@ -85,7 +85,7 @@ impl Sites {
     }
 }
 
-/// A host's name as it is looked up: in small letters, without the dot that some write at its end.
+/// Normalizes a host name for the lookup: in lower case, without a dot at its end.
 fn host(name: &str) -> Option<Box<str>> {
     let authority = Authority::parse(name).ok()?;
     let host = authority.name.strip_suffix('.').unwrap_or(authority.name);

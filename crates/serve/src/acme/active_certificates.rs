@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tls::{Certificate, Certificates, Shown};
+use crate::tls::{Certificate, CertificateSet, Certificates};
 
 /// Puts together the certificates that a server shows: those of files, which come first, and behind them the one of an
 /// authority, or the server's own until an authority has given one.
@@ -71,10 +71,10 @@ impl ActiveCertificates {
 
 impl Parts {
     /// Certificates to show; `None` if there is none, so that the earlier ones stay.
-    fn shown(&self) -> Option<Shown> {
+    fn shown(&self) -> Option<CertificateSet> {
         let last = self.obtained.as_ref().or(self.own.as_ref());
         let all: Vec<_> = self.files.iter().chain(last).cloned().collect();
-        (!all.is_empty()).then(|| Shown::new(&all))
+        (!all.is_empty()).then(|| CertificateSet::new(&all))
     }
 }
 

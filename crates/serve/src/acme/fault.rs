@@ -109,7 +109,11 @@ impl fmt::Display for Fault {
             ),
             Self::Authority(error) => match &**error {
                 Error::Api(problem) => {
-                    write!(f, "the authority refused the request: {}", said(problem))
+                    write!(
+                        f,
+                        "the authority refused the request: {}",
+                        problem_text(problem)
+                    )
                 }
                 error => write!(f, "the authority cannot be asked: {}", clean(error)),
             },
@@ -117,7 +121,7 @@ impl fmt::Display for Fault {
                 f,
                 "the authority did not find this server under {name}: {}; its name must lead here, \
                  and its port 443 to where HTTPS is served",
-                said(problem)
+                problem_text(problem)
             ),
             Self::NoTlsAlpn(name) => write!(
                 f,
@@ -175,7 +179,7 @@ impl std::error::Error for StateError {
     }
 }
 
-fn said(problem: &Problem) -> String {
+fn problem_text(problem: &Problem) -> String {
     let reasons = problem.subproblems.iter();
     let mut text = clean(problem.detail.as_deref().unwrap_or("no reason given"));
     for reason in reasons.filter_map(|sub| sub.detail.as_deref()).take(3) {

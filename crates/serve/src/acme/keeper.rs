@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use super::active_certificates::ActiveCertificates;
-use super::client::{Client, Wish};
+use super::client::{Client, RetryAfter};
 use super::fault::{Fault, StateError};
 use super::order::{self, Issued};
 use super::schedule;
@@ -123,7 +123,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system has no thread or no event loop.
-    pub fn start(self, tell: impl Fn(&Event) + Send + 'static) -> io::Result<Kept> {
+    pub fn start(self, tell: impl Fn(&Event) + Send + 'static) -> io::Result<KeeperHandle> {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -133,7 +133,7 @@ impl Keeper {
         let thread = thread::Builder::new()
             .name("acme".to_owned())
             .spawn(move || run(runtime, self, stopped, tell))?;
-        Ok(Kept {
+        Ok(KeeperHandle {
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -154,8 +154,8 @@ impl Keeper {
 
     /// Orders once, and after a failure waits until the next attempt is due.
     async fn attempt(&mut self, tell: &impl Fn(&Event)) {
-        let mut wish = Wish::default();
-        let fault = match self.order(&mut wish).await {
+        let mut retry_after = RetryAfter::default();
+        let fault = match self.order(&mut retry_after).await {
             Ok(issued) => match self.take(issued, tell) {
                 Ok(()) => return,
                 Err(fault) => fault,
@@ -163,7 +163,7 @@ impl Keeper {
             Err(fault) => fault,
         };
         self.failures = self.failures.saturating_add(1);
-        let wished = wish.take(SystemTime::now());
+        let wished = retry_after.take(SystemTime::now());
         let pause = schedule::pause(self.failures, fault.is_rate_limit(), wished);
         let pause = schedule::spread(pause);
         tell(&Event::Failed { fault, pause });
@@ -187,9 +187,9 @@ impl Keeper {
         Ok(())
     }
 
-    async fn order(&self, wish: &mut Wish) -> Result<Issued, Fault> {
+    async fn order(&self, retry_after: &mut RetryAfter) -> Result<Issued, Fault> {
         let client = Client::new(self.settings.ca.as_deref())?;
-        *wish = client.wish();
+        *retry_after = client.retry_after();
         let whole = async {
             match self.order_once(client.clone()).await {
                 // The authority has lost its accounts, as test servers do: so we make a new one, once.
@@ -223,12 +223,12 @@ fn run(runtime: Runtime, keeper: Keeper, stopped: oneshot::Receiver<()>, tell: i
 }
 
 /// A certificate that is kept valid until this is dropped.
-pub struct Kept {
+pub struct KeeperHandle {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Kept {
+impl Drop for KeeperHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

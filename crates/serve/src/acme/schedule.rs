@@ -30,13 +30,13 @@ pub(super) fn sleep(now: SystemTime, due: SystemTime) -> Option<Duration> {
 
 /// Pause after this number of failures in a row: minutes at first, then up to a day, or what the authority has asked
 /// for if that is longer.
-pub(super) fn pause(failures: u32, rate_limit: bool, wish: Option<Duration>) -> Duration {
+pub(super) fn pause(failures: u32, rate_limit: bool, retry_after: Option<Duration>) -> Duration {
     let tripled = 3_u32.saturating_pow(failures.saturating_sub(1).min(10));
     let usual = FIRST_PAUSE.saturating_mul(tripled).min(DAY);
     let least = if rate_limit { HOUR } else { Duration::ZERO };
     usual
         .max(least)
-        .max(wish.unwrap_or(Duration::ZERO).min(WISH_MAX))
+        .max(retry_after.unwrap_or(Duration::ZERO).min(WISH_MAX))
 }
 
 /// Adds up to a quarter to a pause, so that servers that were started together do not ask together.

@@ -22,7 +22,7 @@ use crate::admission;
 use crate::listener::Service;
 use crate::log::TlsEntry;
 use crate::origin::Origin;
-use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
+use crate::tls::kernel::{FallbackReason, KernelSession, Outcome, Path};
 use crate::tls::{self, Accepted, Facts, HandshakeOutcome, Protocol, TlsStream};
 use crate::transport::{
     DiscardLimit, Kernel, LINGER_TIMEOUT, Plain, Secure, Transport, lingering_close,
@@ -116,7 +116,7 @@ pub(crate) async fn serve(
 
 /// The implementation of TLS records that a connection uses, with its keys.
 enum RecordLayer {
-    User(Accepted, Why),
+    User(Accepted, FallbackReason),
     Kernel(Box<KernelSession>),
 }
 

@@ -24,7 +24,7 @@ mod stream;
 
 pub use accept::{Accepted, CompletedHandshake, HandshakeOutcome, accept, perform_handshake};
 pub use certificates::{
-    Certificate, Certificates, Expiry, FileError, FileFault, SelfSignedError, Shown,
+    Certificate, CertificateSet, Certificates, Expiry, FileError, FileFault, SelfSignedError,
 };
 pub use config::{Settings, Suite, UnknownSuite};
 pub use error::TlsError;

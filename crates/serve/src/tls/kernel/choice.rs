@@ -23,7 +23,7 @@ pub enum Mode {
 
 /// Reason for which a connection's records are made in user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum FallbackReason {
     /// The configuration asks for it.
     Off,
     /// The module `tls` is not loaded.
@@ -49,7 +49,7 @@ pub enum Why {
 pub enum Path {
     Kernel,
     /// Scrim, in user space.
-    User(Why),
+    User(FallbackReason),
 }
 
 /// Configured mode, and the cipher suites that the kernel supports.
@@ -68,7 +68,7 @@ pub enum OffloadError {
     NoSuite,
 }
 
-impl Why {
+impl FallbackReason {
     pub const ALL: [Self; 9] = [
         Self::Off,
         Self::Module,
@@ -98,7 +98,7 @@ impl Why {
     }
 }
 
-impl From<Missing> for Why {
+impl From<Missing> for FallbackReason {
     fn from(missing: Missing) -> Self {
         match missing {
             Missing::Module => Self::Module,
@@ -112,7 +112,7 @@ impl From<Missing> for Why {
 impl Path {
     /// Iterates over all values: the kernel, then user space by reason.
     pub fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::Kernel).chain(Why::ALL.map(Self::User))
+        std::iter::once(Self::Kernel).chain(FallbackReason::ALL.map(Self::User))
     }
 
     /// Index of the value in [`all`](Self::all).
@@ -143,7 +143,7 @@ impl Path {
     }
 }
 
-pub const PATHS: usize = 1 + Why::ALL.len();
+pub const PATHS: usize = 1 + FallbackReason::ALL.len();
 
 impl Offload {
     /// Probes the kernel, unless the mode is [`Mode::Off`].
@@ -180,8 +180,8 @@ impl Offload {
     }
 
     /// Chooses for a connection: the kernel's offer, or the reason for user space.
-    pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, Why> {
-        let offer = self.offer.as_deref().ok_or(Why::Off)?;
+    pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, FallbackReason> {
+        let offer = self.offer.as_deref().ok_or(FallbackReason::Off)?;
         if let Some(missing) = offer.missing {
             return Err(missing.into());
         }
@@ -190,10 +190,10 @@ impl Offload {
             .into_iter()
             .all(|suite| suite.is_some_and(|(version, cipher)| offer.takes(version, cipher)));
         if !taken {
-            return Err(Why::Suite);
+            return Err(FallbackReason::Suite);
         }
         match established.facts.protocol {
-            Protocol::Http2 => Err(Why::Http2),
+            Protocol::Http2 => Err(FallbackReason::Http2),
             Protocol::Http11 | Protocol::AcmeTls => Ok(offer),
         }
     }
@@ -273,13 +273,16 @@ mod tests {
         let auto = |offer, protocol| chosen(Mode::Auto, offer, protocol);
         assert_eq!(auto(taken(), Protocol::Http11), Ok(()));
         assert_eq!(chosen(Mode::On, taken(), Protocol::Http11), Ok(()));
-        assert_eq!(auto(taken(), Protocol::Http2), Err(Why::Http2));
-        assert_eq!(chosen(Mode::Off, None, Protocol::Http11), Err(Why::Off));
+        assert_eq!(auto(taken(), Protocol::Http2), Err(FallbackReason::Http2));
+        assert_eq!(
+            chosen(Mode::Off, None, Protocol::Http11),
+            Err(FallbackReason::Off)
+        );
         for (missing, why) in [
-            (Missing::Module, Why::Module),
-            (Missing::TooOld, Why::TooOld),
-            (Missing::Forbidden, Why::Forbidden),
-            (Missing::Untried(12), Why::Untried),
+            (Missing::Module, FallbackReason::Module),
+            (Missing::TooOld, FallbackReason::TooOld),
+            (Missing::Forbidden, FallbackReason::Forbidden),
+            (Missing::Untried(12), FallbackReason::Untried),
         ] {
             assert_eq!(auto(offer(Some(missing), None), Protocol::Http11), Err(why));
         }
@@ -289,7 +292,10 @@ mod tests {
             Some((Cipher::Aes256Gcm, false)),
         ];
         for suite in others {
-            assert_eq!(auto(offer(None, suite), Protocol::Http11), Err(Why::Suite));
+            assert_eq!(
+                auto(offer(None, suite), Protocol::Http11),
+                Err(FallbackReason::Suite)
+            );
         }
     }
 
@@ -312,7 +318,7 @@ mod tests {
         let why = auto.choose(&established(Protocol::Http11)).map(drop).err();
         match offer.missing {
             Some(missing) => assert_eq!(why, Some(missing.into())),
-            None => assert!(matches!(why, None | Some(Why::Suite))),
+            None => assert!(matches!(why, None | Some(FallbackReason::Suite))),
         }
     }
 

@@ -7,7 +7,7 @@ use scrim_sys::kernel_tls::{self, Direction as Way};
 use tokio::net::TcpStream;
 
 use super::Offer;
-use super::choice::Why;
+use super::choice::FallbackReason;
 use super::early::Early;
 use super::keys;
 use super::session::{KernelSession, Receiving};
@@ -19,7 +19,7 @@ pub enum Outcome {
     /// The kernel has the keys.
     Kernel(Box<KernelSession>),
     /// The kernel refused the keys, and the connection is unchanged.
-    User(Box<CompletedHandshake>, Why),
+    User(Box<CompletedHandshake>, FallbackReason),
 }
 
 /// Gives the keys of a connection to the kernel: the one for sending now, the one for receiving after the records that were
@@ -57,12 +57,15 @@ pub(crate) fn hand_over(
     })))
 }
 
-fn install_send_key(socket: &TcpStream, completed: &CompletedHandshake) -> Result<(), Why> {
-    let info = keys::info(&completed.established.sending).ok_or(Why::Suite)?;
+fn install_send_key(
+    socket: &TcpStream,
+    completed: &CompletedHandshake,
+) -> Result<(), FallbackReason> {
+    let info = keys::info(&completed.established.sending).ok_or(FallbackReason::Suite)?;
     let given = kernel_tls::attach(socket.as_fd())
         .and_then(|()| kernel_tls::install(socket.as_fd(), Way::Send, &info));
     given.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOTCONN) => Why::NotEstablished,
-        _ => Why::Refused,
+        Some(Errno::NOTCONN) => FallbackReason::NotEstablished,
+        _ => FallbackReason::Refused,
     })
 }

@@ -12,7 +12,7 @@ mod offer;
 mod session;
 mod statistics;
 
-pub use choice::{Mode, Offload, OffloadError, PATHS, Path, Why};
+pub use choice::{FallbackReason, Mode, Offload, OffloadError, PATHS, Path};
 pub use handover::Outcome;
 pub use offer::{Missing, Offer, SuiteOffer};
 pub use scrim_sys::kernel_tls::{Cipher, Version};

@@ -16,7 +16,7 @@ pub struct Sites {
     other: Option<usize>,
 }
 
-/// Conflict between sites.
+/// Conflict between the names of sites.
 #[derive(Debug)]
 pub enum SitesError {
     /// Two sites are for the same host.

@@ -154,8 +154,8 @@ impl Keeper {
 
     /// Orders once, and after a failure waits until the next attempt is due.
     async fn attempt(&mut self, tell: &impl Fn(&Event)) {
-        let mut retry_after = RetryAfter::default();
-        let fault = match self.order(&mut retry_after).await {
+        let mut asked = RetryAfter::default();
+        let fault = match self.order(&mut asked).await {
             Ok(issued) => match self.take(issued, tell) {
                 Ok(()) => return,
                 Err(fault) => fault,
@@ -163,8 +163,8 @@ impl Keeper {
             Err(fault) => fault,
         };
         self.failures = self.failures.saturating_add(1);
-        let wished = retry_after.take(SystemTime::now());
-        let pause = schedule::pause(self.failures, fault.is_rate_limit(), wished);
+        let retry_after = asked.take(SystemTime::now());
+        let pause = schedule::pause(self.failures, fault.is_rate_limit(), retry_after);
         let pause = schedule::spread(pause);
         tell(&Event::Failed { fault, pause });
         tokio::time::sleep(pause).await;

@@ -11,7 +11,9 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{ClientConfig, ConnectionTrafficSecrets, RootCertStore, ServerConfig};
 use scrim_serve::tls::record::{Direction, Opener};
-use scrim_serve::tls::{Certificate, Certificates, Handshake, Session, Settings, CertificateSet, Suite};
+use scrim_serve::tls::{
+    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite,
+};
 
 /// The suites for a certificate with ECDSA, one of each kind and version.
 const SUITES: [&str; 6] = [

@@ -1,4 +1,4 @@
-//! Files that the kernel sends by itself, over whatever carries the connection.
+//! `sendfile`, with checks that the file has not changed.
 
 use std::io;
 use std::time::Duration;
@@ -7,47 +7,45 @@ use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::broken::Broken;
+use super::error::TransportError;
 use super::socket::when_writable;
+use crate::files::{Change, OpenFile};
 use crate::limits::Limits;
-use crate::site::{Change, OpenFile};
 
-/// Most bytes of a file that the kernel is asked to send at a time: the thread's other connections wait for
-/// it, and if the file has to come from a disk, for that too.
-pub(super) const AT_ONCE: u64 = 512 << 10;
+/// Limit on the bytes of one `sendfile`: the thread's other connections wait for it, also while it reads from a disk.
+pub(super) const SENDFILE_MAX: u64 = 512 << 10;
 
-/// Pauses before a file is looked at again that was written to and is as long as it was: a writer may be about to make
-/// it longer.
-const AGAIN: [Duration; 3] = [
+/// Pauses before another check of a file that was written to and has the same length: the writer may be extending it.
+const RECHECK_PAUSES: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(75),
 ];
 
-/// Has the kernel send at most `count` bytes of a file that it knows; returns how many, at least one.
+/// Makes the kernel send at most `count` bytes of a file; returns the number of bytes, at least one.
 pub(super) async fn send_file(
     socket: &TcpStream,
     file: &OpenFile,
     offset: u64,
     count: u64,
     limits: &Limits,
-) -> Result<u64, Broken> {
+) -> Result<u64, TransportError> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let descriptor = file
         .descriptor()
-        .ok_or_else(|| Broken::File(io::ErrorKind::Unsupported.into()))?;
+        .ok_or_else(|| TransportError::File(io::ErrorKind::Unsupported.into()))?;
     loop {
         let mut of_file = Ok(true);
         let send = || {
-            // Each time: it may have waited for long.
-            of_file = is_intact_now(file);
+            // Checked before each attempt, since the attempts may be far apart.
+            of_file = is_unmodified(file);
             if !matches!(of_file, Ok(true)) {
                 return Ok(0);
             }
             let mut offset = offset;
             match rustix::fs::sendfile(socket, descriptor, Some(&mut offset), count) {
                 Err(error @ (Errno::IO | Errno::NODATA | Errno::STALE)) => {
-                    of_file = Err(Broken::File(error.into()));
+                    of_file = Err(TransportError::File(error.into()));
                     Ok(0)
                 }
                 sent => Ok(sent?),
@@ -55,28 +53,28 @@ pub(super) async fn send_file(
         };
         let sent = when_writable(socket, limits.stall, send).await?;
         match (of_file?, sent) {
-            (true, 0) => return Err(Broken::Changed),
+            (true, 0) => return Err(TransportError::Changed),
             (true, sent) => return Ok(sent as u64),
-            (false, _) => is_intact(file).await?,
+            (false, _) => check_intact(file).await?,
         }
     }
 }
 
-/// Refuses a file that no longer has what it had when it was opened; it may have more.
-pub(super) async fn is_intact(file: &OpenFile) -> Result<(), Broken> {
-    let mut pauses = AGAIN.into_iter();
-    while !is_intact_now(file)? {
-        sleep(pauses.next().ok_or(Broken::Changed)?).await;
+/// Fails if the file no longer has the content that it had when it was opened; it may have been extended.
+pub(crate) async fn check_intact(file: &OpenFile) -> Result<(), TransportError> {
+    let mut pauses = RECHECK_PAUSES.into_iter();
+    while !is_unmodified(file)? {
+        sleep(pauses.next().ok_or(TransportError::Changed)?).await;
     }
     Ok(())
 }
 
-/// Refuses a file that has become shorter; returns false for one that may be growing or have lost its content.
-fn is_intact_now(file: &OpenFile) -> Result<bool, Broken> {
-    match file.change().map_err(Broken::File)? {
+/// Fails if the file has become shorter; returns false if it was written to and has the same length.
+fn is_unmodified(file: &OpenFile) -> Result<bool, TransportError> {
+    match file.change().map_err(TransportError::File)? {
         Change::Unchanged | Change::Extended => Ok(true),
         Change::Touched => Ok(false),
-        Change::Cut => Err(Broken::Changed),
+        Change::Cut => Err(TransportError::Changed),
     }
 }
 
@@ -102,18 +100,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_is_intact() {
+    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_check_intact() {
         let (mut file, open) = being_written_to();
         let write = async { file.write_all(b"another\n").unwrap() };
         // The file is looked at before it is written to.
-        let (intact, ()) = tokio::join!(is_intact(&open), write);
+        let (intact, ()) = tokio::join!(check_intact(&open), write);
         assert!(intact.is_ok(), "{intact:?}");
     }
 
     #[tokio::test]
     async fn a_file_that_was_written_to_and_does_not_grow_is_not_intact() {
         let (_file, open) = being_written_to();
-        let intact = is_intact(&open).await;
-        assert!(matches!(intact, Err(Broken::Changed)), "{intact:?}");
+        let intact = check_intact(&open).await;
+        assert!(matches!(intact, Err(TransportError::Changed)), "{intact:?}");
     }
 }

@@ -1,25 +1,25 @@
-//! HTTP without TLS: the kernel sends files itself.
+//! HTTP without TLS: the kernel sends files with `sendfile`.
 
 use tokio::net::TcpStream;
 
 use super::batch::RECORDS;
-use super::broken::Broken;
+use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
-use super::pool::Purse;
-use super::send_file::{AT_ONCE, send_file};
+use super::pool::PoolHandle;
+use super::send_file::{SENDFILE_MAX, send_file};
 use super::socket::{receive, send_all, send_now};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 
 /// A connection without TLS.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     socket: TcpStream,
-    /// Records' worth of what has no file of the kernel's that is read at a time.
+    /// Batch size, in records, for a file in a volume, which the kernel cannot send itself.
     records: usize,
 }
 
 impl Plain {
-    pub(super) fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: TcpStream) -> Self {
         Self {
             socket,
             records: RECORDS,
@@ -30,21 +30,21 @@ impl Plain {
         &self.socket
     }
 
-    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
-    pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, Broken> {
+    /// Appends received data to `inbox`; returns 0 at the end of the client's data.
+    pub(super) async fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<usize, TransportError> {
         receive(&mut self.socket, inbox)
             .await
-            .map_err(Broken::Client)
+            .map_err(TransportError::Client)
     }
 
-    /// Sends a head and what belongs to it.
+    /// Sends the head and the body of an answer.
     pub(super) async fn send(
         &mut self,
         head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         send_all(&self.socket, head, body.length() > 0, limits).await?;
         while let Some(piece) = body.front() {
             let sent = match piece {
@@ -54,11 +54,11 @@ impl Plain {
                     piece.length()
                 }
                 Piece::File(file, range) if file.descriptor().is_some() => {
-                    let count = piece.length().min(AT_ONCE);
+                    let count = piece.length().min(SENDFILE_MAX);
                     send_file(&self.socket, file, range.start, count, limits).await?
                 }
                 Piece::File(..) => {
-                    self.send_read(body, purse, limits).await?;
+                    self.send_read(body, pool, limits).await?;
                     0
                 }
             };
@@ -70,20 +70,20 @@ impl Plain {
         Ok(())
     }
 
-    /// Reads what has no file of the kernel's, and sends that.
+    /// Reads part of a file in a volume, and sends it.
     async fn send_read(
         &mut self,
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(&mut &[][..], body, purse, self.records).await?;
+    ) -> Result<(), TransportError> {
+        let (mut batch, lease) = fill_bare(&mut &[][..], body, pool, self.records).await?;
         let more = body.length() > 0;
         let bytes = batch.bare()?;
         let sent = send_now(&self.socket, bytes)?;
         self.records = next_records(self.records, sent == bytes.len());
         let all = send_all(&self.socket, &bytes[sent..], more, limits).await;
-        loan.give_back(batch.into_room());
+        lease.give_back(batch.into_buffer());
         all
     }
 }

@@ -1,4 +1,4 @@
-//! A file's bytes in a volume.
+//! An open file in a volume: its ciphertext, and reads of its plaintext.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -11,32 +11,31 @@ use scrim_volume::Stored;
 use super::VolumeFiles;
 use super::device::{read, read_now};
 
-/// A file in a volume that is open.
+/// An open file in a volume.
 pub(crate) struct VolumeFile {
     files: Arc<VolumeFiles>,
-    /// The file system as it was when the file was found.
+    /// State of the file system when the file was opened.
     fs: Arc<FileSystem>,
     inode: Arc<Inode>,
-    /// Run of the bytes that were asked for last, and the offset of its first byte.
+    /// Last mapped run, with the offset of its first byte in the file.
     last: Mutex<Option<(u64, Run)>>,
 }
 
-/// Location of bytes of a file.
+/// Mapping of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lies {
-    /// In whole sectors of the volume, the last of which may be needed in part only.
-    InSectors {
+pub(crate) enum Extent {
+    /// Whole sectors of the volume; only part of the last one may belong to the range.
+    Sectors {
         /// Offset in the volume, in bytes.
         at: u64,
-        /// Number of bytes.
         len: u64,
     },
-    /// Not in whole sectors: this number of bytes has to be read as plaintext.
-    Apart(u64),
+    /// Not whole sectors: this number of bytes has to be read as plaintext.
+    Unaligned(u64),
 }
 
 impl VolumeFile {
-    pub(super) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
+    pub(crate) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
         Self {
             files: Arc::clone(files),
             fs,
@@ -49,8 +48,8 @@ impl VolumeFile {
         &self.inode
     }
 
-    /// Digest that tells the file from others, and from itself as it was before a change, in this file system or
-    /// another: as far as the system that wrote them made the numbers differ, as kernels do. No UUID is in clear.
+    /// Digest that distinguishes the file from others, and from its own earlier content, in this file system or another: it
+    /// depends on numbers that kernels make differ. It does not reveal UUIDs.
     pub(crate) fn identity(&self) -> String {
         let (seconds, nanoseconds) = self.inode.changed();
         let mut digest = digest::Context::new(&digest::SHA256);
@@ -61,34 +60,36 @@ impl VolumeFile {
         digest.update(&seconds.to_le_bytes());
         digest.update(&nanoseconds.to_le_bytes());
         let digest = digest.finish();
-        // 128 bits are never the same by chance.
+        // 128 bits do not collide by chance.
         let bytes = digest.as_ref().iter().take(16);
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Bytes of a sector, the smallest unit that can be decrypted by itself.
+    /// Size in bytes of a sector, the unit of decryption.
     pub(crate) fn sector(&self) -> usize {
         usize::try_from(self.files.volume.block_size()).unwrap_or(usize::MAX)
     }
 
-    /// Location of the bytes from `offset` on, if that can be told at once.
+    /// Maps the bytes from `offset` on, without waiting for a disk.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], and those of the file system.
-    pub(crate) fn lies(&self, offset: u64) -> io::Result<Lies> {
+    /// [`io::ErrorKind::WouldBlock`] if the mapping is not in memory, and errors of the file system.
+    pub(crate) fn extent(&self, offset: u64) -> io::Result<Extent> {
         if let Some(content) = self.inode.inline() {
-            return Ok(Lies::Apart((content.len() as u64).saturating_sub(offset)));
+            return Ok(Extent::Unaligned(
+                (content.len() as u64).saturating_sub(offset),
+            ));
         }
         let run = self.run(offset, Patience::Now)?;
         let sector = self.sector() as u64;
         Ok(match run.place {
-            Place::Zeros => Lies::Apart(run.len),
-            Place::At(at) if at.is_multiple_of(sector) => Lies::InSectors { at, len: run.len },
-            Place::At(at) => Lies::Apart(run.len.min(sector - at % sector)),
+            Place::Zeros => Extent::Unaligned(run.len),
+            Place::At(at) if at.is_multiple_of(sector) => Extent::Sectors { at, len: run.len },
+            Place::At(at) => Extent::Unaligned(run.len.min(sector - at % sector)),
         })
     }
 
-    /// Fetches what is stored from a byte of the volume on; see [`scrim_volume::Volume::fetch_now`].
+    /// Fetches ciphertext from byte `at` of the volume on; see [`scrim_volume::Volume::fetch_now`].
     pub(crate) fn fetch_now(
         &self,
         at: u64,
@@ -98,20 +99,20 @@ impl VolumeFile {
         fetched.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Fills `pieces` one after the other with plaintext; see [`super::super::OpenFile::read_at`]. Where others may
-    /// write to the volume, what was read counts only if nobody had mounted it for that: its places may have become
-    /// another file's.
+    /// Fills `pieces` with plaintext; see [`OpenFile::read_at`](crate::files::OpenFile::read_at). If other processes may
+    /// write to the volume, the read fails if the file system was mounted for writing meanwhile: its sectors may then
+    /// belong to another file.
     pub(crate) fn read_at(
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        patience: Patience,
+        mode: Patience,
     ) -> io::Result<usize> {
-        let read = self.read_pieces(pieces, offset, patience)?;
+        let read = self.read_pieces(pieces, offset, mode)?;
         match self.files.is_unchanged(&self.fs) {
             Ok(true) => Ok(read),
             Ok(false) => Err(io::Error::other(
-                "somebody has mounted its file system for writing since; it can be asked for again",
+                "the file system was mounted for writing since the file was opened; ask for the file again",
             )),
             Err(error) => Err(io::Error::other(error)),
         }
@@ -121,14 +122,14 @@ impl VolumeFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        patience: Patience,
+        mode: Patience,
     ) -> io::Result<usize> {
         let mut total = 0;
         for piece in pieces {
             let mut done = 0;
             while done < piece.len() {
                 let at = offset + total as u64;
-                match self.read_some(&mut piece[done..], at, patience) {
+                match self.read_some(&mut piece[done..], at, mode) {
                     Ok(0) => return Ok(total),
                     Ok(read) => {
                         done += read;
@@ -144,7 +145,7 @@ impl VolumeFile {
         Ok(total)
     }
 
-    fn read_some(&self, into: &mut [u8], offset: u64, patience: Patience) -> io::Result<usize> {
+    fn read_some(&self, into: &mut [u8], offset: u64, mode: Patience) -> io::Result<usize> {
         let fits = |len: u64| usize::try_from(len).map_or(into.len(), |len| len.min(into.len()));
         if let Some(content) = self.inode.inline() {
             let rest = usize::try_from(offset)
@@ -155,10 +156,10 @@ impl VolumeFile {
             into[..len].copy_from_slice(&rest[..len]);
             return Ok(len);
         }
-        let run = self.run(offset, patience)?;
+        let run = self.run(offset, mode)?;
         let len = fits(run.len);
         let into = &mut into[..len];
-        match (run.place, patience) {
+        match (run.place, mode) {
             (_, _) if len == 0 => Ok(0),
             (Place::Zeros, _) => {
                 into.fill(0);
@@ -172,7 +173,7 @@ impl VolumeFile {
         }
     }
 
-    fn run(&self, offset: u64, patience: Patience) -> io::Result<Run> {
+    fn run(&self, offset: u64, mode: Patience) -> io::Result<Run> {
         let known = || *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((first, run)) = known()
             && let Some(skip) = offset.checked_sub(first)
@@ -180,7 +181,7 @@ impl VolumeFile {
         {
             return Ok(run.from(skip));
         }
-        let run = self.fs.run(&self.inode, offset, patience)?;
+        let run = self.fs.run(&self.inode, offset, mode)?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset, run));
         Ok(run)
     }

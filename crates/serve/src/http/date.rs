@@ -1,17 +1,17 @@
-//! The time of day as answers have it, made once a second.
+//! The value of the field `Date`, formatted once a second.
 
 use std::cell::{Cell, RefCell};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderValue;
 
-/// A worker's clock.
-pub(crate) struct Date {
+/// Cache of the formatted time.
+pub(crate) struct DateCache {
     second: Cell<u64>,
     text: RefCell<HeaderValue>,
 }
 
-impl Date {
+impl DateCache {
     pub(crate) fn new() -> Self {
         Self {
             second: Cell::new(u64::MAX),
@@ -19,7 +19,7 @@ impl Date {
         }
     }
 
-    /// The time `now` as `Date` has it.
+    /// The value of `Date` for the time `now`.
     pub(crate) fn text(&self, now: SystemTime) -> HeaderValue {
         let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if self.second.replace(second) != second

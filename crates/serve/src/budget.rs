@@ -1,4 +1,4 @@
-//! Content of answers that waits for clients in buffers which are not the pool's: those of HTTP/2, and long pages.
+//! Memory budget for content that waits for clients outside the pool: buffers of HTTP/2, and long pages.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,14 @@ use bytes::Bytes;
 use crate::address::Address;
 use crate::tls::PAYLOAD_MAX;
 
-/// Most bytes of a stream that are read and handed on at a time: with a frame's head, which has 9, they fill a TLS
-/// record.
-const PIECE: usize = PAYLOAD_MAX - 9;
+/// Limit in bytes on a piece that a stream hands to hyper: with the 9 bytes of a frame's header it fills a TLS record.
+const MAX_PIECE: usize = PAYLOAD_MAX - 9;
 
-/// Most bytes of a piece that a stream without any may have where nothing is left: another stream of its connection
-/// may be one that the client takes nothing of until it has read this one. The state of a stream takes more.
-const LEAST: usize = 1 << 10;
+/// Limit in bytes on a piece of a stream that has nothing buffered when the budget is used up: the client may accept
+/// nothing of the connection's other streams until it has read this one. The state of a stream takes more.
+const MIN_PIECE: usize = 1 << 10;
 
-/// Bytes that wait in all of a worker's connections, and their limit.
+/// Bytes that wait in all connections of a worker, and their limit.
 #[derive(Clone)]
 pub(crate) struct Budget {
     held: Arc<AtomicUsize>,
@@ -33,8 +32,8 @@ impl Budget {
         }
     }
 
-    /// Reserves `len` bytes for one answer. Fails if the address would have more than is left for others. A page that
-    /// is longer than the whole budget may have it while nothing else does.
+    /// Reserves `len` bytes for one answer; `None` if the address would hold more than is left for others. A page that is
+    /// longer than the whole budget may use all of it while nothing else does.
     pub(crate) fn reserve(&self, address: &Arc<Address>, len: usize) -> Option<Reservation> {
         let left = self.left();
         let fits = match address.bytes.get() {
@@ -48,7 +47,7 @@ impl Budget {
         self.most.saturating_sub(self.held.load(Ordering::Relaxed))
     }
 
-    /// Bytes that are left to addresses without any.
+    /// Number of bytes reserved for addresses that hold none.
     fn for_newcomers(&self) -> usize {
         self.most / 8
     }
@@ -64,7 +63,7 @@ impl Budget {
     }
 }
 
-/// A part of a budget, given back when it is dropped.
+/// Reserved bytes, given back when this is dropped.
 pub(crate) struct Reservation {
     len: usize,
     budget: Arc<AtomicUsize>,
@@ -72,7 +71,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Keeps it until the content is dropped; `None` if it is too small for the content.
+    /// Attaches the reservation to the content, until that is dropped; `None` if it is too small.
     pub(crate) fn hold(mut self, bytes: &Bytes) -> Option<Bytes> {
         let more = self.len.checked_sub(bytes.len())?;
         self.give_back(more);
@@ -95,7 +94,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Content that is counted.
+/// Content with its reservation.
 struct Held {
     bytes: Bytes,
     _reservation: Reservation,
@@ -107,30 +106,30 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// A connection's part of a budget.
-pub(super) struct Share {
+/// Bytes that wait for a client in one connection, and their limit.
+pub(crate) struct ConnectionBudget {
     budget: Budget,
     address: Arc<Address>,
     held: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// A stream's part of it.
-pub(super) struct Part {
-    share: Rc<Share>,
+/// Bytes that wait for a client in one stream.
+pub(crate) struct StreamBudget {
+    share: Rc<ConnectionBudget>,
     stream: Arc<Stream>,
 }
 
 #[derive(Default)]
 struct Stream {
     held: AtomicUsize,
-    /// The stream itself, while it waits until something of it is taken.
+    /// Waker of the stream, while it waits until the client accepts some of its bytes.
     waiting: Mutex<Option<Waker>>,
 }
 
-impl Share {
-    /// At most `most` bytes for a connection from this address.
-    pub(super) fn of(budget: Budget, address: Arc<Address>, most: usize) -> Self {
+impl ConnectionBudget {
+    /// Makes the budget of a connection from `address`, of at most `most` bytes.
+    pub(crate) fn of(budget: Budget, address: Arc<Address>, most: usize) -> Self {
         Self {
             budget,
             address,
@@ -139,14 +138,14 @@ impl Share {
         }
     }
 
-    /// Returns whether everything that was made ready has been taken.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns whether nothing waits for the client.
+    pub(crate) fn is_empty(&self) -> bool {
         self.held.load(Ordering::Relaxed) == 0
     }
 
-    /// The part of a new stream.
-    pub(super) fn part(self: &Rc<Self>) -> Part {
-        Part {
+    /// Makes the budget of a new stream.
+    pub(crate) fn stream(self: &Rc<Self>) -> StreamBudget {
+        StreamBudget {
             share: Rc::clone(self),
             stream: Arc::default(),
         }
@@ -159,16 +158,15 @@ impl Share {
     }
 }
 
-impl Part {
-    /// Most bytes that the stream may make ready now. If it may make none, `context` is woken when something that was
-    /// ready has been taken. A stream that has nothing may always make some, so that none waits for what the client
-    /// does with another one.
-    pub(super) fn capacity(&self, context: &Context<'_>) -> Option<usize> {
+impl StreamBudget {
+    /// Limit in bytes on the stream's next piece. If there is no capacity, the task is woken when the client has accepted
+    /// some of the stream. A stream with nothing buffered always has capacity, so that it never waits for another one.
+    pub(crate) fn capacity(&self, context: &Context<'_>) -> Option<usize> {
         if self.share.may_grow() {
-            return Some(PIECE);
+            return Some(MAX_PIECE);
         }
         if self.stream.held.load(Ordering::Relaxed) == 0 {
-            return Some(LEAST);
+            return Some(MIN_PIECE);
         }
         let waiting = &self.stream.waiting;
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,8 +174,8 @@ impl Part {
         None
     }
 
-    /// Counts bytes that are ready, until they have been taken.
-    pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
+    /// Counts a piece until the client has accepted it, and it is dropped.
+    pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
         let share = &self.share;
         share.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.stream.held.fetch_add(bytes.len(), Ordering::Relaxed);
@@ -190,7 +188,7 @@ impl Part {
     }
 }
 
-/// Content of a stream that is counted.
+/// A counted piece of a stream.
 struct Ready {
     bytes: Bytes,
     connection: Arc<AtomicUsize>,
@@ -223,43 +221,48 @@ impl Drop for Ready {
 mod tests {
     use super::*;
 
-    fn capacity(part: &Part) -> Option<usize> {
+    fn capacity(part: &StreamBudget) -> Option<usize> {
         part.capacity(&Context::from_waker(Waker::noop()))
     }
 
-    fn part(budget: &Budget, address: &Arc<Address>, most: usize) -> Part {
-        Rc::new(Share::of(budget.clone(), Arc::clone(address), most)).part()
+    fn stream(budget: &Budget, address: &Arc<Address>, most: usize) -> StreamBudget {
+        Rc::new(ConnectionBudget::of(
+            budget.clone(),
+            Arc::clone(address),
+            most,
+        ))
+        .stream()
     }
 
     #[test]
     fn a_connection_without_anything_may_always_go_on() {
         let budget = Budget::new(10);
-        let one = part(&budget, &Arc::default(), 100);
-        let other = part(&budget, &Arc::default(), 100);
+        let one = stream(&budget, &Arc::default(), 100);
+        let other = stream(&budget, &Arc::default(), 100);
         let piece = one.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&one), None, "the budget is used up");
-        assert_eq!(capacity(&other), Some(PIECE));
+        assert_eq!(capacity(&other), Some(MAX_PIECE));
         let second = other.hold(Bytes::from_static(b"01"));
         assert_eq!(capacity(&other), None);
         drop(second);
-        assert_eq!(capacity(&other), Some(PIECE));
+        assert_eq!(capacity(&other), Some(MAX_PIECE));
         let rest = piece.slice(2..3);
         drop(piece);
         assert_eq!(capacity(&one), None, "a part keeps the whole");
         drop(rest);
-        assert_eq!(capacity(&one), Some(PIECE));
+        assert_eq!(capacity(&one), Some(MAX_PIECE));
         assert_eq!(budget.held.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_stream_that_nobody_takes_holds_up_none_of_its_siblings() {
         let budget = Budget::new(10);
-        let share = Rc::new(Share::of(budget, Arc::default(), 100));
-        let (paused, other) = (share.part(), share.part());
+        let share = Rc::new(ConnectionBudget::of(budget, Arc::default(), 100));
+        let (paused, other) = (share.stream(), share.stream());
         let _piece = paused.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&paused), None);
         for _ in 0..3 {
-            assert_eq!(capacity(&other), Some(LEAST));
+            assert_eq!(capacity(&other), Some(MIN_PIECE));
             let piece = other.hold(Bytes::from_static(b"01"));
             assert_eq!(capacity(&other), None);
             drop(piece);
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_its_own_limit() {
-        let part = part(&Budget::new(1000), &Arc::default(), 4);
+        let part = stream(&Budget::new(1000), &Arc::default(), 4);
         let _piece = part.hold(Bytes::from_static(b"01234"));
         assert_eq!(capacity(&part), None);
     }
@@ -279,15 +282,20 @@ mod tests {
         let greedy: Arc<Address> = Arc::default();
         let mut pieces = Vec::new();
         for _ in 0..20 {
-            let part = part(&budget, &greedy, 10);
+            let part = stream(&budget, &greedy, 10);
             pieces.push(part.hold(Bytes::from_static(b"01")));
             while capacity(&part).is_some() {
                 pieces.push(part.hold(Bytes::from_static(b"01")));
             }
         }
-        let other = part(&budget, &Arc::default(), 10);
+        let other = stream(&budget, &Arc::default(), 10);
         let first = other.hold(Bytes::from_static(b"01"));
-        assert_eq!(capacity(&other), Some(PIECE), "{} are left", budget.left());
+        assert_eq!(
+            capacity(&other),
+            Some(MAX_PIECE),
+            "{} are left",
+            budget.left()
+        );
         drop((pieces, first));
         assert_eq!((greedy.bytes.get(), budget.left()), (0, 100));
     }

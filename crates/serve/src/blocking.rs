@@ -1,7 +1,6 @@
-//! Work that may have to wait for a disk: other threads do it, and no more of it has begun at a time than there are
-//! threads. Each address waits in a queue of its own, so that no client waits for all that another has asked for. Work
-//! that waits for its turn is dropped as soon as its result is not wanted any more, so that a client that asks and
-//! takes back what it asked leaves nothing behind.
+//! Blocking work, such as reads from a disk, on a limited number of threads. Each address has its own queue for permits,
+//! so that no client waits for all requests of another. Work that waits for a permit is dropped with its future, so that
+//! cancelled requests leave nothing behind.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,62 +11,62 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 
-/// Threads that wait for disks, at most, for each worker.
+/// Limit on the blocking threads of a worker.
 pub(crate) const THREADS: usize = SHARED + RESERVE;
-/// Threads that addresses share: an address that is alone has half of them.
+/// Threads that addresses share: a single address may use half of them.
 const SHARED: usize = 16;
-/// Threads for addresses that have none: the threads of others may wait for a disk that never answers.
+/// Threads reserved for addresses that use none: the other threads may wait for a disk that never answers.
 const RESERVE: usize = 8;
 
 thread_local! {
-    /// Turns of the worker that runs on this thread.
-    static TURNS: Arc<Mutex<Turns>> = Arc::new(Mutex::new(Turns {
+    /// Permits of the worker that runs on this thread.
+    static PERMITS: Arc<Mutex<Permits>> = Arc::new(Mutex::new(Permits {
         left: THREADS,
         queues: VecDeque::new(),
     }));
 }
 
-/// Turns that are left, and the queues of requests that wait for one.
-struct Turns {
+/// Free permits, and the queues of work that waits for one.
+struct Permits {
     left: usize,
-    /// Queues by address; the address whose turn is next comes first.
-    queues: VecDeque<(Arc<Address>, VecDeque<oneshot::Sender<Turn>>)>,
+    /// Queues by address; the address that is served next comes first.
+    queues: VecDeque<(Arc<Address>, VecDeque<oneshot::Sender<Permit>>)>,
 }
 
-/// The right to one of the threads.
-struct Turn {
+/// The right to use one of the threads.
+struct Permit {
     address: Arc<Address>,
-    /// The turns that it is given back to.
-    turns: Option<Arc<Mutex<Turns>>>,
+    /// Where the permit is returned; `None` if it was not counted.
+    permits: Option<Arc<Mutex<Permits>>>,
 }
 
-/// Does work for a client, when it is the client's turn.
+/// Runs `act` on a blocking thread, once the address gets a permit.
 ///
 /// # Errors
-/// When the work panicked.
-pub(crate) async fn wait<T: Send + 'static>(
+/// If `act` panicked.
+pub(crate) async fn run<T: Send + 'static>(
     address: Arc<Address>,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let turn = TURNS.with(|turns| queue(turns, address));
-    let turn = turn.await.map_err(io::Error::other)?;
+    let permit = PERMITS.with(|permits| queue(permits, address));
+    let permit = permit.await.map_err(io::Error::other)?;
     let done = spawn_blocking(move || {
         let done = act();
-        drop(turn);
+        drop(permit);
         done
     });
     done.await.map_err(io::Error::other)
 }
 
-/// Puts an address in its queue.
-fn queue(turns: &Arc<Mutex<Turns>>, address: Arc<Address>) -> oneshot::Receiver<Turn> {
+/// Queues a request for a permit.
+fn queue(permits: &Arc<Mutex<Permits>>, address: Arc<Address>) -> oneshot::Receiver<Permit> {
     let (sender, receiver) = oneshot::channel();
-    let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = permits.lock().unwrap_or_else(PoisonError::into_inner);
     let mut queues = all.queues.iter_mut();
     match queues.find(|(other, _)| Arc::ptr_eq(other, &address)) {
         Some((_, queue)) => {
             if queue.len() == queue.capacity() {
-                // Those that were taken back would else stay until it is their turn.
+                // Cancelled requests would otherwise stay until they reach the front.
                 queue.retain(|waiting| !waiting.is_closed());
                 queue.reserve(queue.len().max(1));
             }
@@ -75,32 +74,32 @@ fn queue(turns: &Arc<Mutex<Turns>>, address: Arc<Address>) -> oneshot::Receiver<
         }
         None => all.queues.push_back((address, VecDeque::from([sender]))),
     }
-    all.hand_out(turns);
+    all.hand_out(permits);
     receiver
 }
 
-impl Turns {
-    /// Hands out what is left, to each address in its turn.
-    fn hand_out(&mut self, turns: &Arc<Mutex<Self>>) {
+impl Permits {
+    /// Hands out free permits to the addresses in turn.
+    fn hand_out(&mut self, permits: &Arc<Mutex<Self>>) {
         while self.left > 0 {
             let mut queues = self.queues.iter();
-            let next = queues.position(|(address, _)| address.turns.may_grow(self.left, RESERVE));
+            let next = queues.position(|(address, _)| address.permits.may_grow(self.left, RESERVE));
             let Some((address, mut queue)) = next.and_then(|next| self.queues.remove(next)) else {
                 return;
             };
             while let Some(waiting) = queue.pop_front() {
-                let turn = Turn {
+                let permit = Permit {
                     address: Arc::clone(&address),
-                    turns: Some(Arc::clone(turns)),
+                    permits: Some(Arc::clone(permits)),
                 };
-                match waiting.send(turn) {
+                match waiting.send(permit) {
                     Ok(()) => {
                         self.left -= 1;
-                        address.turns.add(1);
+                        address.permits.add(1);
                         break;
                     }
-                    // Nobody wants it any more, and it was not counted.
-                    Err(mut turn) => turn.turns = None,
+                    // The request was cancelled, and the permit was not counted.
+                    Err(mut permit) => permit.permits = None,
                 }
             }
             if !queue.is_empty() {
@@ -110,15 +109,15 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let Some(turns) = self.turns.take() else {
+        let Some(permits) = self.permits.take() else {
             return;
         };
-        let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = permits.lock().unwrap_or_else(PoisonError::into_inner);
         all.left += 1;
-        self.address.turns.subtract(1);
-        all.hand_out(&turns);
+        self.address.permits.subtract(1);
+        all.hand_out(&permits);
     }
 }
 
@@ -131,44 +130,44 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_wants_any_more_does_not_begin() {
+    async fn cancelled_work_does_not_begin() {
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
         let address = Arc::default();
         for _ in 0..100 {
-            let slow = wait(Arc::clone(&address), || {
+            let slow = run(Arc::clone(&address), || {
                 BEGUN.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(200));
             });
-            // Asked for, and taken back.
+            // Requested and cancelled.
             let _ = tokio::time::timeout(Duration::from_millis(1), slow).await;
         }
         assert!(BEGUN.load(Ordering::Relaxed) <= 2 * THREADS);
-        assert_eq!(wait(address, || 7).await.unwrap(), 7);
+        assert_eq!(run(address, || 7).await.unwrap(), 7);
     }
 
     #[tokio::test]
-    async fn who_asks_for_much_holds_up_nobody_else() {
+    async fn an_address_with_much_work_does_not_delay_another() {
         let greedy: Arc<Address> = Arc::default();
         let (release, held) = mpsc::channel::<()>();
         let held = Arc::new(Mutex::new(held));
         let asked: Vec<_> = (0..10 * THREADS)
             .map(|_| {
                 let held = Arc::clone(&held);
-                tokio::spawn(wait(Arc::clone(&greedy), move || {
+                tokio::spawn(run(Arc::clone(&greedy), move || {
                     // Until the sender has gone.
                     let _ = held.lock().unwrap().recv();
                 }))
             })
             .collect();
-        while greedy.turns.get() < SHARED / 2 {
+        while greedy.permits.get() < SHARED / 2 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(wait(Arc::default(), || 7).await.unwrap(), 7);
-        assert_eq!(greedy.turns.get(), SHARED / 2);
+        assert_eq!(run(Arc::default(), || 7).await.unwrap(), 7);
+        assert_eq!(greedy.permits.get(), SHARED / 2);
         drop(release);
         for one in asked {
             one.await.unwrap().unwrap();
         }
-        assert_eq!(greedy.turns.get(), 0);
+        assert_eq!(greedy.permits.get(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory for batches, of one worker.
+//! Buffers for the batches of one worker.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -6,36 +6,36 @@ use std::sync::Arc;
 use super::batch::RECORDS;
 use crate::address::Address;
 
-/// Whole batches' memory, lent to connections while they have something to send. Its amount is limited, and an
-/// address gets no more than is left; a connection that gets none makes do with memory for one record.
+/// Buffers of one batch each, lent to connections while they have something to send. Their number is limited, and an
+/// address may hold no more of them than are left; a connection that gets none uses memory for one record.
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     left: Cell<usize>,
-    /// Batches that are left to addresses without any.
+    /// Number of buffers reserved for addresses that hold none.
     reserve: usize,
 }
 
-/// Bytes of a batch, more or less.
+/// Approximate size of a batch in bytes.
 const BATCH: usize = RECORDS * (16 << 10);
-/// Batches that are kept while they are not needed.
+/// Number of unused buffers that are kept.
 const KEPT: usize = 16;
 
-/// A pool, and the address for which something is taken out of it.
+/// Access to the pool on behalf of an address.
 #[derive(Clone, Copy)]
-pub(super) struct Purse<'a> {
-    pub(super) pool: &'a Pool,
-    pub(super) address: &'a Arc<Address>,
+pub(crate) struct PoolHandle<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) address: &'a Arc<Address>,
 }
 
-/// Memory on loan, or the right to it while it is elsewhere.
-pub(super) struct Loan<'a> {
+/// The right to one buffer of the pool, with the buffer unless it was taken out.
+pub(super) struct Lease<'a> {
     bytes: Vec<u8>,
     records: usize,
-    from: Option<Purse<'a>>,
+    from: Option<PoolHandle<'a>>,
 }
 
 impl Pool {
-    /// A pool that lends at most `memory` bytes.
+    /// Makes a pool that lends at most `memory` bytes.
     pub(crate) fn new(memory: usize) -> Self {
         let batches = (memory / BATCH).max(1);
         Self {
@@ -46,12 +46,12 @@ impl Pool {
     }
 }
 
-impl<'a> Purse<'a> {
-    /// Memory for at most `wanted` records.
-    pub(super) fn lend(self, wanted: usize) -> Loan<'a> {
+impl<'a> PoolHandle<'a> {
+    /// Lends a buffer for at most `wanted` records.
+    pub(super) fn lend(self, wanted: usize) -> Lease<'a> {
         let left = self.pool.left.get();
         if wanted <= 1 || !self.address.batches.may_grow(left, self.pool.reserve) {
-            return Loan {
+            return Lease {
                 bytes: Vec::new(),
                 records: 1,
                 from: None,
@@ -59,7 +59,7 @@ impl<'a> Purse<'a> {
         }
         self.pool.left.set(left - 1);
         self.address.batches.add(1);
-        Loan {
+        Lease {
             bytes: self.pool.free.borrow_mut().pop().unwrap_or_default(),
             records: wanted.min(RECORDS),
             from: Some(self),
@@ -67,26 +67,26 @@ impl<'a> Purse<'a> {
     }
 }
 
-impl Loan<'_> {
-    /// Records that it is for.
+impl Lease<'_> {
+    /// Number of records that the buffer is for.
     pub(super) fn records(&self) -> usize {
         self.records
     }
 
-    /// The memory itself, empty or with what others have left.
+    /// Takes the buffer, which is empty or has the content of an earlier batch.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Gives the memory back. Where that is never done it is gone, but not the right to as much.
+    /// Gives the buffer back to the pool. If a buffer is dropped instead, the pool allocates another one.
     pub(super) fn give_back(mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let Some(Purse { pool, address }) = self.from else {
+        let Some(PoolHandle { pool, address }) = self.from else {
             return;
         };
         address.batches.subtract(1);
@@ -106,29 +106,29 @@ mod tests {
     fn memory_that_comes_back_is_lent_again() {
         let pool = Pool::new(4 * BATCH);
         let address = Arc::default();
-        let purse = Purse {
+        let handle = PoolHandle {
             pool: &pool,
             address: &address,
         };
-        let (one, two) = (purse.lend(RECORDS), purse.lend(3));
+        let (one, two) = (handle.lend(RECORDS), handle.lend(3));
         assert_eq!((one.records, two.records), (RECORDS, 3));
-        assert_eq!(purse.lend(RECORDS).records, 1, "its half is used up");
+        assert_eq!(handle.lend(RECORDS).records, 1, "its half is used up");
         drop(one);
-        assert_eq!(purse.lend(RECORDS).records, RECORDS);
+        assert_eq!(handle.lend(RECORDS).records, RECORDS);
     }
 
     #[test]
     fn one_address_leaves_something_for_another() {
         let pool = Pool::new(112 * BATCH);
         let greedy = Arc::default();
-        let purse = Purse {
+        let handle = PoolHandle {
             pool: &pool,
             address: &greedy,
         };
-        let held: Vec<_> = (0..1000).map(|_| purse.lend(RECORDS)).collect();
+        let held: Vec<_> = (0..1000).map(|_| handle.lend(RECORDS)).collect();
         assert_eq!(greedy.batches.get(), 49, "half of what is not reserved");
         let other = Arc::default();
-        let other = Purse {
+        let other = PoolHandle {
             pool: &pool,
             address: &other,
         };

@@ -1,4 +1,4 @@
-//! Sites that are served, until others take their place.
+//! The sites that are served, selected by host.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use crate::http::Authority;
 use crate::site::Site;
 
-/// All sites, and the choice among them by host.
-pub struct Live {
+/// All sites, with the choice among them by host.
+pub struct Sites {
     sites: Vec<Arc<Site>>,
-    /// Numbers of sites by host, in small letters.
+    /// Indexes of sites by host in lower case.
     by_name: HashMap<Box<str>, usize>,
     /// The site for all other hosts.
     other: Option<usize>,
 }
 
-/// Reason for which sites do not go together.
+/// Conflict between the names of sites.
 #[derive(Debug)]
 pub enum SitesError {
     /// Two sites are for the same host.
@@ -25,37 +25,34 @@ pub enum SitesError {
         host: Option<String>,
     },
     /// A name is not the name of a host.
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
 }
 
-impl Live {
-    /// Sites with the hosts that they are for; a site without any is for all others.
+impl Sites {
+    /// Makes the set of sites from each site with its hosts; a site without hosts is for all others.
     ///
     /// # Errors
     /// When two sites are for the same host, or a name is not a host's.
     pub fn new(named: impl IntoIterator<Item = (Vec<String>, Site)>) -> Result<Self, SitesError> {
-        let mut live = Self {
+        let mut sites = Self {
             sites: Vec::new(),
             by_name: HashMap::new(),
             other: None,
         };
         for (names, site) in named {
-            let number = live.sites.len();
-            live.sites.push(Arc::new(site));
-            if names.is_empty() && live.other.replace(number).is_some() {
+            let number = sites.sites.len();
+            sites.sites.push(Arc::new(site));
+            if names.is_empty() && sites.other.replace(number).is_some() {
                 return Err(SitesError::Twice { host: None });
             }
             for name in names {
                 let host = host(&name).ok_or_else(|| SitesError::Name { name: name.clone() })?;
-                if live.by_name.insert(host, number).is_some() {
+                if sites.by_name.insert(host, number).is_some() {
                     return Err(SitesError::Twice { host: Some(name) });
                 }
             }
         }
-        Ok(live)
+        Ok(sites)
     }
 
     /// Returns whether a site is for this host by name.
@@ -75,7 +72,7 @@ impl Live {
     }
 
     fn named(&self, host: &str) -> Option<&usize> {
-        // Nobody needs to be looked for where there is only one for all.
+        // Without names there is at most the site for all hosts.
         if self.by_name.is_empty() {
             return None;
         }
@@ -88,7 +85,7 @@ impl Live {
     }
 }
 
-/// A host's name as it is looked up: in small letters, without the dot that some write at its end.
+/// Normalizes a host name for the lookup: in lower case, without a dot at its end.
 fn host(name: &str) -> Option<Box<str>> {
     let authority = Authority::parse(name).ok()?;
     let host = authority.name.strip_suffix('.').unwrap_or(authority.name);
@@ -100,14 +97,14 @@ impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Twice { host: Some(host) } => {
-                write!(f, "two sites are for {host}: name it in one of them")
+                write!(f, "two sites are for {host}: name it in only one of them")
             }
             Self::Twice { host: None } => {
                 f.write_str("two sites are for all hosts: give names to all but one")
             }
             Self::Name { name } => write!(
                 f,
-                "{name:?} is no host: give a name such as files.example.org, without a port or `*`, or no \
+                "{name:?} is not a host name: give one such as files.example.org, without a port or `*`, or no \
                  names for a site that is for all other hosts"
             ),
         }

@@ -1,4 +1,4 @@
-//! A volume, as a file system sees it.
+//! A volume as the device of a file system.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use scrim_volume::{Volume, VolumeError};
 /// The largest sector of a volume, in bytes.
 const SECTOR_MAX: usize = 4096;
 
-/// A volume that is read from.
+/// Read access to a volume for a file system.
 pub(super) struct VolumeDevice(Arc<Volume>);
 
 impl VolumeDevice {
@@ -19,8 +19,8 @@ impl VolumeDevice {
 }
 
 impl Device for VolumeDevice {
-    fn read(&self, offset: u64, into: &mut [u8], patience: Patience) -> io::Result<()> {
-        if patience == Patience::Wait {
+    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()> {
+        if mode == Patience::Wait {
             return read(&self.0, offset, into);
         }
         let mut done = 0;
@@ -31,7 +31,7 @@ impl Device for VolumeDevice {
     }
 }
 
-/// Fills `into`, however long it takes.
+/// Reads and decrypts until `into` is full; may wait for a disk.
 pub(super) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<()> {
     volume.read(offset, into).map_err(|error| match error {
         VolumeError::Backend(error) => io::Error::new(error.source.kind(), error),
@@ -39,8 +39,8 @@ pub(super) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<
     })
 }
 
-/// Reads and decrypts what is in memory; tells how many bytes, at least one. A part of a sector goes through a
-/// buffer of its size.
+/// Reads and decrypts what is in memory; returns the number of bytes, at least one. Part of a sector is decrypted in a
+/// buffer on the stack.
 pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let wait = || io::Error::from(io::ErrorKind::WouldBlock);
     let sector = volume.block_size();
@@ -52,15 +52,15 @@ pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Res
         let whole = into.len() / sector * sector;
         return sectors_now(volume, offset, &mut into[..whole]);
     }
-    let mut room = [0; SECTOR_MAX];
-    let room = &mut room[..sector];
-    sectors_now(volume, offset - within as u64, room)?;
+    let mut buffer = [0; SECTOR_MAX];
+    let buffer = &mut buffer[..sector];
+    sectors_now(volume, offset - within as u64, buffer)?;
     let len = into.len().min(sector - within);
-    into[..len].copy_from_slice(&room[within..within + len]);
+    into[..len].copy_from_slice(&buffer[within..within + len]);
     Ok(len)
 }
 
-/// The same of whole sectors.
+/// Reads and decrypts whole sectors that are in memory.
 fn sectors_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let fetched = volume.fetch_now(offset, &mut [IoSliceMut::new(into)]);
     let (len, stored) = fetched.ok_or(io::ErrorKind::WouldBlock)?;

@@ -1,4 +1,4 @@
-//! A file as it was when it was opened.
+//! An open file, with its metadata from when it was opened.
 
 use std::cmp::Ordering;
 use std::io::{self, IoSliceMut};
@@ -8,68 +8,70 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{Patience, VolumeFile};
+use scrim_ext4::Patience;
+
+use super::volume::VolumeFile;
 
 /// A regular file that is open for reading, with its size and times as they were when it was opened.
 #[derive(Debug)]
 pub struct OpenFile(Place);
 
-/// Place of a file.
+/// Storage of an open file.
 #[derive(Debug)]
 enum Place {
     Folder(FolderFile),
     Volume(VolumeFile),
 }
 
-/// A file of a file system that is mounted. Files are read and never mapped: another process may cut them short at any
+/// A file of a mounted file system. Files are read and never mapped, since another process may truncate them at any
 /// time.
 #[derive(Debug)]
 struct FolderFile {
     file: OwnedFd,
     stat: Stat,
-    /// Answer of its file system when it was asked for what is in memory.
-    can_tell: AtomicU8,
+    /// Support of the file system for reads without waiting: one of the constants below.
+    nonblocking: AtomicU8,
 }
 
 /// Difference between a file and what it was when it was opened, as far as its size and time of change tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Unchanged,
-    /// The file has become longer, as a log does, and still has what was announced. A file that was first cut and then
-    /// written again beyond its old length looks the same: the file system keeps no record of that.
+    /// The file has become longer, as a log does, and its old content is assumed to be there. A file that was truncated and
+    /// then written beyond its old length looks the same.
     Extended,
-    /// The file was written to, and has the same length. A write that makes a file longer looks like that until it is
-    /// over, since Linux changes a file's time before its length.
+    /// The file was written to, and has the same length. A write that extends a file looks like that until it is complete,
+    /// since Linux changes a file's time before its length.
     Touched,
-    /// The file has become shorter.
+    /// The file was truncated.
     Cut,
 }
 
-/// Answers of a file system that was asked for what is in memory.
+/// Values of `FolderFile::nonblocking`: `RWF_NOWAIT` is tried; it is not supported; every read is without waiting.
 const YES: u8 = 0;
 const NO: u8 = 1;
 const IN_MEMORY: u8 = 2;
 
-/// The number of tmpfs among file systems (`statfs(2)`).
+/// Magic number of tmpfs (`statfs(2)`).
 const TMPFS: FsWord = 0x0102_1994;
 
 impl OpenFile {
-    /// A file that was found to be a regular one by `stat`.
+    /// An open regular file, with the result of its `stat`.
     #[must_use]
     pub fn new(file: OwnedFd, stat: Stat) -> Self {
         Self(Place::Folder(FolderFile {
             file,
             stat,
-            can_tell: AtomicU8::new(YES),
+            nonblocking: AtomicU8::new(YES),
         }))
     }
 
-    /// A file in a volume.
-    pub(super) fn of_volume(file: VolumeFile) -> Self {
+    /// An open file in a volume.
+    pub(crate) fn of_volume(file: VolumeFile) -> Self {
         Self(Place::Volume(file))
     }
 
-    /// Bytes that it had when it was opened.
+    /// Size in bytes when the file was opened.
     #[must_use]
     pub fn size(&self) -> u64 {
         match &self.0 {
@@ -78,8 +80,8 @@ impl OpenFile {
         }
     }
 
-    /// Time when it was last written to: seconds and nanoseconds since 1970.
-    pub(super) fn modified(&self) -> (i64, u32) {
+    /// Time of the last modification: seconds and nanoseconds since 1970.
+    pub(crate) fn modified(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(file) => {
                 let nanoseconds = u32::try_from(file.stat.st_mtime_nsec).unwrap_or(0);
@@ -89,24 +91,24 @@ impl OpenFile {
         }
     }
 
-    /// Time when it last became what it is, as far as [`OpenFile::identity`] and the time above tell that.
-    pub(super) fn settled_from(&self) -> (i64, u32) {
+    /// Time of the last change of content or metadata that changes the entity tag.
+    pub(crate) fn settled_from(&self) -> (i64, u32) {
         match &self.0 {
             Place::Folder(_) => self.modified(),
             Place::Volume(file) => self.modified().max(file.inode().changed()),
         }
     }
 
-    /// Text that tells it from other files under its name: its number in its file system, and in a volume more.
-    pub(super) fn identity(&self) -> String {
+    /// Text that distinguishes the file from others of the same name: its inode number, and in a volume a digest.
+    pub(crate) fn identity(&self) -> String {
         match &self.0 {
             Place::Folder(file) => format!("{:x}", file.stat.st_ino),
             Place::Volume(file) => file.identity(),
         }
     }
 
-    /// Fills `pieces` one after the other with bytes from `offset` on, and tells how many there were: fewer
-    /// where the file ends, or where the rest is not in memory.
+    /// Fills `pieces` with bytes from `offset` on; returns the number of bytes, fewer at the end of the file or if the rest
+    /// is not in memory.
     ///
     /// # Errors
     /// Those of the file.
@@ -114,16 +116,16 @@ impl OpenFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        patience: Patience,
+        mode: Patience,
     ) -> io::Result<usize> {
         match &self.0 {
-            Place::Folder(file) => file.read_at(pieces, offset, patience),
-            Place::Volume(file) => file.read_at(pieces, offset, patience),
+            Place::Folder(file) => file.read_at(pieces, offset, mode),
+            Place::Volume(file) => file.read_at(pieces, offset, mode),
         }
     }
 
-    /// Returns whether it has been written to, cut or extended since it was opened, so that an answer that begins now
-    /// would describe a file that no longer is like that. A file in a volume never says so.
+    /// Returns whether the file was written to, truncated or extended since it was opened, so that its metadata are out of
+    /// date. False for a file in a volume.
     ///
     /// # Errors
     /// Those of the file.
@@ -131,7 +133,7 @@ impl OpenFile {
         Ok(self.change()? != Change::Unchanged)
     }
 
-    /// The change since it was opened. A file in a volume shows none.
+    /// Kind of change since the file was opened; [`Change::Unchanged`] for a file in a volume.
     ///
     /// # Errors
     /// Those of the file.
@@ -142,7 +144,7 @@ impl OpenFile {
         }
     }
 
-    /// The file itself, for a kernel that sends it; a file that the kernel does not know has none.
+    /// File descriptor for `sendfile`; `None` for a file in a volume.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
@@ -151,7 +153,7 @@ impl OpenFile {
         }
     }
 
-    /// The same, if it is in a volume.
+    /// The file in its volume; `None` for a file of a mounted file system.
     pub(crate) fn in_volume(&self) -> Option<&VolumeFile> {
         match &self.0 {
             Place::Folder(_) => None,
@@ -165,31 +167,30 @@ impl FolderFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        patience: Patience,
+        mode: Patience,
     ) -> io::Result<usize> {
-        if patience == Patience::Now && !self.is_in_memory() {
-            if self.can_tell.load(Relaxed) == NO {
+        if mode == Patience::Now && !self.is_in_memory() {
+            if self.nonblocking.load(Relaxed) == NO {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             match rustix::io::preadv2(&self.file, pieces, offset, ReadWriteFlags::NOWAIT) {
-                Err(Errno::OPNOTSUPP) => self.ask_file_system()?,
+                Err(Errno::OPNOTSUPP) => self.check_file_system()?,
                 read => return Ok(read?),
             }
-            return self.read_at(pieces, offset, patience);
+            return self.read_at(pieces, offset, mode);
         }
         Ok(rustix::io::preadv(&self.file, pieces, offset)?)
     }
 
     fn is_in_memory(&self) -> bool {
-        self.can_tell.load(Relaxed) == IN_MEMORY
+        self.nonblocking.load(Relaxed) == IN_MEMORY
     }
 
-    /// Finds out about a file system that cannot tell what is in memory: of tmpfs all is, and behind any
-    /// other there may be a network.
-    fn ask_file_system(&self) -> io::Result<()> {
+    /// Notes that the file system does not support `RWF_NOWAIT`: on tmpfs no read waits, on any other one it might.
+    fn check_file_system(&self) -> io::Result<()> {
         let kind = rustix::fs::fstatfs(&self.file)?.f_type;
         let answer = if kind == TMPFS { IN_MEMORY } else { NO };
-        self.can_tell.store(answer, Relaxed);
+        self.nonblocking.store(answer, Relaxed);
         Ok(())
     }
 

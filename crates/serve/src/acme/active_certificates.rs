@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tls::{Certificate, Certificates, Shown};
+use crate::tls::{Certificate, CertificateSet, Certificates};
 
 /// Puts together the certificates that a server shows: those of files, which come first, and behind them the one of an
 /// authority, or the server's own until an authority has given one.
-pub struct Showcase {
+pub struct ActiveCertificates {
     certificates: Arc<Certificates>,
     parts: Mutex<Parts>,
 }
@@ -17,7 +17,7 @@ struct Parts {
     obtained: Option<Certificate>,
 }
 
-impl Showcase {
+impl ActiveCertificates {
     /// Shows the certificates of files, and one of the server's own where no other is for a name.
     #[must_use]
     pub fn new(files: Vec<Certificate>, own: Option<Certificate>) -> Self {
@@ -71,10 +71,10 @@ impl Showcase {
 
 impl Parts {
     /// Certificates to show; `None` if there is none, so that the earlier ones stay.
-    fn shown(&self) -> Option<Shown> {
+    fn shown(&self) -> Option<CertificateSet> {
         let last = self.obtained.as_ref().or(self.own.as_ref());
         let all: Vec<_> = self.files.iter().chain(last).cloned().collect();
-        (!all.is_empty()).then(|| Shown::new(&all))
+        (!all.is_empty()).then(|| CertificateSet::new(&all))
     }
 }
 
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn an_authoritys_certificate_takes_the_place_of_the_servers_own() {
-        let showcase = Showcase::new(Vec::new(), Some(certificate("a.example")));
-        assert!(showcase.is_self_signed());
-        showcase.obtained(certificate("b.example"));
-        assert!(!showcase.is_self_signed());
-        showcase.exchange_files(vec![certificate("c.example")]);
-        let parts = showcase.parts();
+        let active = ActiveCertificates::new(Vec::new(), Some(certificate("a.example")));
+        assert!(active.is_self_signed());
+        active.obtained(certificate("b.example"));
+        assert!(!active.is_self_signed());
+        active.exchange_files(vec![certificate("c.example")]);
+        let parts = active.parts();
         let obtained = parts.obtained.as_ref().unwrap();
         assert!(obtained.names().any(|name| name == "b.example"));
         assert_eq!(parts.files.len(), 1);
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_stays_when_there_is_nothing_else() {
-        let showcase = Showcase::new(vec![certificate("a.example")], None);
-        showcase.exchange_files(Vec::new());
-        assert!(showcase.parts().shown().is_none());
+        let active = ActiveCertificates::new(vec![certificate("a.example")], None);
+        active.exchange_files(Vec::new());
+        assert!(active.parts().shown().is_none());
     }
 }

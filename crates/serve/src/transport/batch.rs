@@ -1,46 +1,45 @@
-//! A batch of TLS records that go out with one send: they lie side by side and are filled in place.
+//! A batch of TLS records that are sent with one call: they are adjacent in one buffer and are filled in place.
 //!
-//! Records for a file in a volume have space for its sectors, and each sector is decrypted into that space just before
-//! the record is sealed ([`Batch::seal`]), so that its plaintext is in the first cache for both. Only whole sectors can
-//! be decrypted: so a record that began with something else may end before it is full, and the next one begins with a
-//! sector.
+//! Sectors of a file in a volume are decrypted into their place in a record just before the record is encrypted
+//! ([`Batch::seal`]), so that both passes find the plaintext in the first-level cache. Only whole sectors can be
+//! decrypted: a record that began with something else may end before it is full, and the next one begins with a sector.
 
 use std::io::{self, IoSliceMut};
 
 use scrim_volume::Stored;
 use zeroize::Zeroize;
 
-use super::broken::Broken;
-use crate::site::{Lies, OpenFile, Patience, VolumeFile};
+use super::error::TransportError;
+use crate::files::{Extent, OpenFile, Patience, VolumeFile};
 use crate::tls::record::Layout;
 use crate::tls::{PAYLOAD_MAX, Session};
 
-/// Most records in a batch: what stays in the second cache between reading, sealing and sending.
+/// Limit on the records of a batch: they stay in the second-level cache while they are read, encrypted and sent.
 pub(super) const RECORDS: usize = 8;
 
-/// Room for records, and what has been put there.
+/// A buffer for records, and the state of its filling.
 pub(super) struct Batch {
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     layout: Layout,
     records: usize,
-    /// Bytes of payload in each record that is closed.
+    /// Payload length in bytes of each closed record.
     closed: [usize; RECORDS],
-    /// Number of closed records; thus also the index of the record that is being filled.
+    /// Number of closed records, which is also the index of the record that is being filled.
     record: usize,
     /// Offset of the record that is being filled.
     start: usize,
-    /// Bytes of payload in it.
+    /// Payload length in bytes of the record that is being filled.
     used: usize,
-    /// Ciphertext that was fetched, and the parts of it that are still to be decrypted, from the front to the back.
+    /// Fetched ciphertext, and its parts that are not decrypted yet, in the order of the buffer.
     fetched: Vec<Stored>,
     pending: Vec<Pending>,
-    /// Bytes at its front among which there is, or will be, plaintext of a volume.
+    /// Length in bytes of the buffer's front that holds, or will hold, plaintext of a volume.
     plain: usize,
 }
 
-/// Sectors in a record that are not decrypted yet.
+/// Sectors in a record whose ciphertext is fetched and not decrypted yet.
 struct Pending {
-    /// Offset of the sectors in `room`.
+    /// Offset of the sectors in `buffer`.
     at: usize,
     len: usize,
     /// Offset of the sectors in the volume.
@@ -50,14 +49,14 @@ struct Pending {
 }
 
 impl Batch {
-    /// An empty batch of `records` records, in memory that may have been another's.
-    pub(super) fn new(mut room: Vec<u8>, layout: Layout, records: usize) -> Self {
+    /// An empty batch of at most `records` records, in a buffer from the pool.
+    pub(super) fn new(mut buffer: Vec<u8>, layout: Layout, records: usize) -> Self {
         let len = records * layout.record(PAYLOAD_MAX);
-        if room.len() < len {
-            room.resize(len, 0);
+        if buffer.len() < len {
+            buffer.resize(len, 0);
         }
         Self {
-            room,
+            buffer,
             layout,
             records,
             closed: [0; RECORDS],
@@ -70,14 +69,15 @@ impl Batch {
         }
     }
 
-    /// Returns its memory, for another batch, without the plaintext that was sent as it was.
-    pub(super) fn into_room(mut self) -> Vec<u8> {
+    /// Returns the buffer for another batch, after any plaintext of a volume in it is erased.
+    pub(super) fn into_buffer(mut self) -> Vec<u8> {
         self.wipe();
-        std::mem::take(&mut self.room)
+        std::mem::take(&mut self.buffer)
     }
 
+    /// Erases plaintext of a volume.
     fn wipe(&mut self) {
-        self.room[..self.plain].zeroize();
+        self.buffer[..self.plain].zeroize();
         self.plain = 0;
     }
 
@@ -85,51 +85,51 @@ impl Batch {
         self.record == self.records
     }
 
-    /// Copies as much of `bytes` as there is room for; returns the number of bytes.
+    /// Copies as much of `bytes` as fits; returns the number of bytes.
     pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
         while done < bytes.len() && !self.is_full() {
             let len = (PAYLOAD_MAX - self.used).min(bytes.len() - done);
             let at = self.start + self.layout.before + self.used;
-            self.room[at..at + len].copy_from_slice(&bytes[done..done + len]);
+            self.buffer[at..at + len].copy_from_slice(&bytes[done..done + len]);
             done += len;
             self.add(len);
         }
         done
     }
 
-    /// Closes the record if it has no room for a sector of the file, so that the next record begins with a sector.
-    pub(super) fn make_room(&mut self, file: &OpenFile) {
+    /// Closes the record if a sector of the file does not fit, so that the next record begins with a sector.
+    pub(super) fn start_record_for(&mut self, file: &OpenFile) {
         let least = file.in_volume().map_or(1, VolumeFile::sector);
         if PAYLOAD_MAX - self.used < least {
             self.close();
         }
     }
 
-    /// Reads at most `wanted` bytes of a file to where they will be sealed; returns the number that came.
+    /// Reads at most `wanted` bytes of a file into the payload of records; returns the number of bytes.
     pub(super) fn read(
         &mut self,
         file: &OpenFile,
         offset: u64,
         wanted: u64,
-        patience: Patience,
+        mode: Patience,
     ) -> io::Result<usize> {
         let mut wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        if let (Some(file), Patience::Now) = (file.in_volume(), patience) {
-            match file.lies(offset)? {
-                Lies::InSectors { at, len } => {
+        if let (Some(file), Patience::Now) = (file.in_volume(), mode) {
+            match file.extent(offset)? {
+                Extent::Sectors { at, len } => {
                     let len = usize::try_from(len).unwrap_or(usize::MAX);
                     let fetched = self.fetch(file, at, wanted.min(len));
                     self.note_plain(fetched.is_ok());
                     return fetched;
                 }
-                Lies::Apart(len) => {
+                Extent::Unaligned(len) => {
                     wanted = wanted.min(usize::try_from(len).unwrap_or(usize::MAX));
                 }
             }
         }
         let lens = self.lens(wanted, 1);
-        let read = file.read_at(self.places(&lens).as_mut(), offset, patience);
+        let read = file.read_at(self.places(&lens).as_mut(), offset, mode);
         self.add_over_records(*read.as_ref().unwrap_or(&0), &lens);
         if file.in_volume().is_some() {
             self.note_plain(read.is_ok());
@@ -137,18 +137,17 @@ impl Batch {
         read
     }
 
-    /// Notes that plaintext has come into the buffer, as far as it is used; or anywhere, if there was an error.
+    /// Notes that the used part of the buffer may hold plaintext; after an error, all of the buffer may.
     fn note_plain(&mut self, is_read: bool) {
         let used = self.start + self.layout.before + self.used;
         self.plain = match is_read {
-            true => used.min(self.room.len()),
-            false => self.room.len(),
+            true => used.min(self.buffer.len()),
+            false => self.buffer.len(),
         };
     }
 
-    /// Fetches whole sectors from `at` in the volume on, for at most `wanted` bytes; returns the number that came. A
-    /// sector that is needed in part only is decrypted at once: the rest of its place is free, and something else may
-    /// be put there.
+    /// Fetches the ciphertext of whole sectors from `at` in the volume on, for at most `wanted` bytes; returns the number
+    /// of bytes. A sector of which only the beginning is needed is decrypted at once: the rest of its place is reused.
     fn fetch(&mut self, file: &VolumeFile, at: u64, wanted: usize) -> io::Result<usize> {
         let sector = file.sector();
         let lens = self.lens(wanted, sector);
@@ -164,9 +163,9 @@ impl Batch {
             let whole = payload / sector * sector;
             let start = self.start + self.layout.before + self.used;
             if whole < payload {
-                let last = &mut self.room[start + whole..start + fetched];
+                let last = &mut self.buffer[start + whole..start + fetched];
                 stored.decrypt(offset + whole as u64, last);
-                // Behind the file's end there may be another's.
+                // Beyond the end of the file there may be data of another file.
                 last[payload - whole..].fill(0);
             }
             self.pending.push(Pending {
@@ -185,23 +184,22 @@ impl Batch {
         Ok(total)
     }
 
-    /// Spreads `wanted` bytes over the records that are free: in whole units, of which the last may be needed in part
-    /// only.
+    /// Spreads `wanted` bytes over the records that are left, in whole units; only part of the last unit may be needed.
     fn lens(&self, wanted: usize, unit: usize) -> [usize; RECORDS] {
         let mut lens = [0; RECORDS];
         let (mut left, mut used) = (wanted, self.used);
         for len in lens.iter_mut().take(self.records - self.record) {
-            let room = (PAYLOAD_MAX - used) / unit * unit;
-            *len = left.next_multiple_of(unit).min(room);
+            let capacity = (PAYLOAD_MAX - used) / unit * unit;
+            *len = left.next_multiple_of(unit).min(capacity);
             left -= left.min(*len);
             used = 0;
         }
         lens
     }
 
-    /// The places for `lens` bytes in the records that are free, one after the other.
+    /// The places for `lens` bytes in the records that are left.
     fn places(&mut self, lens: &[usize; RECORDS]) -> Places<'_> {
-        let mut rest = &mut self.room[self.start..];
+        let mut rest = &mut self.buffer[self.start..];
         let (layout, mut used, mut count) = (self.layout, self.used, 0);
         let slices = std::array::from_fn(|index| {
             let len = lens[index];
@@ -219,7 +217,7 @@ impl Batch {
         Places { slices, count }
     }
 
-    /// Counts `read` bytes that have come to their places.
+    /// Counts `read` bytes that were read into the places of `lens`.
     fn add_over_records(&mut self, mut read: usize, lens: &[usize; RECORDS]) {
         for &len in lens {
             let here = read.min(len);
@@ -245,19 +243,19 @@ impl Batch {
         self.used = 0;
     }
 
-    /// Returns all its bytes, where a record is nothing but its payload.
-    pub(super) fn bare(&mut self) -> Result<&[u8], Broken> {
+    /// Decrypts what is pending and returns all bytes, for a layout without record headers.
+    pub(super) fn bare(&mut self) -> Result<&[u8], TransportError> {
         let len = self.start + self.used;
         for sectors in self.pending.drain(..) {
-            sectors.decrypt(&self.fetched, &mut self.room);
+            sectors.decrypt(&self.fetched, &mut self.buffer);
         }
         self.check_fetched()?;
         (self.record, self.start, self.used) = (0, 0, 0);
-        Ok(&self.room[..len])
+        Ok(&self.buffer[..len])
     }
 
-    /// Makes records of its bytes; returns them all, side by side.
-    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], Broken> {
+    /// Decrypts what is pending, encrypts the records, and returns them.
+    pub(super) fn seal(&mut self, session: &mut Session) -> Result<&[u8], TransportError> {
         if self.used > 0 {
             self.close();
         }
@@ -266,40 +264,40 @@ impl Batch {
         for &payload in &self.closed[..self.record] {
             let end = at + self.layout.record(payload);
             while let Some(sectors) = pending.next_if(|sectors| sectors.at < end) {
-                sectors.decrypt(&self.fetched, &mut self.room);
+                sectors.decrypt(&self.fetched, &mut self.buffer);
             }
-            at += session.seal(&mut self.room[at..], payload)?;
+            at += session.seal(&mut self.buffer[at..], payload)?;
         }
         drop(pending);
         self.check_fetched()?;
         (self.record, self.start, self.plain) = (0, 0, 0);
-        Ok(&self.room[..at])
+        Ok(&self.buffer[..at])
     }
 
-    /// Checks whether the ciphertext that was fetched stayed valid until it was decrypted: else nothing of it may be
-    /// sent.
-    fn check_fetched(&mut self) -> Result<(), Broken> {
+    /// Checks that the fetched ciphertext did not change until it was decrypted; otherwise nothing of it may be sent.
+    fn check_fetched(&mut self) -> Result<(), TransportError> {
         let mut fetched = self.fetched.drain(..);
-        fetched.try_for_each(Stored::check).map_err(Broken::File)
+        fetched
+            .try_for_each(Stored::check)
+            .map_err(TransportError::File)
     }
 }
 
 impl Drop for Batch {
-    /// A batch that is not sent, since its connection broke, leaves no plaintext behind either.
+    /// Erases plaintext also if the batch is not sent because its connection failed.
     fn drop(&mut self) {
         self.wipe();
     }
 }
 
 impl Pending {
-    /// Decrypts the sectors in place.
-    fn decrypt(&self, fetched: &[Stored], room: &mut [u8]) {
-        let place = &mut room[self.at..self.at + self.len];
+    fn decrypt(&self, fetched: &[Stored], buffer: &mut [u8]) {
+        let place = &mut buffer[self.at..self.at + self.len];
         fetched[self.fetch].decrypt(self.offset, place);
     }
 }
 
-/// Places in records, in their order.
+/// Places in consecutive records, for a vectored read.
 struct Places<'a> {
     slices: [IoSliceMut<'a>; RECORDS],
     count: usize,

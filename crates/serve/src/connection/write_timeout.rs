@@ -1,4 +1,4 @@
-//! A stream whose other side must go on taking what is written.
+//! A stream whose writes fail once the peer accepts nothing for too long.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that its owner keeps access to while other code reads and writes.
-pub(super) struct Lent<S>(pub(super) Rc<RefCell<S>>);
+/// A stream that hyper reads and writes while the connection keeps access to it.
+pub(super) struct SharedStream<S>(pub(super) Rc<RefCell<S>>);
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SharedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -24,7 +24,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Lent<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SharedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,44 +54,44 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Lent<S> {
     }
 }
 
-/// Fails once a write or a flush has waited for too long.
-pub(super) struct Stall<S> {
+/// Wrapper whose writes and flushes fail with `TimedOut` after waiting for `timeout`.
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    /// Runs out when the write that waits has waited for too long.
-    waiting: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// Deadline of the write that is waiting.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stall<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,
-            patience,
-            waiting: None,
+            timeout,
+            deadline: None,
         }
     }
 
-    fn judge<T>(
+    fn check_timeout<T>(
         &mut self,
         context: &mut Context<'_>,
         done: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            self.waiting = None;
+            self.deadline = None;
             return done;
         }
-        let patience = self.patience;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(sleep(patience)));
-        match waiting.as_mut().poll(context) {
+        let timeout = self.timeout;
+        let deadline = self
+            .deadline
+            .get_or_insert_with(|| Box::pin(sleep(timeout)));
+        match deadline.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -101,14 +101,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(context, done)
+        self.check_timeout(context, done)
     }
 
     fn poll_write_vectored(
@@ -117,7 +117,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.judge(context, done)
+        self.check_timeout(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -126,11 +126,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(context, done)
+        self.check_timeout(context, done)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge(context, done)
+        self.check_timeout(context, done)
     }
 }

@@ -1,13 +1,12 @@
-//! Rules for the records that a client sends after the handshake, and their meaning: the same for records that the
-//! kernel opens and for those that are opened here.
+//! Rules for the records that a client sends after the handshake: the same for records that the kernel decrypts and for
+//! those that are decrypted here.
 
 use rustls::AlertDescription;
 
 use super::error::TlsError;
 use super::record::Kind;
 
-/// Records without data (empty ones, warnings, key updates) that a client may send in a row. rustls has
-/// the same limit.
+/// Limit on the records without data (empty ones, warnings, key updates) that a client may send in a row, as in rustls.
 const DATALESS_MAX: u8 = 32;
 
 /// The type of the handshake message KeyUpdate, and its two bodies (RFC 8446, section 4.6.3).
@@ -15,25 +14,25 @@ const KEY_UPDATE: u8 = 24;
 const NOT_REQUESTED: u8 = 0;
 const REQUESTED: u8 = 1;
 
-/// The KeyUpdate that a server sends: it does not ask the client for another.
+/// The KeyUpdate that the server sends: it does not request one from the client.
 pub(super) const OUR_KEY_UPDATE: [u8; 5] = [KEY_UPDATE, 0, 0, 1, NOT_REQUESTED];
 
-/// The type of the handshake message ClientHello: in TLS 1.2, the client wants to negotiate again.
+/// The type of the handshake message ClientHello: in TLS 1.2, a request for renegotiation.
 const CLIENT_HELLO: u8 = 1;
 
 pub(super) const WARNING: u8 = 1;
 pub(super) const FATAL: u8 = 2;
 
-/// A client's conduct so far.
-pub(super) struct Conduct {
+/// State of a client with respect to these rules.
+pub(super) struct PostHandshake {
     tls13: bool,
-    /// Records without data since the last one with some.
+    /// Number of records without data since the last one with data.
     dataless: u8,
-    /// True if it may be negotiated again, once: no, it has been refused.
+    /// True if a renegotiation was refused: a second request ends the connection.
     refused: bool,
 }
 
-/// Meaning of a record.
+/// Meaning of a record for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// Data of the application.
@@ -42,16 +41,16 @@ pub(super) enum Meaning {
     Nothing,
     /// End of the client's data.
     Closed,
-    /// The records that follow are sealed with the client's next key.
+    /// KeyUpdate: the records that follow are encrypted with the client's next key.
     NextKey {
-        /// True if the client asks for our next key, too.
-        ours_too: bool,
+        /// True if the client requests a KeyUpdate from the server, too.
+        is_requested: bool,
     },
-    /// The client wants to negotiate again, and is to be told that the server does not.
+    /// Request for renegotiation, which is answered with the warning no_renegotiation.
     Renegotiation,
 }
 
-impl Conduct {
+impl PostHandshake {
     pub(super) fn new(tls13: bool) -> Self {
         Self {
             tls13,
@@ -60,8 +59,8 @@ impl Conduct {
         }
     }
 
-    /// Finds the meaning of a record of this kind, with this content.
-    pub(super) fn judge(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
+    /// Returns the meaning of a record, or the error that it is.
+    pub(super) fn classify(&mut self, kind: Kind, content: &[u8]) -> Result<Meaning, TlsError> {
         if kind == Kind::Data && !content.is_empty() {
             self.dataless = 0;
             return Ok(Meaning::Data);
@@ -95,19 +94,19 @@ impl Conduct {
         }
     }
 
-    /// Judges a message of the handshake protocol, which must be alone in its record: the one of TLS 1.3 has to be the
-    /// last before the key changes, and has five bytes, which no client has reason to cut.
+    /// Classifies a handshake message, which must be alone in its record: a KeyUpdate of TLS 1.3 has to be the last message
+    /// before the key changes, and no client has a reason to split its five bytes.
     fn message(&mut self, content: &[u8]) -> Result<Meaning, TlsError> {
         match (content, self.tls13) {
             (&[KEY_UPDATE, 0, 0, 1, request @ (NOT_REQUESTED | REQUESTED)], true) => {
                 Ok(Meaning::NextKey {
-                    ours_too: request == REQUESTED,
+                    is_requested: request == REQUESTED,
                 })
             }
             (&[KEY_UPDATE, 0, 0, 1, _], true) => {
                 Err(TlsError::Message(AlertDescription::IllegalParameter))
             }
-            // Refused once; a client that asks again will not stop.
+            // Refused once; a second request is an error.
             (&[CLIENT_HELLO, ..], false) if !self.refused => {
                 self.refused = true;
                 Ok(Meaning::Renegotiation)

@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TLS that the kernel makes: it reads files, seals them and sends them.
+//! HTTP/1.1 over kernel TLS: the kernel reads files, encrypts them and sends them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,44 +8,44 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::batch::RECORDS;
-use super::broken::Broken;
+use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
-use super::pool::Purse;
-use super::send_file::{AT_ONCE, send_file};
+use super::pool::PoolHandle;
+use super::send_file::{SENDFILE_MAX, send_file};
 use super::socket::when_writable;
+use crate::files::OpenFile;
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
-use crate::site::OpenFile;
 use crate::tls::TlsError;
-use crate::tls::kernel::{Got, KernelSession, Unsent};
+use crate::tls::kernel::{KernelSession, Received, SendError};
 use crate::tls::record::PAYLOAD_MAX;
 
-/// Events that tell that there may be something to receive. A record that the kernel refuses by its header is an error
-/// of the socket's, and nothing that could be read.
-const HEARD: Interest = Interest::READABLE.add(Interest::ERROR);
+/// Events after which there may be something to receive. A record that the kernel refuses by its header is reported as an
+/// error of the socket only.
+const RECEIVE_EVENTS: Interest = Interest::READABLE.add(Interest::ERROR);
 
-/// Room for what is received at a time: most requests are shorter.
-const RECEIVE: usize = 4 << 10;
+/// Bytes of buffer for one receive: most requests are shorter.
+const RECEIVE_BYTES: usize = 4 << 10;
 
-/// A connection whose records the kernel makes.
-pub(super) struct Kernel {
+/// A connection whose TLS records the kernel makes.
+pub(crate) struct Kernel {
     socket: TcpStream,
     session: KernelSession,
-    /// True if there may be something that the event loop does not know of: what came before the kernel had
-    /// its key.
-    unheard: bool,
-    /// Bytes in the record that is waiting for more.
+    /// True if there may be input for which the event loop gets no event: records that arrived before the kernel had the
+    /// key.
+    may_have_input: bool,
+    /// Payload length in bytes of the record that is open (`MSG_MORE`).
     open: u64,
-    /// Records' worth of what has no file of the kernel's that is read at a time.
+    /// Batch size, in records, for a file in a volume, which the kernel cannot send itself.
     records: usize,
 }
 
 impl Kernel {
-    pub(super) fn new(socket: TcpStream, session: KernelSession) -> Self {
+    pub(crate) fn new(socket: TcpStream, session: KernelSession) -> Self {
         Self {
             socket,
             session,
-            unheard: true,
+            may_have_input: true,
             open: 0,
             records: RECORDS,
         }
@@ -55,82 +55,95 @@ impl Kernel {
         &self.socket
     }
 
-    /// Returns whether an answer of this length can be sent, and the connection go on.
-    pub(super) fn lasts(&self, length: u64) -> bool {
-        self.session.lasts(length)
+    /// Returns whether the connection can continue after an answer of this length.
+    pub(super) fn can_continue_after(&self, length: u64) -> bool {
+        self.session.can_continue_after(length)
     }
 
-    /// Adds what has come to `inbox`; 0 bytes once the client sends no more.
+    /// Appends received data to `inbox`; returns 0 at the end of the client's data.
     pub(super) async fn receive(
         &mut self,
         inbox: &mut Vec<u8>,
         limits: &Limits,
-    ) -> Result<usize, Broken> {
+    ) -> Result<usize, TransportError> {
         let had = inbox.len();
         loop {
             self.send_control(limits).await?;
-            match self.receive_record(inbox).await.map_err(Broken::Client)? {
-                Ok(Got::Data) => return Ok(inbox.len() - had),
-                Ok(Got::Nothing) => {}
-                Ok(Got::Closed) => return Ok(0),
+            match self
+                .receive_record(inbox)
+                .await
+                .map_err(TransportError::Client)?
+            {
+                Ok(Received::Data) => return Ok(inbox.len() - had),
+                Ok(Received::Nothing) => {}
+                Ok(Received::Closed) => return Ok(0),
                 Err(error) => return Err(self.fail(error, limits).await),
             }
         }
     }
 
-    async fn receive_record(&mut self, inbox: &mut Vec<u8>) -> io::Result<Result<Got, TlsError>> {
+    async fn receive_record(
+        &mut self,
+        inbox: &mut Vec<u8>,
+    ) -> io::Result<Result<Received, TlsError>> {
         loop {
-            let unheard = std::mem::replace(&mut self.unheard, false) || self.session.has_failed();
+            let may_have_input =
+                std::mem::replace(&mut self.may_have_input, false) || self.session.has_failed();
             let (socket, session) = (&self.socket, &mut self.session);
             let mut receive = || {
-                inbox.reserve(RECEIVE);
+                inbox.reserve(RECEIVE_BYTES);
                 let received = session.receive(socket.as_fd(), inbox);
                 if is_would_block(&received) && inbox.is_empty() {
-                    // An idle connection has no buffer.
+                    // An idle connection holds no buffer.
                     *inbox = Vec::new();
                 }
                 received
             };
-            let at_once = unheard.then(&mut receive);
+            let at_once = may_have_input.then(&mut receive);
             let received = match at_once.filter(|received| !is_would_block(received)) {
                 Some(received) => received,
-                None => socket.async_io(HEARD, receive).await,
+                None => socket.async_io(RECEIVE_EVENTS, receive).await,
             };
             match received {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.unheard = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    self.may_have_input = true;
+                }
                 Err(error) => return Err(error),
                 Ok(received) => {
-                    // With the client's next key, what came before it can be opened.
-                    let is_next_key = matches!(received, Ok(Got::Nothing));
-                    self.unheard = is_next_key || self.session.holds_records();
+                    // After a KeyUpdate, records that arrived before it was read can be decrypted.
+                    let is_next_key = matches!(received, Ok(Received::Nothing));
+                    self.may_have_input = is_next_key || self.session.holds_records();
                     return Ok(received);
                 }
             }
         }
     }
 
-    /// Sends what TLS has to say of itself. It may be dropped in the middle of that: what is left goes before
-    /// everything else, the next time.
-    async fn send_control(&mut self, limits: &Limits) -> Result<(), Broken> {
+    /// Sends the alerts and handshake messages that are due. If the future is dropped, the rest is sent first the next
+    /// time.
+    async fn send_control(&mut self, limits: &Limits) -> Result<(), TransportError> {
         match self.try_control(limits).await? {
             Ok(()) => Ok(()),
             Err(error) => Err(self.fail(error, limits).await),
         }
     }
 
-    async fn try_control(&mut self, limits: &Limits) -> Result<Result<(), TlsError>, Broken> {
+    async fn try_control(
+        &mut self,
+        limits: &Limits,
+    ) -> Result<Result<(), TlsError>, TransportError> {
         while self.session.control_is_due() {
             let (socket, session) = (&self.socket, &mut self.session);
             let control = || match session.control(socket.as_fd()) {
                 Ok(()) => Ok(Ok(())),
-                Err(Unsent::Tls(error)) => Ok(Err(error)),
-                Err(Unsent::Socket(error)) => Err(error),
+                Err(SendError::Tls(error)) => Ok(Err(error)),
+                Err(SendError::Socket(error)) => Err(error),
             };
             let done = match when_writable(socket, limits.stall, control).await {
-                Err(broken) if self.puts_off(&broken) => continue,
+                Err(broken) if self.defer_fault(&broken) => continue,
                 done => done?,
             };
-            // It goes behind a record that was waiting for more.
+            // A control record closes the open record.
             self.open = 0;
             if done.is_err() {
                 return Ok(done);
@@ -139,35 +152,35 @@ impl Kernel {
         Ok(Ok(()))
     }
 
-    /// Returns whether what came in between was only a fault of the client's, of which it is told in its turn.
-    fn puts_off(&mut self, broken: &Broken) -> bool {
-        let Broken::Client(error) = broken else {
+    /// Returns whether an error is only a fault in the client's records, which the next receive reports.
+    fn defer_fault(&mut self, broken: &TransportError) -> bool {
+        let TransportError::Client(error) = broken else {
             return false;
         };
-        self.session.puts_off(self.socket.as_fd(), Some(error))
+        self.session.defer_fault(self.socket.as_fd(), Some(error))
     }
 
-    /// Sends the client the alert for an error that ends the connection.
-    async fn fail(&mut self, error: TlsError, limits: &Limits) -> Broken {
+    /// Sends the alert for an error that ends the connection.
+    async fn fail(&mut self, error: TlsError, limits: &Limits) -> TransportError {
         self.session.fail(&error);
         match self.try_control(limits).await {
-            Ok(_) => Broken::Tls(error),
+            Ok(_) => TransportError::Tls(error),
             Err(broken) => broken,
         }
     }
 
-    /// Sends a head and what belongs to it.
+    /// Sends the head and the body of an answer.
     pub(super) async fn send(
         &mut self,
         mut head: &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransportError> {
         while !head.is_empty() || body.length() > 0 {
             match body.front() {
                 Some(Piece::File(file, _)) if file.descriptor().is_none() => {
-                    self.send_read(&mut head, body, purse, limits).await?;
+                    self.send_read(&mut head, body, pool, limits).await?;
                 }
                 Some(Piece::File(file, range)) if head.is_empty() => {
                     let count = range.end - range.start;
@@ -194,67 +207,66 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has the kernel send a part of a file; returns the number of bytes, which may be zero.
+    /// Makes the kernel send a part of a file; returns the number of bytes, which may be zero.
     async fn send_file(
         &mut self,
         file: &OpenFile,
         offset: u64,
         count: u64,
         limits: &Limits,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, TransportError> {
         self.send_control(limits).await?;
         self.session.check_open()?;
-        // Up to the end of a record.
-        let most = (AT_ONCE - self.open).min(self.session.room());
+        // At most up to the end of a record.
+        let most = (SENDFILE_MAX - self.open).min(self.session.send_capacity());
         let count = count.min(most);
         let sent = match send_file(&self.socket, file, offset, count, limits).await {
-            Err(broken) if self.puts_off(&broken) => return Ok(0),
+            Err(broken) if self.defer_fault(&broken) => return Ok(0),
             sent => sent?,
         };
         self.session.sent(sent);
         self.open = match sent {
-            // The kernel closes the record behind all that it was asked for.
+            // The kernel closes the record at the end of the requested range.
             sent if sent == count => 0,
             sent => (self.open + sent) % PAYLOAD_MAX as u64,
         };
         Ok(sent)
     }
 
-    /// Reads what has no file of the kernel's, and sends that.
+    /// Reads part of a file in a volume, and sends it.
     async fn send_read(
         &mut self,
         head: &mut &[u8],
         body: &mut Body,
-        purse: Purse<'_>,
+        pool: PoolHandle<'_>,
         limits: &Limits,
-    ) -> Result<(), Broken> {
-        let (mut batch, loan) = fill_bare(head, body, purse, self.records).await?;
+    ) -> Result<(), TransportError> {
+        let (mut batch, lease) = fill_bare(head, body, pool, self.records).await?;
         let more = !head.is_empty() || body.length() > 0;
         let sent = self.send_bytes(batch.bare()?, more, limits).await;
-        loan.give_back(batch.into_room());
+        lease.give_back(batch.into_buffer());
         self.records = next_records(self.records, sent?);
         Ok(())
     }
 
-    /// Sends all of it; returns whether there was room for it at once. With `more`, the last record waits for what
-    /// follows.
+    /// Sends all bytes; returns whether they fitted into the send queue at once. With `more`, the last record stays open.
     async fn send_bytes(
         &mut self,
         mut bytes: &[u8],
         more: bool,
         limits: &Limits,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, TransportError> {
         let mut at_once = true;
         while !bytes.is_empty() {
             self.send_control(limits).await?;
             self.session.check_open()?;
-            let room = usize::try_from(self.session.room()).unwrap_or(usize::MAX);
-            let now = &bytes[..bytes.len().min(room)];
+            let capacity = usize::try_from(self.session.send_capacity()).unwrap_or(usize::MAX);
+            let now = &bytes[..bytes.len().min(capacity)];
             let mut flags = SendFlags::NOSIGNAL;
             flags.set(SendFlags::MORE, more || now.len() < bytes.len());
             let send = || Ok(rustix::net::send(&self.socket, now, flags)?);
             let sent = match when_writable(&self.socket, limits.stall, send).await {
-                Err(broken) if self.puts_off(&broken) => continue,
+                Err(broken) if self.defer_fault(&broken) => continue,
                 sent => sent?,
             };
             self.session.sent(sent as u64);
@@ -268,8 +280,8 @@ impl Kernel {
         Ok(at_once)
     }
 
-    /// Says that nothing follows; without it a client cannot tell the end from a cut.
-    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), Broken> {
+    /// Sends close_notify, without which a client cannot tell the end from a truncation.
+    pub(super) async fn finish(&mut self, limits: &Limits) -> Result<(), TransportError> {
         self.session.close();
         self.send_control(limits).await
     }

@@ -1,4 +1,4 @@
-//! A socket's bytes, with time limits.
+//! Sending and receiving on a socket, with time limits.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,28 +11,28 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::broken::Broken;
+use super::error::TransportError;
 use crate::limits::Limits;
 
-/// Room for what is received at a time: most requests are shorter.
-const RECEIVE: usize = 4 << 10;
+/// Bytes of buffer for one receive: most requests are shorter.
+const RECEIVE_BYTES: usize = 4 << 10;
 
-/// Time to wait, at first, for room in a socket that is said to be closed for writing and is not: so it is for ever
-/// once the kernel's TLS has found a fault in what came, though the error was taken from the socket. It doubles each
-/// time, up to [`UNTOLD`]: many such connections of clients that take nothing must not keep the server busy.
-const CLOSED: Duration = Duration::from_millis(10);
+/// First pause before another attempt on a socket that polls as closed for writing but is not. The kernel's TLS leaves a
+/// socket in this state after a fault in the input, even once the error was read. The pause doubles up to
+/// [`RETRY_INTERVAL`], so that many such connections do not keep the server busy.
+const CLOSED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Time to wait for word of room, before it is tried again without.
-const UNTOLD: Duration = Duration::from_millis(500);
+/// Time after which an operation is tried again without an event.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Adds what has come to `into`, and waits where nothing has; 0 bytes once the other side sends no more.
-/// While it waits there is no buffer: most connections wait most of the time.
+/// Appends received bytes to `into`; waits if there are none, and returns 0 at the end of the input. While it waits it
+/// holds no buffer: most connections wait most of the time.
 pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
     poll_fn(|context| {
         ready!(socket.poll_read_ready(context))?;
-        into.reserve(RECEIVE);
-        // `read_buf` and not `try_read_buf`: it knows from a short answer that nothing is left, and saves the
-        // call that would say so. It loses nothing when it is dropped.
+        into.reserve(RECEIVE_BYTES);
+        // `read_buf` and not `try_read_buf`: after a short read it clears the readiness and saves another call. It loses
+        // nothing when it is dropped.
         let received = pin!(socket.read_buf(into)).poll(context);
         if received.is_pending() && into.is_empty() {
             *into = Vec::new();
@@ -42,19 +42,19 @@ pub(super) async fn receive(socket: &mut TcpStream, into: &mut Vec<u8>) -> io::R
     .await
 }
 
-/// Does something that the socket may not have room for, once it has. Only a success ends a stall: a socket that says
-/// it has room, and has not, does not. A kernel that is short of memory for sockets may refuse on one that has nothing
-/// in flight, and then never say that there is room: so the call is repeated without being told, too.
+/// Repeats an operation until the socket's send queue has capacity for it, and fails after `stall`. Only a success ends
+/// the stall; an event without capacity does not. A kernel that is short of memory for sockets may refuse an operation on
+/// a socket with an empty queue, and then never send an event: so the operation is also repeated without one.
 pub(super) async fn when_writable<T>(
     socket: &TcpStream,
     stall: Duration,
     mut act: impl FnMut() -> io::Result<T>,
-) -> Result<T, Broken> {
-    // Most sockets have room, so that there is no need to look at the clock.
+) -> Result<T, TransportError> {
+    // Usually the first attempt succeeds, and the clock is not read.
     let mut deadline = None;
-    let (mut told, mut pause) = (true, CLOSED);
+    let (mut has_event, mut pause) = (true, CLOSED_PAUSE);
     loop {
-        let tried = match told {
+        let tried = match has_event {
             true => socket.try_io(Interest::WRITABLE, &mut act),
             false => act(),
         };
@@ -62,43 +62,43 @@ pub(super) async fn when_writable<T>(
             Ok(done) => return Ok(done),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Broken::Client(error)),
+            Err(error) => return Err(TransportError::Client(error)),
         }
         let now = Instant::now();
         let deadline = *deadline.get_or_insert(now + stall);
         if now >= deadline {
-            return Err(Broken::Stalled);
+            return Err(TransportError::Stalled);
         }
         let ready = socket.ready(Interest::WRITABLE);
-        told = match timeout_at(deadline.min(now + UNTOLD), ready).await {
+        has_event = match timeout_at(deadline.min(now + RETRY_INTERVAL), ready).await {
             Ok(Ok(ready)) if ready.is_write_closed() => {
                 sleep_until(deadline.min(now + pause)).await;
-                pause = (pause * 2).min(UNTOLD);
+                pause = (pause * 2).min(RETRY_INTERVAL);
                 true
             }
             Ok(Ok(_)) => true,
-            Ok(Err(error)) => return Err(Broken::Client(error)),
+            Ok(Err(error)) => return Err(TransportError::Client(error)),
             Err(_) => false,
         };
     }
 }
 
-/// Sends as much as there is room for now; returns how much.
-pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, Broken> {
+/// Sends as much as fits into the send queue now; returns the number of bytes.
+pub(super) fn send_now(socket: &TcpStream, bytes: &[u8]) -> Result<usize, TransportError> {
     match socket.try_write(bytes) {
         Ok(sent) => Ok(sent),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        Err(error) => Err(Broken::Client(error)),
+        Err(error) => Err(TransportError::Client(error)),
     }
 }
 
-/// Sends all of it. With `more`, the kernel waits for what follows and sends it in the same packet.
+/// Sends all bytes. With `more`, the kernel waits for what follows and sends it in the same packet.
 pub(super) async fn send_all(
     socket: &TcpStream,
     mut bytes: &[u8],
     more: bool,
     limits: &Limits,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     while !bytes.is_empty() {
         let sent = send_some(socket, bytes, more, limits).await?;
         bytes = &bytes[sent..];
@@ -106,12 +106,12 @@ pub(super) async fn send_all(
     Ok(())
 }
 
-/// Sends all of it, and takes out what was sent: dropped in the middle of that, it leaves what is left.
+/// Sends all bytes and removes what was sent: if the future is dropped, `bytes` has the rest.
 pub(super) async fn send_from(
     socket: &TcpStream,
     bytes: &mut Vec<u8>,
     limits: &Limits,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     while !bytes.is_empty() {
         let sent = send_some(socket, bytes, false, limits).await?;
         bytes.drain(..sent);
@@ -119,13 +119,13 @@ pub(super) async fn send_from(
     Ok(())
 }
 
-/// Sends some of it, once there is room; returns the number of bytes.
+/// Waits for capacity and sends some bytes; returns their number.
 pub(super) async fn send_some(
     socket: &TcpStream,
     bytes: &[u8],
     more: bool,
     limits: &Limits,
-) -> Result<usize, Broken> {
+) -> Result<usize, TransportError> {
     let mut flags = SendFlags::NOSIGNAL;
     flags.set(SendFlags::MORE, more);
     let send = || Ok(rustix::net::send(socket, bytes, flags)?);
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_that_is_only_said_to_be_there_does_not_end_a_stall() {
+    async fn an_event_without_capacity_does_not_end_a_stall() {
         let (socket, mut client) = pair().await;
-        // Whatever arrives, epoll says again that there is room.
+        // Whenever something arrives, epoll reports the socket as writable again.
         let talk = async {
             while client.write_all(b"x").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -165,13 +165,13 @@ mod tests {
         tokio::select! {
             () = talk => panic!("the connection broke"),
             ended = when_writable(&socket, Duration::from_millis(100), full) => {
-                assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+                assert!(matches!(ended, Err(TransportError::Stalled)), "{ended:?}");
             }
         }
     }
 
     #[tokio::test]
-    async fn a_socket_that_is_said_to_be_closed_is_tried_less_and_less_often() {
+    async fn a_socket_that_polls_as_closed_is_tried_less_and_less_often() {
         let (socket, client) = pair().await;
         rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
         drop(client);
@@ -181,12 +181,12 @@ mod tests {
             Err::<(), _>(io::ErrorKind::WouldBlock.into())
         };
         let ended = when_writable(&socket, Duration::from_secs(1), full).await;
-        assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+        assert!(matches!(ended, Err(TransportError::Stalled)), "{ended:?}");
         assert!((3..=12).contains(&tries), "{tries} tries");
     }
 
     #[tokio::test]
-    async fn sending_that_is_dropped_half_way_leaves_what_is_left() {
+    async fn a_send_that_is_dropped_half_way_leaves_the_rest() {
         let (socket, mut client) = pair().await;
         let all: Vec<u8> = (0..=255).cycle().take(8 << 20).collect();
         let mut left = all.clone();

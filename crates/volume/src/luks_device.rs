@@ -13,8 +13,8 @@ use scrim_luks::{
 use scrim_sys::memory::SecretBytes;
 
 use crate::header_session::{HeaderSession, start_of};
-use crate::mapping::SECTOR;
-use crate::{CryptOptions, CryptTable, CryptTarget, Line, TableError, Target};
+use crate::table::SECTOR;
+use crate::{CryptOptions, CryptSpec, CryptTable, Line, TableError, TargetSpec};
 
 /// A checked LUKS header, as it was on its device when it was read.
 pub struct LuksDevice {
@@ -304,7 +304,7 @@ impl LuksDevice {
         let header = self.header();
         let segment = header.data_segment()?;
         let extent = segment.extent(placement, device_len)?;
-        let target = CryptTarget {
+        let target = CryptSpec {
             options: CryptOptions::new(segment.sector_size).with_flags(flags.and_those_of(header)),
             // The header's key is of no use to the null cipher, whose own is empty.
             key: if segment.cipher.is_null() {
@@ -320,7 +320,7 @@ impl LuksDevice {
         let line = Line {
             start: 0,
             len: (extent.end - extent.start) / SECTOR,
-            target: Target::Crypt(Box::new(target)),
+            target: TargetSpec::Crypt(Box::new(target)),
         };
         Ok(CryptTable::from_lines(vec![line])?)
     }

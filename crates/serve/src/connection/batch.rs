@@ -7,7 +7,7 @@
 
 use std::io::{self, IoSliceMut};
 
-use scrim_volume::Stored;
+use scrim_volume::FetchedCiphertext;
 use zeroize::Zeroize;
 
 use super::broken::Broken;
@@ -32,7 +32,7 @@ pub(super) struct Batch {
     /// Bytes of payload in it.
     used: usize,
     /// Ciphertext that was fetched, and the parts of it that are still to be decrypted, from the front to the back.
-    fetched: Vec<Stored>,
+    fetched: Vec<FetchedCiphertext>,
     pending: Vec<Pending>,
     /// Bytes at its front among which there is, or will be, plaintext of a volume.
     plain: usize,
@@ -280,7 +280,9 @@ impl Batch {
     /// sent.
     fn check_fetched(&mut self) -> Result<(), Broken> {
         let mut fetched = self.fetched.drain(..);
-        fetched.try_for_each(Stored::check).map_err(Broken::File)
+        fetched
+            .try_for_each(FetchedCiphertext::check)
+            .map_err(Broken::File)
     }
 }
 
@@ -293,7 +295,7 @@ impl Drop for Batch {
 
 impl Pending {
     /// Decrypts the sectors in place.
-    fn decrypt(&self, fetched: &[Stored], room: &mut [u8]) {
+    fn decrypt(&self, fetched: &[FetchedCiphertext], room: &mut [u8]) {
         let place = &mut room[self.at..self.at + self.len];
         fetched[self.fetch].decrypt(self.offset, place);
     }

@@ -8,18 +8,19 @@ use scrim_luks::VolumeKey;
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_sys::memory::SecretBytes;
 
-use super::{Mapping, OpenError, SECTOR, Segment};
-use crate::segment::Runner;
-use crate::{CryptTable, Target};
+use super::Mapping;
+use crate::error::OpenError;
+use crate::table::{CryptTable, SECTOR, TargetSpec};
+use crate::target::Target;
 
 /// Recogniser of a key that is forgotten, by the ciphertext that it makes.
 ///
 /// The cipher, which keeps its keys in memory for secrets, encrypts a sector of zeros behind the volume's end, and the
 /// digest of that is kept. No hash ever sees the key itself, of which it would leave a copy on the stack.
 pub(crate) struct ForgottenKey {
-    /// Index of the segment whose key it is.
-    segment: usize,
-    /// Offset from the segment's start, in bytes, at which the volume has no data.
+    /// Index of the target whose key it is.
+    target: usize,
+    /// Offset from the target's start, in bytes, at which the volume has no data.
     offset: u64,
     key_len: usize,
     digest: [u8; 32],
@@ -30,15 +31,15 @@ pub(crate) struct ForgottenKey {
 impl ForgottenKey {
     /// `None` where `mapping` does not have exactly one key, or its digest cannot be computed.
     fn of(mapping: &Mapping) -> Option<Self> {
-        let (segment, key) = mapping.only_key()?;
-        let sealed = mapping.segments.get(segment)?;
+        let (target, key) = mapping.only_key()?;
+        let sealed = mapping.targets.get(target)?;
         let end = mapping.size().saturating_sub(sealed.range.start);
-        let offset = end.checked_next_multiple_of(sealed.runner.unit() as u64)?;
+        let offset = end.checked_next_multiple_of(sealed.unit() as u64)?;
         Some(Self {
-            segment,
+            target,
             offset,
             key_len: key.len(),
-            digest: digest(&sealed.runner, offset)?,
+            digest: digest(sealed, offset)?,
             remains: Arc::downgrade(&mapping.alive),
         })
     }
@@ -50,8 +51,8 @@ impl ForgottenKey {
 
     /// Tells whether `mapping`, which has the same table but for its key, has this key.
     pub(crate) fn is_of(&self, mapping: &Mapping) -> bool {
-        let sealed = mapping.segments.get(self.segment);
-        sealed.and_then(|sealed| digest(&sealed.runner, self.offset)) == Some(self.digest)
+        let sealed = mapping.targets.get(self.target);
+        sealed.and_then(|sealed| digest(sealed, self.offset)) == Some(self.digest)
     }
 
     /// Tells whether any thread still has the key in memory.
@@ -62,10 +63,10 @@ impl ForgottenKey {
 
 /// Returns a digest of zeros that are encrypted for `offset`. With a stream cipher such a sector, were it kept
 /// itself, would reveal every sector with the same IV to its reader.
-fn digest(runner: &Runner, offset: u64) -> Option<[u8; 32]> {
-    let len = runner.unit();
+fn digest(target: &Target, offset: u64) -> Option<[u8; 32]> {
+    let len = target.unit();
     let mut sealed = SecretBytes::zeroed(len);
-    runner.seal(offset, &vec![0; len], sealed.expose_mut());
+    target.encrypt(offset, &vec![0; len], sealed.expose_mut());
     let derivation = Kdf::Pbkdf2 {
         hash: Hash::Sha256,
         iterations: 1000,
@@ -88,7 +89,7 @@ impl Mapping {
             Ok(retired) => Ok(Self {
                 table: self.table_with(None),
                 path: self.path,
-                segments: self.failing_segments(),
+                targets: self.targets.iter().map(Target::failing).collect(),
                 backends: self.backends.clone(),
                 size: AtomicU64::new(self.size()),
                 block_size: self.block_size,
@@ -111,20 +112,12 @@ impl Mapping {
         self.table.with_key_until(self.size() / SECTOR, key)
     }
 
-    fn failing_segments(&self) -> Vec<Segment> {
-        let segments = self.segments.iter().map(|segment| Segment {
-            range: segment.range.clone(),
-            runner: Runner::Error,
-        });
-        segments.collect()
-    }
-
-    /// Returns the index of the segment that has a key, and the key, if there is exactly one.
+    /// Returns the index of the target that has a key, and the key, if there is exactly one.
     fn only_key(&self) -> Option<(usize, &VolumeKey)> {
         let lines = self.table.lines().iter().enumerate();
         let mut keys = lines.filter_map(|(index, line)| match &line.target {
-            Target::Crypt(crypt) => Some((index, &crypt.key)),
-            Target::Linear(_) | Target::Zero | Target::Error => None,
+            TargetSpec::Crypt(crypt) => Some((index, &crypt.key)),
+            TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => None,
         });
         let only = keys.next().filter(|(_, key)| key.len() > 0)?;
         keys.next().is_none().then_some(only)

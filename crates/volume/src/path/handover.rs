@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use scrim_sys::loan::Loan;
 use scrim_sys::memory::DataBuffer;
 
-use crate::VolumeError;
+use crate::error::VolumeError;
 use crate::stats::{Record, Stage};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
 

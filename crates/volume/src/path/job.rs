@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use scrim_backend::Durability;
 
-use super::choice::Direction;
 use super::handover::{Finished, Home, Room};
-use super::inline::CryptRunner;
-use super::request::Request;
-use crate::VolumeError;
+use crate::crypt_target::CryptTarget;
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::stats::{Record, Stage};
 
 /// Whole sectors within one stripe of a target.
 pub(crate) struct Job {
-    pub(crate) runner: Arc<CryptRunner>,
+    pub(crate) target: Arc<CryptTarget>,
     pub(crate) direction: Direction,
     /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
@@ -38,10 +37,10 @@ impl Job {
         self.step(|job| {
             match job.direction {
                 Direction::Read => {
-                    (job.runner).decrypt(job.offset, &mut job.room, &mut job.record);
+                    (job.target).decrypt_sectors(job.offset, &mut job.room, &mut job.record);
                 }
                 Direction::Write => {
-                    (job.runner).encrypt(job.offset, &mut job.room, &mut job.record);
+                    (job.target).encrypt_sectors(job.offset, &mut job.room, &mut job.record);
                 }
             }
             Ok(())
@@ -50,9 +49,11 @@ impl Job {
 
     pub(super) fn fetch_or_store(self) -> Option<Self> {
         self.step(|job| match job.direction {
-            Direction::Read => (job.runner).fetch(job.offset, &mut job.room, &mut job.record),
+            Direction::Read => {
+                (job.target).fetch_sectors(job.offset, &mut job.room, &mut job.record)
+            }
             Direction::Write => {
-                (job.runner).store(job.offset, &job.room, job.durability, &mut job.record)
+                (job.target).store_sectors(job.offset, &job.room, job.durability, &mut job.record)
             }
         })
     }
@@ -63,14 +64,13 @@ impl Job {
 
     /// Carries out the whole job, as on the inline path.
     pub(super) fn carry_out(&mut self) -> Result<(), VolumeError> {
-        let request = Request {
-            runner: &self.runner,
-            direction: self.direction,
-            offset: self.offset,
-            memory: &mut self.room,
-            durability: self.durability,
-        };
-        request.inline(&mut self.record)
+        let (target, offset, record) = (&self.target, self.offset, &mut self.record);
+        match self.direction {
+            Direction::Read => target.read_inline(offset, &mut self.room, record),
+            Direction::Write => {
+                target.write_inline(offset, &mut self.room, self.durability, record)
+            }
+        }
     }
 
     /// Does one step of the job's way; `None` if the job ended there, which its requester is told.

@@ -2,19 +2,14 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`choice`] | which way is taken |
-//! | [`inline`] | the requester does it all |
 //! | [`split`] | long requests, by the requester and idle processors together |
 //! | [`kcryptd`] | dm-crypt's queues |
 //! | [`request`] | what all of them are given |
 //! | [`job`], [`handover`] | what goes from thread to thread in the last two, and how |
 
-mod choice;
 pub(crate) mod handover;
-mod inline;
 pub(crate) mod job;
 pub(crate) mod kcryptd;
-mod parts;
 mod processors;
 mod request;
 mod split;
@@ -24,19 +19,19 @@ use std::sync::Arc;
 
 use scrim_backend::Durability;
 
-pub(crate) use choice::Route;
-pub use choice::{DataPath, Direction, UnknownDataPath};
-pub(crate) use inline::CryptRunner;
 use kcryptd::Kcryptd;
 use request::Request;
 use split::Splitter;
 
+use crate::crypt_target::CryptTarget;
+use crate::data_path::{DataPath, Direction, Route};
+use crate::error::VolumeError;
 use crate::stats::Record;
-use crate::{CryptOptions, VolumeError};
+use crate::table::CryptOptions;
 
 /// A crypt target at work, with the data path of each direction.
 pub(crate) struct CryptPath {
-    pub(crate) runner: Arc<CryptRunner>,
+    pub(crate) target: Arc<CryptTarget>,
     read: Route,
     write: Route,
     /// dm-crypt's queues, where a direction is queued.
@@ -48,19 +43,19 @@ impl CryptPath {
     /// # Errors
     /// When the system gives no threads for the queues.
     pub(crate) fn start(
-        runner: CryptRunner,
+        target: CryptTarget,
         path: DataPath,
         options: &CryptOptions,
     ) -> io::Result<Self> {
         let read = Route::of(path, options, Direction::Read);
         let write = Route::of(path, options, Direction::Write);
         let queues = if [read, write].contains(&Route::Queued) {
-            Some(Kcryptd::start(options, &runner)?)
+            Some(Kcryptd::start(options, &target)?)
         } else {
             None
         };
         Ok(Self {
-            runner: Arc::new(runner),
+            target: Arc::new(target),
             read,
             write,
             queues,
@@ -68,23 +63,23 @@ impl CryptPath {
         })
     }
 
-    pub(crate) fn read(
+    pub(crate) fn route_read(
         &self,
         offset: u64,
         buffer: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let request = Request {
-            runner: &self.runner,
+            target: &self.target,
             direction: Direction::Read,
             offset,
             memory: buffer,
             durability: Durability::Cached,
         };
-        self.carry_out(request, record)
+        self.dispatch(request, record)
     }
 
-    pub(crate) fn write(
+    pub(crate) fn route_write(
         &self,
         offset: u64,
         data: &mut [u8],
@@ -92,24 +87,24 @@ impl CryptPath {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let request = Request {
-            runner: &self.runner,
+            target: &self.target,
             direction: Direction::Write,
             offset,
             memory: data,
             durability,
         };
-        self.carry_out(request, record)
+        self.dispatch(request, record)
     }
 
-    fn carry_out(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
+    fn dispatch(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
         if let Some(queues) = self.queues_for(request.direction) {
-            queues.carry_out(request, record)
+            queues.run_queued(request, record)
         } else if self.route(request.direction) == Route::Auto
             && self.splitter.is_for(request.memory.len())
         {
-            self.splitter.carry_out(request, record)
+            self.splitter.run_split(request, record)
         } else {
-            request.inline(record)
+            request.run_inline(record)
         }
     }
 

@@ -15,7 +15,7 @@ use super::handover::{JobList, hire};
 use super::job::Job;
 use super::processors;
 use super::request::Request;
-use crate::VolumeError;
+use crate::error::VolumeError;
 use crate::stats::Record;
 use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
 
@@ -68,7 +68,7 @@ impl Splitter {
     }
 
     /// Carries out a request whose requester waits for it.
-    pub(super) fn carry_out(
+    pub(super) fn run_split(
         &self,
         request: Request<'_>,
         record: &mut Record,
@@ -76,7 +76,7 @@ impl Splitter {
         let long = Long::begin(&self.long);
         let idle = self.idle(&long);
         if idle == 0 {
-            return request.inline(record);
+            return request.run_inline(record);
         }
         record.split = true;
         request.in_jobs(PIECE, record, |jobs, home, record| {

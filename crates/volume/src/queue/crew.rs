@@ -10,7 +10,7 @@ use scrim_backend::Durability;
 use super::Slot;
 use super::slots::Slots;
 use crate::Mapping;
-use crate::path::Direction;
+use crate::data_path::Direction;
 use crate::path::handover::{Finished, Home, JobList, Room, hire};
 use crate::stats::{Record, Stage};
 use crate::sync::thread;
@@ -128,8 +128,10 @@ impl Job {
         record.trace.mark(Stage::Waiting);
         // The mapping's own data cannot be left half changed: it has none but locks.
         let result = catch_unwind(AssertUnwindSafe(|| match direction {
-            Direction::Read => mapping.read(offset, &mut room, &mut record),
-            Direction::Write => mapping.write(offset, &mut room, Durability::Cached, &mut record),
+            Direction::Read => mapping.read_from_targets(offset, &mut room, &mut record),
+            Direction::Write => {
+                mapping.write_to_targets(offset, &mut room, Durability::Cached, &mut record)
+            }
         }));
         Finished {
             tag: slot,

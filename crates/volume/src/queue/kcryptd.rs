@@ -10,11 +10,11 @@ use scrim_backend::Durability;
 use super::Slot;
 use super::slots::Slots;
 use crate::Mapping;
+use crate::crypt_target::CryptTarget;
+use crate::data_path::Direction;
 use crate::path::job::Job;
 use crate::path::kcryptd::Kcryptd;
-use crate::path::{CryptRunner, Direction};
 use crate::range_lock::STRIPE;
-use crate::segment::Runner;
 use crate::stats::Record;
 
 pub(super) struct KcryptdQueue<'v> {
@@ -25,7 +25,7 @@ pub(super) struct KcryptdQueue<'v> {
 /// Queues and place of a request.
 struct Way<'v> {
     queues: &'v Kcryptd,
-    runner: &'v Arc<CryptRunner>,
+    target: &'v Arc<CryptTarget>,
     /// Offset from the target's start, in bytes.
     within: u64,
 }
@@ -43,7 +43,7 @@ impl<'v> KcryptdQueue<'v> {
         match self.way(Direction::Read, offset, len) {
             Some(way) => self.submit(slot, &way, Direction::Read, len, |_| {}, record),
             None => (self.slots).carry_out(slot, |buffer| {
-                mapping.read(offset, &mut buffer[..len], record)
+                mapping.read_from_targets(offset, &mut buffer[..len], record)
             }),
         }
     }
@@ -58,7 +58,7 @@ impl<'v> KcryptdQueue<'v> {
                 self.submit(slot, &way, Direction::Write, data.len(), fill, record);
             }
             None => self.slots.carry_out(slot, |_| {
-                mapping.write(offset, data, Durability::Cached, record)
+                mapping.write_to_targets(offset, data, Durability::Cached, record)
             }),
         }
     }
@@ -78,7 +78,7 @@ impl<'v> KcryptdQueue<'v> {
         };
         fill(&mut room);
         way.queues.submit(Job {
-            runner: Arc::clone(way.runner),
+            target: Arc::clone(way.target),
             direction,
             offset: way.within,
             room,
@@ -91,11 +91,9 @@ impl<'v> KcryptdQueue<'v> {
 
     /// Returns the way of whole sectors of one stripe of a target with queues; `None` for any other range.
     fn way(&self, direction: Direction, offset: u64, len: usize) -> Option<Way<'v>> {
-        let (index, within) = self.mapping.segment_of(offset, len)?;
-        let Runner::Crypt(crypt) = &self.mapping.segments()[index].runner else {
-            return None;
-        };
-        let unit = crypt.runner.sector_size as u64;
+        let (index, within) = self.mapping.target_of(offset, len)?;
+        let crypt = self.mapping.targets()[index].crypt()?;
+        let unit = crypt.target.sector_size as u64;
         let last = within + (len as u64).checked_sub(1)?;
         let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);
         let one_stripe = within / STRIPE == last / STRIPE;
@@ -103,7 +101,7 @@ impl<'v> KcryptdQueue<'v> {
             queues: crypt
                 .queues_for(direction)
                 .filter(|_| whole && one_stripe)?,
-            runner: &crypt.runner,
+            target: &crypt.target,
             within,
         })
     }

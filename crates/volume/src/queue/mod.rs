@@ -37,8 +37,8 @@ use std::sync::Arc;
 
 use scrim_backend::{Durability, Medium};
 
+use crate::data_path::Direction;
 use crate::gate::Pass;
-use crate::path::Direction;
 use crate::stats::{Record, Stage};
 use crate::{Mapping, Volume, VolumeError};
 use crew::CrewQueue;
@@ -261,7 +261,8 @@ impl<'v> Queue<'v> {
         let other = self.enter();
         let record = &mut self.carried[slot.0].record;
         if let Some(other) = other {
-            let call = |buffer: &mut [u8]| other.read(offset, &mut buffer[..len], record);
+            let call =
+                |buffer: &mut [u8]| other.read_from_targets(offset, &mut buffer[..len], record);
             return self.kind.carry_out(slot, call);
         }
         match &mut self.kind {
@@ -279,7 +280,8 @@ impl<'v> Queue<'v> {
         let record = &mut self.carried[slot.0].record;
         if let Some(other) = other {
             self.has_written_elsewhere = true;
-            let call = |_: &mut [u8]| other.write(offset, data, Durability::Cached, record);
+            let call =
+                |_: &mut [u8]| other.write_to_targets(offset, data, Durability::Cached, record);
             return self.kind.carry_out(slot, call);
         }
         match &mut self.kind {
@@ -295,7 +297,7 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the storage fails, now or in an earlier flush.
     pub fn flush(&mut self) -> Result<(), VolumeError> {
-        self.mapping.flush()?;
+        self.mapping.flush_backends()?;
         if self.has_written_elsewhere {
             self.volume.flush()?;
         }

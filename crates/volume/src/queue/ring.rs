@@ -12,9 +12,9 @@ use scrim_sys::ring::{Event, FileIndex, Ring};
 
 use super::{Completion, SLOT, SLOTS, Slot};
 use crate::range_lock::Watch;
-use crate::segment::Runner;
 use crate::stats::{Record, Stage};
 use crate::sync::RwLockReadGuard;
+use crate::target::Target;
 use crate::{Mapping, VolumeError};
 
 /// Returns whether this process may have a ring.
@@ -26,7 +26,7 @@ pub(super) fn is_allowed() -> bool {
 pub(super) struct RingQueue<'v> {
     mapping: &'v Mapping,
     ring: Ring<'v>,
-    /// Ways of the ring to the storage, by segment of the volume; `None` where the ring cannot reach it.
+    /// Ways of the ring to the storage, by target of the mapping; `None` where the ring cannot reach it.
     ways: Vec<Option<Way<'v>>>,
     /// True for each watched file that the ring looks at.
     watching: Vec<bool>,
@@ -76,7 +76,7 @@ enum State<'v> {
 /// A range of the volume, and its place on the storage.
 #[derive(Clone, Copy)]
 struct Passage<'v> {
-    runner: &'v Runner,
+    target: &'v Target,
     /// Offset from the target's start, in bytes.
     within: u64,
     backend: &'v dyn Backend,
@@ -90,10 +90,10 @@ impl<'v> RingQueue<'v> {
     pub(super) fn new(mapping: &'v Arc<Mapping>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
         let mut files = watched.to_vec();
         let ways = mapping
-            .segments()
+            .targets()
             .iter()
-            .map(|segment| {
-                let (backend, _) = segment.runner.storage()?;
+            .map(|target| {
+                let (backend, _) = target.storage()?;
                 let Medium::File {
                     file,
                     alignment,
@@ -106,7 +106,7 @@ impl<'v> RingQueue<'v> {
                 files.push(file);
                 let file = FileIndex::try_from(files.len() - 1).ok()?;
                 // A target that stores whole blocks alone changes no part of one.
-                let unit = segment.runner.unit() as u64;
+                let unit = target.unit() as u64;
                 let blocks = blocks.filter(|_| !unit.is_multiple_of(alignment));
                 Some(Way {
                     file,
@@ -135,13 +135,13 @@ impl<'v> RingQueue<'v> {
         let settled = self.end_writes();
         self.carry_out(slot, |buffer| {
             settled.map_err(VolumeError::Queue)?;
-            mapping.read(offset, &mut buffer[..len], record)
+            mapping.read_from_targets(offset, &mut buffer[..len], record)
         });
     }
 
     fn start_read(&mut self, slot: &Slot, offset: u64, len: usize) -> Option<()> {
         let passage = self.passage(offset, len)?;
-        let watch = match passage.runner.locks() {
+        let watch = match passage.target.locks() {
             Some(locks) => Some(locks.watch(passage.within, len as u64)?),
             None => None,
         };
@@ -169,7 +169,7 @@ impl<'v> RingQueue<'v> {
         }
         // A read-modify-write waits for the writes to its region to end: these must not be ours.
         let result = match self.settle() {
-            Ok(()) => (self.mapping).write(offset, data, Durability::Cached, record),
+            Ok(()) => (self.mapping).write_to_targets(offset, data, Durability::Cached, record),
             Err(error) => Err(VolumeError::Queue(error)),
         };
         self.done.push_back(Completion { slot, result });
@@ -187,7 +187,7 @@ impl<'v> RingQueue<'v> {
         }
         let passage = self.passage(offset, data.len())?;
         let len = data.len() as u64;
-        let sectors = match passage.runner.locks() {
+        let sectors = match passage.target.locks() {
             Some(locks) => Some(locks.try_share(passage.within, len)?),
             None => None,
         };
@@ -196,7 +196,7 @@ impl<'v> RingQueue<'v> {
             None => None,
         };
         let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
-        passage.runner.seal(passage.within, data, buffer);
+        passage.target.encrypt(passage.within, data, buffer);
         record.trace.mark(Stage::Cipher);
         let started = self
             .ring
@@ -219,7 +219,7 @@ impl<'v> RingQueue<'v> {
         let from = &mut self.ring.buffer(slot.0)[..into.len()];
         match std::mem::replace(&mut self.states[slot.0], State::Idle) {
             State::Stored(passage) => {
-                passage.runner.open(passage.within, from, into);
+                passage.target.decrypt(passage.within, from, into);
                 record.trace.mark(Stage::Cipher);
             }
             _ => {
@@ -306,7 +306,7 @@ impl<'v> RingQueue<'v> {
                 // Its request counts already.
                 let mut record = Record::default();
                 let buffer = &mut buffer[..passage.len];
-                passage.runner.read(passage.within, buffer, &mut record)
+                passage.target.map_read(passage.within, buffer, &mut record)
             }
             State::Cut { passage, .. } => {
                 let buffer = &buffer[..passage.len];
@@ -345,7 +345,7 @@ impl<'v> RingQueue<'v> {
                 if !rest.is_empty() {
                     result = passage.backend.read_at(passage.at + moved as u64, rest);
                 }
-                let locks = passage.runner.locks().zip(watch);
+                let locks = passage.target.locks().zip(watch);
                 if locks.is_some_and(|(locks, watch)| !locks.is_undisturbed(&watch)) {
                     self.states[slot] = State::Disturbed(passage);
                     self.unfinished.push(slot);
@@ -374,18 +374,18 @@ impl<'v> RingQueue<'v> {
 
     /// Returns the place of a range on the storage, if the ring can reach it.
     fn passage(&self, offset: u64, len: usize) -> Option<Passage<'v>> {
-        let (index, within) = self.mapping.segment_of(offset, len)?;
+        let (index, within) = self.mapping.target_of(offset, len)?;
         let way = (*self.ways.get(index)?)?;
-        let runner = &self.mapping.segments()[index].runner;
-        let (backend, start) = runner.storage()?;
+        let target = &self.mapping.targets()[index];
+        let (backend, start) = target.storage()?;
         let at = start + within;
-        let unit = runner.unit() as u64;
+        let unit = target.unit() as u64;
         let aligned = |number: u64| number.is_multiple_of(way.alignment);
         // A file would be made longer.
         let there = at.checked_add(len as u64)? <= backend.info().size;
         let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);
         (there && whole && aligned(at) && aligned(len as u64)).then_some(Passage {
-            runner,
+            target,
             within,
             backend,
             at,

@@ -9,8 +9,9 @@ mod trace;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::data_path::Direction;
 use crate::gate::{LANES, lane_of_this_thread};
-use crate::path::Direction;
+
 pub(crate) use histogram::Histogram;
 pub use histogram::Spread;
 pub(crate) use trace::{Stage, Trace};

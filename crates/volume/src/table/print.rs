@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
+use super::{CryptOptions, CryptSpec, CryptTable, Line, TargetSpec};
 use scrim_crypt::SectorSize;
 use scrim_sys::memory::SecretBytes;
 
@@ -40,21 +40,21 @@ impl Line {
     fn print(&self, text: &mut SecretText, len: u64, keys: Keys) {
         text.push(&format!("{} {len} ", self.start));
         match &self.target {
-            Target::Zero => text.push("zero"),
-            Target::Error => text.push("error"),
-            Target::Linear(linear) => {
+            TargetSpec::Zero => text.push("zero"),
+            TargetSpec::Error => text.push("error"),
+            TargetSpec::Linear(linear) => {
                 text.push(&format!(
                     "linear {} {}",
                     escape(&linear.device),
                     linear.offset
                 ));
             }
-            Target::Crypt(crypt) => crypt.print(text, keys),
+            TargetSpec::Crypt(crypt) => crypt.print(text, keys),
         }
     }
 }
 
-impl CryptTarget {
+impl CryptSpec {
     fn print(&self, text: &mut SecretText, keys: Keys) {
         text.push(&format!("crypt {} ", self.cipher));
         text.push_key(self.key.expose(), keys);

@@ -8,7 +8,8 @@ use scrim_backend::{Backend, BackendError};
 use scrim_luks::VolumeKey;
 
 use super::Volume;
-use crate::mapping::{ForgottenKey, Mapping, OpenError};
+use crate::error::OpenError;
+use crate::mapping::{ForgottenKey, Mapping};
 use crate::sync::thread;
 
 /// Pause between two looks whether the last thread has let the key go.

@@ -24,15 +24,16 @@ use scrim_backend::Medium;
 
 use sorted::SortedList;
 
-use super::choice::Direction;
 use super::handover::{JobList, hire};
-use super::inline::CryptRunner;
 use super::job::Job;
 use super::processors;
 use super::request::Request;
+use crate::crypt_target::CryptTarget;
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::stats::Record;
 use crate::sync::thread;
-use crate::{CryptOptions, VolumeError};
+use crate::table::CryptOptions;
 
 /// Most bytes of one job, like the pieces that a kernel's block layer makes of long requests. A power of two.
 pub(crate) const JOB: usize = 128 << 10;
@@ -71,9 +72,9 @@ impl Kcryptd {
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub(crate) fn start(options: &CryptOptions, runner: &CryptRunner) -> io::Result<Self> {
+    pub(crate) fn start(options: &CryptOptions, target: &CryptTarget) -> io::Result<Self> {
         let waits = matches!(
-            runner.backend.medium(),
+            target.backend.medium(),
             Medium::Remote | Medium::File { cached: None, .. }
         );
         let bindings = if options.same_cpu_crypt {
@@ -89,7 +90,7 @@ impl Kcryptd {
             queues: Arc::new(Queues {
                 io: JobList::new(),
                 crypt: crypt.collect(),
-                cryptd: runner.asynchronous.then(JobList::new),
+                cryptd: target.asynchronous.then(JobList::new),
                 write: (!options.submit_from_crypt_cpus).then(SortedList::new),
                 waits,
                 high_priority: options.high_priority,
@@ -151,7 +152,7 @@ impl Kcryptd {
     }
 
     /// Carries out a request whose requester waits for it.
-    pub(super) fn carry_out(
+    pub(super) fn run_queued(
         &self,
         request: Request<'_>,
         record: &mut Record,

@@ -16,6 +16,7 @@ use scrim_backend::{Backend, BackendError, Durability};
 
 use crate::data_path::{DataPath, Direction};
 use crate::error::{OpenError, VolumeError};
+use crate::path::CryptPath;
 use crate::stats::Record;
 use crate::table::{CryptTable, Difference, Line, SECTOR, TargetSpec};
 use crate::target::Target;
@@ -155,7 +156,7 @@ impl Mapping {
     /// Returns whether a direction of a target goes through dm-crypt's queues.
     pub(crate) fn is_queued(&self) -> bool {
         let mut crypt = self.targets.iter().filter_map(Target::crypt);
-        crypt.any(|crypt| crypt.queues.is_some())
+        crypt.any(|crypt| crypt.kcryptd.is_some())
     }
 
     /// Returns the size in bytes; [`Volume::resize`](crate::Volume::resize) changes it.
@@ -297,6 +298,13 @@ impl Mapping {
             .partition_point(|target| target.range.end <= offset);
         let range = &self.targets.get(index)?.range;
         (end <= range.end).then(|| (index, offset - range.start))
+    }
+
+    /// Returns the crypt target in which a range lies whole, and the range's offset in it, in bytes.
+    pub(crate) fn crypt_of(&self, offset: u64, len: usize) -> Option<(&CryptPath, u64)> {
+        let (index, within) = self.target_of(offset, len)?;
+        let crypt = self.targets.get(index)?.crypt()?;
+        Some((crypt, within))
     }
 
     fn check_writable(&self) -> Result<(), VolumeError> {

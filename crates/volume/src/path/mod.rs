@@ -5,13 +5,15 @@
 //! | [`split`] | long requests, by the requester and idle processors together |
 //! | [`kcryptd`] | dm-crypt's queues |
 //! | [`request`] | what all of them are given |
-//! | [`job`], [`handover`] | what goes from thread to thread in the last two, and how |
+//! | [`sector_job`] | what goes from thread to thread in the last two |
+//! | [`job_list`], [`completion`] | its way to a worker, and back |
 
-pub(crate) mod handover;
-pub(crate) mod job;
+pub(crate) mod completion;
+pub(crate) mod job_list;
 pub(crate) mod kcryptd;
 mod processors;
 mod request;
+pub(crate) mod sector_job;
 mod split;
 
 use std::io;
@@ -26,6 +28,7 @@ use split::Splitter;
 use crate::crypt_target::CryptTarget;
 use crate::data_path::{DataPath, Direction, Route};
 use crate::error::VolumeError;
+use crate::range_lock::STRIPE;
 use crate::stats::Record;
 use crate::table::CryptOptions;
 
@@ -35,7 +38,7 @@ pub(crate) struct CryptPath {
     read: Route,
     write: Route,
     /// dm-crypt's queues, where a direction is queued.
-    pub(crate) queues: Option<Kcryptd>,
+    pub(crate) kcryptd: Option<Kcryptd>,
     splitter: Splitter,
 }
 
@@ -49,7 +52,7 @@ impl CryptPath {
     ) -> io::Result<Self> {
         let read = Route::of(path, options, Direction::Read);
         let write = Route::of(path, options, Direction::Write);
-        let queues = if [read, write].contains(&Route::Queued) {
+        let kcryptd = if [read, write].contains(&Route::Queued) {
             Some(Kcryptd::start(options, &target)?)
         } else {
             None
@@ -58,7 +61,7 @@ impl CryptPath {
             target: Arc::new(target),
             read,
             write,
-            queues,
+            kcryptd,
             splitter: Splitter::default(),
         })
     }
@@ -97,8 +100,8 @@ impl CryptPath {
     }
 
     fn dispatch(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
-        if let Some(queues) = self.queues_for(request.direction) {
-            queues.run_queued(request, record)
+        if let Some(kcryptd) = self.kcryptd_for(request.direction) {
+            kcryptd.run_queued(request, record)
         } else if self.route(request.direction) == Route::Auto
             && self.splitter.is_for(request.memory.len())
         {
@@ -109,9 +112,24 @@ impl CryptPath {
     }
 
     /// Returns the queues, if requests of this direction go through them.
-    pub(crate) fn queues_for(&self, direction: Direction) -> Option<&Kcryptd> {
-        let queues = self.queues.as_ref();
-        queues.filter(|_| self.route(direction) == Route::Queued)
+    pub(crate) fn kcryptd_for(&self, direction: Direction) -> Option<&Kcryptd> {
+        let kcryptd = self.kcryptd.as_ref();
+        kcryptd.filter(|_| self.route(direction) == Route::Queued)
+    }
+
+    /// Returns the queues, if they take the range: whole sectors of one stripe.
+    pub(crate) fn kcryptd_for_range(
+        &self,
+        direction: Direction,
+        offset: u64,
+        len: usize,
+    ) -> Option<&Kcryptd> {
+        let kcryptd = self.kcryptd_for(direction)?;
+        let (unit, len) = (self.target.sector_size as u64, len as u64);
+        let last = offset + len.checked_sub(1)?;
+        let is_whole = offset.is_multiple_of(unit) && len.is_multiple_of(unit);
+        let is_one_stripe = offset / STRIPE == last / STRIPE;
+        (is_whole && is_one_stripe).then_some(kcryptd)
     }
 
     pub(crate) fn route(&self, direction: Direction) -> Route {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use scrim_backend::Durability;
 use scrim_sys::loan::{Loan, lend};
 
-use super::handover::{Home, Room};
-use super::job::Job;
+use super::completion::{CompletionQueue, JobBuffer};
+use super::sector_job::SectorJob;
 use crate::crypt_target::Part;
 use crate::crypt_target::{CryptTarget, piecewise};
 use crate::data_path::Direction;
@@ -42,7 +42,7 @@ impl Request<'_> {
         self,
         most: usize,
         record: &mut Record,
-        work: impl FnOnce(VecDeque<Job>, &Home, &mut Record) -> Result<(), VolumeError>,
+        work: impl FnOnce(VecDeque<SectorJob>, &CompletionQueue, &mut Record) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let parts = self.target.parts(self.offset, self.memory.len(), most);
         let each = piecewise(&parts, self.durability);
@@ -52,8 +52,8 @@ impl Request<'_> {
             durability: each,
         };
         lend(self.memory, |loan| {
-            // In here, so that a panic gives back the memory of jobs that have come home.
-            let home = Arc::new(Home::quiet());
+            // In here, so that a panic gives back the memory of jobs that have come completions.
+            let completions = Arc::new(CompletionQueue::new());
             let mut jobs = VecDeque::new();
             let mut loan = loan;
             let mut result = Ok(());
@@ -61,12 +61,12 @@ impl Request<'_> {
                 let (now, rest) = loan.split_at(part.len);
                 loan = rest;
                 if part.whole {
-                    jobs.push_back(cut.job(part.offset, now, &home, record));
+                    jobs.push_back(cut.job(part.offset, now, &completions, record));
                 } else {
                     result = result.and(cut.part(&part, now, record));
                 }
             }
-            result.and(work(jobs, &home, record))
+            result.and(work(jobs, &completions, record))
         })?;
         self.target.flush_once(each, self.durability)
     }
@@ -80,14 +80,20 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    fn job(&self, offset: u64, memory: Loan, home: &Arc<Home>, record: &Record) -> Job {
-        Job {
+    fn job(
+        &self,
+        offset: u64,
+        memory: Loan,
+        completions: &Arc<CompletionQueue>,
+        record: &Record,
+    ) -> SectorJob {
+        SectorJob {
             target: Arc::clone(self.target),
             direction: self.direction,
             offset,
-            room: Room::Lent(memory),
+            buffer: JobBuffer::Lent(memory),
             durability: self.durability,
-            home: Arc::clone(home),
+            completions: Arc::clone(completions),
             tag: 0,
             record: record.part(),
         }

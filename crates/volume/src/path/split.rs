@@ -11,10 +11,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::handover::{JobList, hire};
-use super::job::Job;
+use super::job_list::{JobList, spawn_worker};
 use super::processors;
 use super::request::Request;
+use super::sector_job::SectorJob;
 use crate::error::VolumeError;
 use crate::stats::Record;
 use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
@@ -57,7 +57,7 @@ struct Calls {
 }
 
 /// Pieces of a request that no thread has begun.
-struct Pieces(Mutex<VecDeque<Job>>);
+struct Pieces(Mutex<VecDeque<SectorJob>>);
 
 /// A long request in flight.
 struct Long<'a>(&'a AtomicUsize);
@@ -79,26 +79,26 @@ impl Splitter {
             return request.run_inline(record);
         }
         record.split = true;
-        request.in_jobs(PIECE, record, |jobs, home, record| {
+        request.in_jobs(PIECE, record, |jobs, completions, record| {
             let all = jobs.len();
             let pieces = Arc::new(Pieces(Mutex::new(jobs)));
             self.call(&pieces, idle.min(all.saturating_sub(1)));
             let (mut mine, mut result) = (0, Ok(()));
             while let Some(mut job) = pieces.next() {
                 mine += 1;
-                let ended = job.carry_out();
+                let ended = job.run_whole();
                 record.add(&job.record);
                 result = result.and(ended);
                 // Another thread with a short request may have waited for the processor.
                 thread::yield_now();
             }
-            result.and(home.wait_for(all - mine, record))
+            result.and(completions.wait_for(all - mine, record))
         })
     }
 
     /// Returns the number of processors, of those with a helper, on which no long request is being carried out.
     fn idle(&self, long: &Long<'_>) -> usize {
-        let helpers = self.helpers.get_or_init(Helpers::hire);
+        let helpers = self.helpers.get_or_init(Helpers::spawn_all);
         helpers.threads.len().saturating_sub(long.all())
     }
 
@@ -114,7 +114,7 @@ impl Splitter {
 
 impl Helpers {
     /// Starts one helper for each processor, or fewer if the system does not give that many threads.
-    fn hire() -> Self {
+    fn spawn_all() -> Self {
         let (mut lists, mut threads) = (Vec::new(), Vec::new());
         for processor in processors::all().into_iter().take(HELPERS) {
             let list = Arc::new(JobList::<Arc<Pieces>>::new());
@@ -125,7 +125,7 @@ impl Helpers {
                     pieces.help();
                 }
             };
-            let Ok(thread) = hire("scrim-split", help) else {
+            let Ok(thread) = spawn_worker("scrim-split", help) else {
                 break;
             };
             threads.push(thread);
@@ -148,7 +148,7 @@ impl Drop for Helpers {
 }
 
 impl Pieces {
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<SectorJob> {
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.pop_front()
     }

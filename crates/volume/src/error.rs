@@ -11,7 +11,7 @@ use scrim_crypt::CipherError;
 pub enum Errno {
     /// Not permitted: the volume is read-only.
     Perm,
-    /// Input/output error.
+    /// The storage failed the request.
     Io,
     /// Invalid argument: the range is outside the volume.
     Inval,
@@ -26,9 +26,9 @@ pub enum Errno {
 pub enum VolumeError {
     /// The range passes the end of the volume.
     OutOfRange {
-        /// Offset in bytes.
+        /// Offset of the request, in bytes.
         offset: u64,
-        /// Length in bytes.
+        /// Length of the request, in bytes.
         len: u64,
         /// Size of the volume in bytes.
         size: u64,
@@ -39,10 +39,10 @@ pub enum VolumeError {
     DiscardNotAllowed,
     /// A request that touched an `error` target.
     ErrorTarget {
-        /// Offset in bytes.
+        /// Offset of the request, in bytes.
         offset: u64,
     },
-    /// The storage failed.
+    /// A request of the volume to its storage failed.
     Backend(BackendError),
     /// The system failed the queue that the request was in.
     Queue(io::Error),

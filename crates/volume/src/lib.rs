@@ -17,6 +17,7 @@ mod luks_device;
 mod mapping;
 #[cfg(all(test, shuttle))]
 mod models;
+mod open_flags;
 mod path;
 pub mod queue;
 mod range_lock;
@@ -33,8 +34,9 @@ pub use header_session::HeaderSession;
 pub use in_place::{
     Encrypted, InPlace, InPlaceError, Keep, Prepared, Room, is_half_overwritten, undo, undo_in,
 };
-pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
+pub use luks_device::{LuksDevice, LuksError, Unlocked};
 pub use mapping::{Mapping, ResizeError};
+pub use open_flags::OpenFlags;
 pub use scrim_backend::Durability;
 pub use stats::{DirectionStatistics, SAMPLED, Spread, Statistics};
 pub use table::{

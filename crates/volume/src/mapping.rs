@@ -1,6 +1,7 @@
 //! A table at work, on its backends.
 
 mod forgotten;
+mod forgotten_key;
 mod resize;
 
 use std::ops::Range;
@@ -8,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use forgotten::ForgottenKey;
+pub(crate) use forgotten_key::ForgottenKey;
 pub use resize::ResizeError;
 
 use rustix::event::{EventfdFlags, eventfd};

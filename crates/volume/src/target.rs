@@ -70,6 +70,7 @@ impl Target {
         }
     }
 
+    /// Carries out a read: by its data path, on its storage, or without any.
     pub(crate) fn map_read(
         &self,
         offset: u64,
@@ -91,6 +92,7 @@ impl Target {
         }
     }
 
+    /// Carries out a write, as [`map_read`](Self::map_read) does a read. `data` holds nothing of use afterwards.
     pub(crate) fn map_write(
         &self,
         offset: u64,
@@ -110,6 +112,7 @@ impl Target {
         }
     }
 
+    /// Makes `range` read as zeros.
     pub(crate) fn map_zeros(
         &self,
         range: Range<u64>,

@@ -38,7 +38,7 @@ pub struct Volume {
 pub enum Change {
     /// Serve the same data in another way.
     OfService,
-    /// Anything.
+    /// Change anything, also the data that the table gives.
     OfMeaning,
 }
 
@@ -392,7 +392,7 @@ pub enum LoadError {
     Meaning(Difference),
     /// A key of the new table is all zeros, as where keys are not shown, and no key of the table at work is.
     MaskedKey {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
     },
     /// The key of the table at work is forgotten.
@@ -451,7 +451,7 @@ impl fmt::Display for ResumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str(
-                "requests under way do not end; the table at work stays, and the other one stays \
+                "requests in flight do not end; the table at work stays, and the other one stays \
                  loaded: resume again once the storage answers",
             ),
             Self::KeyForgotten => f.write_str(KEY_FORGOTTEN),

@@ -198,7 +198,7 @@ fn torn_both_ways(
 ) {
     let same = Arc::clone(volume);
     *torn.in_read.lock().unwrap() = Some(Box::new(move || {
-        // By another thread: this one has its request under way.
+        // By another thread: this one has its request in flight.
         thread::spawn(move || write_part(&same)).join().unwrap();
     }));
     check(place, &read(volume, place), case);

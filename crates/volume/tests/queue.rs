@@ -67,7 +67,7 @@ fn exchange(volume: &Volume, direct: bool, flags: &str, path: DataPath) {
     assert_eq!(volume.resume(LONG).unwrap(), Resumed::OnNewTable);
 }
 
-/// A request under way, and what it is to bring.
+/// A request in flight, and its expected result.
 enum Pending {
     Read { offset: usize, expected: Vec<u8> },
     Write { offset: usize, len: usize },
@@ -379,7 +379,7 @@ fn a_stale_queue_goes_on_with_the_new_table_and_counts_once() {
         assert_eq!(after.read.requests, before.read.requests + 1);
         assert_eq!(after.write.requests, before.write.requests + 1);
         assert_eq!(after.write.bytes, before.write.bytes + 4096);
-        // On its old table nothing is under way: it can go at once.
+        // On its old table nothing is in flight: it can go at once.
         assert!(volume.suspend(LONG));
         volume.resume(LONG).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Jobs that wait for workers, and the start of a worker.
+//! Jobs that wait for workers, and the workers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -76,13 +76,35 @@ impl<J> JobList<J> {
 /// Stack of a thread that carries out jobs, in bytes.
 const STACK: usize = 256 << 10;
 
-/// A thread that carries out jobs.
-pub(crate) fn spawn_worker(
-    name: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(STACK)
-        .spawn(work)
+/// Threads that carry out jobs. Dropping it waits until all have ended, so its owner ends their lists first.
+#[derive(Default)]
+pub(crate) struct WorkerThreads(Vec<thread::JoinHandle<()>>);
+
+impl WorkerThreads {
+    /// Starts one more thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned());
+        self.0.push(thread.stack_size(STACK).spawn(work)?);
+        Ok(())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Drop for WorkerThreads {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            // A panic has gone to the requester.
+            let _ = thread.join();
+        }
+    }
 }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::job_list::{JobList, spawn_worker};
+use super::job_list::{JobList, WorkerThreads};
 use super::processors;
 use super::request::Request;
 use super::sector_job::SectorJob;
@@ -47,7 +47,7 @@ pub(crate) struct Splitter {
 struct Helpers {
     /// Calls of the helpers, one for each processor.
     lists: Vec<Calls>,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 /// Requests to which the helper of a processor is called.
@@ -99,7 +99,7 @@ impl Splitter {
     /// Returns the number of processors, of those with a helper, on which no long request is being carried out.
     fn idle(&self, long: &Long<'_>) -> usize {
         let helpers = self.helpers.get_or_init(Helpers::spawn_all);
-        helpers.threads.len().saturating_sub(long.all())
+        helpers.threads.count().saturating_sub(long.all())
     }
 
     fn call(&self, pieces: &Arc<Pieces>, helpers: usize) {
@@ -115,7 +115,7 @@ impl Splitter {
 impl Helpers {
     /// Starts one helper for each processor, or fewer if the system does not give that many threads.
     fn spawn_all() -> Self {
-        let (mut lists, mut threads) = (Vec::new(), Vec::new());
+        let (mut lists, mut threads) = (Vec::new(), WorkerThreads::default());
         for processor in processors::all().into_iter().take(HELPERS) {
             let list = Arc::new(JobList::<Arc<Pieces>>::new());
             let calls = Arc::clone(&list);
@@ -125,10 +125,9 @@ impl Helpers {
                     pieces.help();
                 }
             };
-            let Ok(thread) = spawn_worker("scrim-split", help) else {
+            if threads.spawn("scrim-split", help).is_err() {
                 break;
-            };
-            threads.push(thread);
+            }
             lists.push(Calls { processor, list });
         }
         Self { lists, threads }
@@ -139,10 +138,6 @@ impl Drop for Helpers {
     fn drop(&mut self) {
         for calls in &self.lists {
             calls.list.end();
-        }
-        for thread in self.threads.drain(..) {
-            // A panic has gone to the requester.
-            let _ = thread.join();
         }
     }
 }

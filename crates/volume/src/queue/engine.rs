@@ -155,9 +155,9 @@ impl<'v> Running<'v> {
         }
     }
 
-    pub(super) fn submit(&mut self) -> io::Result<()> {
+    pub(super) fn submit_started(&mut self) -> io::Result<()> {
         match self {
-            Self::Ring(ring) => ring.submit(),
+            Self::Ring(ring) => ring.submit_and_reap(),
             // These begin at once.
             Self::Workers(_) => Ok(()),
         }

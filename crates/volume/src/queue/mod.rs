@@ -81,12 +81,11 @@ pub struct Queue<'v> {
     has_written_elsewhere: bool,
     engine: Running<'v>,
     free: Vec<Slot>,
-    /// Requests, by slot.
-    carried: Vec<Carried>,
+    requests_by_slot: Vec<SlotRequest>,
 }
 
 /// A request in its slot.
-struct Carried {
+struct SlotRequest {
     direction: Direction,
     len: usize,
     is_ok: bool,
@@ -115,7 +114,7 @@ impl<'v> Queue<'v> {
         let Some(engine) = Running::start(engine, mapping, watched)? else {
             return Ok(None);
         };
-        let idle = || Carried {
+        let idle = || SlotRequest {
             direction: Direction::Read,
             len: 0,
             is_ok: false,
@@ -129,7 +128,7 @@ impl<'v> Queue<'v> {
             has_written_elsewhere: false,
             engine,
             free: (0..SLOTS).map(Slot).collect(),
-            carried: (0..SLOTS).map(|_| idle()).collect(),
+            requests_by_slot: (0..SLOTS).map(|_| idle()).collect(),
         }))
     }
 
@@ -140,11 +139,11 @@ impl<'v> Queue<'v> {
 
     /// Gives back a slot whose completion has been handled.
     pub fn give_back(&mut self, slot: Slot) {
-        let carried = &mut self.carried[slot.0];
-        let bytes = carried.is_ok.then_some(carried.len);
-        carried.is_counted = false;
-        let record = std::mem::take(&mut carried.record);
-        (self.volume.counters()).end(carried.direction, bytes, &record);
+        let request = &mut self.requests_by_slot[slot.0];
+        let bytes = request.is_ok.then_some(request.len);
+        request.is_counted = false;
+        let record = std::mem::take(&mut request.record);
+        (self.volume.counters()).end(request.direction, bytes, &record);
         self.free.push(slot);
     }
 
@@ -152,7 +151,7 @@ impl<'v> Queue<'v> {
     pub fn start_read(&mut self, slot: Slot, offset: u64, len: usize) {
         self.begin(&slot, Direction::Read, len);
         let other = self.enter();
-        let record = &mut self.carried[slot.0].record;
+        let record = &mut self.requests_by_slot[slot.0].record;
         if let Some(other) = other {
             let call =
                 |buffer: &mut [u8]| other.read_from_targets(offset, &mut buffer[..len], record);
@@ -166,7 +165,7 @@ impl<'v> Queue<'v> {
     pub fn start_write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
         self.begin(&slot, Direction::Write, data.len());
         let other = self.enter();
-        let record = &mut self.carried[slot.0].record;
+        let record = &mut self.requests_by_slot[slot.0].record;
         if let Some(other) = other {
             self.has_written_elsewhere = true;
             let call =
@@ -191,7 +190,7 @@ impl<'v> Queue<'v> {
 
     /// Decrypts the data of a successful read into `into`, whose length is that of the read.
     pub fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
-        let record = &mut self.carried[slot.0].record;
+        let record = &mut self.requests_by_slot[slot.0].record;
         self.engine.collect(slot, into, record);
     }
 
@@ -200,17 +199,17 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself.
     pub fn submit(&mut self) -> io::Result<()> {
-        self.engine.submit()
+        self.engine.submit_started()
     }
 
     /// Returns the next request that has ended, if there is one.
     pub fn next_completion(&mut self) -> Option<Completion> {
         let (completion, record) = self.engine.next_completion()?;
-        let carried = &mut self.carried[completion.slot.0];
-        carried.is_ok = completion.result.is_ok();
+        let request = &mut self.requests_by_slot[completion.slot.0];
+        request.is_ok = completion.result.is_ok();
         match record {
-            Some(record) => carried.record.add(&record),
-            None => carried.record.trace.mark(Stage::Backend),
+            Some(record) => request.record.add(&record),
+            None => request.record.trace.mark(Stage::Backend),
         }
         Some(completion)
     }
@@ -284,7 +283,7 @@ impl<'v> Queue<'v> {
     }
 
     fn begin(&mut self, slot: &Slot, direction: Direction, len: usize) {
-        self.carried[slot.0] = Carried {
+        self.requests_by_slot[slot.0] = SlotRequest {
             direction,
             len,
             is_ok: false,
@@ -316,8 +315,12 @@ impl Drop for Queue<'_> {
             std::mem::forget(self.pass.take());
         }
         // No caller has asked for the results of these.
-        for carried in self.carried.iter().filter(|carried| carried.is_counted) {
-            (self.volume.counters()).end(carried.direction, None, &carried.record);
+        for request in self
+            .requests_by_slot
+            .iter()
+            .filter(|request| request.is_counted)
+        {
+            (self.volume.counters()).end(request.direction, None, &request.record);
         }
     }
 }

@@ -9,16 +9,15 @@ use scrim_backend::Durability;
 use crate::data_path::Direction;
 use crate::mapping::Mapping;
 use crate::path::completion::{CompletionQueue, FinishedJob, JobBuffer};
-use crate::path::job_list::{JobList, spawn_worker};
+use crate::path::job_list::{JobList, WorkerThreads};
 use crate::stats::{Record, Stage};
-use crate::sync::thread;
 
 /// Most threads of a pool: as many requests are in flight at the storage.
 const THREADS: usize = 16;
 
 pub(super) struct Pool {
     shared: Arc<Shared>,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 /// State that the threads share with the queue.
@@ -53,7 +52,7 @@ impl Pool {
                 jobs: JobList::new(),
                 completions: Arc::clone(completions),
             }),
-            threads: Vec::new(),
+            threads: WorkerThreads::default(),
         };
         pool.spawn()?;
         Ok(pool)
@@ -61,7 +60,7 @@ impl Pool {
 
     pub(super) fn enqueue(&mut self, job: PoolJob) {
         let enough = self.shared.jobs.push(job);
-        if !enough && self.threads.len() < THREADS {
+        if !enough && self.threads.count() < THREADS {
             // Those that are there will do it, only later.
             let _ = self.spawn();
         }
@@ -75,18 +74,13 @@ impl Pool {
                 shared.completions.complete(finished);
             }
         };
-        self.threads.push(spawn_worker("storage", serve)?);
-        Ok(())
+        self.threads.spawn("storage", serve)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.jobs.end();
-        for thread in self.threads.drain(..) {
-            // One that panicked has nothing more to give.
-            let _ = thread.join();
-        }
     }
 }
 

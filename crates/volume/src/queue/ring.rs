@@ -31,8 +31,7 @@ pub(super) struct RingEngine<'v> {
     files: Vec<Option<RingFile<'v>>>,
     /// True for each watched file that the ring looks at.
     watching: Vec<bool>,
-    /// States by slot.
-    states: Vec<State<'v>>,
+    slot_states: Vec<State<'v>>,
     in_flight: usize,
     /// Slots whose transfers have to be repeated by calls, which may wait for locks.
     unfinished: Vec<usize>,
@@ -121,7 +120,7 @@ impl<'v> RingEngine<'v> {
             mapping,
             files: ring_files,
             watching: vec![false; watched.len()],
-            states: (0..SLOTS).map(|_| State::Idle).collect(),
+            slot_states: (0..SLOTS).map(|_| State::Idle).collect(),
             in_flight: 0,
             unfinished: Vec::with_capacity(SLOTS),
             done: VecDeque::with_capacity(SLOTS),
@@ -154,7 +153,7 @@ impl<'v> RingEngine<'v> {
         };
         let started = self.ring.read(slot.0, extent.file.index, extent.at, len);
         started.ok()?;
-        self.states[slot.0] = State::Reading { extent, watch };
+        self.slot_states[slot.0] = State::Reading { extent, watch };
         self.in_flight += 1;
         Some(())
     }
@@ -166,7 +165,7 @@ impl<'v> RingEngine<'v> {
         call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
     ) {
         let result = call(self.ring.buffer(slot.0));
-        self.states[slot.0] = State::Plain;
+        self.slot_states[slot.0] = State::Plain;
         self.done.push_back(Completion { slot, result });
     }
 
@@ -218,7 +217,7 @@ impl<'v> RingEngine<'v> {
             .ring
             .write(slot.0, extent.file.index, extent.at, data.len());
         started.ok()?;
-        self.states[slot.0] = State::Writing {
+        self.slot_states[slot.0] = State::Writing {
             extent,
             sectors,
             _blocks: blocks,
@@ -233,7 +232,7 @@ impl<'v> RingEngine<'v> {
 
     pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8], record: &mut Record) {
         let from = &mut self.ring.buffer(slot.0)[..into.len()];
-        match std::mem::replace(&mut self.states[slot.0], State::Idle) {
+        match std::mem::replace(&mut self.slot_states[slot.0], State::Idle) {
             State::Fetched(extent) => {
                 extent.target.decrypt(extent.within, from, into);
                 record.trace.mark(Stage::Cipher);
@@ -249,7 +248,7 @@ impl<'v> RingEngine<'v> {
         self.done.pop_front()
     }
 
-    pub(super) fn submit(&mut self) -> io::Result<()> {
+    pub(super) fn submit_and_reap(&mut self) -> io::Result<()> {
         if self.in_flight > 0 {
             self.ring.submit(0)?;
         }
@@ -310,7 +309,7 @@ impl<'v> RingEngine<'v> {
     /// writes in flight, which must not be ours.
     fn end_writes(&mut self) -> io::Result<()> {
         let is_writing = |state: &State| matches!(state, State::Writing { .. });
-        while self.states.iter().any(is_writing) {
+        while self.slot_states.iter().any(is_writing) {
             self.ring.submit(1)?;
             self.end_transfers();
         }
@@ -319,7 +318,7 @@ impl<'v> RingEngine<'v> {
 
     /// Does the whole transfer of a slot by a call, which also knows how to say what is wrong.
     fn repeat_by_call(&mut self, slot: usize) -> Result<(), VolumeError> {
-        let state = std::mem::replace(&mut self.states[slot], State::Plain);
+        let state = std::mem::replace(&mut self.slot_states[slot], State::Plain);
         let buffer = self.ring.buffer(slot);
         match &state {
             State::Disturbed(extent) => {
@@ -358,7 +357,7 @@ impl<'v> RingEngine<'v> {
         self.in_flight -= 1;
         let moved = *result.as_ref().unwrap_or(&0);
         let mut result: Result<(), BackendError> = Ok(());
-        match std::mem::replace(&mut self.states[slot], State::Idle) {
+        match std::mem::replace(&mut self.slot_states[slot], State::Idle) {
             State::Reading { extent, watch } => {
                 let moved = moved.min(extent.len);
                 let rest = &mut self.ring.buffer(slot)[moved..extent.len];
@@ -367,16 +366,16 @@ impl<'v> RingEngine<'v> {
                 }
                 let locks = extent.target.locks().zip(watch);
                 if locks.is_some_and(|(locks, watch)| !locks.is_undisturbed(&watch)) {
-                    self.states[slot] = State::Disturbed(extent);
+                    self.slot_states[slot] = State::Disturbed(extent);
                     self.unfinished.push(slot);
                     return;
                 }
-                self.states[slot] = State::Fetched(extent);
+                self.slot_states[slot] = State::Fetched(extent);
             }
             State::Writing {
                 extent, sectors, ..
             } if moved < extent.len => {
-                self.states[slot] = State::Cut {
+                self.slot_states[slot] = State::Cut {
                     extent,
                     _sectors: sectors,
                 };
@@ -419,7 +418,7 @@ impl Drop for RingEngine<'_> {
     fn drop(&mut self) {
         if self.settle().is_err() {
             // The kernel may still write: the locks of that must not be released.
-            self.states.drain(..).for_each(std::mem::forget);
+            self.slot_states.drain(..).for_each(std::mem::forget);
         }
     }
 }

@@ -22,9 +22,9 @@ pub(super) struct WorkerEngine<'v> {
 }
 
 enum Workers {
-    /// Take every request.
+    /// Threads of this queue, which take every request.
     Pool(Pool),
-    /// Those of the mapping's targets: they take whole sectors of one stripe, in a queued direction.
+    /// The threads of the mapping's targets, which take whole sectors of one stripe, in a queued direction.
     Kcryptd,
 }
 

@@ -22,7 +22,7 @@ pub const SAMPLED: u32 = 17;
 /// Statistics of a volume since it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
-    /// Reads.
+    /// Statistics of requests that read.
     pub read: DirectionStatistics,
     /// Writes, and zeros that were written.
     pub write: DirectionStatistics,

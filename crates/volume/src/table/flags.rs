@@ -4,7 +4,7 @@ use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 
 use super::{CryptOptions, CryptSpec, CryptTable, Line, TargetSpec};
-use crate::OpenFlags;
+use crate::open_flags::OpenFlags;
 
 impl CryptOptions {
     /// Returns the options with these flags in place of its own.

@@ -42,7 +42,7 @@ pub enum TargetSpec {
     Linear(LinearSpec),
     /// Zeros; writes are forgotten.
     Zero,
-    /// Every request fails.
+    /// Errors: every request fails.
     Error,
 }
 
@@ -50,7 +50,6 @@ pub enum TargetSpec {
 pub struct CryptSpec {
     /// Cipher, mode and IV.
     pub cipher: CipherSpec,
-    /// The volume key.
     pub key: VolumeKey,
     /// Added to the sector number to make the IV, in 512-byte units.
     pub iv_offset: u64,
@@ -58,7 +57,6 @@ pub struct CryptSpec {
     pub device: String,
     /// Start of the ciphertext on the device, in 512-byte units.
     pub offset: u64,
-    /// The optional parameters.
     pub options: CryptOptions,
 }
 

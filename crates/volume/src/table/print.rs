@@ -110,14 +110,14 @@ fn escape(word: &str) -> String {
 
 /// Text that grows in secret memory.
 struct SecretText {
-    room: SecretBytes,
+    buffer: SecretBytes,
     used: usize,
 }
 
 impl Default for SecretText {
     fn default() -> Self {
         Self {
-            room: SecretBytes::zeroed(4096),
+            buffer: SecretBytes::zeroed(4096),
             used: 0,
         }
     }
@@ -145,17 +145,17 @@ impl SecretText {
 
     fn push_bytes(&mut self, bytes: &[u8]) {
         let end = self.used + bytes.len();
-        if end > self.room.len() {
+        if end > self.buffer.len() {
             let mut larger = SecretBytes::zeroed(end.next_power_of_two());
-            larger.expose_mut()[..self.used].copy_from_slice(&self.room.expose()[..self.used]);
-            self.room = larger;
+            larger.expose_mut()[..self.used].copy_from_slice(&self.buffer.expose()[..self.used]);
+            self.buffer = larger;
         }
-        self.room.expose_mut()[self.used..end].copy_from_slice(bytes);
+        self.buffer.expose_mut()[self.used..end].copy_from_slice(bytes);
         self.used = end;
     }
 
     fn into_secret(mut self) -> SecretBytes {
-        self.room.truncate(self.used);
-        self.room
+        self.buffer.truncate(self.used);
+        self.buffer
     }
 }

@@ -85,7 +85,7 @@ impl Volume {
             Some(backend) => Ok(Arc::clone(backend)),
             None => open(name),
         })?;
-        if !forgotten.is_of(&mapping) {
+        if !mapping.has_key(forgotten) {
             return Err(RecallError::AnotherKey);
         }
         self.exchange(mapping);
@@ -139,7 +139,7 @@ impl fmt::Display for ForgetError {
                  requests",
             ),
             Self::Busy => f.write_str(
-                "requests under way do not end, so it goes on; try again once its storage answers",
+                "requests in flight do not end, so it goes on; try again once its storage answers",
             ),
             Self::Open(error) => error.fmt(f),
             Self::Kept => f.write_str(

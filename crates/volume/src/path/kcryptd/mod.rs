@@ -24,7 +24,7 @@ use scrim_backend::Medium;
 
 use sorted::SortedList;
 
-use super::job_list::{JobList, spawn_worker};
+use super::job_list::{JobList, WorkerThreads};
 use super::processors;
 use super::request::Request;
 use super::sector_job::SectorJob;
@@ -32,7 +32,6 @@ use crate::crypt_target::CryptTarget;
 use crate::data_path::Direction;
 use crate::error::VolumeError;
 use crate::stats::Record;
-use crate::sync::thread;
 use crate::table::CryptOptions;
 
 /// Most bytes of one job, like the pieces that a kernel's block layer makes of long requests. A power of two.
@@ -44,11 +43,11 @@ const WAITERS: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 /// The queues of one target, and their threads.
 pub(crate) struct Kcryptd {
     queues: Arc<Queues>,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 struct Queues {
-    /// `kcryptd_io`.
+    /// Jobs of `kcryptd_io`, which reads.
     io: JobList<SectorJob>,
     /// `kcryptd`: one list, or one for each processor.
     crypt: Vec<CryptList>,
@@ -95,7 +94,7 @@ impl Kcryptd {
                 waits,
                 high_priority: options.high_priority,
             }),
-            threads: Vec::new(),
+            threads: WorkerThreads::default(),
         };
         started.spawn_all()?;
         Ok(started)
@@ -135,14 +134,12 @@ impl Kcryptd {
         serve: impl FnOnce(&Queues) + Send + 'static,
     ) -> io::Result<()> {
         let queues = Arc::clone(&self.queues);
-        let thread = spawn_worker(name, move || {
+        self.threads.spawn(name, move || {
             if queues.high_priority {
                 processors::hurry();
             }
             serve(&queues);
-        })?;
-        self.threads.push(thread);
-        Ok(())
+        })
     }
 
     /// Starts a job, which will end in its completion queue.
@@ -172,10 +169,6 @@ impl Kcryptd {
 impl Drop for Kcryptd {
     fn drop(&mut self) {
         self.queues.end();
-        for thread in self.threads.drain(..) {
-            // A panic has gone to the requester.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::sector_job::SectorJob;
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// dm-crypt's `write_tree`.
+/// Writes in the order of their sectors, as in dm-crypt's `write_tree`.
 pub(super) struct SortedList {
     waiting: Mutex<Waiting>,
     more: Condvar,

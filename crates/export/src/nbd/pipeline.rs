@@ -262,7 +262,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         let index = self.enter(request.cookie, range, work);
         for piece in parts(range, SLOT) {
             let slot = self.slot_for(index, piece)?;
-            self.queue.read(slot, piece.offset, piece.len as usize);
+            self.queue
+                .start_read(slot, piece.offset, piece.len as usize);
         }
         self.starting = None;
         Ok(())
@@ -277,7 +278,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             let slot = self.slot_for(index, piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
             let len = data.len();
-            self.queue.write(slot, piece.offset, data);
+            self.queue.start_write(slot, piece.offset, data);
             self.base.link.count_copy(len);
         }
         self.starting = None;

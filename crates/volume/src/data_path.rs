@@ -12,7 +12,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::CryptOptions;
+use crate::table::CryptOptions;
 
 /// Way in which a volume carries out its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,29 +5,28 @@ use std::sync::Arc;
 
 use scrim_backend::Durability;
 
-use super::choice::Direction;
-use super::handover::{Finished, Home, Room};
-use super::inline::CryptRunner;
-use super::request::Request;
-use crate::VolumeError;
+use super::completion::{CompletionQueue, FinishedJob, JobBuffer};
+use crate::crypt_target::CryptTarget;
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::stats::{Record, Stage};
 
 /// Whole sectors within one stripe of a target.
-pub(crate) struct Job {
-    pub(crate) runner: Arc<CryptRunner>,
+pub(crate) struct SectorJob {
+    pub(crate) target: Arc<CryptTarget>,
     pub(crate) direction: Direction,
     /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
-    pub(crate) room: Room,
+    pub(crate) buffer: JobBuffer,
     /// Durability of a write; ignored for reads.
     pub(crate) durability: Durability,
-    pub(crate) home: Arc<Home>,
+    pub(crate) completions: Arc<CompletionQueue>,
     /// Number that the requester has given it.
     pub(crate) tag: usize,
     pub(crate) record: Record,
 }
 
-impl Job {
+impl SectorJob {
     /// Records that the job has come to another thread.
     pub(super) fn arrive(&mut self) {
         self.record.handovers += 1;
@@ -38,10 +37,10 @@ impl Job {
         self.step(|job| {
             match job.direction {
                 Direction::Read => {
-                    (job.runner).decrypt(job.offset, &mut job.room, &mut job.record);
+                    (job.target).decrypt_sectors(job.offset, &mut job.buffer, &mut job.record);
                 }
                 Direction::Write => {
-                    (job.runner).encrypt(job.offset, &mut job.room, &mut job.record);
+                    (job.target).encrypt_sectors(job.offset, &mut job.buffer, &mut job.record);
                 }
             }
             Ok(())
@@ -50,27 +49,28 @@ impl Job {
 
     pub(super) fn fetch_or_store(self) -> Option<Self> {
         self.step(|job| match job.direction {
-            Direction::Read => (job.runner).fetch(job.offset, &mut job.room, &mut job.record),
+            Direction::Read => {
+                (job.target).fetch_sectors(job.offset, &mut job.buffer, &mut job.record)
+            }
             Direction::Write => {
-                (job.runner).store(job.offset, &job.room, job.durability, &mut job.record)
+                (job.target).store_sectors(job.offset, &job.buffer, job.durability, &mut job.record)
             }
         })
     }
 
     pub(super) fn read_or_write(self) -> Option<Self> {
-        self.step(Self::carry_out)
+        self.step(Self::run_whole)
     }
 
     /// Carries out the whole job, as on the inline path.
-    pub(super) fn carry_out(&mut self) -> Result<(), VolumeError> {
-        let request = Request {
-            runner: &self.runner,
-            direction: self.direction,
-            offset: self.offset,
-            memory: &mut self.room,
-            durability: self.durability,
-        };
-        request.inline(&mut self.record)
+    pub(super) fn run_whole(&mut self) -> Result<(), VolumeError> {
+        let (target, offset, record) = (&self.target, self.offset, &mut self.record);
+        match self.direction {
+            Direction::Read => target.read_inline(offset, &mut self.buffer, record),
+            Direction::Write => {
+                target.write_inline(offset, &mut self.buffer, self.durability, record)
+            }
+        }
     }
 
     /// Does one step of the job's way; `None` if the job ended there, which its requester is told.
@@ -87,9 +87,9 @@ impl Job {
 
     /// Gives the job back to its requester.
     pub(super) fn end(self, result: std::thread::Result<Result<(), VolumeError>>) {
-        self.home.bring(Finished {
+        self.completions.complete(FinishedJob {
             tag: self.tag,
-            room: self.room,
+            buffer: self.buffer,
             result,
             record: self.record,
         });

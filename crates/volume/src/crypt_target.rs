@@ -1,5 +1,8 @@
-//! The crypt target's work: the inline path, in which the thread that asks also encrypts and does the
-//! I/O, piece by piece, and nothing is handed over; and the steps that it and the other paths are made of.
+//! The crypt target: sectors of ciphertext on a backend. It has the inline path, in which the thread that asks also
+//! encrypts and does the I/O, piece by piece, and nothing is handed over; and the steps that it and the other paths
+//! are made of.
+
+mod parts;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,8 +10,10 @@ use std::sync::Arc;
 use scrim_backend::{Backend, Durability};
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SectorIndex};
 
-use super::parts::{Part, Parts};
-use crate::VolumeError;
+pub(crate) use parts::Part;
+use parts::Parts;
+
+use crate::error::VolumeError;
 use crate::range_lock::RangeLock;
 use crate::stats::{Record, Stage};
 use crate::sync::thread;
@@ -16,7 +21,7 @@ use crate::sync::thread;
 /// Most bytes that are encrypted or decrypted at once: they stay in the L1/L2 cache between the
 /// cipher and the copy to or from the kernel. A power of two that divides
 /// [`STRIPE`](crate::range_lock::STRIPE).
-pub(crate) const PIECE: usize = 32 << 10;
+const PIECE: usize = 32 << 10;
 
 /// Number of bytes left from which a request yields the processor between pieces.
 const LONG: usize = 128 << 10;
@@ -24,7 +29,8 @@ const LONG: usize = 128 << 10;
 /// The largest sector of any cipher, in bytes.
 const SECTOR_MAX: usize = 4096;
 
-pub(crate) struct CryptRunner {
+/// A crypt target at work. Offsets are in bytes from its start.
+pub(crate) struct CryptTarget {
     pub(crate) cipher: SectorCipher,
     pub(crate) backend: Arc<dyn Backend>,
     /// Start of the target on the backend, in bytes.
@@ -39,8 +45,8 @@ pub(crate) struct CryptRunner {
     pub(crate) asynchronous: bool,
 }
 
-impl CryptRunner {
-    pub(crate) fn read(
+impl CryptTarget {
+    pub(crate) fn read_inline(
         &self,
         offset: u64,
         buffer: &mut [u8],
@@ -49,11 +55,11 @@ impl CryptRunner {
         let mut buffer = buffer;
         for part in self.parts(offset, buffer.len(), PIECE) {
             let (now, rest) = buffer.split_at_mut(part.len);
-            give_way(rest.len());
+            yield_if_long(rest.len());
             buffer = rest;
             if part.whole {
-                self.fetch(part.offset, now, record)?;
-                self.decrypt(part.offset, now, record);
+                self.fetch_sectors(part.offset, now, record)?;
+                self.decrypt_sectors(part.offset, now, record);
             } else {
                 self.read_part(&part, now, record)?;
             }
@@ -61,7 +67,7 @@ impl CryptRunner {
         Ok(())
     }
 
-    pub(crate) fn write(
+    pub(crate) fn write_inline(
         &self,
         offset: u64,
         data: &mut [u8],
@@ -73,21 +79,21 @@ impl CryptRunner {
         let each = piecewise(&parts, durability);
         for part in parts {
             let (now, rest) = data.split_at_mut(part.len);
-            give_way(rest.len());
+            yield_if_long(rest.len());
             data = rest;
             if part.whole {
-                self.encrypt(part.offset, now, record);
-                self.store(part.offset, now, each, record)?;
+                self.encrypt_sectors(part.offset, now, record);
+                self.store_sectors(part.offset, now, each, record)?;
             } else {
                 self.modify_sector(&part, now, each, record)?;
             }
         }
-        self.settle(each, durability)
+        self.flush_once(each, durability)
     }
 
     /// Reads whole sectors as they are stored, each as it was before a change of a part of it or after that;
     /// they lie within one stripe.
-    pub(crate) fn fetch(
+    pub(crate) fn fetch_sectors(
         &self,
         offset: u64,
         sectors: &mut [u8],
@@ -108,7 +114,7 @@ impl CryptRunner {
     }
 
     /// Writes whole sectors of ciphertext; they lie within one stripe.
-    pub(crate) fn store(
+    pub(crate) fn store_sectors(
         &self,
         offset: u64,
         sectors: &[u8],
@@ -122,40 +128,40 @@ impl CryptRunner {
         Ok(result?)
     }
 
-    pub(crate) fn encrypt(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
+    pub(crate) fn encrypt_sectors(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
         self.cipher.encrypt_in_place(self.iv(offset), sectors);
         record.trace.mark(Stage::Cipher);
     }
 
-    pub(crate) fn decrypt(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
+    pub(crate) fn decrypt_sectors(&self, offset: u64, sectors: &mut [u8], record: &mut Record) {
         self.cipher.decrypt_in_place(self.iv(offset), sectors);
         record.trace.mark(Stage::Cipher);
     }
 
     /// Writes zeros, encrypted like any other data: a hole would decrypt to noise.
-    pub(crate) fn write_zeroes(
+    pub(crate) fn write_encrypted_zeros(
         &self,
         range: Range<u64>,
         durability: Durability,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let mut room = [0u8; PIECE];
+        let mut zeros = [0u8; PIECE];
         let mut offset = range.start;
         while offset < range.end {
             // Cut where sectors end: one that is written in two parts can be torn within.
             #[allow(clippy::cast_possible_truncation, reason = "below PIECE")]
             let most = PIECE - (offset % PIECE as u64) as usize;
             let len = usize::try_from(range.end - offset).map_or(most, |len| len.min(most));
-            let piece = &mut room[..len];
+            let piece = &mut zeros[..len];
             piece.fill(0);
-            self.write(offset, piece, Durability::Cached, record)?;
+            self.write_inline(offset, piece, Durability::Cached, record)?;
             offset += len as u64;
         }
-        self.settle(Durability::Cached, durability)
+        self.flush_once(Durability::Cached, durability)
     }
 
     /// Flushes once for a durable write that went out in several cached pieces.
-    pub(crate) fn settle(
+    pub(crate) fn flush_once(
         &self,
         written: Durability,
         wanted: Durability,
@@ -173,8 +179,8 @@ impl CryptRunner {
         into: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let mut room = [0u8; SECTOR_MAX];
-        let (sector, within) = self.read_sector(&mut room, part, record)?;
+        let mut buffer = [0u8; SECTOR_MAX];
+        let (sector, within) = self.read_sector(&mut buffer, part, record)?;
         into.copy_from_slice(&sector[within]);
         record.copied_bytes += part.len;
         Ok(())
@@ -190,12 +196,12 @@ impl CryptRunner {
     ) -> Result<(), VolumeError> {
         let alone = self.locks.take(part.offset);
         record.trace.mark(Stage::Waiting);
-        let mut room = [0u8; SECTOR_MAX];
-        let (sector, within) = self.read_sector(&mut room, part, record)?;
+        let mut buffer = [0u8; SECTOR_MAX];
+        let (sector, within) = self.read_sector(&mut buffer, part, record)?;
         sector[within].copy_from_slice(data);
         record.copied_bytes += part.len;
         let first = self.sector_start(part.offset);
-        self.encrypt(first, sector, record);
+        self.encrypt_sectors(first, sector, record);
         let at = self.start + first;
         let store = alone.begin_store();
         let result = self.backend.write_at(at, sector, Durability::Cached);
@@ -203,7 +209,7 @@ impl CryptRunner {
         drop(alone);
         // Readers wait for the store, and need not for the flush.
         let result = match result {
-            Ok(()) => self.settle(Durability::Cached, durability),
+            Ok(()) => self.flush_once(Durability::Cached, durability),
             Err(error) => Err(error.into()),
         };
         record.trace.mark(Stage::Backend);
@@ -213,14 +219,14 @@ impl CryptRunner {
     /// Reads and decrypts the sector that `part` lies in. Returns the part's place in the sector.
     fn read_sector<'a>(
         &self,
-        room: &'a mut [u8; SECTOR_MAX],
+        buffer: &'a mut [u8; SECTOR_MAX],
         part: &Part,
         record: &mut Record,
     ) -> Result<(&'a mut [u8], Range<usize>), VolumeError> {
         let first = self.sector_start(part.offset);
-        let sector = &mut room[..self.sector_size];
-        self.fetch(first, sector, record)?;
-        self.decrypt(first, sector, record);
+        let sector = &mut buffer[..self.sector_size];
+        self.fetch_sectors(first, sector, record)?;
+        self.decrypt_sectors(first, sector, record);
         #[allow(clippy::cast_possible_truncation, reason = "less than SECTOR_MAX")]
         let skip = (part.offset - first) as usize;
         Ok((sector, skip..skip + part.len))
@@ -248,7 +254,7 @@ impl CryptRunner {
 
 /// Yields the processor, if the request goes on for longer: another thread with a short request may have waited
 /// for it. If none has, this costs about a fiftieth of a piece.
-fn give_way(left: usize) {
+fn yield_if_long(left: usize) {
     if left >= LONG {
         thread::yield_now();
     }

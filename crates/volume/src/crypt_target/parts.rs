@@ -20,7 +20,6 @@ pub(crate) struct Parts {
 pub(crate) struct Part {
     /// Offset from the target's start, in bytes.
     pub(crate) offset: u64,
-    /// Length in bytes.
     pub(crate) len: usize,
     /// True if it is a run of whole sectors, and not a part of one.
     pub(crate) whole: bool,

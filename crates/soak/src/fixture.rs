@@ -29,7 +29,7 @@ pub(crate) enum Front {
 
 /// Layout of a volume that is still to be made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ground {
+pub(crate) struct Fixture {
     pub(crate) front: Front,
     /// The encryption sector, in bytes.
     pub(crate) sector_size: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Ground {
     pub(crate) size: usize,
 }
 
-impl Ground {
+impl Fixture {
     pub(crate) fn choose(random: &mut Random) -> Self {
         let front = match random.below(96) {
             0 => Front::Luks1,

@@ -12,17 +12,7 @@ use crate::kernels::argon2 as portable;
 use crate::kernels::x86_64::argon2 as x86_64;
 use crate::wipe;
 
-/// A block of Argon2's memory: 1024 bytes, as 64-bit little-endian words.
-pub type Block = [u64; 128];
-
-/// Treatment of the old content of a block that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
-    /// It is replaced, as in the first pass over the memory.
-    Replace,
-    /// It is combined by exclusive or, as in later passes.
-    Xor,
-}
+pub use crate::kernels::argon2::{Block, Write};
 
 /// One way of computing G.
 #[derive(Clone, Copy)]

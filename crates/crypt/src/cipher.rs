@@ -2,13 +2,15 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::error::CipherError;
 use crate::gather::{self, Gathered};
-use crate::iv::{Ivs, Seal};
-use crate::kernels::SectorKernel;
+use crate::kernels::iv::{Ivs, Seal, SectorKernel};
+use crate::kernels::run::Run;
+use crate::kernels::shared::SharedSource;
 use crate::registry::{self, Implementation};
-use crate::run::Run;
-use crate::spec::IvMode;
-use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
+use crate::sector::{Geometry, IvSector};
+use crate::spec::{CipherSpec, IvMode};
+use crate::wipe;
 
 /// An expanded key, with the implementation chosen for it: encrypts and decrypts runs of
 /// consecutive sectors. Shared freely between threads.

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::{CipherSpec, State};
+use crate::spec::CipherSpec;
+use crate::state::State;
 
 /// Most characters of a foreign name that an error repeats.
 const NAME_MAX: usize = 64;

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use zeroize::Zeroize;
 
-use crate::SharedSource;
-use crate::run::{Run, UNIT_MAX};
+use crate::kernels::run::{Run, UNIT_MAX};
+use crate::kernels::shared::SharedSource;
 
 /// Extra work of a call over several buffers, compared with a call over one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -305,7 +305,7 @@ impl Drop for Bounce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Data;
+    use crate::kernels::run::Data;
 
     const UNIT: usize = 32;
 

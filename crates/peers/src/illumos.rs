@@ -21,10 +21,10 @@ use crate::foreign::fpu::Registers;
 use crate::foreign::openssl::OPENSSL;
 use crate::measure::{Buffer, Seat, Timer};
 use crate::output::Output;
-use crate::peer::{Fault, Library, SetUp, Turns};
+use crate::peer::{Fault, Library, SetUp, Turns, tagged};
 use crate::rustcrypto::{RUSTCRYPTO, blocks};
 use crate::scrim;
-use crate::work::{BLOCK, Cipher, Direction, NONCE, Work, nonce, plain64, tagged};
+use crate::work::{BLOCK, Cipher, Direction, NONCE, Work, nonce, plain64};
 
 /// Bytes that one operation turns.
 const OPERATION: usize = 128 << 10;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::work::{Direction, Work};
+use crate::work::{BLOCK, Direction, Work};
 
 /// A library.
 pub(crate) struct Library {
@@ -75,4 +75,10 @@ impl Fault {
             status: status.into(),
         })
     }
+}
+
+/// Splits a record into its payload and its tag.
+pub(crate) fn tagged(record: &mut [u8]) -> Result<(&mut [u8], &mut [u8; BLOCK]), Fault> {
+    let parts = record.split_last_chunk_mut();
+    parts.ok_or(Fault::of("a record without a tag"))
 }

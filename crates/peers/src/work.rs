@@ -2,8 +2,6 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::peer::Fault;
-
 /// A cipher with a key size. All use a part of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cipher {
@@ -177,12 +175,6 @@ pub(crate) fn nonce(number: u64) -> [u8; NONCE] {
     let mut nonce = [0; NONCE];
     nonce[4..].copy_from_slice(&number.to_be_bytes());
     nonce
-}
-
-/// Splits a record into its payload and its tag.
-pub(crate) fn tagged(record: &mut [u8]) -> Result<(&mut [u8], &mut [u8; BLOCK]), Fault> {
-    let parts = record.split_last_chunk_mut();
-    parts.ok_or(Fault::of("a record without a tag"))
 }
 
 impl Direction {

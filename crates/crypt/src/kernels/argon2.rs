@@ -1,6 +1,16 @@
 //! Argon2's compression function G (RFC 9106, section 3.5) in safe code, for every CPU.
 
-use crate::argon2::{Block, Write};
+/// A block of Argon2's memory: 1024 bytes, as 64-bit little-endian words.
+pub type Block = [u64; 128];
+
+/// Treatment of the old content of a block that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// It is replaced, as in the first pass over the memory.
+    Replace,
+    /// It is combined by exclusive or, as in later passes.
+    Xor,
+}
 
 /// Implements [`Compressor::compress`](crate::argon2::Compressor::compress).
 pub(crate) fn compress(

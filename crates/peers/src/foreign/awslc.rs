@@ -4,8 +4,8 @@
 use aws_lc_sys as ffi;
 
 use super::evp::evp;
-use crate::peer::Library;
-use crate::work::{NONCE, nonce, tagged};
+use crate::peer::{Library, tagged};
+use crate::work::{NONCE, nonce};
 
 evp!(ffi);
 

@@ -6,8 +6,8 @@ use openssl_sys as ffi;
 
 use super::evp::evp;
 use super::library::text;
-use crate::peer::Library;
-use crate::work::{NONCE, nonce, tagged};
+use crate::peer::{Library, tagged};
+use crate::work::{NONCE, nonce};
 
 evp!(ffi);
 

@@ -20,7 +20,7 @@
 use core::arch::x86_64::*;
 
 pub(crate) use super::cpu::{Avx2, Avx512};
-use crate::argon2::{Block, Write};
+use crate::kernels::argon2::{Block, Write};
 
 /// [`compress`](crate::argon2::Compressor::compress) with AVX-512.
 #[inline]

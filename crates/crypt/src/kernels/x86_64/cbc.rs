@@ -10,11 +10,11 @@
 //!
 //! *Decryption* has no such chain.
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds, some_rounds};
 use super::wide::{Schedule, Wide};
-use crate::iv::{Batches, Block, Ivs, OneByOne};
+use crate::kernels::iv::{Batches, Block, Ivs, OneByOne};
 
 /// A width for which there is a kernel.
 pub(super) trait WideCbc: Vaes {

@@ -15,15 +15,15 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
+use super::cursor::Cursor;
 use super::lanes::{GROUP, Group, in_groups, turn, zero};
 use super::mode::{Mode, set_up};
 use super::opaque::opaque;
 use super::wide::Schedules;
-use crate::iv::{Ivs, OneByOne};
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, OneByOne};
 use crate::spec::Algorithm;
 
 pub(crate) const CBC_AESNI: Kernel = Kernel {

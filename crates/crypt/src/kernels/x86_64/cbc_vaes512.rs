@@ -14,14 +14,14 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::cbc::{self, Lines, WideCbc};
 use super::cpu::Vaes512;
+use super::cursor::Cursor;
 use super::mode::{Mode, set_up};
 use super::vaes::Vaes;
 use super::wide::{Schedules, Wide};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const CBC_VAES512: Kernel = Kernel {

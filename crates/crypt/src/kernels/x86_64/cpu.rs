@@ -7,7 +7,7 @@
 pub(super) struct AesNi(());
 
 impl AesNi {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    /// The features, as [`Kernel::features`](crate::kernels::descriptor::Kernel::features) lists them.
     pub(super) const FEATURES: &[&str] = &["aes", "pclmulqdq", "ssse3"];
 
     /// The proof, on a CPU that has them.
@@ -24,7 +24,7 @@ impl AesNi {
 pub(super) struct Vaes512(());
 
 impl Vaes512 {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    /// The features, as [`Kernel::features`](crate::kernels::descriptor::Kernel::features) lists them.
     pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx512f", "avx512bw"];
 
     /// The proof, on a CPU that has them.
@@ -43,7 +43,7 @@ impl Vaes512 {
 pub(super) struct Vaes2(());
 
 impl Vaes2 {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
+    /// The features, as [`Kernel::features`](crate::kernels::descriptor::Kernel::features) lists them.
     pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx2"];
 
     /// The proof, on a CPU that has them.

@@ -4,11 +4,11 @@
 //! that a group whose lower half would carry, which hardly ever comes, is counted in general ones.
 //! That is a branch on a number that is not a secret.
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::opaque::opaque;
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds};
 use super::wide::Schedule;
-use crate::iv::{Ivs, OneByOne};
+use crate::kernels::iv::{Ivs, OneByOne};
 
 /// A width for which there is a kernel.
 pub(super) trait WideCtr: Vaes {

@@ -13,13 +13,13 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::cpu::Vaes2;
 use super::ctr::{self, WideCtr};
+use super::cursor::Cursor;
 use super::mode::{Mode, set_up};
 use super::wide::Schedules;
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const CTR_VAES2: Kernel = Kernel {

@@ -1,6 +1,6 @@
 //! AES-ECB with VAES at any width. Blocks know nothing of data units, so the run is taken as a whole.
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::opaque::opaque;
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds};
 use super::wide::Schedule;

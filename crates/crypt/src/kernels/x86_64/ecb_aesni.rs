@@ -11,15 +11,15 @@
 //!
 //! Blocks know nothing of data units, so the run is taken as a whole.
 
-use super::Cursor;
 use super::aesni::{Schedule, load, store};
 use super::cpu::AesNi;
+use super::cursor::Cursor;
 use super::lanes::{GROUP, in_groups, turn, zero};
 use super::mode::{Mode, set_up};
 use super::opaque::opaque;
 use super::wide::Schedules;
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const ECB_AESNI: Kernel = Kernel {

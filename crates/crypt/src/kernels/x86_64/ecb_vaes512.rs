@@ -9,13 +9,13 @@
 //! | constant time | yes |
 //! | why | makes the IVs of ESSIV; as a mode of its own only for volumes that exist |
 
-use super::Cursor;
 use super::cpu::Vaes512;
+use super::cursor::Cursor;
 use super::ecb;
 use super::mode::{Mode, set_up};
 use super::wide::Schedules;
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const ECB_VAES512: Kernel = Kernel {

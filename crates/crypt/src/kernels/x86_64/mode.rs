@@ -2,11 +2,10 @@
 
 use scrim_sys::memory::Locked;
 
+use super::cursor::{Cursor, RawRun};
 use super::wide::{Schedules, Wide};
-use super::{Cursor, RawRun};
-use crate::iv::Ivs;
-use crate::kernels::SectorKernel;
-use crate::run::Run;
+use crate::kernels::iv::{Ivs, SectorKernel};
+use crate::kernels::run::Run;
 
 /// A mode of operation with registers of one width.
 pub(super) trait Mode: 'static {

@@ -11,12 +11,12 @@ use zeroize::Zeroize;
 
 use super::aesni::block;
 use super::ahead::{Ahead, BATCH, Places, Units};
+use super::cursor::{Cursor, RawRun};
 use super::opaque::opaque;
 use super::wide::{Schedule, Schedules, Wide, expand_to_encrypt};
-use super::{Cursor, RawRun};
-use crate::iv::{Batches, Ivs, Numbers};
-use crate::kernels::SectorKernel;
-use crate::run::Run;
+use crate::kernels::iv::SectorKernel;
+use crate::kernels::iv::{Batches, Ivs, Numbers};
+use crate::kernels::run::Run;
 
 /// A width for which there is a kernel. Methods that name no CPU feature are inlined where they are
 /// used.

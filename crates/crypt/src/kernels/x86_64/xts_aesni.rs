@@ -21,16 +21,16 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::aesni::{Schedule, load, store};
 use super::ahead::{Ahead, BATCH};
 use super::cpu::AesNi;
+use super::cursor::Cursor;
 use super::lanes::{GROUP as WIDTH, Group, in_groups, in_step, last_round, round, turn, zero};
 use super::opaque::{opaque, opaque_mut};
 use super::wide::Wide;
 use super::xts::{self, InPairs, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const XTS_AESNI: Kernel = Kernel {

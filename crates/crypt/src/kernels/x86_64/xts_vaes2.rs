@@ -22,17 +22,17 @@
 use core::arch::x86_64::*;
 use core::mem;
 
-use super::Cursor;
 use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes2;
+use super::cursor::Cursor;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes2::{
     GROUP, Group, Schedule, WIDTH, in_step, last_round, load, one_round, round, store, words,
 };
 use super::wide::Wide;
 use super::xts::{self, InPairs, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const XTS_VAES2: Kernel = Kernel {

@@ -27,9 +27,9 @@
 use core::arch::x86_64::*;
 use core::mem;
 
-use super::Cursor;
 use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes512;
+use super::cursor::Cursor;
 use super::opaque::opaque;
 use super::vaes512::{
     ALL, GROUP, Group, Schedule, WIDTH, Words, encrypt, in_step, last_round, load, round, store,
@@ -37,8 +37,8 @@ use super::vaes512::{
 };
 use super::wide::Wide;
 use super::xts::{self, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
 pub(crate) const XTS_VAES512: Kernel = Kernel {

@@ -1,13 +1,26 @@
 //! IVs made from sector numbers: 16 bytes each, for XTS the tweak before encryption. The names
 //! and layouts are dm-crypt's (kernel documentation, admin-guide/device-mapper/dm-crypt).
+//!
+//! The interface of kernels, [`SectorKernel`], is here too: a kernel takes IVs, and ESSIV and EBOIV make
+//! IVs with a kernel.
 
-use crate::kernels::SectorKernel;
-use crate::run::Run;
+use super::run::Run;
 use crate::sector::{Geometry, IvSector};
 use crate::spec::IvMode;
 
 /// One cipher block's worth of bytes.
 pub(crate) type Block = [u8; 16];
+
+/// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
+/// of modes without IVs disregard it. All IVs that a key is ever given for units of one length follow
+/// one rule with one step: where positions are equal, so are IVs.
+///
+/// `encrypt` reads each byte of a source that is not also the destination once, since others may be
+/// changing it. `decrypt` may read one more than once.
+pub(crate) trait SectorKernel: Send + Sync {
+    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
+    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>);
+}
 
 /// The IVs of consecutive data units, in order and without end.
 ///

@@ -1,6 +1,6 @@
 //! The bytes of one call.
 
-use crate::kernels::SharedSource;
+use super::shared::SharedSource;
 
 /// The bytes that one call transforms: whole data units, in place or from one buffer to another of
 /// the same length. Made only here, so that kernels need not check it again.

@@ -1,7 +1,5 @@
 //! Cipher specifications in dm-crypt's spelling.
 
-mod parse;
-
 use std::fmt;
 
 use crate::essiv::EssivHash;
@@ -31,24 +29,15 @@ use crate::essiv::EssivHash;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CipherSpec {
     /// The specification as it was given.
-    text: String,
+    pub(crate) text: String,
     pub(crate) algorithm: Algorithm,
     pub(crate) iv: IvMode,
     pub(crate) essiv: Option<EssivHash>,
     pub(crate) driver: Option<&'static str>,
-    asynchronous: bool,
+    pub(crate) asynchronous: bool,
 }
 
 impl CipherSpec {
-    /// Makes a specification from the two strings of a LUKS1 header (on-disk format 1.2.3, "cipher-name"
-    /// and "cipher-mode"): `("aes", "xts-plain64")`.
-    ///
-    /// # Errors
-    /// As for parsing the specification `cipher-mode`.
-    pub fn from_luks(cipher: &str, mode: &str) -> Result<Self, crate::CipherError> {
-        format!("{cipher}-{mode}").parse()
-    }
-
     /// The two strings for a LUKS1 header; joined by a hyphen, the one for LUKS2. The short forms
     /// are written out, as cryptsetup does.
     #[must_use]
@@ -146,7 +135,7 @@ impl fmt::Display for CipherSpec {
 }
 
 /// A cipher in a mode of operation: what a kernel implements. The IVs are those of
-/// [`crate::iv::Ivs`], one for each data unit.
+/// [`crate::kernels::iv::Ivs`], one for each data unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Algorithm {
     /// IEEE Std 1619, with the IV as the tweak.
@@ -205,7 +194,7 @@ impl Algorithm {
         }
     }
 
-    fn takes_iv(self) -> bool {
+    pub(crate) fn takes_iv(self) -> bool {
         match self {
             Self::AesXts | Self::AesCbc | Self::AesCtr => true,
             Self::AesEcb | Self::NullEcb => false,
@@ -213,7 +202,7 @@ impl Algorithm {
     }
 }
 
-/// Rule by which an IV is made from a sector's number, before ESSIV encrypts it; [`crate::iv`] has the
+/// Rule by which an IV is made from a sector's number, before ESSIV encrypts it; [`crate::kernels::iv`] has the
 /// arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum IvMode {

@@ -2,11 +2,10 @@
 
 use std::str::FromStr;
 
-use super::{Algorithm, CipherSpec, IvMode};
-use crate::CipherError;
-use crate::error::alternatives;
+use crate::error::{CipherError, alternatives};
 use crate::essiv::EssivHash;
 use crate::kernels::KERNELS;
+use crate::spec::{Algorithm, CipherSpec, IvMode};
 
 impl FromStr for CipherSpec {
     type Err = CipherError;
@@ -16,6 +15,17 @@ impl FromStr for CipherSpec {
             Some(words) => parse_capi(text, words),
             None => parse_plain(text),
         }
+    }
+}
+
+impl CipherSpec {
+    /// Makes a specification from the two strings of a LUKS1 header (on-disk format 1.2.3, "cipher-name"
+    /// and "cipher-mode"): `("aes", "xts-plain64")`.
+    ///
+    /// # Errors
+    /// As for parsing the specification `cipher-mode`.
+    pub fn from_luks(cipher: &str, mode: &str) -> Result<Self, CipherError> {
+        format!("{cipher}-{mode}").parse()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs as pointers.
+//! Runs as pointers, and positions in them.
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
@@ -11,7 +11,7 @@ use crate::kernels::run::{Data, Run};
 /// promised.
 ///
 /// Others may change a source meanwhile ([`Data::Shared`]). So encryption loads each of its bytes
-/// once (or only the result of the last time stays), as `tests/shared_source.rs` checks.
+/// once, or keeps only the result of the last load, as `tests/shared_source.rs` checks.
 pub(super) struct RawRun {
     pub(super) source: *const u8,
     pub(super) destination: *mut u8,
@@ -70,28 +70,28 @@ impl Cursor {
         }
     }
 
-    /// Asks for the `len` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
-    /// bytes of the run. Processors do so of their own accord, but not across pages.
+    /// Prefetches the `len` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
+    /// bytes of the run. Processors prefetch by themselves, but not across pages.
     #[inline]
     pub(super) fn prefetch(self, len: usize, left: usize) {
         if left < AHEAD + len {
             return;
         }
-        ask_for(self.source, len);
+        prefetch_lines(self.source, len);
         if self.source != self.destination {
-            ask_for(self.destination, len);
+            prefetch_lines(self.destination, len);
         }
     }
 }
 
-/// Asks for the `len` bytes that begin [`AHEAD`] bytes after `here`.
+/// Prefetches the `len` bytes that begin [`AHEAD`] bytes after `here`.
 #[inline(always)]
-fn ask_for(here: *const u8, len: usize) {
+fn prefetch_lines(here: *const u8, len: usize) {
     for line in (AHEAD..AHEAD + len).step_by(64) {
         // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(here.wrapping_add(line).cast()) };
     }
 }
 
-/// Distance in bytes: about what memory delivers in the time that it takes to answer.
+/// Distance of prefetching in bytes: about the bandwidth of memory times its latency.
 const AHEAD: usize = 2048;

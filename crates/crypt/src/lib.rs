@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! A run may also come in pieces, cut anywhere ([`SectorCipher::encrypt_vectored`] and its kin), or
-//! from memory that others can change meanwhile ([`SharedSource`]).
+//! A run may also be decrypted from memory that others can change meanwhile ([`SharedSource`]), or come
+//! in pieces ([`vectored`]).
 //!
 //! # Choosing an implementation by hand
 //!
@@ -53,7 +53,6 @@ pub mod argon2;
 mod cipher;
 mod error;
 mod essiv;
-mod gather;
 mod kernels;
 mod parse;
 pub mod probe;
@@ -62,11 +61,11 @@ mod sector;
 mod spec;
 mod state;
 pub mod stream;
+pub mod vectored;
 mod wipe;
 
 pub use cipher::SectorCipher;
 pub use error::CipherError;
-pub use gather::Gathered;
 pub use kernels::shared::SharedSource;
 pub use registry::{Implementation, chosen, implementations, implementations_of};
 pub use sector::{Geometry, IvSector, SectorIndex, SectorSize};

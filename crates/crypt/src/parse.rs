@@ -29,7 +29,7 @@ impl CipherSpec {
     }
 }
 
-/// `cipher-mode-iv:options`.
+/// Parses a specification of the form `cipher-mode-iv:options`.
 fn parse_plain(text: &str) -> Result<CipherSpec, CipherError> {
     if text.contains('(') {
         return Err(CipherError::malformed(text));

@@ -240,8 +240,8 @@ fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
     }
 }
 
-/// Encrypts a known run with known keys, compares with what another implementation made of it, and
-/// decrypts it again: in place, from one buffer to another, and in calls that go on where the last
+/// Encrypts a known run with known keys, compares with the result of another implementation, and
+/// decrypts it again: in place, from one buffer to another, and in calls that continue where the last
 /// one stopped. Data units that are not sectors begin as sectors do.
 fn passes_self_test(kernel: &Kernel) -> bool {
     let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
@@ -287,7 +287,7 @@ fn passes_self_test(kernel: &Kernel) -> bool {
     self_test_digests(kernel.algorithm).iter().all(passes)
 }
 
-/// FNV-1a of 64 bits: it has to tell broken code from sound, not to withstand an attack.
+/// FNV-1a of 64 bits: it has to detect broken code, not to withstand an attack.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -175,7 +175,7 @@ impl Algorithm {
         }
     }
 
-    /// Name in `/proc/crypto`.
+    /// Name of the algorithm in `/proc/crypto`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AesXts => "xts(aes)",

@@ -12,7 +12,7 @@ pub enum Write {
     Xor,
 }
 
-/// Implements [`Compressor::compress`](crate::argon2::Compressor::compress).
+/// Implements [`Compressor::compress`](crate::argon2::Compressor::compress) on every CPU.
 pub(crate) fn compress(
     x: &Block,
     y: &Block,
@@ -53,7 +53,7 @@ fn permute(z: &mut Block, at: impl Fn(usize) -> usize) {
     }
 }
 
-/// GB (section 3.6).
+/// GB of four words (section 3.6).
 #[inline(always)]
 fn quarter(v: &mut [u64; 16], [a, b, c, d]: [usize; 4]) {
     v[a] = multiply_add(v[a], v[b]);

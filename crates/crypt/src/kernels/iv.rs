@@ -12,8 +12,8 @@ use crate::spec::IvMode;
 pub(crate) type Block = [u8; 16];
 
 /// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
-/// of modes without IVs disregard it. All IVs that a key is ever given for units of one length follow
-/// one rule with one step: where positions are equal, so are IVs.
+/// of modes without IVs disregard it. All IVs that a key gets for units of one length follow one rule
+/// with one step, so equal positions mean equal IVs.
 ///
 /// `encrypt` reads each byte of a source that is not also the destination once, since others may be
 /// changing it. `decrypt` may read one more than once.
@@ -24,8 +24,9 @@ pub(crate) trait SectorKernel: Send + Sync {
 
 /// The IVs of consecutive data units, in order and without end.
 ///
-/// `next`, which every call writes, has no neighbour that a kernel would load together with it: such
-/// a load waits until all that was before it has ended, and calls would not overlap.
+/// `next`, which every call writes, is not beside a field that a kernel loads together with it: such a
+/// load cannot be forwarded from the store, stalls until the store has retired, and the work of two
+/// calls would not overlap.
 #[derive(Clone)]
 #[repr(C)]
 pub(crate) struct Ivs<'a> {
@@ -35,8 +36,8 @@ pub(crate) struct Ivs<'a> {
     seal: Option<Seal<'a>>,
 }
 
-/// Encryption of IVs that are not to be predicted: always as data units of one block, on which kernels
-/// that keep something between calls rely.
+/// Encryption of IVs, so that they cannot be predicted. It encrypts data units of one block only, and
+/// kernels that keep tweaks between calls rely on that.
 #[derive(Clone, Copy)]
 pub(crate) enum Seal<'a> {
     /// Each IV is encrypted by this kernel, which is the cipher in ECB with a key of its own.
@@ -185,9 +186,10 @@ impl<'a> Ivs<'a> {
     }
 }
 
-/// The IVs that volumes nearly always have: numbers of at most 64 bits, little endian. To make them
-/// takes no call, which would cost a kernel all its registers, and no way through memory: a load of
-/// more bytes than were stored at once waits until all that was before it has ended.
+/// The IVs of `plain` and `plain64`, which volumes nearly always have: numbers of at most 64 bits, little
+/// endian. They are made without a call, around which a kernel would have to spill its registers, and
+/// without memory: a load that is wider than the store before it cannot be forwarded, and stalls until
+/// the store has retired.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     bits: u64,
@@ -239,9 +241,10 @@ fn big(number: u64) -> Block {
 
 /// The IVs of a run, `N` at a time and made ahead.
 ///
-/// A load of more bytes than were stored at once, just before, waits until all that was before it has
-/// ended. Kernels load several IVs at once, the one of ESSIV too, which encrypts others. So with each
-/// batch that is given out the one after it is made, of what was written a batch earlier still.
+/// A load that is wider than a store just before it cannot be forwarded, and stalls until the store has
+/// retired. Kernels load several IVs at once, and so does the kernel that encrypts IVs for ESSIV. So the
+/// batch after the one that is returned is always made already, from plain IVs that were written one
+/// batch earlier still.
 pub(crate) struct Batches<'i, 'a, const N: usize> {
     ivs: &'i mut Ivs<'a>,
     /// Number of IVs that are in no batch yet.
@@ -268,7 +271,7 @@ impl<'i, 'a, const N: usize> Batches<'i, 'a, N> {
         }
     }
 
-    /// The next batch. What is missing in the last one is the IV of the last data unit again.
+    /// The next batch. The last one is filled up with the IV of the last data unit.
     #[inline]
     pub(crate) fn next(&mut self) -> &[Block; N] {
         self.last ^= 1;
@@ -322,8 +325,7 @@ impl<'i, 'a, const N: usize> Batches<'i, 'a, N> {
     }
 }
 
-/// The IVs of a run one by one, as numbers whose first byte is the lowest: where they are to go is a
-/// register.
+/// The IVs of a run one by one, as little-endian numbers, which fit into registers.
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one at a time, on the stack"

@@ -1,9 +1,9 @@
-//! The bytes of one call.
+//! The bytes that one call transforms.
 
 use super::shared::SharedSource;
 
 /// The bytes that one call transforms: whole data units, in place or from one buffer to another of
-/// the same length. Made only here, so that kernels need not check it again.
+/// the same length. Only this module makes one, after checks that kernels rely on.
 pub(crate) struct Run<'a> {
     unit: usize,
     units: usize,
@@ -92,7 +92,7 @@ fn units(unit: usize, source: usize, destination: usize) -> usize {
         unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),
         "a data unit of {unit} bytes"
     );
-    // Sectors are powers of two, and a call of one is short beside a division.
+    // Sectors are powers of two, and a division would take long beside a call for one sector.
     let (units, rest) = if unit.is_power_of_two() {
         (source >> unit.trailing_zeros(), source & (unit - 1))
     } else {

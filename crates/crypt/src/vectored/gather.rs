@@ -1,4 +1,4 @@
-//! Requests over several buffers. Whole sectors within a piece are transformed where they lie; only
+//! The work on several buffers. Whole sectors within a piece are transformed where they lie; only
 //! sectors that a piece's end splits are gathered.
 
 use std::ops::{Deref, DerefMut};
@@ -35,7 +35,7 @@ pub(crate) trait Piece {
     /// Copies what starts at byte `at` and is as long as `destination`.
     fn copy_to(&self, at: usize, destination: &mut [u8]);
 
-    /// Makes a run of the bytes from byte `at` on, as many as `destination` holds, to be turned.
+    /// Makes a run of the bytes from byte `at` on, as many as `destination` holds.
     fn run<'a>(&'a self, at: usize, unit: usize, destination: &'a mut [u8]) -> Run<'a>;
 }
 
@@ -67,7 +67,7 @@ impl Piece for SharedSource<'_> {
     }
 }
 
-/// Turns all `pieces` in place, as if they were one buffer of data units of `unit` bytes. `turn`
+/// Transforms all `pieces` in place, as if they were one buffer of data units of `unit` bytes. `transform`
 /// gets how many units come before a run, and the run.
 ///
 /// # Panics
@@ -75,7 +75,7 @@ impl Piece for SharedSource<'_> {
 pub(crate) fn in_place<P: DerefMut<Target = [u8]>>(
     unit: usize,
     pieces: &mut [P],
-    mut turn: impl FnMut(usize, Run<'_>),
+    mut transform: impl FnMut(usize, Run<'_>),
 ) -> Gathered {
     let units = whole_units(unit, total(pieces));
     let mut gathered = Gathered::default();
@@ -88,11 +88,11 @@ pub(crate) fn in_place<P: DerefMut<Target = [u8]>>(
         if next.split {
             let bounce = Bounce::part(&mut bounce, bytes);
             here.clone().gather(pieces, bounce);
-            turn(done, Run::in_place(unit, bounce));
+            transform(done, Run::in_place(unit, bounce));
             here.scatter(pieces, bounce);
             gathered.count(next.units, unit, true, true);
         } else {
-            turn(done, Run::in_place(unit, here.take_mut(pieces, bytes)));
+            transform(done, Run::in_place(unit, here.take_mut(pieces, bytes)));
         }
         done += next.units;
     }
@@ -108,7 +108,7 @@ pub(crate) fn copy<S: Piece, D: DerefMut<Target = [u8]>>(
     unit: usize,
     source: &[S],
     destination: &mut [D],
-    mut turn: impl FnMut(usize, Run<'_>),
+    mut transform: impl FnMut(usize, Run<'_>),
 ) -> Gathered {
     let (from, to) = (total(source), total(destination));
     assert!(
@@ -129,24 +129,24 @@ pub(crate) fn copy<S: Piece, D: DerefMut<Target = [u8]>>(
             (false, false) => {
                 let (piece, at) = here.take(source, bytes);
                 let destination = there.take_mut(destination, bytes);
-                turn(done, piece.run(at, unit, destination));
+                transform(done, piece.run(at, unit, destination));
             }
             (false, true) => {
                 let bounce = Bounce::part(&mut bounce, bytes);
                 let (piece, at) = here.take(source, bytes);
-                turn(done, piece.run(at, unit, bounce));
+                transform(done, piece.run(at, unit, bounce));
                 there.scatter(destination, bounce);
             }
             (true, false) => {
                 let bounce = Bounce::part(&mut bounce, bytes);
                 here.gather(source, bounce);
                 let destination = there.take_mut(destination, bytes);
-                turn(done, Run::copy(unit, bounce, destination));
+                transform(done, Run::copy(unit, bounce, destination));
             }
             (true, true) => {
                 let bounce = Bounce::part(&mut bounce, bytes);
                 here.gather(source, bounce);
-                turn(done, Run::in_place(unit, bounce));
+                transform(done, Run::in_place(unit, bounce));
                 there.scatter(destination, bounce);
             }
         }
@@ -156,8 +156,8 @@ pub(crate) fn copy<S: Piece, D: DerefMut<Target = [u8]>>(
     gathered
 }
 
-/// Of all pieces together, in bytes. Pieces of a source may be the same memory, so that the sum may
-/// be more than there is memory.
+/// Length of all pieces together, in bytes. Pieces of a source may be the same memory, so that the sum
+/// may be more than there is memory.
 fn total<P: Piece>(pieces: &[P]) -> u128 {
     pieces.iter().map(|piece| piece.size() as u128).sum()
 }
@@ -280,7 +280,7 @@ impl Cursor {
     }
 }
 
-/// Where split sectors are turned: 16 of 512 bytes, which modes that want several at once get, or
+/// Where split sectors are transformed: 16 of 512 bytes, which modes that want several at once get, or
 /// two of 4096. It holds plaintext, and is wiped.
 #[repr(align(64))]
 struct Bounce([u8; Self::SIZE]);
@@ -314,7 +314,7 @@ mod tests {
         (unit * 37 + at * 5 + 1).to_le_bytes()[0]
     }
 
-    fn turn(before: usize, run: Run<'_>) {
+    fn transform(before: usize, run: Run<'_>) {
         let whole = |data: &mut [u8]| {
             for (unit, data) in data.chunks_exact_mut(UNIT).enumerate() {
                 for (at, byte) in data.iter_mut().enumerate() {
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    fn turned(units: usize) -> Vec<u8> {
+    fn transformed(units: usize) -> Vec<u8> {
         (0..units * UNIT)
             .map(|at| mask(at / UNIT, at % UNIT))
             .collect()
@@ -354,17 +354,17 @@ mod tests {
 
     fn check_in_place(lens: &[usize]) -> Gathered {
         let mut pieces = pieces(lens);
-        let gathered = in_place(UNIT, &mut pieces, turn);
+        let gathered = in_place(UNIT, &mut pieces, transform);
         let bytes = pieces.concat();
-        assert_eq!(bytes, turned(bytes.len() / UNIT), "{lens:?}");
+        assert_eq!(bytes, transformed(bytes.len() / UNIT), "{lens:?}");
         gathered
     }
 
     fn check_copy(from: &[usize], to: &[usize]) -> Gathered {
         let (source, mut destination) = (pieces(from), pieces(to));
-        let gathered = copy(UNIT, &source, &mut destination, turn);
+        let gathered = copy(UNIT, &source, &mut destination, transform);
         let bytes = destination.concat();
-        assert_eq!(bytes, turned(bytes.len() / UNIT), "{from:?} to {to:?}");
+        assert_eq!(bytes, transformed(bytes.len() / UNIT), "{from:?} to {to:?}");
         assert!(source.concat().iter().all(|byte| *byte == 0));
         gathered
     }
@@ -446,8 +446,8 @@ mod tests {
         let piece = [0; UNIT + 5];
         let source = vec![&piece[..]; UNIT];
         let mut destination = vec![0; piece.len() * UNIT];
-        copy(UNIT, &source, &mut [&mut destination[..]], turn);
-        assert_eq!(destination, turned(piece.len()));
+        copy(UNIT, &source, &mut [&mut destination[..]], transform);
+        assert_eq!(destination, transformed(piece.len()));
     }
 
     #[test]

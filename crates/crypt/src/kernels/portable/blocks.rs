@@ -40,19 +40,19 @@ impl Aes for aes::Aes128 {}
 impl Aes for aes::Aes192 {}
 impl Aes for aes::Aes256 {}
 
-/// Hands the run to `turn` in pieces of `units` data units, in their place at the destination.
-pub(super) fn piecewise(run: Run<'_>, units: usize, turn: impl FnMut(&mut [u8])) {
+/// Hands the run to `transform` in pieces of `units` data units, in their place at the destination.
+pub(super) fn piecewise(run: Run<'_>, units: usize, transform: impl FnMut(&mut [u8])) {
     let piece = run.unit() * units;
-    let mut turn = turn;
+    let mut transform = transform;
     match run.into_data() {
-        Data::InPlace(data) => data.chunks_mut(piece).for_each(turn),
+        Data::InPlace(data) => data.chunks_mut(piece).for_each(transform),
         Data::Copy {
             source,
             destination,
         } => {
             for (source, destination) in source.chunks(piece).zip(destination.chunks_mut(piece)) {
                 destination.copy_from_slice(source);
-                turn(destination);
+                transform(destination);
             }
         }
         Data::Shared {
@@ -61,7 +61,7 @@ pub(super) fn piecewise(run: Run<'_>, units: usize, turn: impl FnMut(&mut [u8]))
         } => {
             for (at, destination) in (0..).step_by(piece).zip(destination.chunks_mut(piece)) {
                 source.part(at, destination.len()).copy_to(destination);
-                turn(destination);
+                transform(destination);
             }
         }
     }

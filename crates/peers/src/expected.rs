@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Turns nothing.
+    /// A library that changes nothing.
     struct Idle;
 
     impl Turns for Idle {

@@ -21,29 +21,28 @@ const RECORD: usize = 16 << 10;
 const SECTORS: Work = Work::new(Cipher::Aes256Xts, 4096);
 const RECORDS: Work = Work::new(Cipher::Aes128Gcm, RECORD);
 
-/// A way to make records of sectors, by the amount that is decrypted before it is sealed.
+/// A way to make records of sectors, by the amount of plaintext that is decrypted before it is sealed.
 struct Way {
     name: &'static str,
     words: &'static str,
-    /// Bytes of plaintext.
-    piece: usize,
+    piece_bytes: usize,
 }
 
 const WAYS: [Way; 3] = [
     Way {
         name: "two_pass",
         words: "all of it, then all of it again",
-        piece: ALL,
+        piece_bytes: ALL,
     },
     Way {
         name: "pieces_1m",
         words: "1 MiB at a time",
-        piece: 1 << 20,
+        piece_bytes: 1 << 20,
     },
     Way {
         name: "fused",
         words: "a record at a time",
-        piece: RECORD,
+        piece_bytes: RECORD,
     },
 ];
 
@@ -76,7 +75,7 @@ pub(crate) fn run(rounds: usize, slice: Duration) -> Result<Output, Box<dyn Erro
         }
         let mut done = Ok(());
         let rate = timer.rate(ALL, || {
-            done = halves.turn(WAYS[turn.contender].piece, all);
+            done = halves.turn(WAYS[turn.contender].piece_bytes, all);
             black_box(&mut *all);
         });
         done?;
@@ -122,7 +121,7 @@ fn check(halves: &mut Halves) -> Result<(), Box<dyn Error>> {
     let mut made = Vec::new();
     for way in WAYS {
         let mut run = stored.clone();
-        halves.turn(way.piece.min(some), &mut run)?;
+        halves.turn(way.piece_bytes.min(some), &mut run)?;
         made.push(run);
     }
     if made.iter().any(|run| *run != made[0]) {

@@ -165,7 +165,7 @@ enum Saves {
     Chunk,
 }
 
-/// The general path.
+/// The framework's general path.
 struct General {
     block: OneBlock,
     around_chunks: Registers,

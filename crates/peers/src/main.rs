@@ -53,7 +53,7 @@ enum Task {
         /// Keep every library from what the processor has beyond this
         #[arg(long, value_enum, default_value_t)]
         restrict: Restriction,
-        /// Only these loads
+        /// Measure only the loads of these names
         #[arg(long, value_delimiter = ',', value_parser = ciphers::load_names())]
         loads: Vec<String>,
     },
@@ -71,10 +71,10 @@ enum Task {
 
 #[derive(clap::Args)]
 struct Sampling {
-    /// How many samples of each
+    /// Number of samples of each series
     #[arg(long)]
     rounds: usize,
-    /// How long a sample takes, in milliseconds
+    /// Length of a sample, in milliseconds
     #[arg(long)]
     sample_ms: u64,
 }

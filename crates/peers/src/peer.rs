@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::work::{BLOCK, Direction, Work};
 
-/// A library.
+/// A library that is compared.
 pub(crate) struct Library {
     /// Name, as in the names of results.
     pub(crate) name: &'static str,

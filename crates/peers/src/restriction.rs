@@ -72,7 +72,7 @@ impl Restriction {
         }
     }
 
-    /// Description for people.
+    /// Description of the restriction for people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::None => "all features",

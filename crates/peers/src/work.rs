@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 pub(crate) enum Cipher {
     Aes256Xts,
     Aes128Xts,
-    /// `aes-cbc-essiv:sha256`.
+    /// dm-crypt's `aes-cbc-essiv:sha256`, which encrypts the IVs.
     Aes256CbcEssiv,
     Aes128Cbc,
     Aes128Ctr,
@@ -84,7 +84,7 @@ impl Cipher {
         })
     }
 
-    /// Description for people.
+    /// Description of the cipher for people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Aes256Xts => "AES-256-XTS, plain64",

@@ -26,7 +26,7 @@ const DISABLE_HWF: c_int = 63;
 const INITIALIZATION_FINISHED: c_int = 38;
 const INITIALIZATION_FINISHED_P: c_int = 39;
 
-/// `struct gcry_cipher_handle`.
+/// `struct gcry_cipher_handle`, which is opaque.
 type Handle = c_void;
 
 functions! {

@@ -23,10 +23,10 @@ const AES_256_CBC: c_int = 5;
 const AES_128_XTS: c_int = 32;
 const AES_256_XTS: c_int = 33;
 
-/// `struct api_cipher_hd_st`.
+/// `struct api_cipher_hd_st`, which is opaque.
 type Handle = c_void;
 
-/// `gnutls_datum_t`.
+/// `gnutls_datum_t` of the C interface.
 #[repr(C)]
 struct Datum {
     data: *mut u8,

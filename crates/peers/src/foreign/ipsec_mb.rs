@@ -64,7 +64,7 @@ const CIPHER_THEN_HASH: u64 = 1;
 const ENCRYPT: c_int = 1;
 const DECRYPT: c_int = 2;
 const KEY_256: c_int = 32;
-/// `IMB_MAX_BURST_SIZE`.
+/// `IMB_MAX_BURST_SIZE` of the C interface.
 const BURST: usize = 128;
 
 functions! {
@@ -135,7 +135,7 @@ fn set_up(work: Work) -> SetUp {
     })))
 }
 
-/// An `IMB_MGR`.
+/// An `IMB_MGR`, set up.
 struct MultiBuffer {
     exports: Exports,
     manager: NonNull<Manager>,

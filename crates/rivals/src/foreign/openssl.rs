@@ -6,7 +6,7 @@ use openssl_sys as ffi;
 
 use super::evp::evp;
 use super::library::text;
-use crate::peer::{Library, tagged};
+use crate::rival::{Library, tagged};
 use crate::work::{NONCE, nonce};
 
 evp!(ffi);

@@ -9,7 +9,7 @@ macro_rules! evp {
         use std::ffi::c_int;
         use std::ptr::{NonNull, null, null_mut};
 
-        use $crate::peer::{Fault, SetUp, Turns};
+        use $crate::rival::{Fault, SetUp, Turns};
         use $crate::serial::{self, Sector};
         use $crate::work::{BLOCK, Cipher, Direction, Work};
 

@@ -1,7 +1,7 @@
 //! Check that a library does the same work as the others; only then is it timed.
 
 use crate::measure::fill;
-use crate::peer::{Fault, Turns};
+use crate::rival::{Fault, Turns};
 use crate::work::{Direction, Work};
 
 /// A known run and its expected ciphertext.

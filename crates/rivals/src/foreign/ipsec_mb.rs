@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 use super::library::{Shared, functions, text};
-use crate::peer::{Fault, Library, Missing, SetUp, Turns};
 use crate::restriction::Restriction;
+use crate::rival::{Fault, Library, Missing, SetUp, Turns};
 use crate::work::{BLOCK, Cipher, Direction, Work};
 
 pub(crate) const IPSEC_MB: Library = Library {

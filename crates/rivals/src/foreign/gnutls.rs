@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
 use super::library::{Shared, functions, text};
-use crate::peer::{Fault, Library, Missing, SetUp};
+use crate::rival::{Fault, Library, Missing, SetUp};
 use crate::serial::{self, Sector, encrypt_blocks_by_cbc};
 use crate::work::{BLOCK, Cipher, Direction, Work};
 

@@ -3,7 +3,7 @@
 use scrim_crypt::stream::{Aead, Nonces, Opener, Sealer, StreamError};
 use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
-use crate::peer::{Fault, Library, Turns};
+use crate::rival::{Fault, Library, Turns};
 use crate::work::{Direction, NONCE, Work};
 
 /// Whole runs of sectors, as a volume gives them, and records one after the other.

@@ -16,8 +16,8 @@ use crate::foreign::nettle::NETTLE;
 use crate::foreign::openssl::OPENSSL;
 use crate::measure::{Buffer, Seat, Timer};
 use crate::output::Output;
-use crate::peer::{Fault, Library, Turns};
 use crate::restriction::Restriction;
+use crate::rival::{Fault, Library, Turns};
 use crate::rustcrypto::RUSTCRYPTO;
 use crate::scrim;
 use crate::work::{Cipher, Direction, Work};
@@ -55,7 +55,7 @@ const LOADS: [Load; 10] = [
 /// Loads that are run again with fewer of the processor's instructions.
 const RESTRICTED: [&str; 2] = ["aes256xts_512b", "aes256xts_4k"];
 
-/// Scrim first, then the limit, then the peers.
+/// Scrim first, then the limit, then the rivals.
 const CONTENDERS: [&Library; 11] = [
     &scrim::RUNS,
     &scrim::SINGLE,
@@ -227,7 +227,7 @@ fn takes_part(library: &Library, load: &Load, restriction: Restriction) -> bool 
     }
 }
 
-/// `None` for a peer that cannot do it. What Scrim cannot do is an error: then nothing is compared.
+/// `None` for a rival that cannot do it. What Scrim cannot do is an error: then nothing is compared.
 fn set_up(
     library: &Library,
     load: &Load,

@@ -1,7 +1,7 @@
 //! Nettle, from its headers of version 3.8: everything called `libnettle.so.8`.
 
 use super::library::{Shared, functions};
-use crate::peer::{Fault, Library, Missing, SetUp};
+use crate::rival::{Fault, Library, Missing, SetUp};
 use crate::serial::{self, Sector};
 use crate::work::{BLOCK, Cipher, Direction, Work};
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ffi::{CStr, c_char};
 
-use crate::peer::Missing;
+use crate::rival::Missing;
 
 /// A library that stays loaded until the process ends, so that its functions are there for as long.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ macro_rules! functions {
         impl $name {
             fn load(
                 library: $crate::foreign::library::Shared,
-            ) -> Result<Self, $crate::peer::Missing> {
+            ) -> Result<Self, $crate::rival::Missing> {
                 const fn c(name: &str) -> &std::ffi::CStr {
                     match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
                         Ok(name) => name,

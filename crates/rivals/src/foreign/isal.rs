@@ -4,8 +4,8 @@
 use std::ffi::{c_char, c_int};
 
 use super::library::{Shared, functions, text};
-use crate::peer::{Fault, Library, Missing, SetUp};
 use crate::restriction::Restriction;
+use crate::rival::{Fault, Library, Missing, SetUp};
 use crate::serial::{self, Sector, encrypt_blocks_by_cbc};
 use crate::work::{BLOCK, Cipher, Direction, Work};
 

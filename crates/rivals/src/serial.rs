@@ -1,6 +1,6 @@
 //! Libraries that take one sector in each call.
 
-use crate::peer::{Fault, SetUp, Turns};
+use crate::rival::{Fault, SetUp, Turns};
 use crate::work::{BLOCK, Cipher, Direction, Work, plain64};
 
 /// A key that such a library has set up, for both directions.

@@ -9,7 +9,7 @@ use scrim_bench::turns;
 
 use crate::measure::{Buffer, Timer};
 use crate::output::Output;
-use crate::peer::{Fault, Turns};
+use crate::rival::{Fault, Turns};
 use crate::scrim;
 use crate::work::{Cipher, Direction, Work};
 

@@ -4,7 +4,7 @@
 use aws_lc_sys as ffi;
 
 use super::evp::evp;
-use crate::peer::{Library, tagged};
+use crate::rival::{Library, tagged};
 use crate::work::{NONCE, nonce};
 
 evp!(ffi);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use scrim_bench::{Pinned, Stopwatch};
 
 use crate::output::{Output, SeriesId};
-use crate::peer::{Fault, Turns};
+use crate::rival::{Fault, Turns};
 use crate::work::{Direction, Work};
 
 /// A stopwatch on a thread that stays where it is.

@@ -2,7 +2,7 @@
 
 use scrim_crypt::probe::aes_rounds;
 
-use crate::peer::{Fault, Library, Missing, Turns};
+use crate::rival::{Fault, Library, Missing, Turns};
 use crate::work::{BLOCK, Direction, Work};
 
 pub(crate) const BOUND: Library = Library {

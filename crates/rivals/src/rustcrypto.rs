@@ -11,7 +11,7 @@ use aes_gcm::{AeadInOut, Aes128Gcm};
 use ctr::{CtrCore, flavors};
 use xts_mode::Xts128;
 
-use crate::peer::{Fault, Library, SetUp, Turns, tagged};
+use crate::rival::{Fault, Library, SetUp, Turns, tagged};
 use crate::serial::{self, Sector};
 use crate::work::{BLOCK, Cipher, Direction, Work, nonce, plain64};
 

@@ -21,7 +21,7 @@ use crate::foreign::fpu::Registers;
 use crate::foreign::openssl::OPENSSL;
 use crate::measure::{Buffer, Seat, Timer};
 use crate::output::Output;
-use crate::peer::{Fault, Library, SetUp, Turns, tagged};
+use crate::rival::{Fault, Library, SetUp, Turns, tagged};
 use crate::rustcrypto::{RUSTCRYPTO, blocks};
 use crate::scrim;
 use crate::work::{BLOCK, Cipher, Direction, NONCE, Work, nonce, plain64};

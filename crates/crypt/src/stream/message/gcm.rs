@@ -5,10 +5,10 @@ use ghash::universal_hash::UniversalHash;
 use scrim_sys::memory::Locked;
 
 use super::Session;
-use crate::iv::{Block, Ivs};
-use crate::kernels::SectorKernel;
+use crate::kernels::iv::SectorKernel;
+use crate::kernels::iv::{Block, Ivs};
+use crate::kernels::run::{Run, UNIT_MAX};
 use crate::registry;
-use crate::run::{Run, UNIT_MAX};
 use crate::stream::NONCE;
 
 /// An expanded key.

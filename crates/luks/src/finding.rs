@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::diagnosis::Signature;
 use crate::error::CopyFault;
+use crate::header_copy::HeaderCopy;
+use crate::signature::Signature;
 
 /// Something worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +35,6 @@ pub enum Finding {
     UnknownFlag(String),
 }
 
-/// One of the two copies of a LUKS2 header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeaderCopy {
-    /// At the start of the device.
-    Primary,
-    /// Behind the primary.
-    Secondary,
-}
-
 /// A LUKS2 copy that should be rewritten from the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repair {
@@ -61,15 +53,6 @@ pub enum Consent {
     NotNeeded,
     /// Yes: something else may lie there now, or nothing tells which copy is right.
     Ask,
-}
-
-impl fmt::Display for HeaderCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Primary => "primary",
-            Self::Secondary => "secondary",
-        })
-    }
 }
 
 impl fmt::Display for Finding {

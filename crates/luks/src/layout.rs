@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::format::FormatError;
-use crate::luks2;
+use crate::error::FormatError;
 use crate::plan::Step;
 use crate::segment::Placement;
 
@@ -13,6 +12,10 @@ pub(crate) const BLOCK: u64 = 4096;
 const SECTOR: u64 = 512;
 /// The end of a LUKS2 header that was made with the defaults, and the largest LUKS1 header.
 pub(crate) const DEFAULT_HEADER_END: u64 = 16 << 20;
+/// The sizes that a LUKS2 header with its JSON area may have, and so the offsets at which a secondary may lie.
+pub(crate) const LUKS2_COPY_SIZES: [u64; 9] = [
+    0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
+];
 const MIB: u64 = 1 << 20;
 
 /// Placement of a new header and its data.
@@ -91,7 +94,7 @@ impl Layout {
     /// Nothing is written behind the end of a file, where there are no bytes.
     pub(crate) fn forget_old_header(&self, wipe_end: u64) -> Vec<Step> {
         let end = wipe_end.min(self.device_len);
-        let blocks = luks2::COPY_OFFSETS.map(|offset| (offset, BLOCK));
+        let blocks = LUKS2_COPY_SIZES.map(|offset| (offset, BLOCK));
         [(0, SECTOR), (0, BLOCK)]
             .into_iter()
             .chain(blocks)

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::error::HeaderError;
-use crate::format::WriteError;
+use crate::error::{HeaderError, WriteError};
 
 /// Why bytes are not a header backup.
 #[derive(Debug)]

@@ -4,13 +4,16 @@ use std::fmt;
 
 use scrim_foreign::Foreign;
 
-use super::{Backup, RestoreError, slice};
-use crate::diagnosis::Signature;
-use crate::finding::{HeaderCopy, Repair};
+use super::{Backup, RestoreError};
+use crate::error::slots_named;
+use crate::finding::Repair;
 use crate::header::{HEADER_AREA_MAX, Header, Parsed};
-use crate::keyslot::{self, Keyslot};
+use crate::header_copy::HeaderCopy;
+use crate::keyslot::Keyslot;
+use crate::on_disk::restore::slice;
 use crate::plan::{Plan, Step};
 use crate::segment::{Placement, Segment};
+use crate::signature::Signature;
 
 /// A backup ready to be restored: its effects and the plan that writes it.
 #[derive(Debug)]
@@ -73,13 +76,6 @@ pub enum RestoreNote {
         /// Their numbers on the device.
         slots: Vec<u8>,
     },
-}
-
-/// The steps that restore a header, what it will be, and the slots of the old one at risk.
-pub(crate) struct Steps<H> {
-    pub(crate) header: H,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) at_risk: Vec<u8>,
 }
 
 impl Backup {
@@ -339,18 +335,18 @@ impl fmt::Display for RestoreNote {
                 f,
                 "the backup does not have {} of the header on the device: what opens it now no \
                  longer will",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
             Self::Revived { slots } => write!(
                 f,
                 "the device no longer has {} of the backup: what opened it becomes valid again",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
             Self::AtRisk { slots } => write!(
                 f,
                 "if the restoration is cut short, the header on the device loses {}: keep this \
                  backup until it is done",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
         }
     }

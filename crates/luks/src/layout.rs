@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::FormatError;
+use crate::header_copy::LUKS2_COPY_SIZES;
 use crate::plan::Step;
 use crate::segment::Placement;
 
@@ -12,10 +13,6 @@ pub(crate) const BLOCK: u64 = 4096;
 const SECTOR: u64 = 512;
 /// The end of a LUKS2 header that was made with the defaults, and the largest LUKS1 header.
 pub(crate) const DEFAULT_HEADER_END: u64 = 16 << 20;
-/// The sizes that a LUKS2 header with its JSON area may have, and so the offsets at which a secondary may lie.
-pub(crate) const LUKS2_COPY_SIZES: [u64; 9] = [
-    0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
-];
 const MIB: u64 = 1 << 20;
 
 /// Placement of a new header and its data.

@@ -140,6 +140,6 @@ pub use scrim_foreign::Foreign;
 pub use segment::{
     CryptSegment, DataError, DataSegment, Placement, Segment, SegmentKind, SegmentLength,
 };
-pub use signature::Signature;
+pub use signature::{Sample, Signature};
 pub use token::Token;
 pub use underway::Underway;

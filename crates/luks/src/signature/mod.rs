@@ -1,206 +1,200 @@
-//! Other uses of a device, recognised by bytes at a fixed place near its start.
+//! Uses of a device, recognised by signatures: file systems, partition tables, volumes. One table for the whole
+//! program.
+//!
+//! Offsets, magic and further conditions are those of libblkid, by which cryptsetup tells whether a device has become
+//! something else.
 
-use std::fmt;
-use std::ops::Range;
+mod boot_sector;
+mod kinds;
+mod raid;
+mod sample;
+mod table;
 
-/// Something that is known by bytes at a fixed place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signature {
-    /// A GUID partition table.
-    Gpt,
-    /// An MBR partition table, or a boot sector.
-    BootSector,
-    /// ext2, ext3 or ext4.
-    Ext,
-    /// XFS.
-    Xfs,
-    /// Btrfs.
-    Btrfs,
-    /// NTFS.
-    Ntfs,
-    /// exFAT.
-    ExFat,
-    /// FAT.
-    Fat,
-    /// Linux swap space.
-    Swap,
-    /// A physical volume of LVM2.
-    Lvm,
-    /// A member of a Linux software RAID.
-    Raid,
-    /// A qcow2 image.
-    Qcow2,
-    /// Something else, by its name with an article.
-    Other(&'static str),
-    /// Nothing but zeros in the first 4096 bytes.
-    Zeros,
-}
-
-/// Offset and bytes of each signature, the surer ones first: those that libblkid looks for, by which
-/// cryptsetup tells whether a device has become something else, as far as they lie in the first 8 MiB.
-const KNOWN: &[(Signature, usize, &[u8])] = &[
-    (Signature::Gpt, 512, b"EFI PART"),
-    (Signature::Gpt, 4096, b"EFI PART"),
-    (Signature::Xfs, 0, b"XFSB"),
-    (Signature::Qcow2, 0, b"QFI\xfb"),
-    (Signature::Ntfs, 3, b"NTFS    "),
-    (Signature::ExFat, 3, b"EXFAT   "),
-    (Signature::Other("a BitLocker volume"), 3, b"-FVE-FS-"),
-    (Signature::Fat, 54, b"FAT1"),
-    (Signature::Fat, 82, b"FAT32   "),
-    (Signature::Btrfs, 0x1_0040, b"_BHRfS_M"),
-    (Signature::Swap, 0xff6, b"SWAPSPACE2"),
-    (Signature::Swap, 0x1ff6, b"SWAPSPACE2"),
-    (Signature::Swap, 0x3ff6, b"SWAPSPACE2"),
-    (Signature::Swap, 0x7ff6, b"SWAPSPACE2"),
-    (Signature::Swap, 0xfff6, b"SWAPSPACE2"),
-    (Signature::Swap, 0xff6, b"SWAP-SPACE"),
-    (Signature::Swap, 0xff6, b"S1SUSPEND"),
-    (Signature::Lvm, 0, b"LABELONE"),
-    (Signature::Lvm, 512, b"LABELONE"),
-    (Signature::Lvm, 1024, b"LABELONE"),
-    (Signature::Lvm, 1536, b"LABELONE"),
-    (Signature::Raid, 0, b"\xfc\x4e\x2b\xa9"),
-    (Signature::Raid, 4096, b"\xfc\x4e\x2b\xa9"),
-    (Signature::Other("a bcache device"), 4120, &BCACHE),
-    (Signature::Other("a Stratis pool"), 512 + 4, STRATIS),
-    (Signature::Other("a Stratis pool"), 4608 + 4, STRATIS),
-    (Signature::Other("a VDO volume"), 0, b"dmvdo001"),
-    (Signature::Other("a dm-integrity volume"), 0, b"integrt\0"),
-    (Signature::Other("a dm-verity hash tree"), 0, b"verity\0\0"),
-    (
-        Signature::Other("a Ceph BlueStore device"),
-        0,
-        b"bluestore block device",
-    ),
-    (
-        Signature::Other("an F2FS filesystem"),
-        1024,
-        b"\x10\x20\xf5\xf2",
-    ),
-    (
-        Signature::Other("an EROFS filesystem"),
-        1024,
-        b"\xe2\xe1\xf5\xe0",
-    ),
-    (Signature::Other("an OCFS2 filesystem"), 1024, b"OCFSV2"),
-    (Signature::Other("an OCFS2 filesystem"), 2048, b"OCFSV2"),
-    (Signature::Other("an OCFS2 filesystem"), 4096, b"OCFSV2"),
-    (Signature::Other("an HFS+ filesystem"), 1024, b"H+\0\x04"),
-    (Signature::Other("an HFS+ filesystem"), 1024, b"HX\0\x05"),
-    (Signature::Other("an APFS container"), 32, b"NXSB"),
-    (Signature::Other("a JFS filesystem"), 0x8000, b"JFS1"),
-    (
-        Signature::Other("a GFS2 filesystem"),
-        0x1_0000,
-        b"\x01\x16\x19\x70",
-    ),
-    (
-        Signature::Other("a ReiserFS filesystem"),
-        0x1_0034,
-        b"ReIsEr",
-    ),
-    (
-        Signature::Other("a Reiser4 filesystem"),
-        0x1_0000,
-        b"ReIsEr4",
-    ),
-    (
-        Signature::Other("a UBIFS filesystem"),
-        0,
-        b"\x31\x18\x10\x06",
-    ),
-    (Signature::Other("a UBI device"), 0, b"UBI#"),
-    (Signature::Other("a SquashFS filesystem"), 0, b"hsqs"),
-    (Signature::Other("a SquashFS filesystem"), 0, b"sqsh"),
-    (
-        Signature::Other("a cramfs filesystem"),
-        0,
-        b"\x45\x3d\xcd\x28",
-    ),
-    (Signature::Other("a romfs filesystem"), 0, b"-rom1fs-"),
-    (
-        Signature::Other("a VMFS volume"),
-        0x10_0000,
-        b"\x0d\xd0\x01\xc0",
-    ),
-    (
-        Signature::Other("a VMFS filesystem"),
-        0x20_0000,
-        b"\x5e\xf1\xab\x2f",
-    ),
-    (Signature::Other("an ISO 9660 filesystem"), 0x8001, b"CD001"),
-    (Signature::Other("a UDF filesystem"), 0x8001, b"BEA01"),
-    (Signature::Other("an Apple partition map"), 512, b"PM\0\0"),
-    (Signature::Ext, 1080, b"\x53\xef"),
-    (Signature::BootSector, 510, b"\x55\xaa"),
-];
-
-const BCACHE: [u8; 16] = [
-    0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
-];
-const STRATIS: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
-
-/// Where each of the four entries of an MBR says whether its partition can be booted.
-const BOOT_FLAGS: [usize; 4] = [446, 462, 478, 494];
+pub use kinds::Signature;
+pub use sample::Sample;
 
 impl Signature {
-    /// Finds what lies at the start of `area`, or may lie there: the two bytes of a boot sector may be a part
-    /// of anything else, such as a checksum.
+    /// Finds all uses of a device that its bytes tell, the surer ones first. A boot sector that a file system has counts
+    /// as that file system alone, and an MBR that only protects a GPT as that GPT.
+    #[must_use]
+    pub fn all(sample: &Sample<'_>) -> Vec<Self> {
+        table::found(sample).collect()
+    }
+
+    /// Finds what lies at the start of `area`, other than a LUKS header, or may lie there: the two bytes of a boot
+    /// sector may be a part of anything else, such as a checksum.
     pub(crate) fn find(area: &[u8]) -> Option<Self> {
         let start = area.get(..area.len().min(4096)).unwrap_or_default();
         let zeros = !start.is_empty() && start.iter().all(|&byte| byte == 0);
-        known(area).or(zeros.then_some(Self::Zeros))
+        let sample = Sample::of_start(area);
+        let mut others = table::found(&sample).filter(|found| !found.is_luks());
+        others.next().or(zeros.then_some(Self::Zeros))
     }
 
     /// Finds the other use of the device that starts with `area`, by the signatures that cryptsetup goes by.
     /// A device of zeros has no other use.
     pub(crate) fn of_another(area: &[u8]) -> Option<Self> {
-        known(area).filter(|found| *found != Self::BootSector || has_boot_flags(area))
+        let found = Self::find(area).filter(|found| *found != Self::Zeros);
+        found.filter(|found| {
+            *found != Self::BootSector || boot_sector::has_boot_flags(&Sample::of_start(area))
+        })
+    }
+
+    fn is_luks(self) -> bool {
+        matches!(self, Self::Luks1 | Self::Luks2 | Self::Luks2Secondary)
     }
 }
 
-/// Range of the label in a LUKS2 header, whose text the user chooses.
-const LABEL: Range<usize> = 24..72;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn known(area: &[u8]) -> Option<Signature> {
-    let has_label = area.starts_with(b"LUKS\xba\xbe\0\x02");
-    let there = |offset: usize, bytes: &[u8]| {
-        let is_label = has_label && LABEL.contains(&offset);
-        !is_label
-            && area
-                .get(offset..)
-                .is_some_and(|area| area.starts_with(bytes))
-    };
-    KNOWN
-        .iter()
-        .find(|(_, offset, bytes)| there(*offset, bytes))
-        .map(|(signature, _, _)| *signature)
-}
+    /// A device of `len` bytes, zeros but for these bytes.
+    fn device(len: usize, bytes: &[(usize, &[u8])]) -> Vec<u8> {
+        let mut device = vec![0; len];
+        for (at, bytes) in bytes {
+            device[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        device
+    }
 
-/// Returns whether each entry of an MBR says that it can be booted, or that it cannot.
-fn has_boot_flags(area: &[u8]) -> bool {
-    let flags = BOOT_FLAGS.map(|offset| area.get(offset).copied());
-    flags.iter().all(|flag| matches!(flag, Some(0 | 0x80)))
-}
+    fn all(device: &[u8]) -> Vec<Signature> {
+        let read = |offset, piece: &mut [u8]| {
+            let start = usize::try_from(offset).unwrap();
+            piece.copy_from_slice(&device[start..start + piece.len()]);
+            Ok::<_, ()>(())
+        };
+        Signature::all(&Sample::read(device.len() as u64, read).unwrap())
+    }
 
-impl fmt::Display for Signature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gpt => "a GPT partition table",
-            Self::BootSector => "an MBR partition table or a boot sector",
-            Self::Ext => "an ext2, ext3 or ext4 filesystem",
-            Self::Xfs => "an XFS filesystem",
-            Self::Btrfs => "a Btrfs filesystem",
-            Self::Ntfs => "an NTFS filesystem",
-            Self::ExFat => "an exFAT filesystem",
-            Self::Fat => "a FAT filesystem",
-            Self::Swap => "a swap space",
-            Self::Lvm => "an LVM2 physical volume",
-            Self::Raid => "a member of a Linux software RAID",
-            Self::Qcow2 => "a qcow2 image",
-            Self::Other(name) => name,
-            Self::Zeros => "nothing but zeros",
-        })
+    const LEN: usize = 1 << 20;
+    const BOOT: (usize, &[u8]) = (510, b"\x55\xaa");
+    /// An entry of an MBR: 2047 sectors from the second one, of type 0x83.
+    const ENTRY: (usize, &[u8]) = (446, &[0, 0, 2, 0, 0x83, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
+    const PROTECTIVE: (usize, &[u8]) = (446, &[0, 0, 2, 0, 0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
+    /// Parameters of a floppy disk with FAT12.
+    const FAT12: (usize, &[u8]) = (11, &[0, 2, 1, 1, 0, 2, 0xe0, 0, 0x40, 0x0b, 0xf0, 9, 0]);
+
+    #[test]
+    fn each_kind_of_boot_sector_is_told_from_an_mbr() {
+        let fat16 = [0, 2, 4, 4, 0, 2, 0, 2, 0, 0xa0, 0xf8, 40, 0];
+        let fat32: &[u8] = &[0, 2, 1, 32, 0, 2, 0, 0, 0, 0, 0xf8, 0, 0];
+        let fat32_sizes: &[u8] = &[0, 0, 4, 0, 0xf1, 7, 0, 0];
+        let cases: [(&[(usize, &[u8])], &[Signature]); 13] = [
+            (&[BOOT], &[Signature::BootSector]),
+            (&[BOOT, ENTRY], &[Signature::Mbr]),
+            (&[ENTRY], &[]),
+            (&[BOOT, ENTRY, (446, b"\x41")], &[Signature::BootSector]),
+            (&[BOOT, PROTECTIVE], &[Signature::BootSector]),
+            (&[BOOT, FAT12, (54, b"FAT12   ")], &[Signature::Fat]),
+            // Entries that look like partitions are a boot loader's instructions there.
+            (&[BOOT, FAT12, ENTRY], &[Signature::Fat]),
+            (&[(11, &fat16), (54, b"FAT16   ")], &[Signature::Fat]),
+            (
+                &[BOOT, (11, fat32), (32, fat32_sizes), (82, b"FAT32   ")],
+                &[Signature::Fat],
+            ),
+            (
+                &[BOOT, (3, b"EXFAT   "), (108, &[9, 3, 1])],
+                &[Signature::ExFat],
+            ),
+            (&[BOOT, ENTRY, (3, b"NTFS    \0\x02")], &[Signature::Ntfs]),
+            (&[BOOT, (3, b"-FVE-FS-")], &[Signature::BitLocker]),
+            // A name without parameters is no file system.
+            (&[BOOT, (54, b"FAT16   ")], &[Signature::BootSector]),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(all(&device(LEN, bytes)), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_gpt_counts_with_the_mbr_that_protects_it() {
+        let gpt = [Signature::Gpt];
+        for header in [512, 4096] {
+            let header: (usize, &[u8]) = (header, b"EFI PART");
+            assert_eq!(all(&device(LEN, &[header])), gpt);
+            assert_eq!(all(&device(LEN, &[BOOT, PROTECTIVE, header])), gpt);
+            let hybrid = all(&device(LEN, &[BOOT, ENTRY, header]));
+            assert_eq!(hybrid, [Signature::Gpt, Signature::Mbr]);
+        }
+        for size in [512, 4096] {
+            let backup: (usize, &[u8]) = (LEN - size, b"EFI PART");
+            assert_eq!(all(&device(LEN, &[BOOT, PROTECTIVE, backup])), gpt);
+            assert_eq!(all(&device(LEN, &[backup])), []);
+        }
+    }
+
+    #[test]
+    fn luks_headers_are_named_by_version_and_copy() {
+        let secondary: (usize, &[u8]) = (0x8000, b"SKUL\xba\xbe\0\x02");
+        let place: (usize, &[u8]) = (0x8100, &0x8000_u64.to_be_bytes());
+        let cases: [(&[(usize, &[u8])], &[Signature]); 5] = [
+            (&[(0, b"LUKS\xba\xbe\0\x01")], &[Signature::Luks1]),
+            (&[(0, b"LUKS\xba\xbe\0\x02")], &[Signature::Luks2]),
+            (&[secondary, place], &[Signature::Luks2Secondary]),
+            (&[secondary], &[]),
+            (
+                &[(0, b"LUKS\xba\xbe\0\x02"), secondary, place],
+                &[Signature::Luks2],
+            ),
+        ];
+        for (bytes, expected) in cases {
+            let device = device(LEN, bytes);
+            assert_eq!(all(&device), expected, "{bytes:?}");
+            assert!(Signature::of_another(&device).is_none());
+        }
+    }
+
+    /// A superblock of version 1 with `sector` as its place.
+    fn raid(sector: u64) -> Vec<u8> {
+        let mut superblock = vec![0; 256];
+        superblock[..8].copy_from_slice(b"\xfc\x4e\x2b\xa9\x01\0\0\0");
+        superblock[128..136].copy_from_slice(&sector.to_le_bytes());
+        superblock
+    }
+
+    #[test]
+    fn members_of_a_raid_are_known_by_their_start_or_end() {
+        let len = LEN + 512;
+        for at in [0, 4096, LEN - 0x2000] {
+            let member = device(len, &[(at, &raid(at as u64 / 512)), BOOT]);
+            assert_eq!(all(&member)[0], Signature::Raid, "{at}");
+            let elsewhere = device(len, &[(at, &raid(3))]);
+            assert_eq!(all(&elsewhere), [], "{at}");
+        }
+        let fields = [0xa92b_4efc_u32, 0, 90, 0, 0, 0, 0, 0, 960];
+        let little: Vec<u8> = fields
+            .iter()
+            .flat_map(|field| field.to_le_bytes())
+            .collect();
+        let big: Vec<u8> = fields
+            .iter()
+            .flat_map(|field| field.to_be_bytes())
+            .collect();
+        for superblock in [&little, &big] {
+            let at = (LEN - (64 << 10), &superblock[..]);
+            assert_eq!(all(&device(len, &[at])), [Signature::Raid]);
+            // It belongs to the partition in which it lies.
+            assert_eq!(all(&device(len, &[at, BOOT, ENTRY])), [Signature::Mbr]);
+        }
+    }
+
+    #[test]
+    fn swap_space_is_known_by_every_size_of_pages() {
+        for page in [4096, 8192, 16384, 32768, 65536] {
+            for magic in [&b"SWAPSPACE2"[..], b"S1SUSPEND\0"] {
+                assert_eq!(all(&device(LEN, &[(page - 10, magic)])), [Signature::Swap]);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_of_zeros_and_of_no_bytes() {
+        assert_eq!(all(&[]), []);
+        assert_eq!(all(&[0; 511]), []);
+        assert_eq!(all(&vec![0; LEN]), []);
+        assert_eq!(Signature::find(&[0; 511]), Some(Signature::Zeros));
+        assert_eq!(Signature::of_another(&[0; 511]), None);
     }
 }

@@ -17,9 +17,8 @@
 //! | 512..4096 | zeros |
 
 use crate::error::{CopyFault, WriteError};
-use crate::header_copy::HeaderCopy;
+use crate::header_copy::{HeaderCopy, LUKS2_COPY_SIZES};
 use crate::kdf::Hash;
-use crate::layout::LUKS2_COPY_SIZES;
 use crate::on_disk::fields::{Fields, TooShort, field, text};
 use crate::on_disk::magic::MAGIC;
 

@@ -12,7 +12,8 @@ use crate::volume::CHEAP;
 const MIB: u64 = 1 << 20;
 const IMAGE: &str = "disk.img";
 
-/// A program that makes a format: its name, arguments and standard input, the MiB of the image, and what is made.
+/// A program that makes a format: its name, arguments and standard input, the MiB of the image that it finds, if it needs
+/// one, and what is made.
 type Maker = (
     &'static str,
     &'static str,
@@ -21,7 +22,7 @@ type Maker = (
     &'static [Signature],
 );
 
-const MAKERS: [Maker; 21] = [
+const MAKERS: [Maker; 20] = [
     ("mkfs.ext4", "-q -F disk.img", "", 20, &[Signature::Ext]),
     (
         "mke2fs",
@@ -84,7 +85,6 @@ const MAKERS: [Maker; 21] = [
         0,
         &[Signature::Iso9660],
     ),
-    ("fallocate", "-l 20M disk.img", "", 0, &[]),
 ];
 
 /// The names that `blkid` has for a use, with one name for those that the table does not tell apart.
@@ -132,7 +132,12 @@ fn table(place: &Place) -> Vec<Signature> {
 fn check(place: &Place, what: &str, expected: &[Signature]) {
     assert_eq!(table(place), expected, "{what}");
     let names: BTreeSet<String> = expected.iter().map(|one| name(*one).to_owned()).collect();
-    assert_eq!(blkid(place), names, "{what}: blkid");
+    let mut of_blkid = blkid(place);
+    // Some versions of libblkid take these two boot sectors for an MBR without partitions besides.
+    if matches!(expected, [Signature::ExFat | Signature::BitLocker]) {
+        of_blkid.remove("dos");
+    }
+    assert_eq!(of_blkid, names, "{what}: blkid");
     let Some(first) = expected.first() else {
         return;
     };
@@ -183,6 +188,10 @@ fn programs_make_what_table_and_blkid_recognise() {
         }
         let made = place.run_with_input(program, args.split(' '), input.as_bytes());
         succeeded(program, &made);
+        if mib == 0 {
+            let image = fs::File::options().write(true).open(place.path(IMAGE));
+            image.unwrap().set_len(20 * MIB).unwrap();
+        }
         check(&place, &format!("{program} {args}"), expected);
     }
 }
@@ -345,7 +354,7 @@ fn raid_members_are_recognised_by_every_version_of_the_superblock() {
         let mut superblock = vec![0; 512];
         superblock[..4].copy_from_slice(&0xa92b_4efc_u32.to_le_bytes());
         superblock[4..8].copy_from_slice(&1_u32.to_le_bytes());
-        superblock[128..136].copy_from_slice(&(offset / 512).to_le_bytes());
+        superblock[144..152].copy_from_slice(&(offset / 512).to_le_bytes());
         let place = with_bytes(len, &[(offset, &superblock)]);
         check(
             &place,

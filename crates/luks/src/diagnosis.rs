@@ -35,7 +35,6 @@ pub enum Condition {
     },
     /// No header here can be used, nor repaired from what is here.
     Unusable {
-        /// Why.
         error: HeaderError,
         /// The copies of LUKS2 headers that are still there in part, by their offset in bytes.
         remains: Vec<(HeaderCopy, u64)>,

@@ -18,13 +18,8 @@ pub enum Edit {
     /// know: they stay.
     Flags(Vec<Flag>),
     /// A new priority of a key slot.
-    Priority {
-        /// The key slot.
-        slot: u8,
-        /// Its new priority.
-        priority: Priority,
-    },
-    /// A new token.
+    Priority { slot: u8, priority: Priority },
+    /// Adds a token with a number that is free.
     AddToken {
         /// Its number; [`Header::free_token`](crate::Header::free_token) tells one.
         id: u8,
@@ -33,31 +28,13 @@ pub enum Edit {
         token: Value,
     },
     /// Another token in the place of one that is there.
-    ReplaceToken {
-        /// Its number.
-        id: u8,
-        /// As for [`Edit::AddToken`].
-        token: Value,
-    },
+    ReplaceToken { id: u8, token: Value },
     /// Removes a token. The key slots that it names stay.
-    RemoveToken {
-        /// Its number.
-        id: u8,
-    },
+    RemoveToken { id: u8 },
     /// Adds a key slot, which the token's passphrase opens, to those that the token names.
-    AssignToken {
-        /// The token.
-        id: u8,
-        /// The key slot.
-        slot: u8,
-    },
+    AssignToken { id: u8, slot: u8 },
     /// Removes a key slot from those that a token names.
-    UnassignToken {
-        /// The token.
-        id: u8,
-        /// The key slot.
-        slot: u8,
-    },
+    UnassignToken { id: u8, slot: u8 },
 }
 
 impl Edit {

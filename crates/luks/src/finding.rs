@@ -10,27 +10,17 @@ use crate::signature::Signature;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// One LUKS2 copy is damaged; the other one is in use.
-    DamagedCopy {
-        /// The copy.
-        copy: HeaderCopy,
-        /// Its fault.
-        fault: CopyFault,
-    },
+    DamagedCopy { copy: HeaderCopy, fault: CopyFault },
     /// One LUKS2 copy is older; the newer one is in use.
     OlderCopy {
-        /// The copy.
         copy: HeaderCopy,
-        /// Its sequence number.
         seqid: u64,
         /// Sequence number of the other copy.
         newer: u64,
     },
     /// Both LUKS2 copies have the same sequence number but say different things; the primary is in
     /// use.
-    CopiesDiffer {
-        /// Their sequence number.
-        seqid: u64,
-    },
+    CopiesDiffer { seqid: u64 },
     /// A persistent flag that Scrim does not know.
     UnknownFlag(String),
 }

@@ -12,7 +12,7 @@ pub(crate) const LUKS2_COPY_SIZES: [u64; 9] = [
 pub enum HeaderCopy {
     /// At the start of the device.
     Primary,
-    /// Behind the primary.
+    /// Behind the primary, at a multiple of 16 KiB.
     Secondary,
 }
 

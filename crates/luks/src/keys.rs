@@ -27,7 +27,6 @@ pub struct NewKeyslot {
 /// A cipher for a key slot area.
 #[derive(Debug, Clone)]
 pub struct KeyslotCipher {
-    /// The cipher.
     pub spec: CipherSpec,
     /// Bytes of its key, which is derived from the passphrase.
     pub key_size: usize,
@@ -36,16 +35,14 @@ pub struct KeyslotCipher {
 /// The digest of a new unbound key.
 #[derive(Debug, Clone, Copy)]
 pub struct NewDigest {
-    /// Its hash.
     pub hash: Hash,
-    /// Its iterations.
     pub iterations: u32,
 }
 
 /// Permission to overwrite a key slot where it lies, if there is no other way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InPlace {
-    /// No: [`KeyslotError::InPlaceOnly`](crate::KeyslotError::InPlaceOnly) instead.
+    /// Returns [`KeyslotError::InPlaceOnly`](crate::KeyslotError::InPlaceOnly) where there is no other way.
     Refuse,
     /// Yes, though a cut may lose the key slot.
     Allow,
@@ -54,7 +51,7 @@ pub enum InPlace {
 /// Permission to remove the last key slots that hold the volume key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastKey {
-    /// No: [`KeyslotError::LastKey`](crate::KeyslotError::LastKey) instead.
+    /// Returns [`KeyslotError::LastKey`](crate::KeyslotError::LastKey) where no other slot holds the key.
     Keep,
     /// Yes, though all data is lost with them.
     Lose,
@@ -64,7 +61,6 @@ pub enum LastKey {
 #[derive(Debug)]
 #[must_use = "a key slot that is made has yet to be written"]
 pub struct KeyslotChange {
-    /// Its number.
     pub slot: u8,
     /// True if the plan overwrites the only copy of a key.
     pub in_place: bool,

@@ -36,7 +36,7 @@ pub enum Priority {
     Ignore,
     /// In turn, by number.
     Normal,
-    /// Before all others.
+    /// Tried before all others.
     Prefer,
 }
 
@@ -73,7 +73,6 @@ pub enum KdfParameters {
     Pbkdf2 {
         /// The hash, in the header's spelling.
         hash: String,
-        /// Iterations.
         iterations: u32,
     },
     /// Argon2i (RFC 9106), version 1.3.
@@ -194,7 +193,7 @@ pub(crate) struct SealSpec<'a> {
     pub(crate) af_hash: Hash,
 }
 
-/// A sealed key.
+/// A key that was sealed for a key slot.
 pub(crate) struct Sealed {
     pub(crate) salt: [u8; 32],
     /// Ciphertext, of [`af::material_len`] bytes.

@@ -1,4 +1,4 @@
-//! UUIDs (RFC 9562).
+//! UUIDs (RFC 9562) as text.
 
 use crate::random::{self, RandomError};
 

@@ -83,7 +83,6 @@ pub enum RestoreError {
     },
     /// One of both has a requirement, such as that of a reencryption.
     Requirement {
-        /// The requirement.
         name: String,
         /// True if the backup has it; false if the header on the device does.
         in_backup: bool,

@@ -1,4 +1,4 @@
-//! Restoring a backup.
+//! Putting a header backup back on a device.
 
 use std::fmt;
 
@@ -60,16 +60,10 @@ pub enum RestoreNote {
     /// differently.
     Segment,
     /// Key slots on the device that are lost: the backup does not have them, or has others in their place.
-    Lost {
-        /// Their numbers.
-        slots: Vec<u8>,
-    },
+    Lost { slots: Vec<u8> },
     /// Key slots that come back: passphrases that have since been changed or removed are valid
     /// again.
-    Revived {
-        /// Their numbers.
-        slots: Vec<u8>,
-    },
+    Revived { slots: Vec<u8> },
     /// Until the restored header is written as a whole, a power cut may leave these key slots of the
     /// old one unusable. Restoring again finishes it.
     AtRisk {

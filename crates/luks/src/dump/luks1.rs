@@ -1,4 +1,4 @@
-//! LUKS1 as text.
+//! A LUKS1 header as text.
 
 use std::fmt::{self, Write};
 

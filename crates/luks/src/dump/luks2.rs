@@ -1,4 +1,4 @@
-//! LUKS2 as text.
+//! A LUKS2 header as text.
 
 use std::fmt::{self, Write};
 

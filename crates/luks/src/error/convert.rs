@@ -13,7 +13,6 @@ pub enum ConvertError {
     Already(u16),
     /// LUKS1 has no equivalent of a key slot.
     Keyslot {
-        /// The key slot.
         slot: u8,
         /// Obstacle, worded to follow the key slot, as in "key slot 3 …".
         why: &'static str,

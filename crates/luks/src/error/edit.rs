@@ -16,25 +16,13 @@ pub enum EditError {
     /// The text is not a UUID.
     Uuid(String),
     /// The key slot is not in use.
-    UnusedKeyslot {
-        /// The key slot.
-        slot: u8,
-    },
+    UnusedKeyslot { slot: u8 },
     /// There is no token of this number.
-    NoSuchToken {
-        /// The number.
-        id: u8,
-    },
+    NoSuchToken { id: u8 },
     /// There is a token of this number already.
-    TokenInUse {
-        /// The number.
-        id: u8,
-    },
+    TokenInUse { id: u8 },
     /// No token may have this number.
-    TokenNumber {
-        /// The number.
-        id: u8,
-    },
+    TokenNumber { id: u8 },
     /// The value given is not a token.
     Token(JsonFault),
     /// The header belongs to another program.

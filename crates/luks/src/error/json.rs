@@ -8,7 +8,6 @@ use std::ops::RangeInclusive;
 pub struct JsonFault {
     /// The member at fault, such as `keyslots.0.area.offset`; empty for the text as a whole.
     pub path: String,
-    /// Its fault.
     pub problem: Problem,
 }
 
@@ -31,22 +30,16 @@ pub enum Problem {
     /// Something other than NULs follows the text.
     TrailingBytes,
     /// The text nests too deep.
-    TooDeep {
-        /// Most levels.
-        limit: usize,
-    },
+    TooDeep { limit: usize },
     /// The text holds too many values.
-    TooManyValues {
-        /// Most values.
-        limit: usize,
-    },
+    TooManyValues { limit: usize },
     /// An object names this key twice.
     RepeatedKey(String),
     /// The text is not JSON.
     Syntax {
-        /// Line, from 1.
+        /// Line, the first of which is 1.
         line: usize,
-        /// Column, from 1.
+        /// Column, the first of which is 1.
         column: usize,
     },
     /// The member is not there.
@@ -75,10 +68,7 @@ pub enum Problem {
         expected: u64,
     },
     /// More entries than there may be.
-    TooMany {
-        /// Most entries.
-        limit: usize,
-    },
+    TooMany { limit: usize },
     /// It names an object that does not exist.
     Dangling {
         /// Name of the missing object, such as `keyslots.7`.

@@ -14,16 +14,12 @@ use crate::random::RandomError;
 pub enum KeyslotError {
     /// There is no slot of this number.
     NoSuchSlot {
-        /// The slot.
         slot: u8,
         /// Number of key slots.
         count: u8,
     },
     /// The slot is in use.
-    InUse {
-        /// The slot.
-        slot: u8,
-    },
+    InUse { slot: u8 },
     /// Every slot is in use.
     NoFreeSlot,
     /// The key slots area has no gap that is large enough.
@@ -32,20 +28,14 @@ pub enum KeyslotError {
         need: u64,
     },
     /// The slot could only be overwritten where it lies, which the caller did not allow.
-    InPlaceOnly {
-        /// The slot.
-        slot: u8,
-    },
+    InPlaceOnly { slot: u8 },
     /// No other slot would hold the volume key, which the caller did not allow.
     LastKey {
         /// The last slots that hold it.
         slots: Vec<u8>,
     },
     /// The header has no digest of the slot's key to check it with.
-    NoDigest {
-        /// The slot.
-        slot: u8,
-    },
+    NoDigest { slot: u8 },
     /// Every digest is in use.
     NoFreeDigest,
     /// LUKS1 has no key slots for other keys.

@@ -20,45 +20,26 @@ pub enum Fault {
     DigestIterations,
     /// A key slot is marked neither as in use nor as free.
     Marker {
-        /// The key slot.
         slot: u8,
         /// The marker as stored.
         marker: u32,
     },
     /// A key slot in use has no iterations.
-    Iterations {
-        /// The key slot.
-        slot: u8,
-    },
+    Iterations { slot: u8 },
     /// A key slot has another number of stripes than 4000.
     Stripes {
-        /// The key slot.
         slot: u8,
         /// The number as stored.
         stripes: u32,
     },
     /// A key slot area starts inside the header.
-    InsideHeader {
-        /// The key slot.
-        slot: u8,
-    },
+    InsideHeader { slot: u8 },
     /// A key slot area reaches into the data.
-    InsidePayload {
-        /// The key slot.
-        slot: u8,
-    },
+    InsidePayload { slot: u8 },
     /// A key slot area lies further from the start than any header reaches.
-    TooFar {
-        /// The key slot.
-        slot: u8,
-    },
+    TooFar { slot: u8 },
     /// Two key slot areas share bytes.
-    Overlap {
-        /// One key slot.
-        slot: u8,
-        /// The other.
-        other: u8,
-    },
+    Overlap { slot: u8, other: u8 },
 }
 
 impl fmt::Display for Fault {

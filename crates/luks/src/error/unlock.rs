@@ -10,32 +10,19 @@ use crate::kdf::KdfError;
 #[derive(Debug)]
 pub enum UnlockError {
     /// The passphrase does not open this key slot.
-    WrongPassphrase {
-        /// The key slot.
-        slot: u8,
-    },
+    WrongPassphrase { slot: u8 },
     /// The key is not the volume key.
     WrongVolumeKey,
     /// No key slot is in use, or all ask to be ignored.
     NoKeyslot,
     /// The key slot is not in use.
-    UnusedKeyslot {
-        /// The key slot.
-        slot: u8,
-    },
+    UnusedKeyslot { slot: u8 },
     /// The key slot holds some other key.
-    UnboundKeyslot {
-        /// The key slot.
-        slot: u8,
-    },
+    UnboundKeyslot { slot: u8 },
     /// The key slot has no cipher, so that any passphrase would open it.
-    NullCipher {
-        /// The key slot.
-        slot: u8,
-    },
+    NullCipher { slot: u8 },
     /// Too little key material: the header device is too short.
     Material {
-        /// The key slot.
         slot: u8,
         /// Bytes that it takes.
         need: u64,
@@ -43,12 +30,7 @@ pub enum UnlockError {
         have: u64,
     },
     /// The key derivation refused its parameters or failed.
-    Kdf {
-        /// The key slot.
-        slot: u8,
-        /// Why.
-        source: KdfError,
-    },
+    Kdf { slot: u8, source: KdfError },
     /// The digest could not be computed.
     Digest(KdfError),
     /// The header asks for something that Scrim does not have.

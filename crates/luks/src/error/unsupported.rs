@@ -10,7 +10,7 @@ use crate::underway;
 /// Feature that a sound header asks for and that Scrim does not have, or refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsupported {
-    /// A mandatory requirement.
+    /// A requirement that the header marks as mandatory.
     Requirement(String),
     /// No segment, or several.
     SegmentCount(usize),
@@ -40,7 +40,6 @@ pub enum Unsupported {
     },
     /// A key slot of this type.
     KeyslotType {
-        /// Its number.
         slot: u8,
         /// The type as stored.
         kind: String,

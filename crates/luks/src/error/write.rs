@@ -13,16 +13,15 @@ pub enum WriteError {
     JsonTooLarge {
         /// Bytes of the metadata.
         len: usize,
-        /// Bytes that fit.
+        /// Most bytes that fit, without the NUL.
         capacity: usize,
     },
     /// The new header would not be accepted when it is read again.
     Refused(JsonFault),
     /// A text does not fit in its field, or holds a NUL.
     Text {
-        /// The field.
         field: &'static str,
-        /// Bytes that fit.
+        /// Most bytes that fit, without the NUL.
         capacity: usize,
     },
     /// The sequence number has reached its end.

@@ -1,4 +1,4 @@
-//! New headers.
+//! New headers of either version.
 
 use scrim_sys::memory::SecretBytes;
 

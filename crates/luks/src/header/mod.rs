@@ -27,16 +27,14 @@ use crate::token::Token;
 /// metadata area. Read this much, or the whole device if it is shorter, for [`Header::parse`].
 pub const HEADER_AREA_MAX: usize = 8 << 20;
 
-/// A checked header.
+/// A header that has been checked, of either version.
 #[derive(Debug, Clone)]
 pub enum Header {
-    /// LUKS1.
     Luks1(luks1::Header),
-    /// LUKS2.
     Luks2(luks2::Header),
 }
 
-/// Result of [`Header::parse`].
+/// A header as [`Header::parse`] found it.
 #[derive(Debug)]
 pub struct Parsed {
     /// The header, the better copy of it where there are two.

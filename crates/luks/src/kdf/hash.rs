@@ -33,10 +33,9 @@ macro_rules! hashes {
         }
 
         impl Hash {
-            /// Every hash.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The canonical name.
+            /// The name that headers and cryptsetup use.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {

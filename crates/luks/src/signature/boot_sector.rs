@@ -13,7 +13,7 @@ const FAT12_CLUSTERS: u64 = 0xff4;
 const FAT16_CLUSTERS: u64 = 0xfff4;
 const FAT32_CLUSTERS: u64 = 0x0fff_fff6;
 
-/// `BITLOCKER_TO_GO`'s GUID, behind a boot sector that looks like one of FAT32.
+/// GUID of BitLocker To Go, behind a boot sector that looks like one of FAT32.
 const BITLOCKER_TO_GO: [u8; 16] = [
     0x3b, 0xd6, 0x67, 0x49, 0x29, 0x2e, 0xd8, 0x4a, 0x83, 0x99, 0xf6, 0xa3, 0x39, 0xe3, 0xd0, 0x01,
 ];

@@ -150,7 +150,7 @@ mod tests {
     fn raid(sector: u64) -> Vec<u8> {
         let mut superblock = vec![0; 256];
         superblock[..8].copy_from_slice(b"\xfc\x4e\x2b\xa9\x01\0\0\0");
-        superblock[128..136].copy_from_slice(&sector.to_le_bytes());
+        superblock[144..152].copy_from_slice(&sector.to_le_bytes());
         superblock
     }
 

@@ -30,7 +30,7 @@ fn is_version_1(sample: &Sample<'_>, offset: u64) -> bool {
     let field = |at| sample.le32(offset + at);
     field(0) == Some(MAGIC)
         && field(4) == Some(1)
-        && sample.le64(offset + 128) == Some(offset / SECTOR)
+        && sample.le64(offset + 144) == Some(offset / SECTOR)
 }
 
 /// `struct mdp_superblock_s`, in the byte order of the machine that wrote it. One that lies in a partition is of an

@@ -61,7 +61,7 @@ pub(crate) struct Slot {
     pub(crate) active: bool,
     pub(crate) iterations: u32,
     pub(crate) salt: [u8; 32],
-    /// Offset in sectors.
+    /// Offset of the area, in sectors.
     pub(crate) offset: u32,
     pub(crate) stripes: u32,
 }

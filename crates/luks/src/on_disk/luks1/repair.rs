@@ -25,21 +25,18 @@ pub enum Fix {
     EcbMode(String),
     /// A key slot marked neither as in use nor as free.
     Marker {
-        /// The key slot.
         slot: u8,
         /// True if it is taken to be in use: it has iterations and a salt.
         in_use: bool,
     },
     /// A number of stripes other than 4000.
     Stripes {
-        /// The key slot.
         slot: u8,
         /// The number that was stored.
         stripes: u32,
     },
     /// An area elsewhere than all programs put it.
     Offset {
-        /// The key slot.
         slot: u8,
         /// The offset that was stored, in sectors.
         from: u32,
@@ -47,15 +44,9 @@ pub enum Fix {
         to: u32,
     },
     /// The signature of a boot sector in the salt of a key slot, which is lost by it.
-    BootSignature {
-        /// The key slot.
-        slot: u8,
-    },
+    BootSignature { slot: u8 },
     /// A key slot in use without iterations, which is lost.
-    Iterations {
-        /// The key slot.
-        slot: u8,
-    },
+    Iterations { slot: u8 },
 }
 
 impl Header {

@@ -23,7 +23,7 @@ use crate::segment::{CryptSegment, SegmentKind, SegmentLength};
 
 /// Bytes of one copy in a converted header, as in cryptsetup.
 const METADATA_SIZE: u64 = 16 << 10;
-/// Bytes of both.
+/// Bytes of both copies together.
 pub(crate) const CONVERTED_COPIES: u64 = 2 * METADATA_SIZE;
 /// The first sector of a header.
 const SECTOR: usize = 512;

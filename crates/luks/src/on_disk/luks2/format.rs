@@ -46,7 +46,6 @@ pub struct FormatSpec {
     pub label: String,
     /// Subsystem label, at most 47 bytes; empty for none.
     pub subsystem: String,
-    /// Persistent flags.
     pub flags: Vec<Flag>,
     /// Placement of the header and its data.
     pub layout: Layout,

@@ -1,6 +1,5 @@
 //! Limits of LUKS2 that cryptsetup has too.
 
-/// Most key slots.
 pub(super) const MAX_KEYSLOTS: u8 = 32;
 pub(super) const MAX_TOKENS: u8 = 32;
 pub(super) const MAX_DIGESTS: u8 = 8;

@@ -132,7 +132,7 @@ fn words(node: Option<Node<'_>>) -> Result<Vec<String>, JsonFault> {
         .collect()
 }
 
-/// Section 3.2.
+/// LUKS2 specification, section 3.2.
 fn parse_keyslot(id: u8, node: &Node<'_>) -> Result<Keyslot, JsonFault> {
     let area = node.get("area")?;
     let (offset, size) = (area.get("offset")?.decimal()?, area.get("size")?);
@@ -204,7 +204,7 @@ fn parse_kdf(kdf: &Node<'_>) -> Result<KdfParameters, JsonFault> {
     }
 }
 
-/// Section 3.4.
+/// LUKS2 specification, section 3.4.
 fn parse_digest(id: u8, node: &Node<'_>) -> Result<Digest, JsonFault> {
     expect_type(node, "pbkdf2")?;
     Ok(Digest {
@@ -218,7 +218,7 @@ fn parse_digest(id: u8, node: &Node<'_>) -> Result<Digest, JsonFault> {
     })
 }
 
-/// Section 3.3.
+/// LUKS2 specification, section 3.3.
 fn parse_segment(id: u8, node: &Node<'_>) -> Result<Segment, JsonFault> {
     let offset = node.get("offset")?;
     let size = node.get("size")?;
@@ -272,7 +272,7 @@ fn multiple_of_512(node: &Node<'_>, value: u64) -> Result<u64, JsonFault> {
     }
 }
 
-/// Section 3.5.
+/// LUKS2 specification, section 3.5.
 fn parse_token(id: u8, node: &Node<'_>) -> Result<Token, JsonFault> {
     Ok(Token {
         id,

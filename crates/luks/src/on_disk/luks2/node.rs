@@ -63,7 +63,7 @@ impl<'a> Node<'a> {
             .map(|value| self.child(name, value)))
     }
 
-    /// The member `name`.
+    /// The member `name`, which must be there.
     pub(super) fn get(&self, name: &str) -> Result<Self, JsonFault> {
         self.find(name)?.ok_or_else(|| JsonFault {
             path: format!("{}.{name}", self.path),
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
         Ok(ids)
     }
 
-    /// Any string.
+    /// A string of any characters, also empty.
     pub(super) fn string(&self) -> Result<&'a str, JsonFault> {
         self.value
             .as_str()

@@ -1,4 +1,5 @@
-//! Contents of a device, as the table of signatures and as `blkid` recognise them: what the programs of each format make.
+//! Contents of a device, as the table of signatures and as `blkid` recognise them: what the programs of each format
+//! make.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +13,8 @@ use crate::volume::CHEAP;
 const MIB: u64 = 1 << 20;
 const IMAGE: &str = "disk.img";
 
-/// A program that makes a format: its name, arguments and standard input, the MiB of the image that it finds, if it needs
-/// one, and what is made.
+/// A program that makes a format: its name, arguments and standard input, the MiB of the image that it finds, if it
+/// needs one, and what is made.
 type Maker = (
     &'static str,
     &'static str,
@@ -274,8 +275,8 @@ fn noise_and_zeros_are_nothing() {
     check(&place, "zeros", &[]);
 }
 
-/// The bytes that `BitLocker` documents, since no program here makes it: the boot sector of Windows 7 and later with the
-/// place of the metadata, and the metadata's start.
+/// The bytes that `BitLocker` documents, since no program here makes it: the boot sector of Windows 7 and later
+/// with the place of the metadata, and the metadata's start.
 #[test]
 fn bitlocker_is_recognised_by_its_documented_bytes() {
     if !have(&["blkid"]) {
@@ -318,7 +319,8 @@ fn lvm_checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// `pvcreate` takes only block devices, so the label is written here, with its checksum, in each sector that may have it.
+/// `pvcreate` takes only block devices, so the label is written here, with its checksum, in each sector that may
+/// have it.
 #[test]
 fn an_lvm_label_is_recognised_in_the_first_four_sectors() {
     if !have(&["blkid"]) {

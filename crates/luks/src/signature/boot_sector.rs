@@ -82,7 +82,8 @@ pub(super) fn is_of_file_system(sample: &Sample<'_>) -> bool {
     is_fat(sample) || is_exfat(sample) || is_ntfs(sample) || is_bitlocker(sample)
 }
 
-/// FAT12, FAT16 or FAT32: a name where each has one, or the end of a boot sector, and a parameter block that is possible.
+/// FAT12, FAT16 or FAT32: a name where each has one, or the end of a boot sector, and a parameter block that is
+/// possible.
 pub(super) fn is_fat(sample: &Sample<'_>) -> bool {
     let in_fat32 = [&b"MSWIN"[..], b"FAT32   "];
     let in_fat16 = [&b"MSDOS"[..], b"FAT16   ", b"FAT12   ", b"FAT     "];

@@ -6,6 +6,7 @@
 
 mod boot_sector;
 mod kinds;
+mod places;
 mod raid;
 mod sample;
 mod table;
@@ -14,8 +15,8 @@ pub use kinds::Signature;
 pub use sample::Sample;
 
 impl Signature {
-    /// Finds all uses of a device that its bytes tell, the surer ones first. A boot sector that a file system has counts
-    /// as that file system alone, and an MBR that only protects a GPT as that GPT.
+    /// Finds all uses of a device that its bytes tell, the surer ones first. A boot sector that a file system has
+    /// counts as that file system alone, and an MBR that only protects a GPT as that GPT.
     #[must_use]
     pub fn all(sample: &Sample<'_>) -> Vec<Self> {
         table::found(sample).collect()

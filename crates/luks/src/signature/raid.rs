@@ -1,26 +1,15 @@
 //! Superblocks of Linux software RAID (md), at the start or the end of a member.
 
 use super::boot_sector;
+use super::places::{RAID_RESERVED, raid_0_90, raid_1_0};
 use super::sample::Sample;
 
-/// The superblock of version 0.90 lies at the start of the last whole unit of this length.
-const RESERVED: u64 = 64 << 10;
 const MAGIC: u32 = 0xa92b_4efc;
 const SECTOR: u64 = 512;
 
-/// Offset of a superblock of version 0.90 on a device of `device_len` bytes.
-pub(super) fn offset_of_0_90(device_len: u64) -> Option<u64> {
-    (device_len & !(RESERVED - 1)).checked_sub(RESERVED)
-}
-
-/// Offset of a superblock of version 1.0: 8 KiB before the end, on a multiple of 4 KiB.
-pub(super) fn offset_of_1_0(device_len: u64) -> Option<u64> {
-    (device_len & !0xfff).checked_sub(0x2000)
-}
-
 /// Returns whether a superblock of any version is there. Versions 1.1 and 1.2 have it at 0 and 4096.
 pub(super) fn is_member(sample: &Sample<'_>) -> bool {
-    let at_end = sample.device_len().and_then(offset_of_1_0);
+    let at_end = sample.device_len().and_then(raid_1_0);
     let mut offsets = [0, 4096].into_iter().chain(at_end);
     offsets.any(|offset| is_version_1(sample, offset)) || is_version_0_90(sample)
 }
@@ -38,7 +27,7 @@ fn is_version_1(sample: &Sample<'_>, offset: u64) -> bool {
 fn is_version_0_90(sample: &Sample<'_>) -> bool {
     let Some((len, offset)) = sample
         .device_len()
-        .and_then(|len| Some((len, offset_of_0_90(len)?)))
+        .and_then(|len| Some((len, raid_0_90(len)?)))
     else {
         return false;
     };
@@ -50,7 +39,7 @@ fn is_version_0_90(sample: &Sample<'_>) -> bool {
     };
     let field = |at| field(at).map(|field| if swap { field.swap_bytes() } else { field });
     let size_kib = field(32).map(u64::from);
-    let fits = size_kib.is_some_and(|size| size > 0 && (size << 10) + RESERVED <= len);
+    let fits = size_kib.is_some_and(|size| size > 0 && (size << 10) + RAID_RESERVED <= len);
     field(4) == Some(0)
         && field(8) == Some(90)
         && fits

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::raid;
+use super::places;
 use crate::header_copy::LUKS2_COPY_SIZES;
 
 /// Length of the start that is looked at as a whole: the superblock of Btrfs lies at 64 KiB.
@@ -110,8 +110,8 @@ impl<'a> Sample<'a> {
 /// The ranges of a device of `device_len` bytes that a sample has.
 fn ranges(device_len: u64) -> Vec<Range<u64>> {
     let at_end = [
-        raid::offset_of_0_90(device_len),
-        raid::offset_of_1_0(device_len),
+        places::raid_0_90(device_len),
+        places::raid_1_0(device_len),
         Some((device_len.saturating_sub(PIECE)) & !(PIECE - 1)),
         Some(device_len & !(PIECE - 1)),
     ];

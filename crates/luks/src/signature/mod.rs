@@ -50,8 +50,11 @@ impl Signature {
 mod tests {
     use super::*;
 
+    /// Bytes of a device at an offset.
+    type Bytes<'a> = (usize, &'a [u8]);
+
     /// A device of `len` bytes, zeros but for these bytes.
-    fn device(len: usize, bytes: &[(usize, &[u8])]) -> Vec<u8> {
+    fn device(len: usize, bytes: &[Bytes<'_>]) -> Vec<u8> {
         let mut device = vec![0; len];
         for (at, bytes) in bytes {
             device[*at..at + bytes.len()].copy_from_slice(bytes);
@@ -69,19 +72,19 @@ mod tests {
     }
 
     const LEN: usize = 1 << 20;
-    const BOOT: (usize, &[u8]) = (510, b"\x55\xaa");
+    const BOOT: Bytes<'_> = (510, b"\x55\xaa");
     /// An entry of an MBR: 2047 sectors from the second one, of type 0x83.
-    const ENTRY: (usize, &[u8]) = (446, &[0, 0, 2, 0, 0x83, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
-    const PROTECTIVE: (usize, &[u8]) = (446, &[0, 0, 2, 0, 0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
+    const ENTRY: Bytes<'_> = (446, &[0, 0, 2, 0, 0x83, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
+    const PROTECTIVE: Bytes<'_> = (446, &[0, 0, 2, 0, 0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 7]);
     /// Parameters of a floppy disk with FAT12.
-    const FAT12: (usize, &[u8]) = (11, &[0, 2, 1, 1, 0, 2, 0xe0, 0, 0x40, 0x0b, 0xf0, 9, 0]);
+    const FAT12: Bytes<'_> = (11, &[0, 2, 1, 1, 0, 2, 0xe0, 0, 0x40, 0x0b, 0xf0, 9, 0]);
 
     #[test]
     fn each_kind_of_boot_sector_is_told_from_an_mbr() {
         let fat16 = [0, 2, 4, 4, 0, 2, 0, 2, 0, 0xa0, 0xf8, 40, 0];
         let fat32: &[u8] = &[0, 2, 1, 32, 0, 2, 0, 0, 0, 0, 0xf8, 0, 0];
         let fat32_sizes: &[u8] = &[0, 0, 4, 0, 0xf1, 7, 0, 0];
-        let cases: [(&[(usize, &[u8])], &[Signature]); 13] = [
+        let cases: [(&[Bytes<'_>], &[Signature]); 13] = [
             (&[BOOT], &[Signature::BootSector]),
             (&[BOOT, ENTRY], &[Signature::Mbr]),
             (&[ENTRY], &[]),
@@ -113,14 +116,14 @@ mod tests {
     fn a_gpt_counts_with_the_mbr_that_protects_it() {
         let gpt = [Signature::Gpt];
         for header in [512, 4096] {
-            let header: (usize, &[u8]) = (header, b"EFI PART");
+            let header: Bytes<'_> = (header, b"EFI PART");
             assert_eq!(all(&device(LEN, &[header])), gpt);
             assert_eq!(all(&device(LEN, &[BOOT, PROTECTIVE, header])), gpt);
             let hybrid = all(&device(LEN, &[BOOT, ENTRY, header]));
             assert_eq!(hybrid, [Signature::Gpt, Signature::Mbr]);
         }
         for size in [512, 4096] {
-            let backup: (usize, &[u8]) = (LEN - size, b"EFI PART");
+            let backup: Bytes<'_> = (LEN - size, b"EFI PART");
             assert_eq!(all(&device(LEN, &[BOOT, PROTECTIVE, backup])), gpt);
             assert_eq!(all(&device(LEN, &[backup])), []);
         }
@@ -128,9 +131,9 @@ mod tests {
 
     #[test]
     fn luks_headers_are_named_by_version_and_copy() {
-        let secondary: (usize, &[u8]) = (0x8000, b"SKUL\xba\xbe\0\x02");
-        let place: (usize, &[u8]) = (0x8100, &0x8000_u64.to_be_bytes());
-        let cases: [(&[(usize, &[u8])], &[Signature]); 5] = [
+        let secondary: Bytes<'_> = (0x8000, b"SKUL\xba\xbe\0\x02");
+        let place: Bytes<'_> = (0x8100, &0x8000_u64.to_be_bytes());
+        let cases: [(&[Bytes<'_>], &[Signature]); 5] = [
             (&[(0, b"LUKS\xba\xbe\0\x01")], &[Signature::Luks1]),
             (&[(0, b"LUKS\xba\xbe\0\x02")], &[Signature::Luks2]),
             (&[secondary, place], &[Signature::Luks2Secondary]),

@@ -19,43 +19,34 @@ use std::time::Instant;
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Settled, Slot};
 
-use super::budget::Taken;
+use super::error::{Entry, Incident, breach};
 use super::limits;
-use super::link::{End, Wait};
-use super::meter::Kind;
-use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
-use super::request::{Command, Range, Request};
-use super::serve::{Failure, Kept, MIN_PIECE, Transmission, aligned_part, parts};
-use super::status::Incident;
+use super::request::{Command, Request};
+use super::transmission::{Failure, Kept, Transmission};
+use crate::budget::Taken;
+use crate::link::{End, Wait};
+use crate::meter::Kind;
+use crate::protocol::Ended;
+use crate::range::{MIN_PIECE, Range, aligned_part, parts};
 use scrim_nbd::wire::REQUEST_HEADER;
 
 /// Serves requests through a queue until the connection ends.
 pub(super) struct Pipeline<'t, 'a> {
     base: &'t mut Transmission<'a>,
     queue: Queue<'t>,
-    /// Requests in flight.
-    requests: Vec<Option<UnderWay<'a>>>,
+    /// Requests in flight; an index stays while its request does.
+    requests: Vec<Option<InFlight<'a>>>,
     /// Pieces that the slots carry, by slot.
     pieces: [Option<Piece>; SLOTS],
     /// The read or write whose pieces are being started: its index, and what is left of it.
     starting: Option<(usize, Range)>,
     /// True if the queue is to go: replies then wait in the outbox, which grows.
-    gives_way: bool,
-}
-
-/// The way in which serving with a queue has ended.
-pub(super) enum Ended {
-    /// The connection goes on.
-    Left,
-    /// The connection ends, and is to be closed in order.
-    ToBeClosed(End),
-    /// The connection ends at once.
-    CutOff(End),
+    is_yielding: bool,
 }
 
 /// A read or write of which pieces are in flight, or still to be started.
-struct UnderWay<'a> {
+struct InFlight<'a> {
     cookie: u64,
     range: Range,
     work: Work<'a>,
@@ -97,12 +88,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             requests: Vec::with_capacity(SLOTS + 1),
             pieces: [None; SLOTS],
             starting: None,
-            gives_way: false,
+            is_yielding: false,
         }
     }
 
     /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; returns
-    /// the reason. The queue is gone then. A connection that is to be [closed](super::link::Link::close) may wait for
+    /// the reason. The queue is gone then. A connection that is to be [closed](crate::link::Link::close) may wait for
     /// its client, so its caller lets go of the table first.
     pub(super) fn run(mut self) -> Ended {
         self.base.may_wait = false;
@@ -112,7 +103,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             }
         };
         if end == End::OtherTable {
-            return match self.give_way() {
+            return match self.yield_table() {
                 Ok(()) => Ended::Left,
                 Err(end) => Ended::CutOff(end),
             };
@@ -131,8 +122,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
 
     /// Ends what is in flight without waiting for a client, so that the queue can go: replies stay in the outbox, and
     /// what is left of a request of which pieces were started is kept.
-    fn give_way(&mut self) -> Result<(), End> {
-        self.gives_way = true;
+    fn yield_table(&mut self) -> Result<(), End> {
+        self.is_yielding = true;
         self.settle()?;
         self.answer()?;
         let Some((index, left)) = self.starting.take() else {
@@ -141,7 +132,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         let Some(request) = self.requests.get_mut(index).and_then(Option::take) else {
             return Ok(());
         };
-        let UnderWay {
+        let InFlight {
             cookie,
             range,
             work,
@@ -203,7 +194,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         while self.queue.has_free_slot()
             && let Some(header) = self.base.link.inbox.first::<REQUEST_HEADER>()
         {
-            let request = Request::parse(header, &self.base.terms)?;
+            let request = Request::parse(header, &self.base.terms);
+            let request = request.map_err(|error| breach(self.base.entry, error))?;
             if !self.queue.try_begin() {
                 // Nothing is in flight. It waits where no queue keeps the table.
                 self.answer()?;
@@ -286,7 +278,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
 
     /// Enters a request of which no piece has been started.
     fn enter(&mut self, cookie: u64, range: Range, work: Work<'a>) -> usize {
-        let request = Some(UnderWay {
+        let request = Some(InFlight {
             cookie,
             range,
             work,
@@ -316,7 +308,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             check(self.base.entry, waited)?;
             self.answer()?;
         }
-        if self.gives_way || !self.queue.try_begin() {
+        if self.is_yielding || !self.queue.try_begin() {
             return Err(End::OtherTable);
         }
         let slot = self.queue.take().ok_or(End::Gone)?;
@@ -382,7 +374,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         &mut self,
         slot: &Slot,
         piece: Range,
-        request: &mut UnderWay<'a>,
+        request: &mut InFlight<'a>,
     ) -> Result<(), End> {
         let len = piece.len as usize;
         if !matches!(request.work, Work::Write { .. }) {
@@ -418,8 +410,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 
     /// Ends a request whose last piece has ended.
-    fn finish(&mut self, request: UnderWay<'a>) -> Result<(), End> {
-        let UnderWay {
+    fn finish(&mut self, request: InFlight<'a>) -> Result<(), End> {
+        let InFlight {
             cookie,
             range,
             work,
@@ -459,10 +451,10 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     /// Sends the data of a read, behind the reply that is in the outbox; what cannot be sent now waits there with it.
     fn send_apart(&mut self, apart: Apart<'a>) -> Result<(), End> {
         let mut due = &*apart.data;
-        if !self.gives_way {
+        if !self.is_yielding {
             let settled = settle(&mut self.queue, self.base.entry)?;
             match self.base.link.send_with(&mut due, settled) {
-                Err(End::OtherTable) => self.gives_way = true,
+                Err(End::OtherTable) => self.is_yielding = true,
                 sent => return sent,
             }
         }
@@ -513,9 +505,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if self.base.link.outbox.spare().len() >= len {
             return Ok(());
         }
-        if !self.gives_way {
+        if !self.is_yielding {
             match self.send() {
-                Err(End::OtherTable) => self.gives_way = true,
+                Err(End::OtherTable) => self.is_yielding = true,
                 sent => return sent,
             }
         }
@@ -572,7 +564,7 @@ fn check<T>(entry: &Entry, result: io::Result<T>) -> Result<T, End> {
     })
 }
 
-impl UnderWay<'_> {
+impl InFlight<'_> {
     fn is_done(&self) -> bool {
         self.pieces == 0 && self.started
     }

@@ -26,9 +26,9 @@ pub use client::{ClientFiles, ClientTls};
 pub use error::TlsError;
 pub use scrim_pem::{FileError, FileFault};
 pub use server::{ServerFiles, ServerTls};
-pub use session::{PLAINTEXT_MAX, Protection, Session};
+pub use session::{Protection, Session};
 pub use stream::{TlsReader, TlsWriter};
-pub use wire::{RECEIVE_BUFFER, SEND_BUFFER, Wire};
+pub use wire::{PLAINTEXT_MAX, RECEIVE_BUFFER, SEND_BUFFER, Wire};
 
 /// AWS-LC with the suites in the order of preference; none without forward secrecy.
 fn provider() -> Arc<CryptoProvider> {

@@ -6,10 +6,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use rustls::{CipherSuite, CommonState, ProtocolVersion};
 
 use super::error::TlsError;
-use super::wire::Wire;
-
-/// Most plaintext in a record, bytes.
-pub const PLAINTEXT_MAX: usize = 16 << 10;
+use super::wire::{PLAINTEXT_MAX, Wire};
 
 /// Most bytes of the handshake, and of alerts and key updates after it, that wait to be sent.
 const PENDING_MAX: usize = 128 << 10;

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::error::TlsError;
-use super::session::{PLAINTEXT_MAX, Protection, Session};
-use super::wire::{RECEIVE_BUFFER, Wire};
+use super::session::{Protection, Session};
+use super::wire::{PLAINTEXT_MAX, RECEIVE_BUFFER, Wire};
 
 /// State that reader and writers share.
 ///

@@ -2,7 +2,8 @@
 
 use scrim_sys::memory::DataBuffer;
 
-use super::session::PLAINTEXT_MAX;
+/// Most plaintext in a record, bytes.
+pub const PLAINTEXT_MAX: usize = 16 << 10;
 
 /// Most bytes that a record has beside its plaintext: header, explicit nonce, tag, content type.
 const RECORD_OVERHEAD: usize = 64;

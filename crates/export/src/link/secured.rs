@@ -8,19 +8,21 @@ use std::os::fd::OwnedFd;
 
 use scrim_nbd::tls::{Protection, ServerTls, Session, TlsError, Wire};
 
-use super::link::{End, Inbox, try_receive};
-use super::meter::Meter;
+use super::buffers::Inbox;
+use super::end::End;
+use super::socket::try_receive;
+use crate::meter::Meter;
 
-/// The TLS of one connection. It never sends: what is to be sent waits until [`Link`](super::link::Link) takes it, also
+/// The TLS of one connection. It never sends: what is to be sent waits until [`Link`](super::Link) takes it, also
 /// an alert, since other clients may wait for what the thread holds when a broken record comes.
-pub(super) struct Secured {
+pub(crate) struct Secured {
     session: Session,
     incoming: Wire,
     outgoing: Wire,
 }
 
 impl Secured {
-    pub(super) fn new(tls: &ServerTls) -> Result<Self, TlsError> {
+    pub(crate) fn new(tls: &ServerTls) -> Result<Self, TlsError> {
         Ok(Self {
             session: tls.session()?,
             incoming: Wire::to_receive(),
@@ -28,17 +30,17 @@ impl Secured {
         })
     }
 
-    pub(super) fn protection(&self) -> Option<Protection> {
+    pub(crate) fn protection(&self) -> Option<Protection> {
         self.session.protection()
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
+    pub(crate) fn is_handshaking(&self) -> bool {
         self.session.is_handshaking()
     }
 
     /// Receives and decrypts without waiting, or goes on with the handshake; whether there was any data. It receives at
     /// most once: a client that sends records without data must not keep the thread from looking at the time.
-    pub(super) fn try_receive(
+    pub(crate) fn try_receive(
         &mut self,
         socket: &OwnedFd,
         inbox: &mut Inbox,
@@ -78,7 +80,7 @@ impl Secured {
     }
 
     /// Encrypts the start of `data` behind what waits to be sent, as much as there is room for; tells how many bytes.
-    pub(super) fn seal(&mut self, data: &[u8]) -> Result<usize, End> {
+    pub(crate) fn seal(&mut self, data: &[u8]) -> Result<usize, End> {
         if data.is_empty() {
             self.session.take_pending(&mut self.outgoing);
             return Ok(0);
@@ -87,22 +89,22 @@ impl Secured {
     }
 
     /// Records that are to be sent next.
-    pub(super) fn sealed(&self) -> &[u8] {
+    pub(crate) fn sealed(&self) -> &[u8] {
         self.outgoing.filled()
     }
 
     /// Forgets the first `len` bytes of [`Secured::sealed`].
-    pub(super) fn sent(&mut self, len: usize) {
+    pub(crate) fn sent(&mut self, len: usize) {
         self.outgoing.consume(len);
     }
 
     /// Returns whether records wait to be sent.
-    pub(super) fn has_to_send(&self) -> bool {
+    pub(crate) fn has_to_send(&self) -> bool {
         !self.outgoing.is_empty() || self.session.has_pending()
     }
 
     /// Makes the alert which says that nothing more comes; it waits to be sent.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.session.close();
     }
 }

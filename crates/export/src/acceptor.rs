@@ -15,27 +15,28 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use scrim_nbd::tls::ServerTls;
 
-use super::limits;
-use super::link::time_left;
-use super::listener::Listener;
-use super::negotiate::greeting;
-use super::registry::Entry;
-use super::server::{Shared, serve_client};
-use super::status::{Incident, Peer};
+use crate::client::serve_client;
+use crate::limits;
+use crate::link::time_left;
+use crate::listener::Listener;
+use crate::protocol::Protocol;
+use crate::registry::Entry;
+use crate::shared::Shared;
+use crate::status::{Incident, Peer};
 
-pub(super) struct Acceptor<'a> {
-    shared: &'a Arc<Shared>,
+pub(crate) struct Acceptor<'a, P: Protocol> {
+    shared: &'a Arc<Shared<P::Error>>,
     listeners: &'a [Listener],
     /// Connections that have not answered the greeting, the oldest first.
-    silent: Vec<Silent>,
+    silent: Vec<Silent<P::Error>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// A connection that has been greeted and has not answered.
-struct Silent {
+struct Silent<E> {
     socket: Arc<OwnedFd>,
     tls: Option<ServerTls>,
-    entry: Entry,
+    entry: Entry<E>,
     deadline: Instant,
 }
 
@@ -46,8 +47,8 @@ enum News {
     Gone,
 }
 
-impl<'a> Acceptor<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, listeners: &'a [Listener]) -> Self {
+impl<'a, P: Protocol> Acceptor<'a, P> {
+    pub(crate) fn new(shared: &'a Arc<Shared<P::Error>>, listeners: &'a [Listener]) -> Self {
         Self {
             shared,
             listeners,
@@ -57,7 +58,7 @@ impl<'a> Acceptor<'a> {
     }
 
     /// Accepts clients until the server stops; returns their threads.
-    pub(super) fn run(mut self) -> Vec<JoinHandle<()>> {
+    pub(crate) fn run(mut self) -> Vec<JoinHandle<()>> {
         while let Some(ready) = self.wait() {
             self.threads.retain(|thread| !thread.is_finished());
             if let Err(error) = self.serve_those_that_speak(&ready) {
@@ -132,10 +133,10 @@ impl<'a> Acceptor<'a> {
         result
     }
 
-    fn serve(&self, silent: Silent) -> io::Result<JoinHandle<()>> {
+    fn serve(&self, silent: Silent<P::Error>) -> io::Result<JoinHandle<()>> {
         let shared = Arc::clone(self.shared);
         thread::Builder::new()
-            .name(format!("nbd-{}", silent.entry.id()))
+            .name(format!("{}-{}", P::NAME, silent.entry.id()))
             .stack_size(limits::STACK)
             .spawn(move || {
                 let Silent {
@@ -144,7 +145,7 @@ impl<'a> Acceptor<'a> {
                     entry,
                     deadline,
                 } = silent;
-                serve_client(shared, &socket, tls.as_ref(), entry, deadline);
+                serve_client::<P>(shared, &socket, tls.as_ref(), entry, deadline);
             })
     }
 
@@ -171,16 +172,20 @@ impl<'a> Acceptor<'a> {
     }
 
     /// Enters a client and sends the greeting; `None` if the client has gone.
-    fn greet(&self, socket: OwnedFd, peer: Peer, tls: Option<&ServerTls>) -> Option<Silent> {
+    fn greet(
+        &self,
+        socket: OwnedFd,
+        peer: Peer,
+        tls: Option<&ServerTls>,
+    ) -> Option<Silent<P::Error>> {
         let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
         let socket = Arc::new(socket);
         let entry = self.shared.registry.enter(Arc::clone(&socket), peer);
-        let greeting = greeting();
         // Nothing has been sent before, so there is room for it.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let sent = send(&socket, &greeting, flags).ok()?;
+        let sent = send(&socket, P::GREETING, flags).ok()?;
         entry.meter().sent(1);
-        (sent == greeting.len()).then_some(Silent {
+        (sent == P::GREETING.len()).then_some(Silent {
             socket,
             tls: tls.cloned(),
             entry,
@@ -198,7 +203,7 @@ impl<'a> Acceptor<'a> {
     }
 }
 
-impl Silent {
+impl<E> Silent<E> {
     fn news(&self, is_ready: bool) -> News {
         if !is_ready {
             return News::None;

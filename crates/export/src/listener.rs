@@ -19,8 +19,8 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use super::limits;
-use super::status::Peer;
+use crate::limits;
+use crate::status::Peer;
 use scrim_nbd::Address;
 use scrim_nbd::tls::ServerTls;
 
@@ -66,17 +66,8 @@ impl Listener {
         }
     }
 
-    /// The NBD URI by which clients reach `export` here; an empty name is the default export.
-    #[must_use]
-    pub fn uri(&self, export: &str) -> String {
-        match self.tls {
-            None => self.address.uri(export),
-            Some(_) => self.address.tls_uri(export),
-        }
-    }
-
     /// The server's side of TLS, if clients must begin it.
-    pub(super) fn tls(&self) -> Option<&ServerTls> {
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
         self.tls.as_ref()
     }
 
@@ -87,7 +78,7 @@ impl Listener {
     }
 
     /// A client that waits to be served, if there is one.
-    pub(super) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
+    pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
             // The client has gone again, or no client waited.
@@ -231,9 +222,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 /// Reason for which an address cannot be listened on.
 #[derive(Debug)]
 pub struct BindError {
-    /// The address.
     pub address: Address,
-    /// The reason.
     pub kind: BindErrorKind,
 }
 
@@ -285,7 +274,7 @@ impl fmt::Display for BindError {
             ),
             BindErrorKind::NotLoopback => write!(
                 f,
-                "without TLS, NBD is served on this machine only; give a certificate (--tls-cert), or \
+                "without TLS, a volume is served on this machine only; give a certificate (--tls-cert), or \
                  use 127.0.0.1 or a unix socket"
             ),
             BindErrorKind::System(error) => match error.kind() {

@@ -103,7 +103,7 @@ impl fmt::Display for InheritedError {
             ),
             Kind::NotLoopback(address) => write!(
                 f,
-                "NBD without TLS is served on this machine only, and {address} is not; use a unix \
+                "without TLS, a volume is served on this machine only, and {address} is not; use a unix \
                  socket or 127.0.0.1"
             ),
             Kind::System(error) => error.fmt(f),

@@ -20,18 +20,16 @@ use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::Settled;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
-use super::budget::{Budget, Taken};
+use super::error::{Entry, Incident, ProtocolError, breach};
 use super::limits;
-use super::link::{End, Link, Wait};
-use super::meter::Kind;
-use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
-use super::request::{Command, Range, Refusal, Request, Terms};
-use super::status::Incident;
+use super::request::{Command, Refusal, Request, Terms};
+use crate::budget::{Budget, Taken};
+use crate::link::{End, Link, Wait};
+use crate::meter::Kind;
+use crate::protocol::Client;
+use crate::range::{MIN_PIECE, Range, aligned_part, parts, pieces};
 use scrim_nbd::wire::{REQUEST_HEADER, WireError};
-
-/// Pieces of a long write end at multiples of this offset: a page, and whole encryption sectors.
-const ALIGN: u64 = 4096;
 
 /// Serves requests until the connection ends.
 pub(super) struct Transmission<'a> {
@@ -80,20 +78,30 @@ pub(super) struct Failure {
 }
 
 impl<'a> Transmission<'a> {
-    /// Serves by plain calls until the connection ends, or the volume has another table; tells why it did.
-    pub(super) fn run(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        loop {
-            match self.next(settled) {
-                Ok(()) => {}
-                Err(End::OtherTable) => return End::OtherTable,
-                Err(end) => {
-                    self.link.close(settled);
-                    return end;
-                }
-            }
+    pub(super) fn new(client: Client<'a, ProtocolError>, terms: Terms) -> Self {
+        let Client {
+            link,
+            volume,
+            entry,
+            reads_apart,
+        } = client;
+        Self {
+            link,
+            volume,
+            terms,
+            entry,
+            reads_apart,
+            generation: 0,
+            may_wait: true,
+            kept: None,
+            allowances: Vec::new(),
         }
+    }
+
+    /// Begins a time in which the volume's table has this generation, and requests wait for the volume.
+    pub(super) fn begin_table(&mut self, generation: usize) {
+        self.generation = generation;
+        self.may_wait = true;
     }
 
     /// Returns whether a queue has left anything to finish.
@@ -101,20 +109,8 @@ impl<'a> Transmission<'a> {
         self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
     }
 
-    /// Sends and ends what a queue has left; then the way of serving is to be chosen anew.
-    pub(super) fn run_kept(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        match self.end_kept(settled) {
-            Ok(()) | Err(End::OtherTable) => End::OtherTable,
-            Err(end) => {
-                self.link.close(settled);
-                end
-            }
-        }
-    }
-
-    fn end_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
+    /// Sends and finishes what a queue has left.
+    pub(super) fn finish_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
         // What has ended is answered before anything else may have to wait.
         self.link.send_kept(settled)?;
         self.allowances.clear();
@@ -148,26 +144,14 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Serves one request by plain calls; then the way of serving is to be chosen anew.
-    pub(super) fn run_one(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        match self.next(settled) {
-            Ok(()) | Err(End::OtherTable) => End::OtherTable,
-            Err(end) => {
-                self.link.close(settled);
-                end
-            }
-        }
-    }
-
     /// Returns whether the volume has had another table since the way of serving was chosen. It is served
     /// rightly in either way, but perhaps not best.
     pub(super) fn is_stale(&self) -> bool {
         self.generation != self.volume.generation()
     }
 
-    fn next(&mut self, settled: Settled<'_>) -> Result<(), End> {
+    /// Serves one request by plain calls.
+    pub(super) fn serve_one(&mut self, settled: Settled<'_>) -> Result<(), End> {
         self.link.require(1, Wait::Idle, settled)?;
         if self.is_stale() {
             return Err(End::OtherTable);
@@ -178,7 +162,8 @@ impl<'a> Transmission<'a> {
         }
         self.link.require(REQUEST_HEADER, Wait::Within, settled)?;
         let header = self.link.inbox.first().ok_or(End::Gone)?;
-        let request = Request::parse(header, &self.terms)?;
+        let request = Request::parse(header, &self.terms);
+        let request = request.map_err(|error| breach(self.entry, error))?;
         self.link.inbox.take(REQUEST_HEADER);
         self.execute(&request, settled)?;
         if self.link.outbox.len() >= limits::SEND_AT {
@@ -588,47 +573,6 @@ impl<'a> Transmission<'a> {
     }
 }
 
-/// A piece of a long write that is not its last has at least this many bytes, unless it is cut at a
-/// multiple of [`ALIGN`].
-pub(super) const MIN_PIECE: u32 = 32 << 10;
-
-/// Length of the part of a payload that is written now, when `left` bytes are still to be written
-/// at `offset` and `received` of them have arrived: all of these, or up to a multiple of [`ALIGN`].
-pub(super) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
-    let here = u32::try_from(received).map_or(left, |received| received.min(left));
-    if here == left {
-        return left;
-    }
-    let end = offset + u64::from(here);
-    let beyond = u32::try_from(end % ALIGN).unwrap_or(0);
-    if beyond < here { here - beyond } else { here }
-}
-
-/// Cuts a range of more than `size` bytes into [`pieces`]; what is no longer than that stays whole.
-pub(super) fn parts(range: Range, size: usize) -> impl Iterator<Item = Range> {
-    let whole = range.len as usize <= size;
-    pieces(range, if whole { usize::MAX } else { size })
-}
-
-/// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
-pub(super) fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
-    let size = size as u64;
-    let end = range.offset + u64::from(range.len);
-    let mut offset = range.offset;
-    std::iter::from_fn(move || {
-        if offset == end {
-            return None;
-        }
-        let piece_end = end.min((offset / size + 1).saturating_mul(size));
-        let piece = Range {
-            offset,
-            len: u32::try_from(piece_end - offset).ok()?,
-        };
-        offset = piece_end;
-        Some(piece)
-    })
-}
-
 fn durability(fua: bool) -> Durability {
     if fua {
         Durability::Durable
@@ -648,58 +592,6 @@ impl From<VolumeError> for Failure {
                 Errno::NotSup => WireError::NotSup,
             },
             reason: error.to_string(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_cover_the_range_and_end_at_multiples() {
-        let cut = |offset, len| -> Vec<(u64, u32)> {
-            pieces(Range { offset, len }, 4096)
-                .map(|piece| (piece.offset, piece.len))
-                .collect()
-        };
-        assert_eq!(cut(100, 0), []);
-        assert_eq!(cut(0, 4096), [(0, 4096)]);
-        assert_eq!(cut(4095, 4098), [(4095, 1), (4096, 4096), (8192, 1)]);
-        assert_eq!(cut(u64::MAX - 2, 2), [(u64::MAX - 2, 2)]);
-        let all = pieces(
-            Range {
-                offset: 5,
-                len: u32::MAX,
-            },
-            limits::STEP,
-        );
-        assert_eq!(
-            all.map(|piece| u64::from(piece.len)).sum::<u64>(),
-            u64::from(u32::MAX)
-        );
-    }
-
-    #[test]
-    fn what_fits_stays_whole() {
-        let cut = |offset, len| -> Vec<u32> {
-            let all = parts(Range { offset, len }, 4096);
-            all.map(|part| part.len).collect()
-        };
-        assert_eq!(cut(4000, 4096), [4096]);
-        assert_eq!(cut(4000, 4097), [96, 4001]);
-    }
-
-    #[test]
-    fn parts_of_a_long_write_end_at_whole_sectors() {
-        assert_eq!(aligned_part(0, 100_000, 50_000), 49_152);
-        assert_eq!(aligned_part(512, 100_000, 50_000), 48_640);
-        assert_eq!(aligned_part(0, 100_000, 100_000), 100_000);
-        assert_eq!(aligned_part(0, 100_000, 200_000), 100_000);
-        assert_eq!(aligned_part(100, 100_000, 50), 50);
-        for received in 1..9000 {
-            let part = aligned_part(3, 100_000, received);
-            assert!(part > 0 && part as usize <= received);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use scrim_sys::lock::{Kind, is_excluded, try_lock};
 
-use crate::Access;
+use crate::access::Access;
 
 /// First of the bytes that say "I use permission n".
 const USES: u64 = 100;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod blocks;
 mod direct;
 mod error;
@@ -22,9 +23,10 @@ pub mod sim;
 
 use std::ops::Range;
 
+pub use access::Access;
 pub use blocks::{BlockLocks, SharedBlocks};
 pub use error::{BackendError, Operation};
-pub use file::{Access, FileBackend};
+pub use file::FileBackend;
 pub use header_lock::{HeaderLock, LockKind};
 pub use medium::Medium;
 pub use memory::MemoryBackend;

@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::Access;
+use crate::access::Access;
 
 /// Opens a file that is there.
 ///

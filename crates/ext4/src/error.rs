@@ -6,11 +6,9 @@ use std::{fmt, io};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device, at this place (bytes).
+    /// The device failed at this offset, in bytes.
     Device {
-        /// Offset in bytes.
         offset: u64,
-        /// Error of the device.
         source: io::Error,
     },
     /// There is no file system of this family.

@@ -38,7 +38,7 @@ const UNWILLING: &str = "see what it exports with `nbdinfo --list`, and what its
 /// Advice about a server that could not carry out a request.
 const REFUSED: &str = "the server says so: see its log and its storage";
 
-/// An NBD export.
+/// An export of an NBD server as a backend.
 pub struct RemoteBackend {
     pub(super) link: Link,
     /// Name of the export in messages.

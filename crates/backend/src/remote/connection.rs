@@ -7,14 +7,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use scrim_nbd::client::{Command, Reply, ReplyError, Request};
 use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::{SIMPLE_HEADER, WireError};
 
-use super::desk::{Collected, Desk, Ticket};
+use super::pending::{Collected, PendingReplies, ReplyHandle};
 use super::stream::{Stream, receive_some, remaining};
 
 /// Number of bytes received at a time: the replies of many small requests, or most of a piece.
@@ -35,7 +35,7 @@ pub(super) struct Connection {
     /// Held while a request is sent, so that it goes out as a whole.
     sending: Mutex<()>,
     inbox: Mutex<Inbox>,
-    desk: Mutex<Desk>,
+    pending: Mutex<PendingReplies>,
     /// Number of requests in flight.
     load: AtomicUsize,
 }
@@ -46,7 +46,7 @@ impl Connection {
             stream,
             sending: Mutex::new(()),
             inbox: Mutex::new(Inbox::new()),
-            desk: Mutex::new(Desk::default()),
+            pending: Mutex::new(PendingReplies::default()),
             load: AtomicUsize::new(0),
         }
     }
@@ -70,8 +70,8 @@ impl Connection {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let _counted = Counted::new(&self.load);
-        let ticket = self.ask(request, data, room.len(), deadline)?;
-        self.wait(&ticket, room, deadline)
+        let handle = self.ask(request, data, room.len(), deadline)?;
+        self.wait(&handle, room, deadline)
     }
 
     /// Sends several requests without waiting between them, and then waits for all. The server may
@@ -88,7 +88,7 @@ impl Connection {
         let answers =
             asked?
                 .into_iter()
-                .map(|ticket| match self.wait(&ticket, &mut [], deadline) {
+                .map(|handle| match self.wait(&handle, &mut [], deadline) {
                     Ok(()) => Ok(Ok(())),
                     Err(Failure::Refused(error)) => Ok(Err(error)),
                     Err(lost) => Err(lost),
@@ -96,10 +96,10 @@ impl Connection {
         answers.collect()
     }
 
-    /// Cuts the connection: every request that is under way fails.
+    /// Cuts the connection: every request that is in flight fails.
     pub(super) fn cut(&self, why: io::Error) -> Failure {
         self.stream.cut();
-        Failure::Lost(self.desk().close(why))
+        Failure::Lost(self.pending().close(why))
     }
 
     /// Takes leave of the server, without waiting for anything.
@@ -118,48 +118,53 @@ impl Connection {
         data: &[u8],
         expected: usize,
         deadline: Instant,
-    ) -> Result<Ticket, Failure> {
-        let ticket = self.desk().register(expected).map_err(Failure::Lost)?;
-        let header = request.to_bytes(ticket.cookie());
+    ) -> Result<ReplyHandle, Failure> {
+        let handle = self.pending().register(expected).map_err(Failure::Lost)?;
+        let header = request.to_bytes(handle.cookie());
         let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = self.stream.send_all([&header, data], deadline);
         drop(sending);
         sent.map_err(|error| self.cut(error))?;
-        Ok(ticket)
+        Ok(handle)
     }
 
     /// Waits for a reply, and receives it if no other thread receives.
-    fn wait(&self, ticket: &Ticket, room: &mut [u8], deadline: Instant) -> Result<(), Failure> {
-        let mut desk = self.desk();
+    fn wait(
+        &self,
+        handle: &ReplyHandle,
+        room: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let mut pending = self.pending();
         loop {
-            match desk.collect(ticket) {
+            match pending.collect(handle) {
                 Some(Collected::Reply(Ok(data))) => {
-                    drop(desk);
+                    drop(pending);
                     room.copy_from_slice(&data);
                     return Ok(());
                 }
                 Some(Collected::Reply(Err(error))) => {
-                    drop(desk);
+                    drop(pending);
                     return Err(self.refused(error));
                 }
                 Some(Collected::Lost(error)) => return Err(Failure::Lost(error)),
                 None => {}
             }
-            if desk.begin_receiving() {
-                drop(desk);
-                let received = self.receive(ticket, room, deadline);
+            if pending.begin_receiving() {
+                drop(pending);
+                let received = self.receive(handle, room, deadline);
                 // Cut first: the next one to receive might begin in the middle of a reply.
                 let received = received.map_err(|error| self.cut(error));
-                self.desk().end_receiving(ticket);
+                self.pending().end_receiving(handle);
                 return received?.map_err(|error| self.refused(error));
             }
             let Ok(left) = remaining(deadline) else {
-                drop(desk);
+                drop(pending);
                 return Err(self.cut(io::ErrorKind::TimedOut.into()));
             };
-            desk.park(ticket);
-            let woken = ticket.wake.wait_timeout(desk, left);
-            (desk, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            pending.park(handle);
+            let woken = handle.wake.wait_timeout(pending, left);
+            (pending, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -171,17 +176,17 @@ impl Connection {
         }
     }
 
-    /// Receives replies until that of `ticket` has come, and then those that have come with it.
+    /// Receives replies until that of `handle` has come, and then those that have come with it.
     fn receive(
         &self,
-        ticket: &Ticket,
+        handle: &ReplyHandle,
         room: &mut [u8],
         deadline: Instant,
     ) -> io::Result<Result<(), WireError>> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let reply = inbox.reply(&self.stream, deadline)?;
-            if reply.cookie != ticket.cookie() {
+            if reply.cookie != handle.cookie() {
                 self.hand_out(&mut inbox, reply, deadline)?;
                 continue;
             }
@@ -190,7 +195,7 @@ impl Connection {
                 Some(error) => Err(error),
             };
             if !inbox.filled().is_empty() {
-                self.desk().received(ticket);
+                self.pending().received(handle);
             }
             while self.has_another(&inbox)? {
                 let reply = inbox.reply(&self.stream, deadline)?;
@@ -207,7 +212,7 @@ impl Connection {
         };
         let reply = Reply::parse(header).map_err(broken)?;
         let expected = match reply.error {
-            None => self.desk().expected(reply.cookie).map_err(broken)?,
+            None => self.pending().expected(reply.cookie).map_err(broken)?,
             Some(_) => 0,
         };
         Ok(inbox.filled().len() - SIMPLE_HEADER >= expected)
@@ -215,7 +220,7 @@ impl Connection {
 
     /// Gives a reply to the thread that waits for it.
     fn hand_out(&self, inbox: &mut Inbox, reply: Reply, deadline: Instant) -> io::Result<()> {
-        let expected = self.desk().expected(reply.cookie).map_err(broken)?;
+        let expected = self.pending().expected(reply.cookie).map_err(broken)?;
         let answer = match reply.error {
             None => {
                 let mut data = vec![0; expected];
@@ -224,12 +229,12 @@ impl Connection {
             }
             Some(error) => Err(error),
         };
-        self.desk().deliver(reply.cookie, answer);
+        self.pending().deliver(reply.cookie, answer);
         Ok(())
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingReplies> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,7 +242,7 @@ fn broken(error: ReplyError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// A request under way, as long as it lives.
+/// A request in flight, as long as it lives.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -302,6 +307,3 @@ impl Inbox {
         Ok(())
     }
 }
-
-/// Condition variable that wakes the thread that waits for a reply.
-pub(super) type Wake = Arc<Condvar>;

@@ -5,19 +5,16 @@ use crate::wire::{
     REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_HEADER, SIMPLE_REPLY_MAGIC, WireError, cmd, cmd_flag,
 };
 
-/// Kind of a request.
+/// Kind of a request: `NBD_CMD_…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// `NBD_CMD_READ`
     Read,
-    /// `NBD_CMD_WRITE`, followed by `len` bytes of data.
+    /// Followed by `len` bytes of data.
     Write {
         /// Durable when it is answered.
         fua: bool,
     },
-    /// `NBD_CMD_FLUSH`
     Flush,
-    /// `NBD_CMD_TRIM`
     Trim,
     /// `NBD_CMD_WRITE_ZEROES`, which may leave a hole.
     WriteZeroes,

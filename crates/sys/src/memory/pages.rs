@@ -43,7 +43,7 @@ pub(super) enum Lock {
     Secret,
     /// Only while the limit has room to spare for secrets.
     IfRoom,
-    /// Never.
+    /// The pages may be swapped out.
     No,
 }
 

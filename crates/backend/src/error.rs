@@ -11,22 +11,13 @@ pub enum Operation {
     /// Opening or creating the store.
     Open,
     /// Reading `len` bytes at `offset`.
-    Read {
-        offset: u64,
-        len: u64,
-    },
+    Read { offset: u64, len: u64 },
     /// Writing `len` bytes of data or zeros at `offset`.
-    Write {
-        offset: u64,
-        len: u64,
-    },
+    Write { offset: u64, len: u64 },
     /// Making earlier writes durable.
     Flush,
     /// Discarding `len` bytes at `offset`.
-    Discard {
-        offset: u64,
-        len: u64,
-    },
+    Discard { offset: u64, len: u64 },
     /// Locking against a second user.
     Lock,
 }

@@ -91,13 +91,13 @@ pub trait Backend: Send + Sync {
     ) -> Result<(), BackendError>;
 
     /// Makes every write that has returned durable. Once it has failed it fails for good: the
-    /// kernel forgets which pages it could not write, so a later success would be a lie.
+    /// kernel forgets which pages it could not write, so a later success would be wrong.
     ///
     /// # Errors
     /// When this or an earlier flush failed.
     fn flush(&self) -> Result<(), BackendError>;
 
-    /// Says that a range (bytes) is no longer needed. What it reads as afterwards is undefined.
+    /// Discards a range (bytes), which is no longer needed. What it reads as afterwards is undefined.
     ///
     /// # Errors
     /// When the storage fails. Storage that cannot discard does nothing, successfully.

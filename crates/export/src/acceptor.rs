@@ -1,8 +1,8 @@
 //! The thread that accepts clients.
 //!
-//! A connection that has said nothing yet costs a descriptor and an entry in the registry. Once it does, it gets a
-//! thread and buffers. So a crowd that connects and is silent takes neither memory nor time from clients that are
-//! served.
+//! A connection that has sent nothing yet costs a descriptor and an entry in the registry. It gets a thread and buffers
+//! with its first byte. So any number of connections that stay silent takes neither memory nor time from clients that
+//! are served.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -40,10 +40,10 @@ struct Silent<E> {
     deadline: Instant,
 }
 
-/// Reason for which a connection has to be dealt with.
-enum News {
-    None,
-    Speaks,
+/// State of a silent connection after a wait.
+enum State {
+    Silent,
+    HasSent,
     Gone,
 }
 
@@ -61,7 +61,7 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
     pub(crate) fn run(mut self) -> Vec<JoinHandle<()>> {
         while let Some(ready) = self.wait() {
             self.threads.retain(|thread| !thread.is_finished());
-            if let Err(error) = self.serve_those_that_speak(&ready) {
+            if let Err(error) = self.serve_ready(&ready) {
                 // The connection is closed, and its descriptor has come back.
                 self.fail(&error);
             }
@@ -83,8 +83,8 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
         self.pause();
     }
 
-    /// Waits for a new client, for a silent one that has something to say, or for a deadline; returns which of the
-    /// silent ones to look at, or `None` when the server stops.
+    /// Waits for a new client, for the first bytes of a silent one, or for a deadline; returns for each silent one
+    /// whether its socket is ready, or `None` when the server stops.
     fn wait(&self) -> Option<Vec<bool>> {
         let listeners = self
             .listeners
@@ -112,22 +112,22 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
         (!self.shared.stop.is_raised()).then_some(ready)
     }
 
-    /// Gives a thread to each connection that has said something, and lets go of those that have ended or were silent
-    /// for too long.
-    fn serve_those_that_speak(&mut self, ready: &[bool]) -> io::Result<()> {
+    /// Gives a thread to each connection that has sent something, and drops those that have ended or were silent for
+    /// too long.
+    fn serve_ready(&mut self, ready: &[bool]) -> io::Result<()> {
         let now = Instant::now();
         let mut result = Ok(());
         for (silent, ready) in std::mem::take(&mut self.silent).into_iter().zip(ready) {
-            match silent.news(*ready) {
-                // It may have spoken before.
-                News::Speaks if silent.entry.is_displaced() => {}
-                News::Speaks => match self.serve(silent) {
+            match silent.state(*ready) {
+                // It was displaced after it had sent something.
+                State::HasSent if silent.entry.is_displaced() => {}
+                State::HasSent => match self.serve(silent) {
                     Ok(thread) => self.threads.push(thread),
                     Err(error) => result = Err(error),
                 },
-                News::None if now < silent.deadline => self.silent.push(silent),
-                News::None => silent.entry.note(Incident::HandshakeTimeout),
-                News::Gone => {}
+                State::Silent if now < silent.deadline => self.silent.push(silent),
+                State::Silent => silent.entry.note(Incident::HandshakeTimeout),
+                State::Gone => {}
             }
         }
         result
@@ -149,8 +149,7 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
             })
     }
 
-    /// Accepts clients that have connected: only some at a time, so that silent ones are looked at in
-    /// between.
+    /// Accepts clients that have connected, only some at a time, so that silent ones are polled in between.
     fn accept(&mut self) -> io::Result<()> {
         if !self.shared.registry.has_room() {
             // The kernel keeps connections that come meanwhile.
@@ -181,7 +180,7 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
         let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
         let socket = Arc::new(socket);
         let entry = self.shared.registry.enter(Arc::clone(&socket), peer);
-        // Nothing has been sent before, so there is room for it.
+        // Nothing has been sent before, so it fits the send buffer.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let sent = send(&socket, P::GREETING, flags).ok()?;
         entry.meter().sent(1);
@@ -204,15 +203,15 @@ impl<'a, P: Protocol> Acceptor<'a, P> {
 }
 
 impl<E> Silent<E> {
-    fn news(&self, is_ready: bool) -> News {
+    fn state(&self, is_ready: bool) -> State {
         if !is_ready {
-            return News::None;
+            return State::Silent;
         }
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match recv(&self.socket, &mut [0; 1], flags) {
-            Ok((_, 1..)) => News::Speaks,
-            Err(Errno::AGAIN | Errno::INTR) => News::None,
-            Ok(_) | Err(_) => News::Gone,
+            Ok((_, 1..)) => State::HasSent,
+            Err(Errno::AGAIN | Errno::INTR) => State::Silent,
+            Ok(_) | Err(_) => State::Gone,
         }
     }
 }

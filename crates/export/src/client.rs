@@ -14,7 +14,7 @@ use crate::registry::Entry;
 use crate::shared::Shared;
 use crate::status::Incident;
 
-/// Serves a client that has been greeted, to the end.
+/// Serves a client that has been sent the greeting, until its connection ends.
 pub(crate) fn serve_client<P: Protocol>(
     shared: Arc<Shared<P::Error>>,
     socket: &Arc<OwnedFd>,
@@ -65,7 +65,7 @@ fn converse<P: Protocol>(
         link,
         volume: &export.volume,
         entry,
-        reads_apart: &shared.reads_apart,
+        read_buffers: &shared.read_buffers,
     };
     let mut session = P::session(client, terms);
     let watched = [socket.as_fd(), shared.stop.as_fd()];

@@ -17,14 +17,14 @@ pub const CLIENTS_OF_PEER: usize = 64;
 /// of them, one that has not answered the greeting within [`ANSWER`], the oldest.
 pub const NEWCOMERS: usize = 128;
 
-/// Time in which an honest client answers the greeting, over any network.
+/// Time within which a well-behaved client answers the greeting, over any network.
 pub const ANSWER: Duration = Duration::from_secs(1);
 
-/// Time for which a client waits for the place of another one that has hung up, while the other's thread has not
-/// noticed yet.
+/// Time for which a client waits for the place of another one that has disconnected, while the other's thread has not
+/// noticed that yet.
 pub const DEPARTURE: Duration = Duration::from_secs(2);
 
-/// Exports one server can hold.
+/// Most exports of one server.
 pub const EXPORTS: usize = 64;
 
 /// Time a client has from connecting to the end of its handshake.
@@ -37,23 +37,23 @@ pub const FAREWELL: Duration = Duration::from_secs(60);
 pub const NAME: usize = scrim_nbd::EXPORT_NAME_MAX;
 
 /// Receive buffer of a connection, bytes: as many requests as fit are taken by one system call. It
-/// stays within the processor's second-level cache, so that data is turned where it arrived.
+/// stays within the processor's second-level cache, so that data is encrypted where it arrived.
 pub const RECEIVE_BUFFER: usize = 256 << 10;
 
-/// Either buffer of a connection in its handshake, bytes: holds the longest message of a handshake, beside a record of TLS.
-/// A connection that has said nothing yet has neither buffer nor thread.
+/// Either buffer of a connection in its handshake, bytes: holds the longest message of a handshake, and a record of
+/// TLS. A connection that has said nothing yet has neither buffer nor thread.
 pub const HANDSHAKE_BUFFER: usize = 64 << 10;
 
 /// Send buffer of a connection, bytes: holds the replies that wait for one send.
 pub const SEND_BUFFER: usize = 256 << 10;
 
-/// The same from a connection's first read on that does not fit [`SEND_BUFFER`], and is answered by plain
-/// calls: a reply of 1 MiB goes out by one send. One that is sent in pieces finds the client asleep again
-/// and again, and to wake it takes as long as decrypting 32 KiB and more.
+/// Send buffer of a connection, bytes, from its first read on that does not fit [`SEND_BUFFER`] and is answered by
+/// plain calls: a reply of 1 MiB is sent by one call. A reply in pieces wakes the client for each piece, which takes
+/// as long as decrypting 32 KiB or more.
 pub const LONG_SEND_BUFFER: usize = (1 << 20) + SEND_AT;
 
 /// Memory of a connection under TLS, bytes, beside the two buffers that every connection has: a buffer
-/// of records that came, one of records that go, and what rustls may hold of a handshake, its answer and
+/// of received records, one of records to be sent, and what rustls may hold of a handshake, its answer and
 /// one record.
 pub const TLS: usize = tls::RECEIVE_BUFFER + tls::SEND_BUFFER + (256 << 10);
 
@@ -65,8 +65,8 @@ pub const SEND_AT: usize = 64 << 10;
 pub const PIECE: usize = 128 << 10;
 
 /// Memory, in bytes, for all long reads together whose replies cannot report an error after the first byte of data, so
-/// that each is put together in a buffer of its own. One for which no memory is left is read twice instead, in pieces.
-pub const READS_APART: usize = 256 << 20;
+/// that each is collected in a buffer of its own. One for which no memory is left is read twice instead, in pieces.
+pub const READ_BUFFERS: usize = 256 << 20;
 
 /// Socket send buffer asked of the kernel, bytes (it may give less): lets the client read one piece
 /// while the next is decrypted.
@@ -86,9 +86,9 @@ pub const POLL: Duration = Duration::from_micros(100);
 /// Time for which a TCP client may be silent before the kernel asks whether it is still there.
 pub const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Time between these questions, and how many of them may go unanswered: a machine that has vanished gives its places
-/// back after two minutes. Where it owes acknowledgements, the kernel repeats what it has sent for some 15 minutes
-/// (`tcp_retries2`); one that comes back is known by its first answer.
+/// Time between these questions, and the number of them that may stay unanswered: the places of a machine that has
+/// vanished are free after two minutes. Where it has not acknowledged data, the kernel repeats that for some 15 minutes
+/// (`tcp_retries2`).
 pub const KEEPALIVE_AGAIN: (Duration, u32) = (Duration::from_secs(20), 3);
 
 /// Events that a server remembers; older ones are forgotten.

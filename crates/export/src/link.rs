@@ -1,13 +1,12 @@
 //! A connection's socket with its two buffers.
 //!
-//! One system call receives as many requests as have come, one sends as many replies as are ready.
+//! One system call receives all requests that have arrived, one sends all replies that are ready.
 //! Nothing waits for the client while replies to it are still here: [`Link::require`] sends first.
 //!
 //! A thread that waits for a client must hold nothing that another client's request waits for. So every call that may
-//! wait takes the proof of that, [`Settled`], which a queue gives only while nothing is in flight; the other calls
-//! are named `try_…` and never wait, also not to send what TLS has to say. A wait beside a queue ends with
-//! [`End::OtherTable`] once its table is retired. Nothing is lost then: the same call goes on where this one has
-//! ended.
+//! wait takes the proof of that, [`Settled`], which a queue gives only while nothing is in flight. The other calls
+//! are named `try_…` and never wait, not even to send an alert of TLS. A wait beside a queue ends with
+//! [`End::OtherTable`] once its table is retired. Nothing is lost then: the next call continues where this one ended.
 
 mod buffers;
 mod end;
@@ -36,12 +35,12 @@ use socket::{Sending, send_some, try_receive};
 pub(crate) use end::End;
 pub(crate) use socket::time_left;
 
-/// Event that ends a wait for the client, besides data and the link's deadline.
+/// State of a client for which a link waits. It decides what ends the wait, besides data and the deadline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
-    /// The server stops: the client has no request in flight.
+    /// The client has sent no part of a request. A stop of the server ends the wait.
     Idle,
-    /// None: the client is in the middle of a request.
+    /// The client is in the middle of a request. Nothing else ends the wait.
     Within,
 }
 
@@ -52,12 +51,12 @@ pub(crate) struct Link {
     pollers: Arc<Budget>,
     meter: Arc<Meter>,
     window: Window,
-    /// `None` while the bytes on the socket are those of the protocol.
+    /// `None` while bytes are sent in plaintext.
     tls: Option<Box<Secured>>,
     /// Time at which a wait for the client ends: in the handshake, and at the end of the
     /// connection.
     deadline: Option<Instant>,
-    /// True if nothing more is asked of the client than to take what is due.
+    /// True if the client only has to take the replies that are due.
     is_farewell: bool,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
@@ -86,16 +85,15 @@ impl Link {
         }
     }
 
-    /// Lets the client take as long as it likes from here on, and makes buffers for its requests; `None` if there
-    /// is no memory for them.
+    /// Ends the handshake's deadline, and allocates the buffers for requests; `None` if there is no memory for them.
     pub(crate) fn end_handshake(&mut self) -> Option<()> {
         self.deadline = None;
         self.inbox.widen()?;
         self.outbox.widen(limits::SEND_BUFFER)
     }
 
-    /// Asks nothing more of the client from here on than to take what is due, some of it in each
-    /// [`limits::FAREWELL`]. What is left of the handshake's time is not prolonged.
+    /// From here on the client only has to take the replies that are due, some of them in each [`limits::FAREWELL`].
+    /// The deadline of a handshake is not prolonged.
     pub(crate) fn begin_farewell(&mut self) {
         if self.deadline.is_none() {
             self.is_farewell = true;
@@ -119,8 +117,8 @@ impl Link {
         self.meter.slept();
     }
 
-    /// Begins TLS for all bytes from here on; returns when its handshake is over. What is in the
-    /// outbox is sent before, as it is.
+    /// Begins TLS for all bytes from here on; returns when its handshake is over. The outbox is sent before, in
+    /// plaintext.
     pub(crate) fn start_tls(&mut self, tls: &ServerTls, settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
         self.tls = Some(Box::new(Secured::new(tls)?));
@@ -139,12 +137,12 @@ impl Link {
         self.tls.as_ref().and_then(|tls| tls.protection())
     }
 
-    /// Returns whether all bytes go under TLS.
+    /// Returns whether TLS has begun.
     pub(crate) fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Sends what is due and says goodbye, if anyone still listens.
+    /// Sends what is due, and the alert that ends TLS, if the client still takes it.
     pub(crate) fn close(&mut self, settled: Settled<'_>) {
         self.begin_farewell();
         let _ = self.send(settled);
@@ -189,21 +187,20 @@ impl Link {
         }
     }
 
-    /// Makes room for `len` bytes in the outbox, sending what is in it where it must. `len` is at
-    /// most its capacity.
-    pub(crate) fn make_room(&mut self, len: usize, settled: Settled<'_>) -> Result<(), End> {
+    /// Sends what is in the outbox if `len` more bytes do not fit it. `len` is at most its capacity.
+    pub(crate) fn reserve(&mut self, len: usize, settled: Settled<'_>) -> Result<(), End> {
         if self.outbox.spare().len() < len {
             self.send(settled)?;
         }
         Ok(())
     }
 
-    /// Checks whether the outbox can hold `len` bytes. Where they do not fit, it becomes the one for long replies,
-    /// if there is memory for that.
+    /// Checks whether the outbox can hold `len` bytes. If not, it is replaced by the one for long replies, if there is
+    /// memory for that.
     pub(crate) fn can_hold(&mut self, len: usize, settled: Settled<'_>) -> Result<bool, End> {
         if len > self.outbox.capacity() && self.outbox.capacity() < limits::LONG_SEND_BUFFER {
             self.send(settled)?;
-            // Without that memory it goes out in pieces.
+            // Without that memory the reply is sent in pieces.
             let _ = self.outbox.widen(limits::LONG_SEND_BUFFER);
         }
         Ok(len <= self.outbox.capacity())
@@ -215,12 +212,12 @@ impl Link {
         !self.outbox.filled().is_empty() || tls.is_some_and(|tls| tls.has_to_send())
     }
 
-    /// Sends what is in the outbox, and what TLS has to say.
+    /// Sends what is in the outbox, and waiting records of TLS.
     pub(crate) fn send(&mut self, settled: Settled<'_>) -> Result<(), End> {
         self.transmit(None, Some(settled)).map(drop)
     }
 
-    /// Sends as much of it as the socket takes without waiting; returns whether that was all.
+    /// Sends as much of that as the socket takes without waiting; returns whether it was all.
     pub(crate) fn try_send(&mut self) -> Result<bool, End> {
         self.transmit(None, None)
     }
@@ -232,14 +229,14 @@ impl Link {
         self.transmit(Some(data), Some(settled)).map(drop)
     }
 
-    /// Sends what is in the outbox, and gives back memory that it has [grown](Self::grow) by.
+    /// Sends what is in the outbox, and gives back the memory that it has [grown](Self::grow) by.
     pub(crate) fn send_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;
         self.outbox.shrink();
         Ok(())
     }
 
-    /// Makes room for `len` bytes in the outbox without sending what is in it: it grows where it must.
+    /// Makes the outbox larger, without sending what is in it, if `len` more bytes do not fit it.
     pub(crate) fn grow(&mut self, len: usize) -> Result<(), End> {
         self.outbox.grow(len).ok_or(End::Gone)
     }
@@ -312,7 +309,7 @@ impl Link {
         let start = Instant::now();
         if !self.poll_socket(start)? {
             loop {
-                // TLS may have something to say to records without data.
+                // Records without data may need an answer of TLS.
                 self.send(settled)?;
                 self.sleep(wait, settled)?;
                 if self.try_receive()? {
@@ -324,7 +321,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for data, or for what `wait` ends for.
+    /// Waits for data, or for another event that ends a wait of this kind.
     fn sleep(&self, wait: Wait, settled: Settled<'_>) -> Result<(), End> {
         self.meter.slept();
         let timeout = time_left(self.deadline)?;
@@ -345,7 +342,7 @@ impl Link {
             Err(_) => return Err(End::Gone),
         }
         let [data, stop, retired] = sources.map(|source| source.revents());
-        // Data that has come is looked at first: what was sent before the stop is still served.
+        // Data first: requests that were sent before the stop are still served.
         if !data.is_empty() {
             return Ok(());
         }
@@ -363,7 +360,7 @@ impl Link {
         self.window.learn(start.elapsed());
     }
 
-    /// Looks for data until the window closes, which opened at `start`.
+    /// Polls for data until the window closes, which opened at `start`.
     pub(crate) fn poll_socket(&mut self, start: Instant) -> Result<bool, End> {
         let window = self.window.length(start);
         if window.is_zero() {
@@ -393,8 +390,8 @@ impl Link {
         if let Some(tls) = &mut self.tls {
             return tls.try_receive(&self.socket, &mut self.inbox, &self.meter);
         }
-        self.meter.copied(self.inbox.make_room());
-        match try_receive(&self.socket, self.inbox.room())? {
+        self.meter.copied(self.inbox.compact());
+        match try_receive(&self.socket, self.inbox.spare())? {
             None => Ok(false),
             Some(len) => {
                 self.inbox.received(len);

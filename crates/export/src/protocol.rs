@@ -48,8 +48,8 @@ pub(crate) struct Client<'a, E> {
     pub(crate) link: Link,
     pub(crate) volume: &'a Volume,
     pub(crate) entry: &'a Entry<E>,
-    /// Memory for replies that are put together before any of them is sent, of all connections.
-    pub(crate) reads_apart: &'a Budget,
+    /// Bytes left for reads that are collected before any of them is sent, of all connections.
+    pub(crate) read_buffers: &'a Budget,
 }
 
 /// The requests of one client.

@@ -48,7 +48,7 @@ struct Client {
 /// Progress of a connection.
 enum Stage {
     Newcomer,
-    /// It yielded to another newcomer, and ends as soon as its thread sees that.
+    /// It yielded to another newcomer; its thread ends once it notices that.
     Displaced,
     Served {
         export: String,
@@ -100,7 +100,7 @@ impl<E> Registry<E> {
         self.lock().displace(None, self.limits.answer);
     }
 
-    /// Notes something that no client is to blame for.
+    /// Notes an incident that belongs to no connection.
     pub(crate) fn note(&self, incident: Incident<E>) {
         self.lock().note(None, incident);
     }
@@ -428,7 +428,7 @@ mod tests {
         Peer::Tcp(SocketAddr::new(address.parse().unwrap(), 1))
     }
 
-    /// The connections that have not yielded.
+    /// Connections that have not been displaced.
     fn staying(registry: &Registry<Breach>) -> Vec<u64> {
         let table = registry.lock();
         let staying = |client: &Client| !matches!(client.stage, Stage::Displaced);
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_given_way_is_not_served() {
+    fn a_displaced_newcomer_is_not_served() {
         let registry = registry(Limits::default());
         let entry = registry.enter(socket(), Peer::Unix(1));
         registry.displace();

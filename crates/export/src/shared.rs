@@ -18,8 +18,8 @@ pub(crate) struct Shared<E> {
     pub(crate) stop: Arc<Stop>,
     /// Number of connections that may poll their sockets at a time.
     pub(crate) pollers: Arc<Budget>,
-    /// Bytes left for replies that are put together before any of them is sent.
-    pub(crate) reads_apart: Budget,
+    /// Bytes left for reads that are collected before any of them is sent.
+    pub(crate) read_buffers: Budget,
 }
 
 impl<E> Shared<E> {
@@ -30,7 +30,7 @@ impl<E> Shared<E> {
             registry: Arc::new(Registry::new(limits)),
             stop: Arc::new(Stop::new()?),
             pollers: Arc::new(polling::pollers()),
-            reads_apart: Budget::new(limits::READS_APART),
+            read_buffers: Budget::new(limits::READ_BUFFERS),
         })
     }
 }

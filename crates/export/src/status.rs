@@ -203,7 +203,7 @@ impl<E: fmt::Display> fmt::Display for Incident<E> {
             ),
             Self::Displaced => write!(
                 f,
-                "disconnected: it gave way to another connection, since {} had not finished their handshake",
+                "disconnected: it yielded to another connection, since {} had not finished their handshake",
                 limits::NEWCOMERS
             ),
             Self::RequestFailed { reason } => write!(f, "request failed: {reason}"),

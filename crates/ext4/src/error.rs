@@ -7,10 +7,7 @@ use std::{fmt, io};
 #[non_exhaustive]
 pub enum Error {
     /// The device failed at this offset, in bytes.
-    Device {
-        offset: u64,
-        source: io::Error,
-    },
+    Device { offset: u64, source: io::Error },
     /// There is no file system of this family.
     NoFileSystem,
     /// The file system is mounted, or was not unmounted, so that its journal or a check has to put it right.

@@ -1,9 +1,9 @@
-//! One connection, shared by as many threads as have something to ask.
+//! One connection, shared by all threads that make requests.
 //!
 //! No thread of its own receives the replies. A thread that waits for a reply while no other thread
-//! receives does so itself, and hands out the replies that belong to others, until its own has come; then
+//! receives does so itself, and stores the replies to others for them, until its own has come; then
 //! another waiting thread takes over. So a thread that is alone with the connection sends and receives
-//! with two system calls, and hands nothing over.
+//! with two system calls, and no other thread is involved.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,14 +25,14 @@ const INBOX: usize = 64 << 10;
 pub(super) enum Failure {
     /// The connection is lost; it is unknown whether the server has carried out the request.
     Lost(Arc<io::Error>),
-    /// The server says that it cannot.
+    /// The server answered with an error.
     Refused(WireError),
 }
 
 /// A connection after its handshake.
 pub(super) struct Connection {
     stream: Stream,
-    /// Held while a request is sent, so that it goes out as a whole.
+    /// Held while a request is sent, so that its bytes stay together.
     sending: Mutex<()>,
     inbox: Mutex<Inbox>,
     pending: Mutex<PendingReplies>,
@@ -61,21 +61,21 @@ impl Connection {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// Sends a request with its data, and waits for the reply, whose data fills `room`.
+    /// Sends a request with its data, and waits for the reply, whose data fills `into`.
     pub(super) fn call(
         &self,
         request: Request,
         data: &[u8],
-        room: &mut [u8],
+        into: &mut [u8],
         deadline: Instant,
     ) -> Result<(), Failure> {
         let _counted = Counted::new(&self.load);
-        let handle = self.ask(request, data, room.len(), deadline)?;
-        self.wait(&handle, room, deadline)
+        let handle = self.ask(request, data, into.len(), deadline)?;
+        self.wait(&handle, into, deadline)
     }
 
     /// Sends several requests without waiting between them, and then waits for all. The server may
-    /// carry them out in any order. Tells of each whether the server could.
+    /// carry them out in any order. Returns the result of each.
     pub(super) fn call_all(
         &self,
         requests: &[(Request, Vec<u8>)],
@@ -96,13 +96,13 @@ impl Connection {
         answers.collect()
     }
 
-    /// Cuts the connection: every request that is in flight fails.
+    /// Cuts the connection: every request in flight fails.
     pub(super) fn cut(&self, why: io::Error) -> Failure {
         self.stream.cut();
         Failure::Lost(self.pending().close(why))
     }
 
-    /// Takes leave of the server, without waiting for anything.
+    /// Tells the server that the connection ends, without waiting for anything.
     pub(super) fn say_goodbye(&self) {
         let request = Request {
             command: Command::Disconnect,
@@ -132,7 +132,7 @@ impl Connection {
     fn wait(
         &self,
         handle: &ReplyHandle,
-        room: &mut [u8],
+        into: &mut [u8],
         deadline: Instant,
     ) -> Result<(), Failure> {
         let mut pending = self.pending();
@@ -140,7 +140,7 @@ impl Connection {
             match pending.collect(handle) {
                 Some(Collected::Reply(Ok(data))) => {
                     drop(pending);
-                    room.copy_from_slice(&data);
+                    into.copy_from_slice(&data);
                     return Ok(());
                 }
                 Some(Collected::Reply(Err(error))) => {
@@ -152,8 +152,8 @@ impl Connection {
             }
             if pending.begin_receiving() {
                 drop(pending);
-                let received = self.receive(handle, room, deadline);
-                // Cut first: the next one to receive might begin in the middle of a reply.
+                let received = self.receive(handle, into, deadline);
+                // Cut first: the next thread to receive might begin in the middle of a reply.
                 let received = received.map_err(|error| self.cut(error));
                 self.pending().end_receiving(handle);
                 return received?.map_err(|error| self.refused(error));
@@ -168,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// A server that shuts down is as good as gone, and may come back.
+    /// Converts a refusal. A server that shuts down counts as lost: it may come back.
     fn refused(&self, error: WireError) -> Failure {
         match error {
             WireError::Shutdown => self.cut(io::Error::other("the server is shutting down")),
@@ -180,7 +180,7 @@ impl Connection {
     fn receive(
         &self,
         handle: &ReplyHandle,
-        room: &mut [u8],
+        into: &mut [u8],
         deadline: Instant,
     ) -> io::Result<Result<(), WireError>> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +191,7 @@ impl Connection {
                 continue;
             }
             let answer = match reply.error {
-                None => Ok(inbox.fill(&self.stream, room, deadline)?),
+                None => Ok(inbox.fill(&self.stream, into, deadline)?),
                 Some(error) => Err(error),
             };
             if !inbox.filled().is_empty() {
@@ -289,15 +289,15 @@ impl Inbox {
             // What is left is less than a header.
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            let room = &mut self.buffer[self.end..];
-            self.end += receive_some(stream, room, deadline)?;
+            let into = &mut self.buffer[self.end..];
+            self.end += receive_some(stream, into, deadline)?;
         }
     }
 
-    /// Takes as many bytes as there is room for; what has not come yet is received in its place.
-    fn fill(&mut self, stream: &Stream, room: &mut [u8], deadline: Instant) -> io::Result<()> {
-        let here = self.filled().len().min(room.len());
-        let (first, mut rest) = room.split_at_mut(here);
+    /// Fills `into`, with bytes that have come and then straight from the socket.
+    fn fill(&mut self, stream: &Stream, into: &mut [u8], deadline: Instant) -> io::Result<()> {
+        let here = self.filled().len().min(into.len());
+        let (first, mut rest) = into.split_at_mut(here);
         first.copy_from_slice(&self.filled()[..here]);
         self.start += here;
         while !rest.is_empty() {

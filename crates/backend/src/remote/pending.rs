@@ -29,7 +29,7 @@ struct Slot {
 enum State {
     Free,
     /// Waiting for a reply with `expected` bytes. The slot is parked once its request has been sent: only
-    /// then does a thread listen to the slot's wake.
+    /// then does a thread wait on the slot's condition variable.
     Waiting {
         expected: usize,
         parked: bool,
@@ -87,7 +87,7 @@ impl PendingReplies {
             parked: false,
         };
         Ok(ReplyHandle {
-            // As many as threads that ask.
+            // There are as many slots as threads that make requests.
             slot: u32::try_from(index).unwrap_or(u32::MAX),
             serial: slot.serial,
             wake: Arc::clone(&slot.wake),
@@ -130,7 +130,7 @@ impl PendingReplies {
         }
     }
 
-    /// The caller is about to wait for its slot's wake.
+    /// Records that the caller is about to wait on its slot's condition variable.
     pub(super) fn park(&mut self, handle: &ReplyHandle) {
         let slot = self.slots.get_mut(handle.slot as usize);
         if let Some(State::Waiting { parked, .. }) = slot.map(|slot| &mut slot.state) {

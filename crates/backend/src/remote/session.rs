@@ -87,7 +87,7 @@ impl Session {
     }
 }
 
-/// A server that is left is told so.
+/// Tells the server that its connections end.
 impl Drop for Session {
     fn drop(&mut self) {
         for connection in &self.connections {

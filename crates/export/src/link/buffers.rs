@@ -20,7 +20,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the buffer for requests; `None` if there is no memory for it.
+    /// Replaces the buffer by the one for requests; `None` if there is no memory for it.
     pub(super) fn widen(&mut self) -> Option<()> {
         let mut wide = DataBuffer::try_zeroed(limits::RECEIVE_BUFFER)?;
         let left = self.start..self.end;
@@ -47,9 +47,9 @@ impl Inbox {
         &mut self.buffer[taken]
     }
 
-    /// Makes room to receive to; tells how many bytes were moved for it. What is left moves to the front
-    /// when the buffer is half used up; it is never more than part of one request.
-    pub(crate) fn make_room(&mut self) -> usize {
+    /// Moves what is left to the front if the buffer is more than half used or nothing is left, so that more can be
+    /// received; returns the number of bytes moved, never more than part of one request.
+    pub(crate) fn compact(&mut self) -> usize {
         let left = self.len();
         let used_up = self.end > self.buffer.len() / 2;
         if left > 0 && !used_up {
@@ -61,7 +61,7 @@ impl Inbox {
     }
 
     /// Free part of the buffer, into which the next bytes are received.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
         &mut self.buffer[self.end..]
     }
 
@@ -76,7 +76,7 @@ pub(crate) struct Outbox {
     /// Number of bytes that have been sent.
     pub(super) sent: usize,
     len: usize,
-    /// True if it has memory only for what is in it now.
+    /// True if it has more memory than [`limits::SEND_BUFFER`], for what is in it now.
     pub(super) has_grown: bool,
 }
 
@@ -98,14 +98,14 @@ impl Outbox {
         self.buffer.len()
     }
 
-    /// Takes a buffer of `len` bytes; nothing is in the present one. `None` where there is no memory for it.
+    /// Replaces the buffer, which is empty, by one of `len` bytes; `None` if there is no memory for it.
     pub(super) fn widen(&mut self, len: usize) -> Option<()> {
         self.buffer = DataBuffer::try_zeroed(len)?;
         self.clear();
         Some(())
     }
 
-    /// Makes room for `len` more bytes, whatever the capacity was; `None` if there is no memory for them.
+    /// Makes the buffer larger if `len` more bytes do not fit it; `None` if there is no memory for that.
     pub(super) fn grow(&mut self, len: usize) -> Option<()> {
         if self.spare().len() >= len {
             return Some(());
@@ -119,7 +119,7 @@ impl Outbox {
         Some(())
     }
 
-    /// Gives back memory that it has grown by; there is nothing in it.
+    /// Gives back the memory that it has grown by. It is empty.
     pub(super) fn shrink(&mut self) {
         if std::mem::take(&mut self.has_grown) {
             // Without memory for another one it stays as it is.
@@ -137,7 +137,7 @@ impl Outbox {
         self.len += len.min(self.buffer.len() - self.len);
     }
 
-    /// Appends `bytes`, for which there is room.
+    /// Appends `bytes`, which fit the spare part.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.spare()[..bytes.len()].copy_from_slice(bytes);
         self.advance(bytes.len());

@@ -5,12 +5,12 @@ use scrim_nbd::tls::TlsError;
 /// Reason for which a connection, or the way of serving it, ends.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
-    /// The client said goodbye or went away, or its socket failed.
+    /// The client disconnected, or its socket failed.
     Gone,
     /// The server stops, and the client has no request in flight.
     Stopping,
-    /// The connection does not end: the volume has another table, for which another way of serving may be better, or
-    /// holds a request, which waits without a queue.
+    /// The connection goes on, perhaps without a queue or with another one: the volume has another table, or holds a
+    /// request, which must wait without a queue.
     OtherTable,
     /// The handshake took too long.
     Deadline,

@@ -11,9 +11,9 @@ use scrim_volume::queue::Settled;
 use super::end::End;
 
 /// Receives what has come, without waiting; returns its length, or `None` if nothing has come.
-pub(super) fn try_receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, End> {
+pub(super) fn try_receive(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<usize>, End> {
     loop {
-        return match recv(socket, &mut *room, RecvFlags::DONTWAIT) {
+        return match recv(socket, &mut *into, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => Err(End::Gone),
             Ok((_, len)) => Ok(Some(len)),
             Err(Errno::AGAIN) => Ok(None),
@@ -50,7 +50,7 @@ pub(super) enum Sending<'q> {
 }
 
 /// Sends the start of `data`, which is not empty; returns the number of bytes sent, or `None` if the socket takes none
-/// now and `how` does not allow to wait.
+/// now and `how` does not allow waiting.
 pub(super) fn send_some(
     socket: &OwnedFd,
     data: &[u8],
@@ -73,8 +73,8 @@ pub(super) fn send_some(
                 );
                 let mut sources = [PollFd::new(socket, PollFlags::OUT), retired];
                 let _ = poll(&mut sources, timeout.as_ref());
-                let [room, retired] = sources.map(|source| source.revents());
-                if room.is_empty() && retired.contains(PollFlags::IN) {
+                let [writable, retired] = sources.map(|source| source.revents());
+                if writable.is_empty() && retired.contains(PollFlags::IN) {
                     return Err(End::OtherTable);
                 }
             }

@@ -8,8 +8,8 @@
 //! It listens on unix sockets that only their owner can use, and on TCP: with TLS, which is then
 //! required of every client, or on loopback only.
 //!
-//! One thread serves one connection: it receives, executes and replies, with no queue between, or, where
-//! an export has another [engine](scrim_volume::queue::Engine), with its own. What
+//! One thread serves one connection: it receives, executes and replies, by plain calls or, where
+//! an export has another [engine](scrim_volume::queue::Engine), through a queue of its own. What
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
 mod advertised;

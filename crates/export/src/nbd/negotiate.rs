@@ -312,7 +312,7 @@ impl Handshake<'_> {
     /// descriptions are limited ([`limits::NAME`]), so any reply fits the outbox.
     fn reply(&mut self, code: u32, kind: u32, payload: &[&[u8]]) -> Result<(), End> {
         let len: usize = payload.iter().map(|part| part.len()).sum();
-        self.link.make_room(OPTION_HEADER + 4 + len, SETTLED)?;
+        self.link.reserve(OPTION_HEADER + 4 + len, SETTLED)?;
         let outbox = &mut self.link.outbox;
         outbox.put(&OPTION_REPLY_MAGIC.to_be_bytes());
         outbox.put(&code.to_be_bytes());

@@ -1,20 +1,20 @@
-//! The transmission phase: requests are executed on the connection's thread, in order, as they
-//! come.
+//! The transmission phase by plain calls: requests are executed on the connection's thread, in order, as they
+//! arrive.
 //!
 //! Data is never copied between buffers here. A write is encrypted where it was received; a read is
-//! decrypted in the send buffer, behind its reply's header. Data beyond [`limits::PIECE`] moves in
+//! decrypted in the send buffer, behind its reply's header. More data than [`limits::PIECE`] moves in
 //! pieces:
 //!
-//! - A long write goes to the volume piece by piece while it arrives, so it needs no memory of its
-//!   length. A client that disconnects in the middle has written the pieces that came, as on a disk
+//! - A long write goes to the volume piece by piece while it arrives, so it needs no buffer of its
+//!   length. If the client disconnects in the middle, the pieces that were received are written, as on a disk
 //!   that loses power in the middle of a write; NBD promises no more.
-//! - A read of up to 1 MiB is put together in the send buffer and goes out at once: what is sent piece
-//!   by piece wakes the client for each.
-//! - A longer one is one content chunk that is sent as often as the buffer is full, and is followed by a
-//!   last chunk that says whether all of it is valid. A client without structured replies can be told of
-//!   an error only before the data, so for it a read beyond the send buffer is read as a whole first,
-//!   into memory of its own for as long as it takes. Where all of that memory waits for clients that take
-//!   nothing, it is read twice: to learn whether it can be, and to be sent.
+//! - A read of up to 1 MiB is collected in the send buffer and sent by one call: pieces would wake the client for
+//!   each.
+//! - A longer read is one content chunk that is sent as often as the buffer is full, and is followed by a
+//!   last chunk that says whether all of it is valid. To a client without structured replies an error can be reported
+//!   only before the data, so a read for it that exceeds the send buffer is read as a whole first, into a buffer
+//!   of its own. If the memory for such buffers is used up by clients that take no replies, the range is read twice: to
+//!   find errors, and to be sent.
 
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::Settled;
@@ -31,28 +31,28 @@ use crate::protocol::Client;
 use crate::range::{MIN_PIECE, Range, aligned_part, parts, pieces};
 use scrim_nbd::wire::{REQUEST_HEADER, WireError};
 
-/// Serves requests until the connection ends.
+/// A connection after its handshake.
 pub(super) struct Transmission<'a> {
     pub(super) link: Link,
     pub(super) volume: &'a Volume,
     pub(super) terms: Terms,
     pub(super) entry: &'a Entry,
-    /// Memory for long reads, of all connections.
-    pub(super) reads_apart: &'a Budget,
-    /// Generation of the volume's table at the time when the way of serving was chosen.
+    /// Memory for [`Transmission::read_buffer`], of all connections.
+    pub(super) read_buffers: &'a Budget,
+    /// Generation of the volume's table at the last [`Transmission::begin_table`].
     pub(super) generation: usize,
-    /// True if requests wait while the volume holds them. A thread with a queue does not: it leaves them as
-    /// [`Kept`] for the time after it.
+    /// True if a request may wait for a suspended volume. With a queue it may not: it is [kept](Kept) until the queue
+    /// is dropped.
     pub(super) may_wait: bool,
-    /// The request that a queue has left.
+    /// Rest of a request that was begun with a queue.
     pub(super) kept: Option<Kept>,
-    /// Allowances for replies that a queue has left in the outbox.
+    /// Parts of the budget of read buffers that replies in the outbox use.
     pub(super) allowances: Vec<Taken<'a>>,
 }
 
 /// A request that was received with a queue and goes on without one.
 pub(super) enum Kept {
-    /// Nothing of it has been done, or it is done again as a whole.
+    /// The request has not been executed, or is executed again as a whole.
     Whole(Request),
     /// The parts before the last `left` bytes of a read have been answered with chunks.
     Read {
@@ -71,7 +71,7 @@ pub(super) enum Kept {
     },
 }
 
-/// Failure of a request: one text for the client, one for the journal.
+/// Failure of a request: a number for the client, a text for the events.
 pub(super) struct Failure {
     error: WireError,
     reason: String,
@@ -83,14 +83,14 @@ impl<'a> Transmission<'a> {
             link,
             volume,
             entry,
-            reads_apart,
+            read_buffers,
         } = client;
         Self {
             link,
             volume,
             terms,
             entry,
-            reads_apart,
+            read_buffers,
             generation: 0,
             may_wait: true,
             kept: None,
@@ -111,7 +111,7 @@ impl<'a> Transmission<'a> {
 
     /// Sends and finishes what a queue has left.
     pub(super) fn finish_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
-        // What has ended is answered before anything else may have to wait.
+        // Executed requests are answered before anything else may have to wait.
         self.link.send_kept(settled)?;
         self.allowances.clear();
         match self.kept.take() {
@@ -137,15 +137,15 @@ impl<'a> Transmission<'a> {
                         Err(failure)
                     }
                 };
-                self.link.make_room(REPLY_MAX, settled)?;
+                self.link.reserve(REPLY_MAX, settled)?;
                 self.finish(cookie, Kind::Write, range.len, result);
                 Ok(())
             }
         }
     }
 
-    /// Returns whether the volume has had another table since the way of serving was chosen. It is served
-    /// rightly in either way, but perhaps not best.
+    /// Returns whether the volume has had another table since [`Transmission::begin_table`]. Plain calls and a queue
+    /// both serve it correctly, but perhaps not in the best way.
     pub(super) fn is_stale(&self) -> bool {
         self.generation != self.volume.generation()
     }
@@ -157,7 +157,7 @@ impl<'a> Transmission<'a> {
             return Err(End::OtherTable);
         }
         if self.volume.is_suspended() {
-            // What has ended is answered before anything else may have to wait.
+            // Executed requests are answered before anything else may have to wait.
             self.link.send(settled)?;
         }
         self.link.require(REQUEST_HEADER, Wait::Within, settled)?;
@@ -172,11 +172,11 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Carries a request out by plain calls, and answers it. A thread that may not wait for the volume leaves it as it
-    /// was, with [`End::OtherTable`], where it would have to.
+    /// Executes a request by plain calls, and answers it. If it may not wait for the volume and would have to, the
+    /// result is [`End::OtherTable`], and it is to be executed again.
     pub(super) fn execute(&mut self, request: &Request, settled: Settled<'_>) -> Result<(), End> {
-        // Room for the replies that have no data.
-        self.link.make_room(REPLY_MAX, settled)?;
+        // Space for the replies that have no data.
+        self.link.reserve(REPLY_MAX, settled)?;
         let command = match request.command {
             Ok(command) => command,
             Err(refusal) => return self.refuse(request, refusal, settled),
@@ -233,7 +233,7 @@ impl<'a> Transmission<'a> {
         if self.link.can_hold(header.len() + len, settled)? {
             return self.read_whole(cookie, range, &header, settled);
         }
-        self.read_apart(cookie, range, &header, settled)
+        self.read_buffered(cookie, range, &header, settled)
     }
 
     /// A read that fits the send buffer: the data is read behind the header, which is then the
@@ -246,7 +246,7 @@ impl<'a> Transmission<'a> {
         settled: Settled<'_>,
     ) -> Result<(), End> {
         let end = header.len() + range.len as usize;
-        self.link.make_room(end.max(REPLY_MAX), settled)?;
+        self.link.reserve(end.max(REPLY_MAX), settled)?;
         let outbox = &mut self.link.outbox;
         let mut data = &mut outbox.spare()[header.len()..end];
         for piece in parts(range, limits::PIECE) {
@@ -276,7 +276,7 @@ impl<'a> Transmission<'a> {
         let mut failure: Option<(Failure, u64)> = None;
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
+            self.link.reserve(len, settled)?;
             let data = &mut self.link.outbox.spare()[..len];
             if failure.is_none()
                 && let Err(error) = self.volume.read(piece.offset, data)
@@ -288,7 +288,7 @@ impl<'a> Transmission<'a> {
             }
             self.link.outbox.advance(len);
         }
-        self.link.make_room(REPLY_MAX, settled)?;
+        self.link.reserve(REPLY_MAX, settled)?;
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
             None => self.finish(cookie, Kind::Read, range.len, Ok(())),
@@ -308,7 +308,7 @@ impl<'a> Transmission<'a> {
         for piece in pieces(left, limits::PIECE) {
             let len = piece.len as usize;
             let header = reply::data(Last::No, cookie, piece);
-            self.link.make_room(header.len() + len, settled)?;
+            self.link.reserve(header.len() + len, settled)?;
             let data = &mut self.link.outbox.spare()[header.len()..header.len() + len];
             match self.volume.read(piece.offset, data) {
                 Ok(()) => {
@@ -320,7 +320,7 @@ impl<'a> Transmission<'a> {
                 }
             }
         }
-        self.link.make_room(REPLY_MAX, settled)?;
+        self.link.reserve(REPLY_MAX, settled)?;
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
             None => self.finish(cookie, Kind::Read, range.len, Ok(())),
@@ -328,9 +328,9 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Memory for a read that is put together before any of it is sent; `None` if not enough is left.
-    pub(super) fn memory_apart(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
-        let allowance = self.reads_apart.take(len)?;
+    /// Allocates the buffer of a read that is collected before any of it is sent; `None` if not enough memory is left.
+    pub(super) fn read_buffer(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
+        let allowance = self.read_buffers.take(len)?;
         Some((DataBuffer::try_zeroed(len)?, allowance))
     }
 
@@ -340,14 +340,14 @@ impl<'a> Transmission<'a> {
     }
 
     /// A long read for a client without structured replies.
-    fn read_apart(
+    fn read_buffered(
         &mut self,
         cookie: u64,
         range: Range,
         header: &[u8],
         settled: Settled<'_>,
     ) -> Result<(), End> {
-        let Some((mut data, _allowance)) = self.memory_apart(range.len as usize) else {
+        let Some((mut data, _allowance)) = self.read_buffer(range.len as usize) else {
             return self.read_twice(cookie, range, header, settled);
         };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
@@ -359,8 +359,8 @@ impl<'a> Transmission<'a> {
         self.link.send_with(&mut &*data, settled)
     }
 
-    /// The same without memory of its own. What fails only the second time ends the connection: nothing else tells the
-    /// client.
+    /// The same without a buffer of its own. A failure of the second read ends the connection: there is no other way to
+    /// tell the client.
     fn read_twice(
         &mut self,
         cookie: u64,
@@ -375,7 +375,7 @@ impl<'a> Transmission<'a> {
         self.put(header);
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
+            self.link.reserve(len, settled)?;
             let data = &mut self.link.outbox.spare()[..len];
             if let Err(error) = self.volume.read(piece.offset, data) {
                 self.entry.meter().failed();
@@ -410,7 +410,7 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Writes a long payload as it comes. After an error the rest is received and forgotten.
+    /// Writes a long payload as it arrives. After an error the rest is received and dropped.
     fn write_in_pieces(
         &mut self,
         range: Range,
@@ -456,7 +456,8 @@ impl<'a> Transmission<'a> {
         })
     }
 
-    /// Carries a long command out, which can be done again; `step` gives `None` where it would have to wait.
+    /// Executes a long command in steps. It can be executed again, so `step` returns `None` where it would have to
+    /// wait.
     fn in_steps(
         &self,
         range: Range,
@@ -475,13 +476,16 @@ impl<'a> Transmission<'a> {
         self.make_durable(fua)
     }
 
-    /// Reads and forgets: what the backend's cache holds afterwards is ciphertext.
+    /// Reads and drops the data: the backend's cache holds ciphertext afterwards.
     fn cache(&mut self, range: Range, settled: Settled<'_>) -> Result<Result<(), Failure>, End> {
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
-            let room = &mut self.link.outbox.spare()[..len];
-            let read = self.volume.read(piece.offset, room).map_err(Failure::from);
+            self.link.reserve(len, settled)?;
+            let buffer = &mut self.link.outbox.spare()[..len];
+            let read = self
+                .volume
+                .read(piece.offset, buffer)
+                .map_err(Failure::from);
             if let Err(failure) = read.and_then(|()| self.check_stop()) {
                 return Ok(Err(failure));
             }
@@ -489,7 +493,7 @@ impl<'a> Transmission<'a> {
         Ok(Ok(()))
     }
 
-    /// Ends a command that is too long to be waited for by a server that stops.
+    /// Fails a long command if the server stops.
     fn check_stop(&self) -> Result<(), Failure> {
         if self.link.is_stopping() {
             return Err(Failure {
@@ -512,7 +516,7 @@ impl<'a> Transmission<'a> {
         Ok(flushed.map_err(Failure::from))
     }
 
-    /// Replies to a command without data in its reply; there is room for [`REPLY_MAX`] bytes.
+    /// Replies to a command without data in its reply; the outbox has [`REPLY_MAX`] bytes left.
     pub(super) fn finish(
         &mut self,
         cookie: u64,
@@ -531,8 +535,8 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Replies that the volume failed; `offset` is where, after a part has been sent. There is room for
-    /// [`REPLY_MAX`] bytes.
+    /// Replies that the volume failed; `offset` is given if a part of the data has been sent. The outbox
+    /// has [`REPLY_MAX`] bytes left.
     pub(super) fn fail(&mut self, cookie: u64, kind: Kind, failure: Failure, offset: Option<u64>) {
         self.entry.meter().executed(kind, 0);
         self.entry.meter().failed();
@@ -567,7 +571,7 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Puts a reply of at most [`REPLY_MAX`] bytes into the outbox, where room was made for it.
+    /// Puts a reply of at most [`REPLY_MAX`] bytes into the outbox, where space was reserved for it.
     pub(super) fn put(&mut self, reply: &[u8]) {
         self.link.outbox.put(reply);
     }

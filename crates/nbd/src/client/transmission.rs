@@ -60,7 +60,7 @@ impl Request {
 /// A simple reply without its data, which follows a read that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's cookie, if the server is honest; the caller knows which requests it has sent.
+    /// The request's cookie, unless the server breaks the protocol: the caller knows which requests it has sent.
     pub cookie: u64,
     /// Error of the request; `None` for success.
     pub error: Option<WireError>,
@@ -70,7 +70,7 @@ impl Reply {
     /// Parses a simple reply.
     ///
     /// # Errors
-    /// When it does not begin as one: where the next reply begins cannot be known then.
+    /// When it does not begin as one: the start of the next reply cannot be found then.
     pub fn parse(bytes: &[u8; SIMPLE_HEADER]) -> Result<Self, ReplyError> {
         let [m0, m1, m2, m3, e0, e1, e2, e3, cookie @ ..] = *bytes;
         match u32::from_be_bytes([m0, m1, m2, m3]) {

@@ -1,6 +1,6 @@
 //! TLS 1.3 and 1.2 for both sides of an NBD connection, by rustls on AWS-LC.
 //!
-//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, the authorities that it believes.
+//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, the authorities that it trusts.
 //! A [`Session`] is one connection's state, and does no I/O: records go in by a [`Wire`] buffer and come out by
 //! another. A server drives it beside its own socket calls; a client calls [`ClientTls::handshake`] and gets a
 //! [`TlsReader`] and a [`TlsWriter`].

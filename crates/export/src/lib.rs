@@ -10,6 +10,7 @@ mod acceptor;
 mod budget;
 mod client;
 mod export;
+mod in_flight;
 pub mod limits;
 mod link;
 mod listener;

@@ -17,7 +17,7 @@ use std::io;
 use std::time::Instant;
 
 use scrim_sys::memory::DataBuffer;
-use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Settled, Slot};
+use scrim_volume::queue::{Completion, Queue, SLOT, Settled, Slot};
 
 use super::error::{Entry, Incident, breach};
 use super::limits;
@@ -25,6 +25,7 @@ use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Request};
 use super::transmission::{Failure, Kept, Transmission};
 use crate::budget::Taken;
+use crate::in_flight::{Completed, InFlight, Requests};
 use crate::link::{End, Wait};
 use crate::meter::Kind;
 use crate::protocol::Ended;
@@ -35,27 +36,15 @@ use scrim_nbd::wire::REQUEST_HEADER;
 pub(super) struct Pipeline<'t, 'a> {
     base: &'t mut Transmission<'a>,
     queue: Queue<'t>,
-    /// Requests in flight; an index stays while its request does.
-    requests: Vec<Option<InFlight<'a>>>,
-    /// Pieces that the slots carry, by slot.
-    pieces: [Option<Piece>; SLOTS],
-    /// The read or write whose pieces are being started: its index, and the range of pieces not started.
-    starting: Option<(usize, Range)>,
+    requests: Requests<Transfer<'a>, Failure>,
     /// True once the queue is to be dropped: replies then wait in the outbox, which grows.
     is_yielding: bool,
 }
 
-/// A read or write with pieces in flight, or still to be started.
-struct InFlight<'a> {
+/// A read or write that is carried out in pieces.
+struct Transfer<'a> {
     cookie: u64,
-    range: Range,
     work: Work<'a>,
-    /// Number of pieces in flight.
-    pieces: u32,
-    /// True if the last piece has been started.
-    started: bool,
-    /// The first failure, and its offset.
-    failure: Option<(Failure, u64)>,
 }
 
 enum Work<'a> {
@@ -67,16 +56,10 @@ enum Work<'a> {
     BufferedRead(BufferedRead<'a>),
 }
 
-/// A read that is put together before any of it is sent.
+/// A read that is collected before any of it is sent.
 struct BufferedRead<'a> {
     data: DataBuffer,
     allowance: Taken<'a>,
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    request: usize,
-    range: Range,
 }
 
 impl<'t, 'a> Pipeline<'t, 'a> {
@@ -84,10 +67,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         Self {
             base,
             queue,
-            // Each has a slot, except for the one that waits for it.
-            requests: Vec::with_capacity(SLOTS + 1),
-            pieces: [None; SLOTS],
-            starting: None,
+            requests: Requests::new(),
             is_yielding: false,
         }
     }
@@ -126,16 +106,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         self.is_yielding = true;
         self.settle()?;
         self.answer()?;
-        let Some((index, left)) = self.starting.take() else {
-            return Ok(());
-        };
-        let Some(request) = self.requests.get_mut(index).and_then(Option::take) else {
+        let Some((request, left)) = self.requests.take_starting() else {
             return Ok(());
         };
         let InFlight {
-            cookie,
+            request: Transfer { cookie, work },
             range,
-            work,
             failure,
             ..
         } = request;
@@ -251,58 +227,34 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             };
             Work::BufferedRead(BufferedRead { data, allowance })
         };
-        let index = self.enter(request.cookie, range, work);
+        let cookie = request.cookie;
+        self.requests.enter(Transfer { cookie, work }, range);
         for piece in parts(range, SLOT) {
-            let slot = self.slot_for(index, piece)?;
+            let slot = self.slot_for(piece)?;
             self.queue.read(slot, piece.offset, piece.len as usize);
         }
-        self.starting = None;
+        self.requests.end_start();
         Ok(())
     }
 
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
-        let index = self.enter(cookie, range, Work::Write { fua });
-        while let Some((_, left)) = self.starting
-            && left.len > 0
-        {
+        let work = Work::Write { fua };
+        self.requests.enter(Transfer { cookie, work }, range);
+        while let Some(left) = self.requests.left_to_start() {
             let piece = self.receive_piece(left)?;
-            let slot = self.slot_for(index, piece)?;
+            let slot = self.slot_for(piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
             let len = data.len();
             self.queue.write(slot, piece.offset, data);
             self.base.link.count_copy(len);
         }
-        self.starting = None;
+        self.requests.end_start();
         Ok(())
-    }
-
-    /// Enters a request without pieces in flight.
-    fn enter(&mut self, cookie: u64, range: Range, work: Work<'a>) -> usize {
-        let request = Some(InFlight {
-            cookie,
-            range,
-            work,
-            pieces: 0,
-            started: false,
-            failure: None,
-        });
-        let index = match self.requests.iter().position(Option::is_none) {
-            Some(free) => {
-                self.requests[free] = request;
-                free
-            }
-            None => {
-                self.requests.push(request);
-                self.requests.len() - 1
-            }
-        };
-        self.starting = Some((index, range));
-        index
     }
 
     /// Takes a slot for the next piece of a request, waiting for one if all are in flight. The piece counts as started
     /// from then on.
-    fn slot_for(&mut self, index: usize, piece: Range) -> Result<Slot, End> {
+    fn slot_for(&mut self, piece: Range) -> Result<Slot, End> {
         while !self.queue.has_free_slot() {
             let waited = self.queue.wait_for_completion();
             check(self.base.entry, waited)?;
@@ -312,28 +264,15 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             return Err(End::OtherTable);
         }
         let slot = self.queue.take().ok_or(End::Gone)?;
-        if let Some((_, left)) = &mut self.starting {
-            left.offset += u64::from(piece.len);
-            left.len -= piece.len;
-        }
-        if let Some(Some(request)) = self.requests.get_mut(index) {
-            let end = request.range.offset + u64::from(request.range.len);
-            request.pieces += 1;
-            request.started = piece.offset + u64::from(piece.len) == end;
-        }
-        self.pieces[slot.index()] = Some(Piece {
-            request: index,
-            range: piece,
-        });
+        self.requests.start(&slot, piece);
         Ok(slot)
     }
 
     /// Answers requests whose last piece has completed.
     fn answer(&mut self) -> Result<(), End> {
         while let Some(Completion { slot, result }) = self.queue.next_completion() {
-            let piece = self.pieces[slot.index()].take();
-            let answered = match piece {
-                Some(piece) => self.end_piece(&slot, piece, result.map_err(Failure::from)),
+            let answered = match self.requests.complete(&slot) {
+                Some(completed) => self.end_piece(&slot, completed, result.map_err(Failure::from)),
                 None => Ok(()),
             };
             self.queue.give_back(slot);
@@ -345,27 +284,19 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn end_piece(
         &mut self,
         slot: &Slot,
-        piece: Piece,
+        mut completed: Completed<Transfer<'a>, Failure>,
         result: Result<(), Failure>,
     ) -> Result<(), End> {
-        let Some(entry) = self.requests.get_mut(piece.request) else {
-            return Ok(());
-        };
-        let Some(mut request) = entry.take() else {
-            return Ok(());
-        };
-        request.pieces -= 1;
+        let Completed { piece, request, .. } = &mut completed;
         match result {
-            Err(failure) => {
-                request.failure.get_or_insert((failure, piece.range.offset));
-            }
-            Ok(()) => self.collect(slot, piece.range, &mut request)?,
+            Err(failure) => request.fail(failure, *piece),
+            Ok(()) => self.collect(slot, *piece, request)?,
         }
         if request.is_done() {
             self.reserve(REPLY_MAX)?;
-            return self.finish(request);
+            return self.finish(completed.request);
         }
-        self.requests[piece.request] = Some(request);
+        self.requests.put_back(completed);
         Ok(())
     }
 
@@ -374,9 +305,11 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         &mut self,
         slot: &Slot,
         piece: Range,
-        request: &mut InFlight<'a>,
+        in_flight: &mut InFlight<Transfer<'a>, Failure>,
     ) -> Result<(), End> {
         let len = piece.len as usize;
+        let is_last = in_flight.is_done() && in_flight.failure.is_none();
+        let request = &mut in_flight.request;
         if !matches!(request.work, Work::Write { .. }) {
             self.base.link.count_copy(len);
         }
@@ -384,16 +317,12 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Work::Write { .. } => Ok(()),
             Work::BufferedRead(read) => {
                 #[allow(clippy::cast_possible_truncation, reason = "within the buffer")]
-                let start = (piece.offset - request.range.offset) as usize;
+                let start = (piece.offset - in_flight.range.offset) as usize;
                 self.queue.collect(slot, &mut read.data[start..start + len]);
                 Ok(())
             }
             Work::Read => {
-                let last = if request.pieces == 0 && request.started && request.failure.is_none() {
-                    Last::Yes
-                } else {
-                    Last::No
-                };
+                let last = if is_last { Last::Yes } else { Last::No };
                 self.reserve(REPLY_MAX + len)?;
                 if self.base.terms.structured {
                     self.base.put(&reply::data(last, request.cookie, piece));
@@ -409,11 +338,10 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 
     /// Answers a request whose last piece has completed.
-    fn finish(&mut self, request: InFlight<'a>) -> Result<(), End> {
+    fn finish(&mut self, request: InFlight<Transfer<'a>, Failure>) -> Result<(), End> {
         let InFlight {
-            cookie,
+            request: Transfer { cookie, work },
             range,
-            work,
             failure,
             ..
         } = request;
@@ -561,10 +489,4 @@ fn check<T>(entry: &Entry, result: io::Result<T>) -> Result<T, End> {
         });
         End::Gone
     })
-}
-
-impl InFlight<'_> {
-    fn is_done(&self) -> bool {
-        self.pieces == 0 && self.started
-    }
 }

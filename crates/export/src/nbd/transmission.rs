@@ -1,60 +1,58 @@
-//! The transmission phase: requests are executed on the connection's thread, in order, as they
-//! come.
+//! The transmission phase by plain calls: requests are executed on the connection's thread, in order, as they
+//! arrive.
 //!
 //! Data is never copied between buffers here. A write is encrypted where it was received; a read is
-//! decrypted in the send buffer, behind its reply's header. Data beyond [`limits::PIECE`] moves in
+//! decrypted in the send buffer, behind its reply's header. More data than [`limits::PIECE`] moves in
 //! pieces:
 //!
-//! - A long write goes to the volume piece by piece while it arrives, so it needs no memory of its
-//!   length. A client that disconnects in the middle has written the pieces that came, as on a disk
+//! - A long write goes to the volume piece by piece while it arrives, so it needs no buffer of its
+//!   length. If the client disconnects in the middle, the pieces that were received are written, as on a disk
 //!   that loses power in the middle of a write; NBD promises no more.
-//! - A read of up to 1 MiB is put together in the send buffer and goes out at once: what is sent piece
-//!   by piece wakes the client for each.
-//! - A longer one is one content chunk that is sent as often as the buffer is full, and is followed by a
-//!   last chunk that says whether all of it is valid. A client without structured replies can be told of
-//!   an error only before the data, so for it a read beyond the send buffer is read as a whole first,
-//!   into memory of its own for as long as it takes. Where all of that memory waits for clients that take
-//!   nothing, it is read twice: to learn whether it can be, and to be sent.
+//! - A read of up to 1 MiB is collected in the send buffer and sent by one call: pieces would wake the client for
+//!   each.
+//! - A longer read is one content chunk that is sent as often as the buffer is full, and is followed by a
+//!   last chunk that says whether all of it is valid. To a client without structured replies an error can be reported
+//!   only before the data, so a read for it that exceeds the send buffer is read as a whole first, into a buffer
+//!   of its own. If the memory for such buffers is used up by clients that take no replies, the range is read twice: to
+//!   find errors, and to be sent.
 
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::Settled;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
-use super::budget::{Budget, Taken};
+use super::error::{Entry, Incident, ProtocolError, breach};
 use super::limits;
-use super::link::{End, Link, Wait};
-use super::meter::Kind;
-use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
-use super::request::{Command, Range, Refusal, Request, Terms};
-use super::status::Incident;
+use super::request::{Command, Refusal, Request, Terms};
+use crate::budget::{Budget, Taken};
+use crate::link::{End, Link, Wait};
+use crate::meter::Kind;
+use crate::protocol::Client;
+use crate::range::{MIN_PIECE, Range, aligned_part, parts, pieces};
 use scrim_nbd::wire::{REQUEST_HEADER, WireError};
 
-/// Pieces of a long write end at multiples of this offset: a page, and whole encryption sectors.
-const ALIGN: u64 = 4096;
-
-/// Serves requests until the connection ends.
+/// A connection after its handshake.
 pub(super) struct Transmission<'a> {
     pub(super) link: Link,
     pub(super) volume: &'a Volume,
     pub(super) terms: Terms,
     pub(super) entry: &'a Entry,
-    /// Memory for long reads, of all connections.
-    pub(super) reads_apart: &'a Budget,
-    /// Generation of the volume's table at the time when the way of serving was chosen.
+    /// Memory for [`Transmission::read_buffer`], of all connections.
+    pub(super) read_buffers: &'a Budget,
+    /// Generation of the volume's table at the last [`Transmission::begin_table`].
     pub(super) generation: usize,
-    /// True if requests wait while the volume holds them. A thread with a queue does not: it leaves them as
-    /// [`Kept`] for the time after it.
+    /// True if a request may wait for a suspended volume. With a queue it may not: it is [kept](Kept) until the queue
+    /// is dropped.
     pub(super) may_wait: bool,
-    /// The request that a queue has left.
+    /// Rest of a request that was begun with a queue.
     pub(super) kept: Option<Kept>,
-    /// Allowances for replies that a queue has left in the outbox.
+    /// Parts of the budget of read buffers that replies in the outbox use.
     pub(super) allowances: Vec<Taken<'a>>,
 }
 
 /// A request that was received with a queue and goes on without one.
 pub(super) enum Kept {
-    /// Nothing of it has been done, or it is done again as a whole.
+    /// The request has not been executed, or is executed again as a whole.
     Whole(Request),
     /// The parts before the last `left` bytes of a read have been answered with chunks.
     Read {
@@ -73,27 +71,37 @@ pub(super) enum Kept {
     },
 }
 
-/// Failure of a request: one text for the client, one for the journal.
+/// Failure of a request: a number for the client, a text for the events.
 pub(super) struct Failure {
     error: WireError,
     reason: String,
 }
 
 impl<'a> Transmission<'a> {
-    /// Serves by plain calls until the connection ends, or the volume has another table; tells why it did.
-    pub(super) fn run(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        loop {
-            match self.next(settled) {
-                Ok(()) => {}
-                Err(End::OtherTable) => return End::OtherTable,
-                Err(end) => {
-                    self.link.close(settled);
-                    return end;
-                }
-            }
+    pub(super) fn new(client: Client<'a, ProtocolError>, terms: Terms) -> Self {
+        let Client {
+            link,
+            volume,
+            entry,
+            read_buffers,
+        } = client;
+        Self {
+            link,
+            volume,
+            terms,
+            entry,
+            read_buffers,
+            generation: 0,
+            may_wait: true,
+            kept: None,
+            allowances: Vec::new(),
         }
+    }
+
+    /// Begins a time in which the volume's table has this generation, and requests wait for the volume.
+    pub(super) fn begin_table(&mut self, generation: usize) {
+        self.generation = generation;
+        self.may_wait = true;
     }
 
     /// Returns whether a queue has left anything to finish.
@@ -101,21 +109,9 @@ impl<'a> Transmission<'a> {
         self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
     }
 
-    /// Sends and ends what a queue has left; then the way of serving is to be chosen anew.
-    pub(super) fn run_kept(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        match self.end_kept(settled) {
-            Ok(()) | Err(End::OtherTable) => End::OtherTable,
-            Err(end) => {
-                self.link.close(settled);
-                end
-            }
-        }
-    }
-
-    fn end_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
-        // What has ended is answered before anything else may have to wait.
+    /// Sends and finishes what a queue has left.
+    pub(super) fn finish_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
+        // Executed requests are answered before anything else may have to wait.
         self.link.send_kept(settled)?;
         self.allowances.clear();
         match self.kept.take() {
@@ -141,44 +137,33 @@ impl<'a> Transmission<'a> {
                         Err(failure)
                     }
                 };
-                self.link.make_room(REPLY_MAX, settled)?;
+                self.link.reserve(REPLY_MAX, settled)?;
                 self.finish(cookie, Kind::Write, range.len, result);
                 Ok(())
             }
         }
     }
 
-    /// Serves one request by plain calls; then the way of serving is to be chosen anew.
-    pub(super) fn run_one(&mut self) -> End {
-        let settled = Settled::WITHOUT_QUEUE;
-        self.may_wait = true;
-        match self.next(settled) {
-            Ok(()) | Err(End::OtherTable) => End::OtherTable,
-            Err(end) => {
-                self.link.close(settled);
-                end
-            }
-        }
-    }
-
-    /// Returns whether the volume has had another table since the way of serving was chosen. It is served
-    /// rightly in either way, but perhaps not best.
+    /// Returns whether the volume has had another table since [`Transmission::begin_table`]. Plain calls and a queue
+    /// both serve it correctly, but perhaps not in the best way.
     pub(super) fn is_stale(&self) -> bool {
         self.generation != self.volume.generation()
     }
 
-    fn next(&mut self, settled: Settled<'_>) -> Result<(), End> {
+    /// Serves one request by plain calls.
+    pub(super) fn serve_one(&mut self, settled: Settled<'_>) -> Result<(), End> {
         self.link.require(1, Wait::Idle, settled)?;
         if self.is_stale() {
             return Err(End::OtherTable);
         }
         if self.volume.is_suspended() {
-            // What has ended is answered before anything else may have to wait.
+            // Executed requests are answered before anything else may have to wait.
             self.link.send(settled)?;
         }
         self.link.require(REQUEST_HEADER, Wait::Within, settled)?;
         let header = self.link.inbox.first().ok_or(End::Gone)?;
-        let request = Request::parse(header, &self.terms)?;
+        let request = Request::parse(header, &self.terms);
+        let request = request.map_err(|error| breach(self.entry, error))?;
         self.link.inbox.take(REQUEST_HEADER);
         self.execute(&request, settled)?;
         if self.link.outbox.len() >= limits::SEND_AT {
@@ -187,11 +172,11 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Carries a request out by plain calls, and answers it. A thread that may not wait for the volume leaves it as it
-    /// was, with [`End::OtherTable`], where it would have to.
+    /// Executes a request by plain calls, and answers it. If it may not wait for the volume and would have to, the
+    /// result is [`End::OtherTable`], and it is to be executed again.
     pub(super) fn execute(&mut self, request: &Request, settled: Settled<'_>) -> Result<(), End> {
-        // Room for the replies that have no data.
-        self.link.make_room(REPLY_MAX, settled)?;
+        // Space for the replies that have no data.
+        self.link.reserve(REPLY_MAX, settled)?;
         let command = match request.command {
             Ok(command) => command,
             Err(refusal) => return self.refuse(request, refusal, settled),
@@ -248,7 +233,7 @@ impl<'a> Transmission<'a> {
         if self.link.can_hold(header.len() + len, settled)? {
             return self.read_whole(cookie, range, &header, settled);
         }
-        self.read_apart(cookie, range, &header, settled)
+        self.read_buffered(cookie, range, &header, settled)
     }
 
     /// A read that fits the send buffer: the data is read behind the header, which is then the
@@ -261,7 +246,7 @@ impl<'a> Transmission<'a> {
         settled: Settled<'_>,
     ) -> Result<(), End> {
         let end = header.len() + range.len as usize;
-        self.link.make_room(end.max(REPLY_MAX), settled)?;
+        self.link.reserve(end.max(REPLY_MAX), settled)?;
         let outbox = &mut self.link.outbox;
         let mut data = &mut outbox.spare()[header.len()..end];
         for piece in parts(range, limits::PIECE) {
@@ -291,7 +276,7 @@ impl<'a> Transmission<'a> {
         let mut failure: Option<(Failure, u64)> = None;
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
+            self.link.reserve(len, settled)?;
             let data = &mut self.link.outbox.spare()[..len];
             if failure.is_none()
                 && let Err(error) = self.volume.read(piece.offset, data)
@@ -303,7 +288,7 @@ impl<'a> Transmission<'a> {
             }
             self.link.outbox.advance(len);
         }
-        self.link.make_room(REPLY_MAX, settled)?;
+        self.link.reserve(REPLY_MAX, settled)?;
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
             None => self.finish(cookie, Kind::Read, range.len, Ok(())),
@@ -323,7 +308,7 @@ impl<'a> Transmission<'a> {
         for piece in pieces(left, limits::PIECE) {
             let len = piece.len as usize;
             let header = reply::data(Last::No, cookie, piece);
-            self.link.make_room(header.len() + len, settled)?;
+            self.link.reserve(header.len() + len, settled)?;
             let data = &mut self.link.outbox.spare()[header.len()..header.len() + len];
             match self.volume.read(piece.offset, data) {
                 Ok(()) => {
@@ -335,7 +320,7 @@ impl<'a> Transmission<'a> {
                 }
             }
         }
-        self.link.make_room(REPLY_MAX, settled)?;
+        self.link.reserve(REPLY_MAX, settled)?;
         match failure {
             Some((failure, offset)) => self.fail(cookie, Kind::Read, failure, Some(offset)),
             None => self.finish(cookie, Kind::Read, range.len, Ok(())),
@@ -343,9 +328,9 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Memory for a read that is put together before any of it is sent; `None` if not enough is left.
-    pub(super) fn memory_apart(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
-        let allowance = self.reads_apart.take(len)?;
+    /// Allocates the buffer of a read that is collected before any of it is sent; `None` if not enough memory is left.
+    pub(super) fn read_buffer(&self, len: usize) -> Option<(DataBuffer, Taken<'a>)> {
+        let allowance = self.read_buffers.take(len)?;
         Some((DataBuffer::try_zeroed(len)?, allowance))
     }
 
@@ -355,14 +340,14 @@ impl<'a> Transmission<'a> {
     }
 
     /// A long read for a client without structured replies.
-    fn read_apart(
+    fn read_buffered(
         &mut self,
         cookie: u64,
         range: Range,
         header: &[u8],
         settled: Settled<'_>,
     ) -> Result<(), End> {
-        let Some((mut data, _allowance)) = self.memory_apart(range.len as usize) else {
+        let Some((mut data, _allowance)) = self.read_buffer(range.len as usize) else {
             return self.read_twice(cookie, range, header, settled);
         };
         if let Err(error) = self.volume.read(range.offset, &mut data) {
@@ -374,8 +359,8 @@ impl<'a> Transmission<'a> {
         self.link.send_with(&mut &*data, settled)
     }
 
-    /// The same without memory of its own. What fails only the second time ends the connection: nothing else tells the
-    /// client.
+    /// The same without a buffer of its own. A failure of the second read ends the connection: there is no other way to
+    /// tell the client.
     fn read_twice(
         &mut self,
         cookie: u64,
@@ -390,7 +375,7 @@ impl<'a> Transmission<'a> {
         self.put(header);
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
+            self.link.reserve(len, settled)?;
             let data = &mut self.link.outbox.spare()[..len];
             if let Err(error) = self.volume.read(piece.offset, data) {
                 self.entry.meter().failed();
@@ -425,7 +410,7 @@ impl<'a> Transmission<'a> {
         Ok(())
     }
 
-    /// Writes a long payload as it comes. After an error the rest is received and forgotten.
+    /// Writes a long payload as it arrives. After an error the rest is received and dropped.
     fn write_in_pieces(
         &mut self,
         range: Range,
@@ -471,7 +456,8 @@ impl<'a> Transmission<'a> {
         })
     }
 
-    /// Carries a long command out, which can be done again; `step` gives `None` where it would have to wait.
+    /// Executes a long command in steps. It can be executed again, so `step` returns `None` where it would have to
+    /// wait.
     fn in_steps(
         &self,
         range: Range,
@@ -490,13 +476,16 @@ impl<'a> Transmission<'a> {
         self.make_durable(fua)
     }
 
-    /// Reads and forgets: what the backend's cache holds afterwards is ciphertext.
+    /// Reads and drops the data: the backend's cache holds ciphertext afterwards.
     fn cache(&mut self, range: Range, settled: Settled<'_>) -> Result<Result<(), Failure>, End> {
         for piece in pieces(range, limits::PIECE) {
             let len = piece.len as usize;
-            self.link.make_room(len, settled)?;
-            let room = &mut self.link.outbox.spare()[..len];
-            let read = self.volume.read(piece.offset, room).map_err(Failure::from);
+            self.link.reserve(len, settled)?;
+            let buffer = &mut self.link.outbox.spare()[..len];
+            let read = self
+                .volume
+                .read(piece.offset, buffer)
+                .map_err(Failure::from);
             if let Err(failure) = read.and_then(|()| self.check_stop()) {
                 return Ok(Err(failure));
             }
@@ -504,7 +493,7 @@ impl<'a> Transmission<'a> {
         Ok(Ok(()))
     }
 
-    /// Ends a command that is too long to be waited for by a server that stops.
+    /// Fails a long command if the server stops.
     fn check_stop(&self) -> Result<(), Failure> {
         if self.link.is_stopping() {
             return Err(Failure {
@@ -527,7 +516,7 @@ impl<'a> Transmission<'a> {
         Ok(flushed.map_err(Failure::from))
     }
 
-    /// Replies to a command without data in its reply; there is room for [`REPLY_MAX`] bytes.
+    /// Replies to a command without data in its reply; the outbox has [`REPLY_MAX`] bytes left.
     pub(super) fn finish(
         &mut self,
         cookie: u64,
@@ -546,8 +535,8 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Replies that the volume failed; `offset` is where, after a part has been sent. There is room for
-    /// [`REPLY_MAX`] bytes.
+    /// Replies that the volume failed; `offset` is given if a part of the data has been sent. The outbox
+    /// has [`REPLY_MAX`] bytes left.
     pub(super) fn fail(&mut self, cookie: u64, kind: Kind, failure: Failure, offset: Option<u64>) {
         self.entry.meter().executed(kind, 0);
         self.entry.meter().failed();
@@ -582,51 +571,10 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Puts a reply of at most [`REPLY_MAX`] bytes into the outbox, where room was made for it.
+    /// Puts a reply of at most [`REPLY_MAX`] bytes into the outbox, where space was reserved for it.
     pub(super) fn put(&mut self, reply: &[u8]) {
         self.link.outbox.put(reply);
     }
-}
-
-/// A piece of a long write that is not its last has at least this many bytes, unless it is cut at a
-/// multiple of [`ALIGN`].
-pub(super) const MIN_PIECE: u32 = 32 << 10;
-
-/// Length of the part of a payload that is written now, when `left` bytes are still to be written
-/// at `offset` and `received` of them have arrived: all of these, or up to a multiple of [`ALIGN`].
-pub(super) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
-    let here = u32::try_from(received).map_or(left, |received| received.min(left));
-    if here == left {
-        return left;
-    }
-    let end = offset + u64::from(here);
-    let beyond = u32::try_from(end % ALIGN).unwrap_or(0);
-    if beyond < here { here - beyond } else { here }
-}
-
-/// Cuts a range of more than `size` bytes into [`pieces`]; what is no longer than that stays whole.
-pub(super) fn parts(range: Range, size: usize) -> impl Iterator<Item = Range> {
-    let whole = range.len as usize <= size;
-    pieces(range, if whole { usize::MAX } else { size })
-}
-
-/// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
-pub(super) fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
-    let size = size as u64;
-    let end = range.offset + u64::from(range.len);
-    let mut offset = range.offset;
-    std::iter::from_fn(move || {
-        if offset == end {
-            return None;
-        }
-        let piece_end = end.min((offset / size + 1).saturating_mul(size));
-        let piece = Range {
-            offset,
-            len: u32::try_from(piece_end - offset).ok()?,
-        };
-        offset = piece_end;
-        Some(piece)
-    })
 }
 
 fn durability(fua: bool) -> Durability {
@@ -648,58 +596,6 @@ impl From<VolumeError> for Failure {
                 Errno::NotSup => WireError::NotSup,
             },
             reason: error.to_string(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_cover_the_range_and_end_at_multiples() {
-        let cut = |offset, len| -> Vec<(u64, u32)> {
-            pieces(Range { offset, len }, 4096)
-                .map(|piece| (piece.offset, piece.len))
-                .collect()
-        };
-        assert_eq!(cut(100, 0), []);
-        assert_eq!(cut(0, 4096), [(0, 4096)]);
-        assert_eq!(cut(4095, 4098), [(4095, 1), (4096, 4096), (8192, 1)]);
-        assert_eq!(cut(u64::MAX - 2, 2), [(u64::MAX - 2, 2)]);
-        let all = pieces(
-            Range {
-                offset: 5,
-                len: u32::MAX,
-            },
-            limits::STEP,
-        );
-        assert_eq!(
-            all.map(|piece| u64::from(piece.len)).sum::<u64>(),
-            u64::from(u32::MAX)
-        );
-    }
-
-    #[test]
-    fn what_fits_stays_whole() {
-        let cut = |offset, len| -> Vec<u32> {
-            let all = parts(Range { offset, len }, 4096);
-            all.map(|part| part.len).collect()
-        };
-        assert_eq!(cut(4000, 4096), [4096]);
-        assert_eq!(cut(4000, 4097), [96, 4001]);
-    }
-
-    #[test]
-    fn parts_of_a_long_write_end_at_whole_sectors() {
-        assert_eq!(aligned_part(0, 100_000, 50_000), 49_152);
-        assert_eq!(aligned_part(512, 100_000, 50_000), 48_640);
-        assert_eq!(aligned_part(0, 100_000, 100_000), 100_000);
-        assert_eq!(aligned_part(0, 100_000, 200_000), 100_000);
-        assert_eq!(aligned_part(100, 100_000, 50), 50);
-        for received in 1..9000 {
-            let part = aligned_part(3, 100_000, received);
-            assert!(part > 0 && part as usize <= received);
         }
     }
 }

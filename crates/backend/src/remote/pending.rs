@@ -1,16 +1,17 @@
 //! The pending replies of a connection, and the threads that wait for them.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 
 use scrim_nbd::client::ReplyError;
 use scrim_nbd::wire::WireError;
 
-use super::connection::Wake;
+/// Condition variable that wakes the thread that waits for a reply.
+type Wake = Arc<Condvar>;
 
-/// The desk of a connection: one slot for each request under way.
+/// The pending replies of a connection: one slot for each request in flight.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct PendingReplies {
     slots: Vec<Slot>,
     /// True if a thread receives.
     receiving: bool,
@@ -28,7 +29,7 @@ struct Slot {
 enum State {
     Free,
     /// Waiting for a reply with `expected` bytes. The slot is parked once its request has been sent: only
-    /// then does a thread listen to the slot's wake.
+    /// then does a thread wait on the slot's condition variable.
     Waiting {
         expected: usize,
         parked: bool,
@@ -42,13 +43,13 @@ enum State {
 type Answer = Result<Vec<u8>, WireError>;
 
 /// The right to one reply.
-pub(super) struct Ticket {
+pub(super) struct ReplyHandle {
     slot: u32,
     serial: u32,
     pub(super) wake: Wake,
 }
 
-impl Ticket {
+impl ReplyHandle {
     /// Returns the cookie that names the request to the server.
     pub(super) fn cookie(&self) -> u64 {
         u64::from(self.serial) << 32 | u64::from(self.slot)
@@ -61,12 +62,12 @@ pub(super) enum Collected {
     Lost(Arc<io::Error>),
 }
 
-impl Desk {
-    /// Returns a ticket for a reply with `expected` bytes.
+impl PendingReplies {
+    /// Returns a handle for a reply with `expected` bytes.
     ///
     /// # Errors
     /// When the connection is lost.
-    pub(super) fn register(&mut self, expected: usize) -> Result<Ticket, Arc<io::Error>> {
+    pub(super) fn register(&mut self, expected: usize) -> Result<ReplyHandle, Arc<io::Error>> {
         if let Some(error) = &self.lost {
             return Err(Arc::clone(error));
         }
@@ -85,8 +86,8 @@ impl Desk {
             expected,
             parked: false,
         };
-        Ok(Ticket {
-            // As many as threads that ask.
+        Ok(ReplyHandle {
+            // There are as many slots as threads that make requests.
             slot: u32::try_from(index).unwrap_or(u32::MAX),
             serial: slot.serial,
             wake: Arc::clone(&slot.wake),
@@ -115,8 +116,8 @@ impl Desk {
     }
 
     /// Returns the outcome of a request, if that is known.
-    pub(super) fn collect(&mut self, ticket: &Ticket) -> Option<Collected> {
-        let slot = self.slots.get_mut(ticket.slot as usize)?;
+    pub(super) fn collect(&mut self, handle: &ReplyHandle) -> Option<Collected> {
+        let slot = self.slots.get_mut(handle.slot as usize)?;
         match std::mem::replace(&mut slot.state, State::Free) {
             State::Answered(answer) => Some(Collected::Reply(answer)),
             waiting => match &self.lost {
@@ -129,9 +130,9 @@ impl Desk {
         }
     }
 
-    /// The caller is about to wait for its slot's wake.
-    pub(super) fn park(&mut self, ticket: &Ticket) {
-        let slot = self.slots.get_mut(ticket.slot as usize);
+    /// Records that the caller is about to wait on its slot's condition variable.
+    pub(super) fn park(&mut self, handle: &ReplyHandle) {
+        let slot = self.slots.get_mut(handle.slot as usize);
         if let Some(State::Waiting { parked, .. }) = slot.map(|slot| &mut slot.state) {
             *parked = true;
         }
@@ -143,16 +144,16 @@ impl Desk {
     }
 
     /// Records that the receiver's own reply has come: a second one with its cookie would belong to no request.
-    pub(super) fn received(&mut self, ticket: &Ticket) {
-        if let Some(slot) = self.slots.get_mut(ticket.slot as usize) {
+    pub(super) fn received(&mut self, handle: &ReplyHandle) {
+        if let Some(slot) = self.slots.get_mut(handle.slot as usize) {
             slot.state = State::Received;
         }
     }
 
     /// Ends both the receiving and the request for which it was done, and wakes another waiting thread to receive.
-    pub(super) fn end_receiving(&mut self, ticket: &Ticket) {
+    pub(super) fn end_receiving(&mut self, handle: &ReplyHandle) {
         self.receiving = false;
-        if let Some(slot) = self.slots.get_mut(ticket.slot as usize) {
+        if let Some(slot) = self.slots.get_mut(handle.slot as usize) {
             slot.state = State::Free;
         }
         let waits = |slot: &&Slot| matches!(slot.state, State::Waiting { parked: true, .. });

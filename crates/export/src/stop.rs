@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// A flag with an event descriptor that becomes readable, for good, when it is raised.
-pub(super) struct Stop {
+pub(crate) struct Stop {
     raised: AtomicBool,
     event: OwnedFd,
 }
 
 impl Stop {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             raised: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -21,13 +21,13 @@ impl Stop {
     }
 
     /// Ends every wait, now and later.
-    pub(super) fn raise(&self) {
+    pub(crate) fn raise(&self) {
         self.raised.store(true, Ordering::Release);
         // Fails only when the counter is full, and then the event is there already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    pub(super) fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Acquire)
     }
 }

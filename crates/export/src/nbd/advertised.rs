@@ -1,34 +1,12 @@
-//! A volume under a name.
+//! Properties of an export as the handshake tells them.
 
-use std::sync::Arc;
-
-use scrim_volume::Volume;
-use scrim_volume::queue::Engine;
-
-use super::limits;
 use scrim_nbd::wire::flag;
 
-/// A volume that clients can choose by its name.
-#[derive(Clone)]
-pub struct Export {
-    /// The name, at most [`limits::NAME`] bytes, without NUL. A client that names none gets the
-    /// server's first export.
-    pub name: String,
-    /// A sentence for people, shown by `nbdinfo --list`; may be empty, at most [`limits::NAME`]
-    /// bytes.
-    pub description: String,
-    /// The volume that is served.
-    pub volume: Arc<Volume>,
-    /// The way in which requests reach the volume's storage.
-    pub engine: Engine,
-}
+use super::limits;
+use crate::export::Export;
 
 impl Export {
-    pub(super) fn size(&self) -> u64 {
-        self.volume.size()
-    }
-
-    /// The transmission flags.
+    /// Transmission flags of this export: what its volume can do.
     pub(super) fn flags(&self, structured: bool) -> u16 {
         // Several connections see one volume, whose flush covers the writes of all of them.
         let mut flags = flag::HAS_FLAGS

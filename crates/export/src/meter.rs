@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::status::{Count, Traffic};
+use crate::status::{Count, Traffic};
 
 /// Kinds of executed requests.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     Flush,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 /// The counters of one connection. Only the connection's thread writes them, so that no counter is
 /// ever contended.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     requests: [AtomicU64; 7],
     bytes: [AtomicU64; 7],
     refused: AtomicU64,
@@ -31,41 +31,41 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn executed(&self, kind: Kind, bytes: u64) {
+    pub(crate) fn executed(&self, kind: Kind, bytes: u64) {
         add(&self.requests[kind as usize], 1);
         add(&self.bytes[kind as usize], bytes);
     }
 
-    pub(super) fn refused(&self) {
+    pub(crate) fn refused(&self) {
         add(&self.refused, 1);
     }
 
-    pub(super) fn failed(&self) {
+    pub(crate) fn failed(&self) {
         add(&self.failed, 1);
     }
 
-    pub(super) fn received(&self) {
+    pub(crate) fn received(&self) {
         add(&self.receives, 1);
     }
 
     /// Returns whether anything has been received.
-    pub(super) fn has_received(&self) -> bool {
+    pub(crate) fn has_received(&self) -> bool {
         self.receives.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn sent(&self, calls: u64) {
+    pub(crate) fn sent(&self, calls: u64) {
         add(&self.sends, calls);
     }
 
-    pub(super) fn slept(&self) {
+    pub(crate) fn slept(&self) {
         add(&self.sleeps, 1);
     }
 
-    pub(super) fn copied(&self, bytes: usize) {
+    pub(crate) fn copied(&self, bytes: usize) {
         add(&self.copied, bytes as u64);
     }
 
-    pub(super) fn snapshot(&self) -> Traffic {
+    pub(crate) fn snapshot(&self) -> Traffic {
         let count = |kind: Kind| Count {
             requests: self.requests[kind as usize].load(Ordering::Relaxed),
             bytes: self.bytes[kind as usize].load(Ordering::Relaxed),
@@ -96,7 +96,7 @@ fn add(counter: &AtomicU64, value: u64) {
 
 impl Traffic {
     /// Adds what another connection did.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.read, other.read),
             (&mut self.write, other.write),

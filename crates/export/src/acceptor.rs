@@ -1,8 +1,8 @@
 //! The thread that accepts clients.
 //!
-//! A connection that has said nothing yet costs a descriptor and an entry in the registry. Once it does, it gets a
-//! thread and buffers. So a crowd that connects and is silent takes neither memory nor time from clients that are
-//! served.
+//! A connection that has sent nothing yet costs a descriptor and an entry in the registry. It gets a thread and buffers
+//! with its first byte. So any number of connections that stay silent takes neither memory nor time from clients that
+//! are served.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,39 +15,40 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use scrim_nbd::tls::ServerTls;
 
-use super::limits;
-use super::link::time_left;
-use super::listener::Listener;
-use super::negotiate::greeting;
-use super::registry::Entry;
-use super::server::{Shared, serve_client};
-use super::status::{Incident, Peer};
+use crate::client::serve_client;
+use crate::limits;
+use crate::link::time_left;
+use crate::listener::Listener;
+use crate::protocol::Protocol;
+use crate::registry::Entry;
+use crate::shared::Shared;
+use crate::status::{Incident, Peer};
 
-pub(super) struct Acceptor<'a> {
-    shared: &'a Arc<Shared>,
+pub(crate) struct Acceptor<'a, P: Protocol> {
+    shared: &'a Arc<Shared<P::Error>>,
     listeners: &'a [Listener],
     /// Connections that have not answered the greeting, the oldest first.
-    silent: Vec<Silent>,
+    silent: Vec<Silent<P::Error>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// A connection that has been greeted and has not answered.
-struct Silent {
+struct Silent<E> {
     socket: Arc<OwnedFd>,
     tls: Option<ServerTls>,
-    entry: Entry,
+    entry: Entry<E>,
     deadline: Instant,
 }
 
-/// Reason for which a connection has to be dealt with.
-enum News {
-    None,
-    Speaks,
+/// State of a silent connection after a wait.
+enum State {
+    Silent,
+    HasSent,
     Gone,
 }
 
-impl<'a> Acceptor<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, listeners: &'a [Listener]) -> Self {
+impl<'a, P: Protocol> Acceptor<'a, P> {
+    pub(crate) fn new(shared: &'a Arc<Shared<P::Error>>, listeners: &'a [Listener]) -> Self {
         Self {
             shared,
             listeners,
@@ -57,10 +58,10 @@ impl<'a> Acceptor<'a> {
     }
 
     /// Accepts clients until the server stops; returns their threads.
-    pub(super) fn run(mut self) -> Vec<JoinHandle<()>> {
+    pub(crate) fn run(mut self) -> Vec<JoinHandle<()>> {
         while let Some(ready) = self.wait() {
             self.threads.retain(|thread| !thread.is_finished());
-            if let Err(error) = self.serve_those_that_speak(&ready) {
+            if let Err(error) = self.serve_ready(&ready) {
                 // The connection is closed, and its descriptor has come back.
                 self.fail(&error);
             }
@@ -82,8 +83,8 @@ impl<'a> Acceptor<'a> {
         self.pause();
     }
 
-    /// Waits for a new client, for a silent one that has something to say, or for a deadline; returns which of the
-    /// silent ones to look at, or `None` when the server stops.
+    /// Waits for a new client, for the first bytes of a silent one, or for a deadline; returns for each silent one
+    /// whether its socket is ready, or `None` when the server stops.
     fn wait(&self) -> Option<Vec<bool>> {
         let listeners = self
             .listeners
@@ -111,31 +112,31 @@ impl<'a> Acceptor<'a> {
         (!self.shared.stop.is_raised()).then_some(ready)
     }
 
-    /// Gives a thread to each connection that has said something, and lets go of those that have ended or were silent
-    /// for too long.
-    fn serve_those_that_speak(&mut self, ready: &[bool]) -> io::Result<()> {
+    /// Gives a thread to each connection that has sent something, and drops those that have ended or were silent for
+    /// too long.
+    fn serve_ready(&mut self, ready: &[bool]) -> io::Result<()> {
         let now = Instant::now();
         let mut result = Ok(());
         for (silent, ready) in std::mem::take(&mut self.silent).into_iter().zip(ready) {
-            match silent.news(*ready) {
-                // It may have spoken before.
-                News::Speaks if silent.entry.is_displaced() => {}
-                News::Speaks => match self.serve(silent) {
+            match silent.state(*ready) {
+                // It was displaced after it had sent something.
+                State::HasSent if silent.entry.is_displaced() => {}
+                State::HasSent => match self.serve(silent) {
                     Ok(thread) => self.threads.push(thread),
                     Err(error) => result = Err(error),
                 },
-                News::None if now < silent.deadline => self.silent.push(silent),
-                News::None => silent.entry.note(Incident::HandshakeTimeout),
-                News::Gone => {}
+                State::Silent if now < silent.deadline => self.silent.push(silent),
+                State::Silent => silent.entry.note(Incident::HandshakeTimeout),
+                State::Gone => {}
             }
         }
         result
     }
 
-    fn serve(&self, silent: Silent) -> io::Result<JoinHandle<()>> {
+    fn serve(&self, silent: Silent<P::Error>) -> io::Result<JoinHandle<()>> {
         let shared = Arc::clone(self.shared);
         thread::Builder::new()
-            .name(format!("nbd-{}", silent.entry.id()))
+            .name(format!("{}-{}", P::NAME, silent.entry.id()))
             .stack_size(limits::STACK)
             .spawn(move || {
                 let Silent {
@@ -144,12 +145,11 @@ impl<'a> Acceptor<'a> {
                     entry,
                     deadline,
                 } = silent;
-                serve_client(shared, &socket, tls.as_ref(), entry, deadline);
+                serve_client::<P>(shared, &socket, tls.as_ref(), entry, deadline);
             })
     }
 
-    /// Accepts clients that have connected: only some at a time, so that silent ones are looked at in
-    /// between.
+    /// Accepts clients that have connected, only some at a time, so that silent ones are polled in between.
     fn accept(&mut self) -> io::Result<()> {
         if !self.shared.registry.has_room() {
             // The kernel keeps connections that come meanwhile.
@@ -171,16 +171,20 @@ impl<'a> Acceptor<'a> {
     }
 
     /// Enters a client and sends the greeting; `None` if the client has gone.
-    fn greet(&self, socket: OwnedFd, peer: Peer, tls: Option<&ServerTls>) -> Option<Silent> {
+    fn greet(
+        &self,
+        socket: OwnedFd,
+        peer: Peer,
+        tls: Option<&ServerTls>,
+    ) -> Option<Silent<P::Error>> {
         let deadline = Instant::now().checked_add(self.shared.limits.handshake)?;
         let socket = Arc::new(socket);
         let entry = self.shared.registry.enter(Arc::clone(&socket), peer);
-        let greeting = greeting();
-        // Nothing has been sent before, so there is room for it.
+        // Nothing has been sent before, so it fits the send buffer.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let sent = send(&socket, &greeting, flags).ok()?;
+        let sent = send(&socket, P::GREETING, flags).ok()?;
         entry.meter().sent(1);
-        (sent == greeting.len()).then_some(Silent {
+        (sent == P::GREETING.len()).then_some(Silent {
             socket,
             tls: tls.cloned(),
             entry,
@@ -198,16 +202,16 @@ impl<'a> Acceptor<'a> {
     }
 }
 
-impl Silent {
-    fn news(&self, is_ready: bool) -> News {
+impl<E> Silent<E> {
+    fn state(&self, is_ready: bool) -> State {
         if !is_ready {
-            return News::None;
+            return State::Silent;
         }
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match recv(&self.socket, &mut [0; 1], flags) {
-            Ok((_, 1..)) => News::Speaks,
-            Err(Errno::AGAIN | Errno::INTR) => News::None,
-            Ok(_) | Err(_) => News::Gone,
+            Ok((_, 1..)) => State::HasSent,
+            Err(Errno::AGAIN | Errno::INTR) => State::Silent,
+            Ok(_) | Err(_) => State::Gone,
         }
     }
 }

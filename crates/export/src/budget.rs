@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The amount that is left.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicUsize);
+pub(crate) struct Budget(AtomicUsize);
 
 impl Budget {
-    pub(super) fn new(amount: usize) -> Self {
+    pub(crate) fn new(amount: usize) -> Self {
         Self(AtomicUsize::new(amount))
     }
 
     /// Takes `amount`, if there is that much left.
-    pub(super) fn take(&self, amount: usize) -> Option<Taken<'_>> {
+    pub(crate) fn take(&self, amount: usize) -> Option<Taken<'_>> {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(amount)
@@ -26,7 +26,7 @@ impl Budget {
 }
 
 /// A part of a budget; given back when dropped.
-pub(super) struct Taken<'a> {
+pub(crate) struct Taken<'a> {
     budget: &'a Budget,
     amount: usize,
 }

@@ -89,21 +89,21 @@ impl fmt::Display for InheritedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "cannot serve on descriptor {}, which was handed on: ",
+            "cannot serve on the inherited descriptor {}: ",
             self.number
         )?;
         match &self.kind {
-            Kind::NotASocket => f.write_str("it is no socket; use ListenStream= in its unit"),
+            Kind::NotASocket => f.write_str("it is not a socket; use ListenStream= in its unit"),
             Kind::NotListening => f.write_str(
-                "it is no stream socket that listens; use ListenStream= and Accept=no in its unit",
+                "it is not a stream socket that listens; use ListenStream= and Accept=no in its unit",
             ),
             Kind::NoPath => f.write_str(
-                "its address is no absolute path, so that its mode keeps nobody out; use \
+                "its address is not an absolute path, so its mode does not restrict who connects; use \
                  ListenStream=/PATH in its unit",
             ),
             Kind::NotLoopback(address) => write!(
                 f,
-                "NBD without TLS is served on this machine only, and {address} is not; use a unix \
+                "without TLS, a volume is served on this machine only, and {address} is not; use a unix \
                  socket or 127.0.0.1"
             ),
             Kind::System(error) => error.fmt(f),

@@ -12,22 +12,20 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 
-use super::limits;
-use super::meter::Meter;
-use super::server::Limits;
-use super::status::{ClientStatus, Event, Incident, Origin, Peer, Status, Traffic};
+use crate::limits::{self, Limits};
+use crate::meter::Meter;
+use crate::status::{ClientStatus, Event, Incident, Origin, Peer, Status, Traffic};
 use scrim_nbd::tls::Protection;
 
-/// The table of clients.
-pub(super) struct Registry {
+/// The table of clients. `E` is a breach of their protocol.
+pub(crate) struct Registry<E> {
     limits: Limits,
-    table: Mutex<Table>,
+    table: Mutex<Table<E>>,
     /// Notified whenever a client has left.
     left: Condvar,
 }
 
-#[derive(Default)]
-struct Table {
+struct Table<E> {
     clients: BTreeMap<u64, Client>,
     accepted: u64,
     turned_away: u64,
@@ -35,7 +33,7 @@ struct Table {
     protocol_errors: u64,
     /// Traffic of clients that have left.
     past: Traffic,
-    events: Events,
+    events: Events<E>,
 }
 
 struct Client {
@@ -50,7 +48,7 @@ struct Client {
 /// Progress of a connection.
 enum Stage {
     Newcomer,
-    /// It yielded to another newcomer, and ends as soon as its thread sees that.
+    /// It yielded to another newcomer; its thread ends once it notices that.
     Displaced,
     Served {
         export: String,
@@ -58,22 +56,22 @@ enum Stage {
     },
 }
 
-impl Registry {
-    pub(super) fn new(limits: Limits) -> Self {
+impl<E> Registry<E> {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            table: Mutex::default(),
+            table: Mutex::new(Table::new()),
             left: Condvar::new(),
         }
     }
 
     /// Checks whether another newcomer can be entered: not while too many of those that yielded have not gone yet.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.lock().count(|client| !client.is_served()) < 2 * self.limits.newcomers
     }
 
     /// Enters a newcomer; another one may have to go for it.
-    pub(super) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Entry {
+    pub(crate) fn enter(self: &Arc<Self>, socket: Arc<OwnedFd>, peer: Peer) -> Entry<E> {
         let mut table = self.lock();
         if table.count(|client| matches!(client.stage, Stage::Newcomer)) >= self.limits.newcomers {
             table.displace(Some(peer.origin()), self.limits.answer);
@@ -98,27 +96,27 @@ impl Registry {
     }
 
     /// Disconnects the newcomer that has to go first, if there is any.
-    pub(super) fn displace(&self) {
+    pub(crate) fn displace(&self) {
         self.lock().displace(None, self.limits.answer);
     }
 
-    /// Notes something that no client is to blame for.
-    pub(super) fn note(&self, incident: Incident) {
+    /// Notes an incident that belongs to no connection.
+    pub(crate) fn note(&self, incident: Incident<E>) {
         self.lock().note(None, incident);
     }
 
     /// Number of clients that are served.
-    pub(super) fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.lock().count(Client::is_served)
     }
 
     /// Number of all connections.
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.lock().clients.len()
     }
 
     /// Waits until no client is left, at most for `limit`; returns how many are left.
-    pub(super) fn wait_until_empty(&self, limit: Duration) -> usize {
+    pub(crate) fn wait_until_empty(&self, limit: Duration) -> usize {
         let deadline = Instant::now().checked_add(limit);
         let mut table = self.lock();
         while !table.clients.is_empty() {
@@ -135,14 +133,22 @@ impl Registry {
     }
 
     /// Ends every client's socket calls, present and future.
-    pub(super) fn disconnect_all(&self) {
+    pub(crate) fn disconnect_all(&self) {
         for client in self.lock().clients.values() {
             // A socket that is not connected any more needs no disconnecting.
             let _ = shutdown(&*client.socket, Shutdown::Both);
         }
     }
 
-    pub(super) fn status(&self) -> Status {
+    /// A panic while the lock is held leaves nothing half done: each change is one insertion,
+    /// removal or addition.
+    fn lock(&self) -> MutexGuard<'_, Table<E>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E: Clone> Registry<E> {
+    pub(crate) fn status(&self) -> Status<E> {
         let table = self.lock();
         let mut traffic = table.past;
         let clients: Vec<_> = table
@@ -169,12 +175,6 @@ impl Registry {
             traffic,
             events: table.events.all(),
         }
-    }
-
-    /// A panic while the lock is held leaves nothing half done: each change is one insertion,
-    /// removal or addition.
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -213,7 +213,19 @@ impl Client {
     }
 }
 
-impl Table {
+impl<E> Table<E> {
+    fn new() -> Self {
+        Self {
+            clients: BTreeMap::new(),
+            accepted: 0,
+            turned_away: 0,
+            displaced: 0,
+            protocol_errors: 0,
+            past: Traffic::default(),
+            events: Events(VecDeque::new()),
+        }
+    }
+
     fn count(&self, of: impl Fn(&Client) -> bool) -> usize {
         self.clients.values().filter(|client| of(client)).count()
     }
@@ -246,7 +258,7 @@ impl Table {
     }
 
     /// The reason why a newcomer cannot be served now.
-    fn refusal(&self, id: u64, limits: &Limits) -> Option<Incident> {
+    fn refusal(&self, id: u64, limits: &Limits) -> Option<Incident<E>> {
         let client = self.clients.get(&id)?;
         let origin = client.peer.origin();
         let of_peer = |client: &Client| client.is_served() && client.peer.origin() == origin;
@@ -261,7 +273,7 @@ impl Table {
         }
     }
 
-    fn note(&mut self, client: Option<u64>, incident: Incident) {
+    fn note(&mut self, client: Option<u64>, incident: Incident<E>) {
         if matches!(incident, Incident::Protocol(_)) {
             self.protocol_errors += 1;
         }
@@ -283,8 +295,7 @@ impl Table {
 
 /// The last events. Every client that connects can cause some, so these never push out more than half of those on
 /// connections that are served.
-#[derive(Default)]
-struct Events(VecDeque<(Cause, Event)>);
+struct Events<E>(VecDeque<(Cause, Event<E>)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
@@ -292,8 +303,8 @@ enum Cause {
     Client,
 }
 
-impl Events {
-    fn add(&mut self, cause: Cause, event: Event) {
+impl<E> Events<E> {
+    fn add(&mut self, cause: Cause, event: Event<E>) {
         if self.0.len() >= limits::EVENTS {
             let held = |cause| self.0.iter().filter(|(of, _)| *of == cause).count();
             let goes = match held(Cause::Newcomer).cmp(&held(Cause::Client)) {
@@ -308,34 +319,55 @@ impl Events {
         self.0.push_back((cause, event));
     }
 
-    fn all(&self) -> Vec<Event> {
+    fn all(&self) -> Vec<Event<E>>
+    where
+        E: Clone,
+    {
         self.0.iter().map(|(_, event)| event.clone()).collect()
     }
 }
 
 /// A client's place in the registry, held by its thread. Dropping it, also by a panic, is how a
 /// client leaves.
-pub(super) struct Entry {
-    registry: Arc<Registry>,
+pub(crate) struct Entry<E> {
+    registry: Arc<Registry<E>>,
     id: u64,
     meter: Arc<Meter>,
 }
 
-impl Entry {
-    pub(super) fn id(&self) -> u64 {
+impl<E> Entry<E> {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    pub(super) fn meter(&self) -> &Arc<Meter> {
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
 
+    /// Checks whether it has yielded to another newcomer.
+    pub(crate) fn is_displaced(&self) -> bool {
+        let table = self.registry.lock();
+        let client = table.clients.get(&self.id);
+        client.is_none_or(|client| matches!(client.stage, Stage::Displaced))
+    }
+
+    /// Notes something that happened on this connection.
+    pub(crate) fn note(&self, incident: Incident<E>) {
+        self.registry.lock().note(Some(self.id), incident);
+    }
+}
+
+impl<E: Clone> Entry<E> {
     /// The client has chosen an export, on a connection that is protected like this, and is served from here on. Where
     /// all places are taken, but some by clients that have hung up, this waits for one of these to leave.
     ///
     /// # Errors
     /// The reason why it is not served.
-    pub(super) fn take_place(&self, export: &str, tls: Option<Protection>) -> Result<(), Incident> {
+    pub(crate) fn take_place(
+        &self,
+        export: &str,
+        tls: Option<Protection>,
+    ) -> Result<(), Incident<E>> {
         let deadline = Instant::now() + limits::DEPARTURE;
         let mut table = self.registry.lock();
         while let Some(refusal) = table.refusal(self.id, &self.registry.limits) {
@@ -356,21 +388,9 @@ impl Entry {
         }
         Ok(())
     }
-
-    /// Checks whether it has yielded to another newcomer.
-    pub(super) fn is_displaced(&self) -> bool {
-        let table = self.registry.lock();
-        let client = table.clients.get(&self.id);
-        client.is_none_or(|client| matches!(client.stage, Stage::Displaced))
-    }
-
-    /// Notes something that happened on this connection.
-    pub(super) fn note(&self, incident: Incident) {
-        self.registry.lock().note(Some(self.id), incident);
-    }
 }
 
-impl Drop for Entry {
+impl<E> Drop for Entry<E> {
     fn drop(&mut self) {
         let mut table = self.registry.lock();
         if std::thread::panicking() {
@@ -392,11 +412,15 @@ mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
 
+    /// A breach of the protocol of these clients.
+    #[derive(Debug, Clone)]
+    struct Breach;
+
     fn socket() -> Arc<OwnedFd> {
         Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap())
     }
 
-    fn registry(limits: Limits) -> Arc<Registry> {
+    fn registry(limits: Limits) -> Arc<Registry<Breach>> {
         Arc::new(Registry::new(limits))
     }
 
@@ -404,8 +428,8 @@ mod tests {
         Peer::Tcp(SocketAddr::new(address.parse().unwrap(), 1))
     }
 
-    /// The connections that have not yielded.
-    fn staying(registry: &Registry) -> Vec<u64> {
+    /// Connections that have not been displaced.
+    fn staying(registry: &Registry<Breach>) -> Vec<u64> {
         let table = registry.lock();
         let staying = |client: &Client| !matches!(client.stage, Stage::Displaced);
         let staying = table.clients.iter().filter(|(_, client)| staying(client));
@@ -486,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_given_way_is_not_served() {
+    fn a_displaced_newcomer_is_not_served() {
         let registry = registry(Limits::default());
         let entry = registry.enter(socket(), Peer::Unix(1));
         registry.displace();
@@ -527,7 +551,7 @@ mod tests {
             ..Limits::default()
         });
         let enter = || registry.enter(socket(), Peer::Unix(1));
-        let mut entries: Vec<Entry> = (0..3).map(|_| enter()).collect();
+        let mut entries: Vec<Entry<Breach>> = (0..3).map(|_| enter()).collect();
         assert!(registry.has_room());
         entries.push(enter());
         assert!(!registry.has_room());

@@ -1,5 +1,5 @@
-//! Listening sockets, made so that at no moment anybody can connect who is not meant to: the owner
-//! connects to a unix socket, this machine to TCP without TLS.
+//! Listening sockets. From the first moment only permitted clients can connect: the owner of a unix socket, and without
+//! TLS processes of this machine to TCP.
 
 mod inherited;
 
@@ -19,8 +19,8 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use super::limits;
-use super::status::Peer;
+use crate::limits;
+use crate::status::Peer;
 use scrim_nbd::Address;
 use scrim_nbd::tls::ServerTls;
 
@@ -33,7 +33,7 @@ pub struct Listener {
     socket: OwnedFd,
     /// TLS, if clients must begin it.
     tls: Option<ServerTls>,
-    /// Device and inode of a unix socket's path: what is removed in the end must be ours.
+    /// Device and inode of a unix socket's path: only our own socket is removed in the end.
     identity: Option<(u64, u64)>,
 }
 
@@ -66,17 +66,8 @@ impl Listener {
         }
     }
 
-    /// The NBD URI by which clients reach `export` here; an empty name is the default export.
-    #[must_use]
-    pub fn uri(&self, export: &str) -> String {
-        match self.tls {
-            None => self.address.uri(export),
-            Some(_) => self.address.tls_uri(export),
-        }
-    }
-
     /// The server's side of TLS, if clients must begin it.
-    pub(super) fn tls(&self) -> Option<&ServerTls> {
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
         self.tls.as_ref()
     }
 
@@ -86,23 +77,23 @@ impl Listener {
         &self.address
     }
 
-    /// A client that waits to be served, if there is one.
-    pub(super) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
+    /// Accepts the next client that waits; `None` if no client waits.
+    pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
-            // The client has gone again, or no client waited.
+            // No client waits any more.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let peer = match &self.address {
             Address::Unix(_) => {
-                // May give less; any size works.
+                // The kernel may choose less; any size works.
                 let _ = sockopt::set_socket_send_buffer_size(&socket, limits::SOCKET_BUFFER);
                 Peer::Unix(sockopt::socket_peercred(&socket)?.uid.as_raw())
             }
             Address::Tcp(_) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                // A machine that has vanished must not keep its place for ever.
+                // A client whose machine has vanished must not keep its place for ever.
                 sockopt::set_socket_keepalive(&socket, true)?;
                 sockopt::set_tcp_keepidle(&socket, limits::KEEPALIVE)?;
                 let (interval, count) = limits::KEEPALIVE_AGAIN;
@@ -130,7 +121,7 @@ impl Drop for Listener {
             && self.identity.is_some()
             && identity(path).ok() == self.identity
         {
-            // Nothing is left to be done about a failure; the next server replaces a dead socket.
+            // A failure can be ignored: the next server replaces a dead socket.
             let _ = fs::remove_file(path);
         }
     }
@@ -170,7 +161,7 @@ fn bind_unix(path: &Path, tls: Option<ServerTls>) -> Result<Listener, BindErrorK
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &name)?;
     let listener = Listener {
-        // As clients elsewhere must name it, and as it is found after a change of directory.
+        // Clients in other directories need an absolute path, and so does this process after a change of directory.
         address: Address::Unix(std::path::absolute(path)?),
         identity: Some(identity(path)?),
         socket,
@@ -184,7 +175,7 @@ fn bind_unix(path: &Path, tls: Option<ServerTls>) -> Result<Listener, BindErrorK
     Ok(listener)
 }
 
-/// Locks the directory that a socket is to be made in. Others hold this lock for an instant only.
+/// Locks the directory that a socket is to be made in. Other servers hold this lock only while they bind.
 fn lock_directory(path: &Path) -> Result<File, BindErrorKind> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -217,7 +208,7 @@ fn remove_dead_socket(path: &Path, name: &SocketAddrUnix) -> Result<(), BindErro
     match connect(&probe, name) {
         Err(Errno::CONNREFUSED) => Ok(fs::remove_file(path)?),
         Err(Errno::NOENT) => Ok(()),
-        // It listens, or is too busy to say so.
+        // It listens, or its queue of connections is full.
         Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS) => Err(BindErrorKind::InUse),
         Err(error) => Err(error.into()),
     }
@@ -231,9 +222,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 /// Reason for which an address cannot be listened on.
 #[derive(Debug)]
 pub struct BindError {
-    /// The address.
     pub address: Address,
-    /// The reason.
     pub kind: BindErrorKind,
 }
 
@@ -252,7 +241,7 @@ pub enum BindErrorKind {
     ModeNotKept,
     /// The TCP address can be reached from other machines, and there is no TLS.
     NotLoopback,
-    /// Anything else the system said.
+    /// Another error of the system.
     System(io::Error),
 }
 
@@ -285,7 +274,7 @@ impl fmt::Display for BindError {
             ),
             BindErrorKind::NotLoopback => write!(
                 f,
-                "without TLS, NBD is served on this machine only; give a certificate (--tls-cert), or \
+                "without TLS, a volume is served on this machine only; give a certificate (--tls-cert), or \
                  use 127.0.0.1 or a unix socket"
             ),
             BindErrorKind::System(error) => match error.kind() {

@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::SystemTime;
 
-use super::limits;
+use crate::limits;
 use scrim_nbd::tls::{Protection, TlsError};
 
-/// A server at one moment.
+/// A server at one moment. `E` is a breach of its protocol.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct Status<E> {
     /// Clients connected now, the longest first.
     pub clients: Vec<ClientStatus>,
     /// Connections accepted so far.
@@ -23,10 +23,10 @@ pub struct Status {
     /// Traffic of all clients so far.
     pub traffic: Traffic,
     /// The last [`limits::EVENTS`] events, oldest first.
-    pub events: Vec<Event>,
+    pub events: Vec<Event<E>>,
 }
 
-/// One connected client.
+/// A connected client, as the server counts it.
 #[derive(Debug, Clone)]
 pub struct ClientStatus {
     /// Number of the connection, counted from 1.
@@ -54,13 +54,13 @@ pub enum Peer {
 
 /// The party for which connections count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     User(u32),
     Network(IpAddr),
 }
 
 impl Peer {
-    pub(super) fn origin(self) -> Origin {
+    pub(crate) fn origin(self) -> Origin {
         match self {
             Self::Unix(user) => Origin::User(user),
             Self::Tcp(address) => Origin::Network(match address.ip().to_canonical() {
@@ -84,19 +84,15 @@ impl fmt::Display for Peer {
 /// Requests executed, and what they cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// `NBD_CMD_READ`
     pub read: Count,
-    /// `NBD_CMD_WRITE`
     pub write: Count,
-    /// `NBD_CMD_FLUSH`
     pub flush: Count,
-    /// `NBD_CMD_TRIM`
+    /// Discards, which need not be carried out.
     pub trim: Count,
-    /// `NBD_CMD_CACHE`
+    /// Reads whose data is not sent: they fill caches.
     pub cache: Count,
-    /// `NBD_CMD_WRITE_ZEROES`
     pub write_zeroes: Count,
-    /// `NBD_CMD_BLOCK_STATUS`
+    /// Queries of the extents that are allocated.
     pub block_status: Count,
     /// Requests refused unexecuted: out of range, read-only, unknown.
     pub refused: u64,
@@ -116,7 +112,6 @@ pub struct Traffic {
 /// Requests of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number of requests.
     pub requests: u64,
     /// Bytes that they covered.
     pub bytes: u64,
@@ -143,20 +138,20 @@ impl Traffic {
 
 /// An incident, with its time and its connection.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct Event<E> {
     /// Time of the incident.
     pub time: SystemTime,
     /// The connection it happened on.
     pub client: Option<u64>,
     /// Kind of incident, with its details.
-    pub incident: Incident,
+    pub incident: Incident<E>,
 }
 
 /// Something that went wrong.
 #[derive(Debug, Clone)]
-pub enum Incident {
+pub enum Incident<E> {
     /// A client broke the protocol and was disconnected.
-    Protocol(ProtocolError),
+    Protocol(E),
     /// TLS with a client came to an end: its certificate or records were refused, or it refused ours.
     Tls(TlsError),
     /// A client did not finish its handshake within [`limits::HANDSHAKE`] and was disconnected.
@@ -186,7 +181,7 @@ pub enum Incident {
     Panicked,
 }
 
-impl fmt::Display for Incident {
+impl<E: fmt::Display> fmt::Display for Incident<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Protocol(error) => write!(f, "disconnected: {error}"),
@@ -208,7 +203,7 @@ impl fmt::Display for Incident {
             ),
             Self::Displaced => write!(
                 f,
-                "disconnected: it gave way to another connection, since {} had not finished their handshake",
+                "disconnected: it yielded to another connection, since {} had not finished their handshake",
                 limits::NEWCOMERS
             ),
             Self::RequestFailed { reason } => write!(f, "request failed: {reason}"),
@@ -218,44 +213,3 @@ impl fmt::Display for Incident {
         }
     }
 }
-
-/// A client's breach of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProtocolError {
-    /// Client flags that this server did not offer.
-    ClientFlags(u32),
-    /// Another magic number than `IHAVEOPT` before an option.
-    OptionMagic(u64),
-    /// More option data announced than [`limits::OPTION_SKIPPED`].
-    OptionLength(u32),
-    /// More options sent than [`limits::OPTIONS`].
-    TooManyOptions,
-    /// `NBD_OPT_EXPORT_NAME` for an export that does not exist; this option has no error reply.
-    UnknownExport,
-    /// Another magic number than `NBD_REQUEST_MAGIC` before a request.
-    RequestMagic(u32),
-    /// `NBD_OPT_EXPORT_NAME` without TLS, where TLS is required; this option has no error reply.
-    Plaintext,
-    /// Bytes behind `NBD_OPT_STARTTLS`, sent before its answer: they would count as sent under TLS.
-    BeforeTls,
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ClientFlags(flags) => write!(f, "client flags {flags:#x} were not offered"),
-            Self::OptionMagic(magic) => write!(f, "{magic:#018x} is not the magic of an option"),
-            Self::OptionLength(len) => write!(f, "an option of {len} bytes is too long"),
-            Self::TooManyOptions => write!(f, "more than {} options", limits::OPTIONS),
-            Self::UnknownExport => write!(f, "the export it named does not exist"),
-            Self::RequestMagic(magic) => write!(f, "{magic:#010x} is not the magic of a request"),
-            Self::Plaintext => write!(f, "it asked for an export without TLS; connect by nbds://"),
-            Self::BeforeTls => write!(
-                f,
-                "it sent more before TLS had begun; somebody may have put it there"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ProtocolError {}

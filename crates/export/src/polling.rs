@@ -16,8 +16,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::budget::Budget;
-use super::limits;
+use crate::budget::Budget;
+use crate::limits;
 
 /// The shortest window above zero.
 const FIRST: Duration = Duration::from_micros(10);
@@ -34,14 +34,14 @@ const CLOSED_MAX: Duration = Duration::from_secs(1);
 
 /// The window of one connection.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     length: Duration,
     /// Earliest time at which the window may open.
     closed_until: Instant,
 }
 
 impl Window {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             length: Duration::ZERO,
             closed_until: now,
@@ -49,7 +49,7 @@ impl Window {
     }
 
     /// Time to poll before sleeping.
-    pub(super) fn length(&self, now: Instant) -> Duration {
+    pub(crate) fn length(&self, now: Instant) -> Duration {
         if now < self.closed_until {
             Duration::ZERO
         } else {
@@ -58,7 +58,7 @@ impl Window {
     }
 
     /// Learns from a request that came `waited` after the one before it was answered.
-    pub(super) fn learn(&mut self, waited: Duration) {
+    pub(crate) fn learn(&mut self, waited: Duration) {
         if waited <= self.length {
             return;
         }
@@ -73,7 +73,7 @@ impl Window {
 
     /// Learns that the processor, offered at `offered`, came back at `now`; returns whether it is
     /// still right to poll.
-    pub(super) fn offered(&mut self, offered: Instant, now: Instant) -> bool {
+    pub(crate) fn offered(&mut self, offered: Instant, now: Instant) -> bool {
         let lost = now.saturating_duration_since(offered);
         if lost > SLICE {
             self.closed_until = now + lost.saturating_mul(CLOSED_FACTOR).min(CLOSED_MAX);
@@ -84,7 +84,7 @@ impl Window {
 
 /// Lets about a microsecond go by (0.5 to 3, by processor). Looking more often would only fight the
 /// client over the socket's locks, while it puts the next request in.
-pub(super) fn pause() {
+pub(crate) fn pause() {
     for _ in 0..PAUSES {
         std::hint::spin_loop();
     }
@@ -93,7 +93,7 @@ pub(super) fn pause() {
 const PAUSES: u32 = 64;
 
 /// Connections that may poll at a time: half of the processors this process may use, at least one.
-pub(super) fn seats() -> Budget {
+pub(crate) fn pollers() -> Budget {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Budget::new((processors / 2).max(1))
 }

@@ -1,26 +1,28 @@
 //! A connection's TLS, between its socket and its two buffers.
 //!
 //! Records are received into a buffer of their own, decrypted there, and their plaintext is copied to
-//! the inbox, where it lies without gaps and is encrypted for the disk in place. Replies go the other
-//! way, four records a system call.
+//! the inbox, where it has no gaps and is encrypted for the disk in place. Replies go the other
+//! way, four records for each system call.
 
 use std::os::fd::OwnedFd;
 
 use scrim_nbd::tls::{Protection, ServerTls, Session, TlsError, Wire};
 
-use super::link::{End, Inbox, try_receive};
-use super::meter::Meter;
+use super::buffers::Inbox;
+use super::end::End;
+use super::socket::try_receive;
+use crate::meter::Meter;
 
-/// The TLS of one connection. It never sends: what is to be sent waits until [`Link`](super::link::Link) takes it, also
-/// an alert, since other clients may wait for what the thread holds when a broken record comes.
-pub(super) struct Secured {
+/// The TLS of one connection. It never sends: records wait until [`Link`](super::Link) takes them. So do alerts, since
+/// other clients may wait for locks that the thread holds when a broken record comes.
+pub(crate) struct Secured {
     session: Session,
     incoming: Wire,
     outgoing: Wire,
 }
 
 impl Secured {
-    pub(super) fn new(tls: &ServerTls) -> Result<Self, TlsError> {
+    pub(crate) fn new(tls: &ServerTls) -> Result<Self, TlsError> {
         Ok(Self {
             session: tls.session()?,
             incoming: Wire::to_receive(),
@@ -28,17 +30,18 @@ impl Secured {
         })
     }
 
-    pub(super) fn protection(&self) -> Option<Protection> {
+    pub(crate) fn protection(&self) -> Option<Protection> {
         self.session.protection()
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
+    pub(crate) fn is_handshaking(&self) -> bool {
         self.session.is_handshaking()
     }
 
-    /// Receives and decrypts without waiting, or goes on with the handshake; whether there was any data. It receives at
-    /// most once: a client that sends records without data must not keep the thread from looking at the time.
-    pub(super) fn try_receive(
+    /// Receives and decrypts without waiting, or continues the handshake; returns whether there was any data. It
+    /// receives at most once: a client that sends records without data must not keep the thread from checking its
+    /// deadline.
+    pub(crate) fn try_receive(
         &mut self,
         socket: &OwnedFd,
         inbox: &mut Inbox,
@@ -47,7 +50,7 @@ impl Secured {
         if self.open(inbox, meter)? {
             return Ok(true);
         }
-        let Some(len) = try_receive(socket, self.incoming.room())? else {
+        let Some(len) = try_receive(socket, self.incoming.spare())? else {
             return Ok(false);
         };
         self.incoming.advance(len);
@@ -55,13 +58,13 @@ impl Secured {
         self.open(inbox, meter)
     }
 
-    /// Decrypts what is here into the inbox; returns whether it was any data.
+    /// Decrypts the received records into the inbox; returns whether they had any data.
     fn open(&mut self, inbox: &mut Inbox, meter: &Meter) -> Result<bool, End> {
         if self.incoming.is_empty() && !self.session.is_handshaking() {
             return self.more_may_come();
         }
-        meter.copied(inbox.make_room());
-        let len = self.session.open(&mut self.incoming, inbox.room())?;
+        meter.copied(inbox.compact());
+        let len = self.session.open(&mut self.incoming, inbox.spare())?;
         inbox.received(len);
         meter.copied(len);
         if len > 0 {
@@ -77,8 +80,8 @@ impl Secured {
         Ok(false)
     }
 
-    /// Encrypts the start of `data` behind what waits to be sent, as much as there is room for; tells how many bytes.
-    pub(super) fn seal(&mut self, data: &[u8]) -> Result<usize, End> {
+    /// Encrypts the start of `data` behind what waits to be sent, as much as fits; returns the number of bytes.
+    pub(crate) fn seal(&mut self, data: &[u8]) -> Result<usize, End> {
         if data.is_empty() {
             self.session.take_pending(&mut self.outgoing);
             return Ok(0);
@@ -87,22 +90,22 @@ impl Secured {
     }
 
     /// Records that are to be sent next.
-    pub(super) fn sealed(&self) -> &[u8] {
+    pub(crate) fn sealed(&self) -> &[u8] {
         self.outgoing.filled()
     }
 
     /// Forgets the first `len` bytes of [`Secured::sealed`].
-    pub(super) fn sent(&mut self, len: usize) {
+    pub(crate) fn sent(&mut self, len: usize) {
         self.outgoing.consume(len);
     }
 
     /// Returns whether records wait to be sent.
-    pub(super) fn has_to_send(&self) -> bool {
+    pub(crate) fn has_to_send(&self) -> bool {
         !self.outgoing.is_empty() || self.session.has_pending()
     }
 
-    /// Makes the alert which says that nothing more comes; it waits to be sent.
-    pub(super) fn close(&mut self) {
+    /// Encrypts the alert that ends the connection (`close_notify`); it waits to be sent.
+    pub(crate) fn close(&mut self) {
         self.session.close();
     }
 }

@@ -1,10 +1,5 @@
-//! Authenticated streams: AES-GCM and ChaCha20-Poly1305, in two shapes.
-//!
-//! - *Pieces*: a [`Sealer`] and an [`Opener`] process a stream in pieces of at most [`PIECE_MAX`]
-//!   bytes, each with a nonce and a tag of its own, as TLS records and sealed files are made.
-//! - *Messages*: a [`MessageKey`] opens a message of any length that has one tag at its end, from
-//!   input that can be read twice, with little memory, and without letting out a byte that was not
-//!   verified.
+//! Authenticated streams: a [`Sealer`] and an [`Opener`] process a stream in pieces of at most
+//! [`PIECE_MAX`] bytes by AES-GCM or ChaCha20-Poly1305, each piece with a nonce and a tag of its own.
 //!
 //! ```
 //! use scrim_crypt::stream::{Aead, Nonces, Opener, Sealer, TAG};
@@ -29,17 +24,14 @@
 //!
 //! # Where keys are
 //!
-//! A [`MessageKey`] keeps its expanded keys in locked memory. AWS-LC seals and opens pieces; it
-//! copies the key into an expanded form in its own memory: wiped when the [`Sealer`] or [`Opener`]
+//! AWS-LC seals and opens pieces; it copies the key into an expanded form in its own memory: wiped when the [`Sealer`] or [`Opener`]
 //! is dropped, but neither locked nor left out of core dumps of a process that makes them. AWS-LC
 //! chooses code for this CPU itself; `SCRIM_DISABLE` does not reach it.
 
 mod error;
-mod message;
 mod pieces;
 
-pub use error::{MessageError, StreamError};
-pub use message::{Message, MessageKey};
+pub use error::StreamError;
 pub use pieces::{Opener, Sealer};
 
 use std::fmt;
@@ -75,16 +67,6 @@ impl Aead {
         match self {
             Self::Aes128Gcm => 16,
             Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32,
-        }
-    }
-
-    /// The longest message under one nonce, in bytes: beyond it the block counter would start again
-    /// (NIST SP 800-38D, 5.2.1.1; RFC 8439, 2.8).
-    #[must_use]
-    pub const fn message_max(self) -> u64 {
-        match self {
-            Self::Aes128Gcm | Self::Aes256Gcm => (1 << 36) - 32,
-            Self::ChaCha20Poly1305 => (1 << 38) - 64,
         }
     }
 }
@@ -136,7 +118,7 @@ impl Nonces {
 pub struct Limits {
     /// Pieces that may be sealed, whatever their size: those with numbers below this one.
     pub pieces: u64,
-    /// Pieces, or messages, that may fail to open.
+    /// Pieces that may fail to open.
     pub forgeries: u64,
 }
 

@@ -1,11 +1,11 @@
-//! Why a stream cannot go on.
+//! Reasons for which a record is not sealed or opened.
 
 use std::error::Error;
 use std::fmt;
 
-use super::{Aead, PIECE_MAX, TAG};
+use super::aead::{Aead, CONTENT_MAX};
 
-/// Why a key was not set up, or a piece not sealed or opened.
+/// Reason for which a key was not set up, or a record not sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -16,14 +16,9 @@ pub enum StreamError {
         /// Length of the key given, in bytes.
         bytes: usize,
     },
-    /// More content than [`PIECE_MAX`].
+    /// More content than [`CONTENT_MAX`].
     TooLong {
         /// Length of the content in bytes, without the tag.
-        bytes: usize,
-    },
-    /// The piece is shorter than a tag.
-    TooShort {
-        /// Length of the piece in bytes.
         bytes: usize,
     },
     /// The tag is not that of these bytes, under this key, with this number and additional data.
@@ -31,21 +26,13 @@ pub enum StreamError {
         /// The number that was expected.
         number: u64,
     },
-    /// This key has sealed as many pieces as it may.
+    /// This key has sealed as many records as it may.
     KeyExhausted {
-        /// The limit: a number of pieces.
-        pieces: u64,
-    },
-    /// With this key, as many pieces failed to open as may.
-    TooManyForgeries {
-        /// The limit: a number of pieces that failed to open.
-        forgeries: u64,
+        /// The limit: a number of records.
+        records: u64,
     },
     /// The library refused a call with valid parameters.
-    Library {
-        /// The AEAD that it was to compute.
-        aead: Aead,
-    },
+    Library,
 }
 
 impl fmt::Display for StreamError {
@@ -57,31 +44,20 @@ impl fmt::Display for StreamError {
             }
             Self::TooLong { bytes } => write!(
                 f,
-                "a piece of {bytes} bytes, and {PIECE_MAX} is the most; cut the stream smaller"
-            ),
-            Self::TooShort { bytes } => write!(
-                f,
-                "a sealed piece of {bytes} bytes, and its tag alone has {TAG}; the stream was cut \
-                 off or is no such stream"
+                "a record of {bytes} bytes, and {CONTENT_MAX} is the most; send shorter records"
             ),
             Self::Forged { number } => write!(
                 f,
-                "piece {number} was not sealed with this key and this number, or changed on the \
+                "record {number} was not sealed with this key and this number, or changed on the \
                  way; end the stream"
             ),
-            Self::KeyExhausted { pieces } => write!(
+            Self::KeyExhausted { records } => write!(
                 f,
-                "this key has sealed {pieces} pieces, as many as are safe; go on with a new key"
+                "this key has sealed {records} records, as many as are safe; go on with a new key"
             ),
-            Self::TooManyForgeries { forgeries } => write!(
-                f,
-                "{forgeries} pieces failed to open with this key, as many as are safe; go on with \
-                 a new key"
-            ),
-            Self::Library { aead } => write!(
-                f,
-                "the cryptographic library refused {aead}; there may be no memory left"
-            ),
+            Self::Library => {
+                f.write_str("the cryptographic library refused; there may be no memory left")
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Authenticated streams: against published vectors, against AWS-LC's one call for a whole message,
-//! and against changes to them.
+//! Authenticated records: against published vectors, against AWS-LC's call that appends the tag, and against changes
+//! to them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 #[path = "../common/mod.rs"]
 mod common;
 mod forgery;
-mod pieces;
+mod records;
 mod vectors;
 
 use aws_lc_rs::aead;

@@ -9,13 +9,14 @@ use rustix::net::RecvFlags;
 use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
+use scrim_crypt::stream::Aead;
 use scrim_sys::kernel_tls::{self, Cipher, RECORD};
 
 use super::early::Early;
 use super::keys;
 use super::statistics::Statistics;
 use crate::tls::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
-use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
+use crate::tls::record::{Direction, Kind, OpenFault, SealFault, data_max};
 use crate::tls::{Facts, TlsError};
 
 /// State of a connection whose keys are the kernel's. There is no way back.
@@ -93,10 +94,11 @@ impl KernelSession {
 
     /// The most records that a key may make, of those that are asked for.
     pub(super) fn most(cipher: Cipher, wanted: u64) -> u64 {
-        let safe = match cipher {
-            Cipher::Aes128Gcm | Cipher::Aes256Gcm => GCM_RECORDS - KEPT,
-            Cipher::ChaCha20Poly1305 => u64::MAX - KEPT,
-        };
+        let safe = data_max(match cipher {
+            Cipher::Aes128Gcm => Aead::Aes128Gcm,
+            Cipher::Aes256Gcm => Aead::Aes256Gcm,
+            Cipher::ChaCha20Poly1305 => Aead::ChaCha20Poly1305,
+        });
         // Each call counts for one more than it may need: with one there would be no room for data at all.
         wanted.clamp(2, safe)
     }

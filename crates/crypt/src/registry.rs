@@ -96,11 +96,6 @@ pub(crate) fn by_driver(
     }
 }
 
-/// The implementation that computes the counter mode of messages.
-pub(crate) fn counter_mode() -> Option<&'static Implementation> {
-    best_of(implementations(), Algorithm::AesCtr)
-}
-
 /// The implementation of ECB that goes with `row`, to encrypt IVs: of the same family where that
 /// has one, or else the best.
 pub(crate) fn ecb_beside(row: &Implementation) -> Option<&'static Implementation> {

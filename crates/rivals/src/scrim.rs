@@ -1,9 +1,9 @@
 //! Scrim itself, by its public interface.
 
-use scrim_crypt::stream::{Aead, Nonces, Opener, Sealer, StreamError};
+use scrim_crypt::stream::{Aead, Opener, Sealer, StreamError};
 use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
-use crate::rival::{Fault, Library, Turns};
+use crate::rival::{Fault, Library, Turns, tagged};
 use crate::work::{Direction, NONCE, Work};
 
 /// Whole runs of sectors, as a volume gives them, and records one after the other.
@@ -122,33 +122,35 @@ impl Turns for Records {
                     self.sealer = sealer(self.work, first)?;
                 }
                 records.try_for_each(|record| {
-                    let sealed = self.sealer.seal_in_place(&[], record);
+                    let (payload, tag) = tagged(record)?;
+                    let sealed = self.sealer.seal_in_place(&[], payload, tag);
                     sealed.map_err(|error| said(&error))
                 })
             }
             Direction::Decrypt => {
-                if self.opener.number() != Some(first) {
+                if self.opener.number() != first {
                     self.opener = opener(self.work, first)?;
                 }
                 records.try_for_each(|record| {
-                    let opened = self.opener.open_in_place(&[], record);
-                    opened.map(drop).map_err(|error| said(&error))
+                    let (payload, tag) = tagged(record)?;
+                    let opened = self.opener.open_in_place(&[], payload, tag);
+                    opened.map_err(|error| said(&error))
                 })
             }
         }
     }
 }
 
-/// The nonces of [`crate::work::nonce`].
-const NONCES: Nonces = Nonces::Xor([0; NONCE]);
+/// The IV that gives the nonces of [`crate::work::nonce`].
+const IV: [u8; NONCE] = [0; NONCE];
 
 fn sealer(work: Work, first: u64) -> Result<Sealer, Fault> {
-    let sealer = Sealer::new(Aead::Aes128Gcm, work.cipher.key(), NONCES, first);
+    let sealer = Sealer::new(Aead::Aes128Gcm, work.cipher.key(), &IV, first);
     sealer.map_err(|error| said(&error))
 }
 
 fn opener(work: Work, first: u64) -> Result<Opener, Fault> {
-    let opener = Opener::new(Aead::Aes128Gcm, work.cipher.key(), NONCES, first);
+    let opener = Opener::new(Aead::Aes128Gcm, work.cipher.key(), &IV, first);
     opener.map_err(|error| said(&error))
 }
 

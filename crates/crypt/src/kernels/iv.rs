@@ -59,8 +59,6 @@ enum Rule {
     Benbi(u32),
     /// The number times this number of bytes, little endian.
     ByteOffset(u64),
-    /// The number added to this one, big endian.
-    Counter(u128),
 }
 
 impl Ivs<'static> {
@@ -78,16 +76,6 @@ impl Ivs<'static> {
             },
             next: first.0,
             step: geometry.iv_step(),
-            seal: None,
-        }
-    }
-
-    /// The counters of one long message: `first`, and from each data unit to the next `step` more.
-    pub(crate) fn counters(first: Block, step: u64) -> Self {
-        Self {
-            rule: Rule::Counter(u128::from_be_bytes(first)),
-            next: 0,
-            step,
             seal: None,
         }
     }
@@ -150,9 +138,6 @@ impl<'a> Ivs<'a> {
             Rule::ByteOffset(unit) => {
                 self.fill_by(ivs, |number| little(number.wrapping_mul(unit)));
             }
-            Rule::Counter(first) => self.fill_by(ivs, |number| {
-                first.wrapping_add(u128::from(number)).to_be_bytes()
-            }),
         }
     }
 
@@ -440,16 +425,6 @@ mod tests {
         let ivs = three(IvMode::Eboiv, 8, 4096);
         assert_eq!(ivs[0][..3], [0, 0x80, 0]);
         assert_eq!(three(IvMode::Eboiv, 1 << 55, 512)[0], [0; 16]);
-    }
-
-    #[test]
-    fn counters_go_on_from_one_unit_to_the_next() {
-        let mut ivs = Ivs::counters([0xff; 16], 256);
-        let mut out = [[0; 16]; 3];
-        ivs.fill(&mut out);
-        assert_eq!(out[0], [0xff; 16]);
-        assert_eq!((&out[1][..15], out[1][15]), (&[0; 15][..], 255));
-        assert_eq!(out[2][14..], [1, 255]);
     }
 
     #[test]

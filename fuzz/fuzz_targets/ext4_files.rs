@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_ext4::{Budget, Device, FileSystem, ROOT};
 use scrim_fuzz::site::{content, get};
-use scrim_serve::files::{Patience, VolumeFiles, VolumeIdentity};
+use scrim_serve::files::{ReadMode, VolumeFiles, VolumeIdentity};
 use scrim_serve::http::{Answer, Fields, Piece};
 use scrim_serve::site::{Cache, CacheLimits, Root, Settings, Site, Symlinks};
 use scrim_volume::{CryptTable, DataPath, Volume};
@@ -41,7 +41,7 @@ fn image(mut input: &[u8]) -> Vec<u8> {
 struct Bare(Vec<u8>);
 
 impl Device for Bare {
-    fn read(&self, offset: u64, into: &mut [u8], _: Patience) -> io::Result<()> {
+    fn read(&self, offset: u64, into: &mut [u8], _: ReadMode) -> io::Result<()> {
         let from = usize::try_from(offset).map_err(io::Error::other)?;
         let bytes = self.0.get(from..).and_then(|rest| rest.get(..into.len()));
         into.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -58,7 +58,7 @@ fn look_for_names(image: Vec<u8>) {
     let (mut folders, mut next, mut looked) = (vec![ROOT], 0, 0);
     while let Some(&number) = folders.get(next) {
         next += 1;
-        let folder = fs.inode(number, Patience::Wait);
+        let folder = fs.inode(number, ReadMode::Wait);
         let Some(folder) = folder.ok().filter(|folder| folder.size() <= SIZE as u64) else {
             continue;
         };
@@ -103,7 +103,7 @@ fn read(answer: &Answer) {
         let wanted = (range.end - from).min(READ);
         let mut bytes = vec![0x55; usize::try_from(wanted).expect("it is short")];
         let pieces = &mut [IoSliceMut::new(&mut bytes)];
-        if let Ok(read) = file.read_at(pieces, from, Patience::Wait) {
+        if let Ok(read) = file.read_at(pieces, from, ReadMode::Wait) {
             assert_eq!(read as u64, wanted);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::IoSliceMut;
 
-use scrim_serve::files::Patience;
+use scrim_serve::files::ReadMode;
 use scrim_serve::http::{Answer, Fields, Method, Piece, Request};
 
 /// Builds a GET request for `target`.
@@ -50,7 +50,7 @@ pub fn content(answer: &mut Answer) -> Vec<u8> {
                     .read_at(
                         &mut [IoSliceMut::new(&mut buffer)],
                         range.start,
-                        Patience::Wait,
+                        ReadMode::Wait,
                     )
                     .expect("files can be read");
                 assert_eq!(read, buffer.len());

@@ -7,7 +7,7 @@ use crate::checksum::crc32c;
 use crate::fields::{index, u16_at, u32_at};
 use crate::index::Told;
 use crate::map::Place;
-use crate::{Budget, Error, FileSystem, Inode, Kind, Patience, inline};
+use crate::{Budget, Error, FileSystem, Inode, Kind, ReadMode, inline};
 
 /// Bytes of an entry before its name.
 const HEAD: usize = 8;
@@ -144,11 +144,11 @@ impl FileSystem {
         let number = folder.number();
         let block_size = u64::from(self.block_size());
         budget.take_block(self.block_size(), number)?;
-        let run = self.run(folder, nth * block_size, Patience::Wait)?;
+        let run = self.run(folder, nth * block_size, ReadMode::Wait)?;
         let Place::At(place) = run.place else {
             return Err(Error::corrupt("a hole in a folder", number));
         };
-        self.block(place / block_size, number, Patience::Wait)
+        self.block(place / block_size, number, ReadMode::Wait)
     }
 
     /// A block of a folder without its checksum, if that is right. Blocks of the index have theirs elsewhere,
@@ -197,12 +197,12 @@ impl FileSystem {
         }
         let mut target = Vec::new();
         while target.len() < len {
-            let run = self.run(link, target.len() as u64, Patience::Wait)?;
+            let run = self.run(link, target.len() as u64, ReadMode::Wait)?;
             let Place::At(place) = run.place else {
                 return Err(Error::corrupt("a symbolic link", number));
             };
             let block_size = u64::from(self.block_size());
-            let block = self.block(place / block_size, number, Patience::Wait)?;
+            let block = self.block(place / block_size, number, ReadMode::Wait)?;
             let within = index(place % block_size);
             let here = (len - target.len()).min(block.len() - within);
             target.extend_from_slice(&block[within..within + here]);

@@ -12,9 +12,9 @@ use crate::{Error, Inode, groups};
 /// The inode of the root folder.
 pub const ROOT: u32 = 2;
 
-/// Permission of a read to wait for a disk.
+/// Behaviour of a read that would have to wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum ReadMode {
     /// Only what is in memory: [`io::ErrorKind::WouldBlock`] where it is not.
     Now,
     /// However long it takes.
@@ -28,7 +28,7 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// When the range passes its end, or it fails; [`io::ErrorKind::WouldBlock`] where it would have to wait,
     /// and must not.
-    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()>;
+    fn read(&self, offset: u64, into: &mut [u8], mode: ReadMode) -> io::Result<()>;
 }
 
 /// A file system that is read.
@@ -61,7 +61,7 @@ impl FileSystem {
             first_bytes,
             blocks: Blocks::default(),
         };
-        match fs.inode(ROOT, Patience::Wait)?.is_folder() {
+        match fs.inode(ROOT, ReadMode::Wait)?.is_folder() {
             true => Ok(fs),
             false => Err(Error::corrupt("the root is no folder", ROOT)),
         }
@@ -99,7 +99,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the device fails, or there is no such inode, or it is damaged.
-    pub fn inode(&self, number: u32, mode: Patience) -> Result<Inode, Error> {
+    pub fn inode(&self, number: u32, mode: ReadMode) -> Result<Inode, Error> {
         let superblock = &self.superblock;
         let nth = match number.checked_sub(1) {
             Some(nth) if nth < superblock.inodes => nth,
@@ -130,7 +130,7 @@ impl FileSystem {
         &self,
         number: u64,
         inode: u32,
-        mode: Patience,
+        mode: ReadMode,
     ) -> Result<Arc<[u8]>, Error> {
         if number == 0 && self.superblock.first_data_block > 0 || number >= self.superblock.blocks {
             return Err(Error::corrupt("a block's number", inode));
@@ -154,7 +154,7 @@ fn superblock_of(device: &dyn Device) -> Result<[u8; superblock::LEN], Error> {
     let mut bytes = [0; superblock::LEN];
     let offset = superblock::OFFSET;
     device
-        .read(offset, &mut bytes, Patience::Wait)
+        .read(offset, &mut bytes, ReadMode::Wait)
         .map_err(|source| Error::Device { offset, source })?;
     Ok(bytes)
 }

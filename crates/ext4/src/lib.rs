@@ -29,6 +29,6 @@ mod superblock;
 pub use budget::Budget;
 pub use directory::Entry;
 pub use error::Error;
-pub use file_system::{Device, FileSystem, Patience, ROOT};
+pub use file_system::{Device, FileSystem, ROOT, ReadMode};
 pub use inode::{Inode, Kind};
 pub use map::{Place, Run};

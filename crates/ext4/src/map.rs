@@ -4,7 +4,7 @@ use crate::checksum::crc32c;
 use crate::fields::{index, join, u16_at, u32_at};
 use crate::inode::Inode;
 use crate::layout::ROOT_LEN;
-use crate::{Error, FileSystem, Patience};
+use crate::{Error, FileSystem, ReadMode};
 
 /// Magic number of a node of extents.
 const MAGIC: u16 = 0xf30a;
@@ -61,7 +61,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the device fails, or the map is damaged.
-    pub fn run(&self, inode: &Inode, offset: u64, mode: Patience) -> Result<Run, Error> {
+    pub fn run(&self, inode: &Inode, offset: u64, mode: ReadMode) -> Result<Run, Error> {
         let left = inode.size().saturating_sub(offset);
         if left == 0 {
             return Ok(Run {
@@ -96,7 +96,7 @@ impl FileSystem {
         })
     }
 
-    fn extent(&self, inode: &Inode, wanted: u64, mode: Patience) -> Result<Blocks, Error> {
+    fn extent(&self, inode: &Inode, wanted: u64, mode: ReadMode) -> Result<Blocks, Error> {
         let number = inode.number();
         let mut node = Node::root(inode)?;
         // First block at which the next extent can begin.
@@ -123,7 +123,7 @@ impl FileSystem {
     }
 
     /// Finds blocks by the map of ext2 and ext3: blocks of numbers of blocks, three levels deep.
-    fn mapped(&self, inode: &Inode, wanted: u64, mode: Patience) -> Result<Blocks, Error> {
+    fn mapped(&self, inode: &Inode, wanted: u64, mode: ReadMode) -> Result<Blocks, Error> {
         let number = inode.number();
         if wanted < DIRECT as u64 {
             return Ok(following(&inode.root[..DIRECT * 4], index(wanted)));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Patience, Place, ROOT};
+use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Place, ROOT, ReadMode};
 use tempfile::TempDir;
 
 use crate::lookup;
@@ -21,7 +21,7 @@ use crate::tree::{Image, budget, open};
 struct Counting(Image, Arc<AtomicU32>);
 
 impl Device for Counting {
-    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()> {
+    fn read(&self, offset: u64, into: &mut [u8], mode: ReadMode) -> io::Result<()> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.read(offset, into, mode)
     }
@@ -278,7 +278,7 @@ fn indexed_for_damage(tools: &Tools, place: &Path) -> (BTreeSet<Vec<u8>>, PathBu
 fn block_at(image: &Path, nth: u64) -> u64 {
     let fs = open(image).unwrap();
     let folder = lookup(&fs, "many");
-    let run = fs.run(&folder, nth * 1024, Patience::Wait).unwrap();
+    let run = fs.run(&folder, nth * 1024, ReadMode::Wait).unwrap();
     let Place::At(at) = run.place else {
         panic!("a hole");
     };

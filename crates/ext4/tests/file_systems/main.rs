@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use scrim_ext4::{FileSystem, Inode, Patience, Place, ROOT};
+use scrim_ext4::{FileSystem, Inode, Place, ROOT, ReadMode};
 use tempfile::TempDir;
 
 use noise::noise;
@@ -97,12 +97,12 @@ fn file_systems_with_and_without_features_hold_what_was_put_there() {
 }
 
 fn lookup(fs: &FileSystem, name: &str) -> Inode {
-    let root = fs.inode(ROOT, Patience::Wait).unwrap();
+    let root = fs.inode(ROOT, ReadMode::Wait).unwrap();
     let number = fs
         .lookup(&root, name.as_bytes(), &budget())
         .unwrap()
         .unwrap();
-    fs.inode(number, Patience::Wait).unwrap()
+    fs.inode(number, ReadMode::Wait).unwrap()
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_fragmented_file_with_a_deep_tree_of_extents_is_read_whole() {
         let fs = open(&image).unwrap();
         let inode = lookup(&fs, "file");
         assert!(content(&fs, &image, &inode) == bytes, "{options}");
-        let first = fs.run(&inode, 0, Patience::Wait).unwrap();
+        let first = fs.run(&inode, 0, ReadMode::Wait).unwrap();
         assert!(first.len < 100_000, "{options}: it is in one piece");
     }
 }
@@ -180,9 +180,9 @@ fn a_place_far_in_a_large_sparse_file_is_found_at_once() {
     let fs = open(&image).unwrap();
     let inode = lookup(&fs, "large");
     assert_eq!(inode.size(), 40 << 30);
-    let run = fs.run(&inode, 1, Patience::Wait).unwrap();
+    let run = fs.run(&inode, 1, ReadMode::Wait).unwrap();
     assert_eq!((run.place, run.len), (Place::Zeros, far - 1));
-    let run = fs.run(&inode, far, Patience::Wait).unwrap();
+    let run = fs.run(&inode, far, ReadMode::Wait).unwrap();
     let Place::At(at) = run.place else {
         panic!("it is there");
     };
@@ -192,7 +192,7 @@ fn a_place_far_in_a_large_sparse_file_is_found_at_once() {
         .read_exact_at(&mut bytes, at)
         .unwrap();
     assert_eq!(&bytes, b"here");
-    assert_eq!(fs.run(&inode, 40 << 30, Patience::Wait).unwrap().len, 0);
+    assert_eq!(fs.run(&inode, 40 << 30, ReadMode::Wait).unwrap().len, 0);
 }
 
 #[test]

@@ -10,13 +10,13 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::noise::noise;
-use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Kind, Patience, Place, ROOT};
+use scrim_ext4::{Budget, Device, Error, FileSystem, Inode, Kind, Place, ROOT, ReadMode};
 
 /// An image in a file.
 pub(crate) struct Image(pub(crate) File);
 
 impl Device for Image {
-    fn read(&self, offset: u64, into: &mut [u8], _: Patience) -> io::Result<()> {
+    fn read(&self, offset: u64, into: &mut [u8], _: ReadMode) -> io::Result<()> {
         self.0.read_exact_at(into, offset)
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn content(fs: &FileSystem, image: &Path, inode: &Inode) -> Vec<u8> {
     let file = File::open(image).unwrap();
     let mut content = Vec::new();
     while (content.len() as u64) < inode.size() {
-        let run = fs.run(inode, content.len() as u64, Patience::Wait).unwrap();
+        let run = fs.run(inode, content.len() as u64, ReadMode::Wait).unwrap();
         assert!(run.len > 0);
         let from = content.len();
         content.resize(from + usize::try_from(run.len).unwrap(), 0);
@@ -102,7 +102,7 @@ pub(crate) fn found(fs: &FileSystem, image: &Path, inode: &Inode, path: &[u8], i
     .unwrap();
     for (name, number) in names {
         assert_eq!(fs.lookup(inode, &name, &budget()).unwrap(), Some(number));
-        let child = fs.inode(number, Patience::Wait).unwrap();
+        let child = fs.inode(number, ReadMode::Wait).unwrap();
         let path = [path, b"/", &name].concat();
         if path == b"/lost+found" {
             continue;
@@ -142,7 +142,7 @@ pub(crate) fn expected(folder: &Path, path: &[u8], into: &mut Found) {
 
 /// All of a file system.
 pub(crate) fn all(fs: &FileSystem, image: &Path) -> Found {
-    let root = fs.inode(ROOT, Patience::Wait).unwrap();
+    let root = fs.inode(ROOT, ReadMode::Wait).unwrap();
     let mut all = Found::new();
     found(fs, image, &root, b"", &mut all);
     all

@@ -19,7 +19,7 @@ use super::client::Client;
 use crate::address::Address;
 use crate::blocking;
 use crate::budget::StreamBudget;
-use crate::files::{OpenFile, Patience, VolumeFile};
+use crate::files::{OpenFile, ReadMode, VolumeFile};
 use crate::http::{Body, Piece};
 use crate::log::Entry;
 use crate::transport::{TransportError, check_intact};
@@ -93,7 +93,7 @@ impl StreamBody {
                     let bytes = bytes.slice(..bytes.len().min(most));
                     return Poll::Ready(Some(Ok(bytes)));
                 }
-                Piece::File(file, range) => match read(file, range, most, Patience::Now) {
+                Piece::File(file, range) => match read(file, range, most, ReadMode::Now) {
                     Ok(bytes) if (1..range.end - range.start).contains(&(bytes.len() as u64)) => {
                         return Poll::Ready(Some(Ok(bytes.into())));
                     }
@@ -108,7 +108,7 @@ impl StreamBody {
     }
 }
 
-fn read(file: &OpenFile, range: &Range<u64>, most: usize, mode: Patience) -> io::Result<Vec<u8>> {
+fn read(file: &OpenFile, range: &Range<u64>, most: usize, mode: ReadMode) -> io::Result<Vec<u8>> {
     let wanted = usize::try_from(range.end - range.start)
         .unwrap_or(most)
         .min(longest(file, range.start, most));
@@ -141,7 +141,7 @@ async fn rest(
     let bytes = match read_now {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let (file, range) = (Arc::clone(&file), range.clone());
-            let read = move || read(&file, &range, most, Patience::Wait);
+            let read = move || read(&file, &range, most, ReadMode::Wait);
             blocking::run(address, read).await.flatten()
         }
         read => read,

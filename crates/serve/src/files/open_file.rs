@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use scrim_ext4::Patience;
+use scrim_ext4::ReadMode;
 
 use super::volume::VolumeFile;
 
@@ -116,7 +116,7 @@ impl OpenFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        mode: Patience,
+        mode: ReadMode,
     ) -> io::Result<usize> {
         match &self.0 {
             Place::Folder(file) => file.read_at(pieces, offset, mode),
@@ -167,9 +167,9 @@ impl FolderFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        mode: Patience,
+        mode: ReadMode,
     ) -> io::Result<usize> {
-        if mode == Patience::Now && !self.is_in_memory() {
+        if mode == ReadMode::Now && !self.is_in_memory() {
             if self.nonblocking.load(Relaxed) == NO {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use crate::files::{OpenFile, Patience};
+use crate::files::{OpenFile, ReadMode};
 
 /// Longest file whose content is kept, in bytes: for longer files, reading is not the main cost.
 const LONGEST: u64 = 16 << 10;
@@ -45,7 +45,7 @@ impl Memory {
             left: Arc::clone(&self.0),
         };
         let mut place = [IoSliceMut::new(&mut kept.bytes)];
-        let read = file.read_at(&mut place, 0, Patience::Now).ok()?;
+        let read = file.read_at(&mut place, 0, ReadMode::Now).ok()?;
         (read == size && !file.has_changed().ok()?).then(|| Bytes::from_owner(kept))
     }
 }

@@ -10,7 +10,7 @@ use scrim_volume::FetchedCiphertext;
 use zeroize::Zeroize;
 
 use super::error::TransportError;
-use crate::files::{Extent, OpenFile, Patience, VolumeFile};
+use crate::files::{Extent, OpenFile, ReadMode, VolumeFile};
 use crate::tls::record::Layout;
 use crate::tls::{PAYLOAD_MAX, Session};
 
@@ -112,10 +112,10 @@ impl Batch {
         file: &OpenFile,
         offset: u64,
         wanted: u64,
-        mode: Patience,
+        mode: ReadMode,
     ) -> io::Result<usize> {
         let mut wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        if let (Some(file), Patience::Now) = (file.in_volume(), mode) {
+        if let (Some(file), ReadMode::Now) = (file.in_volume(), mode) {
             match file.extent(offset)? {
                 Extent::Sectors { at, len } => {
                     let len = usize::try_from(len).unwrap_or(usize::MAX);

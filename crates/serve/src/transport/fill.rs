@@ -9,7 +9,7 @@ use super::error::TransportError;
 use super::pool::{Lease, PoolHandle};
 use super::send_file::check_intact;
 use crate::blocking;
-use crate::files::{OpenFile, Patience};
+use crate::files::{OpenFile, ReadMode};
 use crate::http::{Body, Piece};
 use crate::tls::record::Layout;
 
@@ -80,12 +80,12 @@ async fn read_file(
     pool: PoolHandle<'_>,
 ) -> Result<(Batch, u64), TransportError> {
     let wanted = range.end - range.start;
-    let mut read = batch.read(file, range.start, wanted, Patience::Now);
+    let mut read = batch.read(file, range.start, wanted, ReadMode::Now);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
         time_has_passed = true;
         let file = Arc::clone(file);
         let waited = blocking::run(Arc::clone(pool.address), move || {
-            let read = batch.read(&file, range.start, wanted, Patience::Wait);
+            let read = batch.read(&file, range.start, wanted, ReadMode::Wait);
             (batch, read)
         });
         (batch, read) = waited.await.map_err(TransportError::File)?;

@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
-use scrim_ext4::{Device, Patience};
+use scrim_ext4::{Device, ReadMode};
 use scrim_volume::{Volume, VolumeError};
 
 /// The largest sector of a volume, in bytes.
@@ -19,8 +19,8 @@ impl VolumeDevice {
 }
 
 impl Device for VolumeDevice {
-    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()> {
-        if mode == Patience::Wait {
+    fn read(&self, offset: u64, into: &mut [u8], mode: ReadMode) -> io::Result<()> {
+        if mode == ReadMode::Wait {
             return read(&self.0, offset, into);
         }
         let mut done = 0;

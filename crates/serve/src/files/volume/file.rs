@@ -5,7 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest;
-use scrim_ext4::{FileSystem, Inode, Patience, Place, Run};
+use scrim_ext4::{FileSystem, Inode, Place, ReadMode, Run};
 use scrim_volume::FetchedCiphertext;
 
 use super::VolumeFiles;
@@ -80,7 +80,7 @@ impl VolumeFile {
                 (content.len() as u64).saturating_sub(offset),
             ));
         }
-        let run = self.run(offset, Patience::Now)?;
+        let run = self.run(offset, ReadMode::Now)?;
         let sector = self.sector() as u64;
         Ok(match run.place {
             Place::Zeros => Extent::Unaligned(run.len),
@@ -106,7 +106,7 @@ impl VolumeFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        mode: Patience,
+        mode: ReadMode,
     ) -> io::Result<usize> {
         let read = self.read_pieces(pieces, offset, mode)?;
         match self.files.is_unchanged(&self.fs) {
@@ -122,7 +122,7 @@ impl VolumeFile {
         &self,
         pieces: &mut [IoSliceMut<'_>],
         offset: u64,
-        mode: Patience,
+        mode: ReadMode,
     ) -> io::Result<usize> {
         let mut total = 0;
         for piece in pieces {
@@ -145,7 +145,7 @@ impl VolumeFile {
         Ok(total)
     }
 
-    fn read_some(&self, into: &mut [u8], offset: u64, mode: Patience) -> io::Result<usize> {
+    fn read_some(&self, into: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<usize> {
         let fits = |len: u64| usize::try_from(len).map_or(into.len(), |len| len.min(into.len()));
         if let Some(content) = self.inode.inline() {
             let rest = usize::try_from(offset)
@@ -165,15 +165,15 @@ impl VolumeFile {
                 into.fill(0);
                 Ok(len)
             }
-            (Place::At(at), Patience::Now) => read_now(&self.files.volume, at, into),
-            (Place::At(at), Patience::Wait) => {
+            (Place::At(at), ReadMode::Now) => read_now(&self.files.volume, at, into),
+            (Place::At(at), ReadMode::Wait) => {
                 read(&self.files.volume, at, into)?;
                 Ok(len)
             }
         }
     }
 
-    fn run(&self, offset: u64, mode: Patience) -> io::Result<Run> {
+    fn run(&self, offset: u64, mode: ReadMode) -> io::Result<Run> {
         let known = || *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((first, run)) = known()
             && let Some(skip) = offset.checked_sub(first)

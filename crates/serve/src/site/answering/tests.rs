@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::files::Patience;
+use crate::files::ReadMode;
 use crate::http::{Fields, Piece};
 use crate::site::Root;
 use crate::site::{CacheLimits, CacheRule, Hsts, Symlinks};
@@ -122,7 +122,7 @@ fn content(answer: &mut Answer) -> String {
                     .read_at(
                         &mut [IoSliceMut::new(&mut buffer)],
                         range.start,
-                        Patience::Wait,
+                        ReadMode::Wait,
                     )
                     .expect("the file is read");
                 assert_eq!(count, buffer.len());

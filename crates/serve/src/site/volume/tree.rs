@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
-use scrim_ext4::{Budget, Error, Kind, Patience};
+use scrim_ext4::{Budget, Error, Kind, ReadMode};
 
 use super::walk::{Located, SEARCH_BYTES_MAX};
 use crate::files::{OpenFile, VolumeFile, VolumeFiles};
@@ -168,7 +168,7 @@ impl VolumeTree {
         number: u32,
         budget: &Budget,
     ) -> Result<Option<EntryInfo>, Error> {
-        let mut inode = Arc::new(folder.fs.inode(number, Patience::Wait)?);
+        let mut inode = Arc::new(folder.fs.inode(number, ReadMode::Wait)?);
         if inode.kind() == Kind::Link {
             let target = folder.enter(number, self.symlinks, budget)?;
             match target.and_then(|target| target.last().cloned()) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrim_ext4::{Budget, Error, FileSystem, Inode, Kind, Patience, ROOT};
+use scrim_ext4::{Budget, Error, FileSystem, Inode, Kind, ROOT, ReadMode};
 
 use crate::site::settings::Symlinks;
 
@@ -43,7 +43,7 @@ struct Walk<'a> {
 impl Located {
     /// Finds a folder by its path from the root; `None` if it does not exist.
     pub(super) fn folder(fs: Arc<FileSystem>, path: &[u8]) -> Result<Option<Self>, Error> {
-        let root = Arc::new(fs.inode(ROOT, Patience::Wait)?);
+        let root = Arc::new(fs.inode(ROOT, ReadMode::Wait)?);
         let root = Self {
             fs,
             trail: vec![root],
@@ -144,7 +144,7 @@ impl Walk<'_> {
     fn enter(&mut self, number: u32) -> Result<bool, Error> {
         let cost = STEP_COST + u64::from(self.fs.inode_size());
         self.budget.take(cost, number)?;
-        let inode = self.fs.inode(number, Patience::Wait)?;
+        let inode = self.fs.inode(number, ReadMode::Wait)?;
         if inode.kind() != Kind::Link {
             self.trail.push(Arc::new(inode));
             return Ok(true);

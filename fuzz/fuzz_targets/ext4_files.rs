@@ -13,10 +13,9 @@ use libfuzzer_sys::fuzz_target;
 use scrim_backend::{Backend, MemoryBackend};
 use scrim_ext4::{Budget, Device, FileSystem, ROOT};
 use scrim_fuzz::site::{content, get};
+use scrim_serve::files::{Patience, VolumeFiles, VolumeIdentity};
 use scrim_serve::http::{Answer, Fields, Piece};
-use scrim_serve::site::{
-    Cache, CacheLimits, Patience, Root, Settings, Site, Symlinks, VolumeFiles, VolumeIdentity,
-};
+use scrim_serve::site::{Cache, CacheLimits, Root, Settings, Site, Symlinks};
 use scrim_volume::{CryptTable, DataPath, Volume};
 
 /// Bytes of the image: 256 blocks of 1 KiB.

@@ -2,8 +2,8 @@
 
 use std::io::IoSliceMut;
 
+use scrim_serve::files::Patience;
 use scrim_serve::http::{Answer, Fields, Method, Piece, Request};
-use scrim_serve::site::Patience;
 
 /// Builds a GET request for `target`.
 #[must_use]

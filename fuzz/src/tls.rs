@@ -11,7 +11,9 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{ClientConfig, ConnectionTrafficSecrets, RootCertStore, ServerConfig};
 use scrim_serve::tls::record::{Direction, Opener};
-use scrim_serve::tls::{Certificate, Certificates, Handshake, Session, Settings, Shown, Suite};
+use scrim_serve::tls::{
+    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite,
+};
 
 /// The suites for a certificate with ECDSA, one of each kind and version.
 const SUITES: [&str; 6] = [
@@ -34,7 +36,7 @@ fn world() -> &'static World {
         let certificate = Certificate::self_signed(&[]).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(certificate.chain()[0].clone()).unwrap();
-        let certificates = Certificates::new(Shown::new(&[certificate]));
+        let certificates = Certificates::new(CertificateSet::new(&[certificate]));
         let mut client = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();

@@ -1,5 +1,4 @@
-//! Units of the things that a worker's connections share, counted by address, so that each address leaves some for
-//! others.
+//! Shares of a worker's limited resources, counted by client address, so that each address leaves some for others.
 //!
 //! An address may get more as long as it holds less than is left for all: alone it gets half, and two that ask at the
 //! same time get a third each. This needs no count of the addresses, and takes nothing back (A. K. Choudhury, E. L.
@@ -13,18 +12,18 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The holdings of one address.
+/// Resources that one address holds.
 #[derive(Debug, Default)]
 pub(crate) struct Address {
-    /// Batches of the worker's pool.
+    /// Number of buffers of the worker's pool.
     pub(crate) batches: Held,
-    /// Bytes of its budget.
+    /// Number of bytes of the worker's budget.
     pub(crate) bytes: Held,
-    /// Helper threads that wait for a disk.
-    pub(crate) turns: Held,
+    /// Number of blocking threads.
+    pub(crate) permits: Held,
 }
 
-/// Number of units of one thing that an address holds.
+/// Amount of one resource that an address holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held(AtomicUsize);
 
@@ -41,8 +40,8 @@ impl Held {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Returns whether it may become more, where `left` units are left for everybody and `reserve` of them are for
-    /// those that have none.
+    /// Returns whether the amount may grow, if `left` units are free and `reserve` of them are kept for addresses that hold
+    /// none.
     pub(crate) fn may_grow(&self, left: usize, reserve: usize) -> bool {
         match self.get() {
             0 => left > 0,
@@ -56,7 +55,7 @@ impl Held {
 pub(crate) struct Addresses(RefCell<HashMap<IpAddr, Weak<Address>>>);
 
 impl Addresses {
-    /// The holdings of a client, by its address as [`crate::admission::client`] maps it.
+    /// The resources that a client holds, by its address as [`crate::admission::client`] maps it.
     pub(crate) fn of(&self, client: IpAddr) -> Arc<Address> {
         let mut known = self.0.borrow_mut();
         let place = known.entry(client).or_default();
@@ -85,11 +84,11 @@ mod tests {
         let mut left = 120 + RESERVE;
         let clients: [Address; 12] = Default::default();
         let mut got = clients.iter().map(|client| {
-            while client.turns.may_grow(left, RESERVE) {
-                client.turns.add(1);
+            while client.permits.may_grow(left, RESERVE) {
+                client.permits.add(1);
                 left -= 1;
             }
-            client.turns.get()
+            client.permits.get()
         });
         for share in [60, 30, 15, 8, 4, 2, 1] {
             assert_eq!(got.next(), Some(share));
@@ -102,13 +101,13 @@ mod tests {
         let mut left = 120;
         let clients: [Address; 2] = Default::default();
         for client in clients.iter().cycle().take(120) {
-            if client.turns.may_grow(left, 0) {
-                client.turns.add(1);
+            if client.permits.may_grow(left, 0) {
+                client.permits.add(1);
                 left -= 1;
             }
         }
         assert_eq!(
-            clients.map(|client| client.turns.get()),
+            clients.map(|client| client.permits.get()),
             [40, 40],
             "{left} are left"
         );

@@ -16,7 +16,7 @@ struct Connections {
     by_client: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place, given back when it is dropped.
+/// A counted connection, until this is dropped.
 pub(crate) struct Admitted {
     admission: Admission,
     client: IpAddr,
@@ -32,7 +32,7 @@ pub(crate) enum Refused {
 }
 
 impl Admission {
-    /// A place for a connection from `address`.
+    /// Counts a connection from `address`, within the limits.
     pub(crate) fn admit(&self, address: IpAddr, limits: &Limits) -> Result<Admitted, Refused> {
         let client = client(address);
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);

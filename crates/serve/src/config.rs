@@ -1,4 +1,4 @@
-//! The configuration file.
+//! Configuration of the server: a TOML file, or the options of a command line.
 
 mod roots;
 
@@ -35,9 +35,7 @@ pub struct Config {
     pub redirect_http: Vec<SocketAddr>,
     /// Address of the status page, on loopback.
     pub status: Option<SocketAddr>,
-    /// Threads that serve.
     pub threads: Option<usize>,
-    /// TLS.
     pub tls: TlsConfig,
     /// An authority that gives certificates.
     pub acme: Option<AcmeConfig>,
@@ -93,18 +91,17 @@ pub struct AcmeConfig {
     pub ca: Option<PathBuf>,
 }
 
-/// The access log.
+/// Access log of the server: the table `[log]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogConfig {
-    /// The file.
     pub file: PathBuf,
     /// Format of its lines.
     #[serde(default)]
     pub format: LogFormat,
 }
 
-/// Limits; those that are left out have their usual values.
+/// Limits; those that are left out have their default values.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -187,15 +184,13 @@ pub struct CacheConfig {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Links {
-    /// No links.
     None,
     /// Links that stay below the folder.
     Within,
-    /// Any.
     Any,
 }
 
-/// `Strict-Transport-Security`.
+/// `Strict-Transport-Security` of a site (RFC 6797).
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HstsConfig {
@@ -220,7 +215,6 @@ pub enum ConfigError {
     Value {
         /// Key of the value.
         key: String,
-        /// Its text.
         value: String,
         /// Description of the values that are allowed.
         wanted: &'static str,
@@ -305,20 +299,20 @@ impl Config {
     /// # Errors
     /// When there could be no certificate by it.
     pub fn acme(&self) -> Result<Option<acme::Settings>, ConfigError> {
-        let Some(said) = &self.acme else {
+        let Some(configured) = &self.acme else {
             return Ok(None);
         };
-        let mut names = said.names.clone();
+        let mut names = configured.names.clone();
         if names.is_empty() {
             names.extend(self.sites.iter().flat_map(|site| site.names.clone()));
         }
         let settings = acme::Settings::new(
-            said.agree_to_terms,
-            said.directory.as_deref(),
+            configured.agree_to_terms,
+            configured.directory.as_deref(),
             &names,
-            said.contact.as_deref(),
-            said.state.clone(),
-            said.ca.clone(),
+            configured.contact.as_deref(),
+            configured.state.clone(),
+            configured.ca.clone(),
         );
         settings.map(Some).map_err(ConfigError::Acme)
     }
@@ -328,24 +322,32 @@ impl Config {
     /// # Errors
     /// When one is zero, which would let no client in, or larger than is possible.
     pub fn limits(&self) -> Result<Limits, ConfigError> {
-        let said = &self.limits;
+        let configured = &self.limits;
         for (key, value) in [
-            ("connections", said.connections),
-            ("connections-per-client", said.connections_per_client),
-            ("head-bytes", said.head_bytes),
-            ("target-bytes", said.target_bytes),
-            ("fields", said.fields),
+            ("connections", configured.connections),
+            ("connections-per-client", configured.connections_per_client),
+            ("head-bytes", configured.head_bytes),
+            ("target-bytes", configured.target_bytes),
+            ("fields", configured.fields),
             (
                 "handshake-seconds",
-                said.handshake_seconds.map(|s| s as usize),
+                configured.handshake_seconds.map(|s| s as usize),
             ),
-            ("request-seconds", said.request_seconds.map(|s| s as usize)),
-            ("idle-seconds", said.idle_seconds.map(|s| s as usize)),
-            ("stall-seconds", said.stall_seconds.map(|s| s as usize)),
-            ("memory-bytes", said.memory_bytes),
+            (
+                "request-seconds",
+                configured.request_seconds.map(|s| s as usize),
+            ),
+            ("idle-seconds", configured.idle_seconds.map(|s| s as usize)),
+            (
+                "stall-seconds",
+                configured.stall_seconds.map(|s| s as usize),
+            ),
+            ("memory-bytes", configured.memory_bytes),
             (
                 "records-per-key",
-                said.records_per_key.map(|records| usize::from(records > 0)),
+                configured
+                    .records_per_key
+                    .map(|records| usize::from(records > 0)),
             ),
             ("threads", self.threads),
         ] {
@@ -353,35 +355,38 @@ impl Config {
                 return Err(wrong(key, "0", "at least 1"));
             }
         }
-        if let Some(fields) = said.fields.filter(|&fields| fields > FIELDS_MAX) {
+        if let Some(fields) = configured.fields.filter(|&fields| fields > FIELDS_MAX) {
             return Err(wrong("fields", &fields.to_string(), "at most 128"));
         }
-        Ok(self.said_or_usual())
+        Ok(self.with_defaults())
     }
 
-    fn said_or_usual(&self) -> Limits {
-        let (said, usual) = (&self.limits, Limits::default());
-        let seconds =
-            |said: Option<u32>, usual| said.map_or(usual, |s| Duration::from_secs(s.into()));
+    fn with_defaults(&self) -> Limits {
+        let (configured, default) = (&self.limits, Limits::default());
+        let seconds = |configured: Option<u32>, default| {
+            configured.map_or(default, |s| Duration::from_secs(s.into()))
+        };
         Limits {
-            connections: said.connections.unwrap_or(usual.connections),
-            per_client: said.connections_per_client.unwrap_or(usual.per_client),
+            connections: configured.connections.unwrap_or(default.connections),
+            per_client: configured
+                .connections_per_client
+                .unwrap_or(default.per_client),
             head: HeadLimits {
-                head: said.head_bytes.unwrap_or(usual.head.head),
-                target: said.target_bytes.unwrap_or(usual.head.target),
-                fields: said.fields.unwrap_or(usual.head.fields),
+                head: configured.head_bytes.unwrap_or(default.head.head),
+                target: configured.target_bytes.unwrap_or(default.head.target),
+                fields: configured.fields.unwrap_or(default.head.fields),
             },
-            handshake: seconds(said.handshake_seconds, usual.handshake),
-            request: seconds(said.request_seconds, usual.request),
-            idle: seconds(said.idle_seconds, usual.idle),
-            stall: seconds(said.stall_seconds, usual.stall),
-            drain: seconds(said.drain_seconds, usual.drain),
-            memory: said.memory_bytes.unwrap_or(usual.memory),
-            files: usual.files,
-            records: said.records_per_key.unwrap_or(usual.records),
-            file_cache: said
+            handshake: seconds(configured.handshake_seconds, default.handshake),
+            request: seconds(configured.request_seconds, default.request),
+            idle: seconds(configured.idle_seconds, default.idle),
+            stall: seconds(configured.stall_seconds, default.stall),
+            drain: seconds(configured.drain_seconds, default.drain),
+            memory: configured.memory_bytes.unwrap_or(default.memory),
+            files: default.files,
+            records: configured.records_per_key.unwrap_or(default.records),
+            file_cache: configured
                 .file_cache_ms
-                .map_or(usual.file_cache, |ms| Duration::from_millis(ms.into())),
+                .map_or(default.file_cache, |ms| Duration::from_millis(ms.into())),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Counters of a worker, which that worker alone changes and any thread may read.
+//! Counters of a worker, which only that worker changes and any thread may read.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::tls::kernel::{PATHS, Path};
 /// Bounds of the latencies' buckets: 2⁰ to 2²³ microseconds, and one for all that took longer.
 const BUCKETS: usize = 25;
 
-/// A number that one thread adds to. No other memory access is ordered by it.
+/// A relaxed atomic counter; it orders no other memory access.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -28,7 +29,7 @@ impl Counter {
     }
 }
 
-/// One worker's counters, on cache lines of their own, so that workers do not share any.
+/// Counters of one worker, on their own cache lines, so that workers do not share any.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -37,7 +38,7 @@ pub(crate) struct Counters {
     pub(crate) requests: Requests,
     pub(crate) tls: Tls,
     pub(crate) bytes_sent: Counter,
-    /// Answers that were begun and could not be sent whole.
+    /// Answers that were begun and not sent completely.
     pub(crate) broken: Counter,
     pub(crate) latencies: Latencies,
 }
@@ -50,15 +51,14 @@ pub(crate) struct Requests {
     pub(crate) by_class: [Counter; 5],
 }
 
-/// Handshakes.
 #[derive(Default)]
 pub(crate) struct Tls {
     pub(crate) tls12: Counter,
     pub(crate) tls13: Counter,
-    /// Handshakes among them that went on with an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub(crate) resumed: Counter,
     pub(crate) failed: Counter,
-    /// Connections by maker of their records and reason, in the order of [`Path::all`].
+    /// Connections by implementation of their records and reason, in the order of [`Path::all`].
     pub(crate) by_path: [Counter; PATHS],
 }
 
@@ -66,19 +66,18 @@ pub(crate) struct Tls {
 #[derive(Default)]
 pub(crate) struct Latencies {
     buckets: [Counter; BUCKETS],
-    /// Nanoseconds.
-    sum: Counter,
+    sum_ns: Counter,
 }
 
 impl Counters {
     /// Counts a request that was answered.
-    pub(crate) fn note(&self, entry: &Entry) {
+    pub(crate) fn record(&self, entry: &Entry) {
         match entry.version {
             "HTTP/2.0" => self.requests.http2.add(1),
             _ => self.requests.http1.add(1),
         }
         self.requests.answered(entry.status);
-        self.latencies.note(entry.took);
+        self.latencies.record(entry.took);
         self.bytes_sent.add(entry.bytes);
         if !entry.whole {
             self.broken.add(1);
@@ -94,7 +93,7 @@ impl Requests {
 }
 
 impl Tls {
-    pub(crate) fn note(&self, facts: &Facts, path: Path) {
+    pub(crate) fn record(&self, facts: &Facts, path: Path) {
         self.by_path[path.index()].add(1);
         let version = if facts.tls13() {
             &self.tls13
@@ -109,9 +108,9 @@ impl Tls {
 }
 
 impl Latencies {
-    pub(crate) fn note(&self, took: Duration) {
+    pub(crate) fn record(&self, took: Duration) {
         self.buckets[bucket(took)].add(1);
-        self.sum
+        self.sum_ns
             .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 }
@@ -129,7 +128,7 @@ fn bucket(took: Duration) -> usize {
 /// All workers' counters, added up at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Connections so far.
+    /// Connections that were accepted since the start.
     pub connections: u64,
     /// Connections that are open.
     pub open: u64,
@@ -137,7 +136,6 @@ pub struct Figures {
     pub refused: u64,
     /// Requests by HTTP/1.1 and 1.0.
     pub http1: u64,
-    /// Requests by HTTP/2.
     pub http2: u64,
     /// Answers by the first digit of their status, from 1 on.
     pub by_class: [u64; 5],
@@ -145,16 +143,15 @@ pub struct Figures {
     pub tls12: u64,
     /// Handshakes of TLS 1.3.
     pub tls13: u64,
-    /// Handshakes that went on with an earlier session.
+    /// Handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Handshakes that failed.
     pub failed: u64,
-    /// Connections under TLS by maker of their records and reason, in the order of
+    /// TLS connections by implementation of their records and reason, in the order of
     /// [`Path::all`](crate::tls::kernel::Path::all).
     pub by_path: [u64; PATHS],
     /// Bytes of answers' content, before encryption.
     pub bytes_sent: u64,
-    /// Answers that were begun and could not be sent whole.
+    /// Answers that were begun and not sent completely.
     pub broken: u64,
     /// Answers by their duration: up to 2ⁿ µs in the n-th, the rest in the last.
     pub latencies: [u64; BUCKETS],
@@ -191,7 +188,21 @@ impl Figures {
         for (sum, bucket) in self.latencies.iter_mut().zip(&one.latencies.buckets) {
             *sum += bucket.get();
         }
-        self.latency_sum += one.latencies.sum.get();
+        self.latency_sum += one.latencies.sum_ns.get();
+    }
+}
+
+/// Counters of all workers, and of connections that were refused before any worker had them.
+pub(crate) struct Tally {
+    pub(crate) workers: Vec<Arc<Counters>>,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn figures(&self) -> Figures {
+        let mut figures = Figures::of(self.workers.iter().map(|counters| &**counters));
+        figures.refused = self.refused.load(Ordering::Relaxed);
+        figures
     }
 }
 

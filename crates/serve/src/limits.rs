@@ -7,9 +7,9 @@ use crate::http::HeadLimits;
 /// Limits for all clients together, for each address, and for each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Limit on the open connections.
     pub connections: usize,
-    /// Connections at a time from one client: one address of IPv4, one network of 64 bits of IPv6.
+    /// Limit on the open connections of one client: one IPv4 address, or one IPv6 network of 64 bits.
     pub per_client: usize,
     /// Limits for a request's head.
     pub head: HeadLimits,
@@ -19,17 +19,17 @@ pub struct Limits {
     pub request: Duration,
     /// Time for which a connection is kept without a request.
     pub idle: Duration,
-    /// Time for which a client may take nothing of the answer that is being sent.
+    /// Time for which a client may accept nothing of an answer.
     pub stall: Duration,
     /// Time that requests in flight have to end, once the server is told to stop.
     pub drain: Duration,
-    /// Bytes of buffers for answers that are under way, all together; an address gets no more of them than is left,
-    /// and clients that get none have their answers in smaller pieces.
+    /// Bytes of buffers for all answers in flight. An address may hold no more of them than are left, and clients that get
+    /// none receive their answers in smaller pieces.
     pub memory: usize,
-    /// Files that each worker keeps open to use again.
+    /// Number of files that each worker keeps open in its cache.
     pub files: usize,
-    /// Most records of data that each key of a connection seals, and no more than is safe: then TLS 1.3 changes the
-    /// key, and TLS 1.2 ends the connection.
+    /// Limit on the records of data that each key of a connection encrypts, besides the limit of its cipher: then TLS 1.3
+    /// changes the key, and TLS 1.2 ends the connection.
     pub records: u64,
     /// Time for which an open file is used again without looking up its name.
     pub file_cache: Duration,

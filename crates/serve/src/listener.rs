@@ -6,25 +6,25 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::sockopt;
 
-/// Connections that wait to be accepted.
+/// Length of the queue of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// Service that clients of a listener get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Files over TLS.
+    /// Files of the sites, over TLS.
     Https,
     /// Files over plain HTTP.
     Http {
-        /// True if only this machine reaches it: then no names are answered that may have been made to lead here.
+        /// True at a loopback address: then only loopback and configured names are answered, against DNS rebinding.
         local: bool,
     },
     /// Redirects to HTTPS, and nothing else.
     Redirect {
-        /// Port of HTTPS; none for plain HTTP that has come to that port itself.
+        /// Port of HTTPS; `None` for plain HTTP that came to the HTTPS port itself.
         port: Option<u16>,
     },
-    /// Figures and the page that shows them.
+    /// The status page and its figures.
     Status,
 }
 
@@ -35,8 +35,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at an address. One of IPv6 takes clients of IPv6 alone, so that `[::]:443` and `0.0.0.0:443`
-    /// can stand beside each other.
+    /// Listens at an address. An IPv6 address accepts only IPv6 clients, so that `[::]:443` and `0.0.0.0:443` can be used
+    /// together.
     ///
     /// # Errors
     /// When the address is not this machine's, is in use, or may not be used.
@@ -66,7 +66,7 @@ impl Listener {
         if !sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the socket does not listen",
+                "the socket is not in the listening state; pass one that listens",
             ));
         }
         let socket = TcpListener::from(socket);

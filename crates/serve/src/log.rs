@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Access, OFlags, access};
 use serde::Deserialize;
 
-use crate::connection::Secured;
 use crate::listener::Service;
+use crate::tls::kernel::Path as TlsPath;
 
-/// Bytes of lines after which they are written together.
-const TOGETHER: usize = 32 << 10;
-/// Most bytes of a client's own words in a line, each.
+/// Length in bytes of buffered lines from which on they are written.
+const FLUSH_BYTES: usize = 32 << 10;
+/// Limit in bytes on each value from a client in a line.
 const QUOTED_MAX: usize = 1024;
 
 /// Format of a line.
@@ -51,13 +51,22 @@ pub(crate) struct Entry<'a> {
     pub(crate) status: u16,
     /// Bytes of content that were sent.
     pub(crate) bytes: u64,
-    /// True if all of it was.
+    /// True if the content was sent completely.
     pub(crate) whole: bool,
     pub(crate) took: Duration,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
-    /// Facts about TLS; `None` over plain HTTP.
-    pub(crate) tls: Option<Secured>,
+    /// TLS parameters; `None` over plain HTTP.
+    pub(crate) tls: Option<TlsEntry>,
+}
+
+/// TLS parameters of a connection, for the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TlsEntry {
+    pub(crate) version: &'static str,
+    pub(crate) suite: &'static str,
+    /// Implementation of the connection's records.
+    pub(crate) path: TlsPath,
 }
 
 impl AccessLog {
@@ -69,12 +78,12 @@ impl AccessLog {
         Ok(Self {
             path: path.to_owned(),
             format,
-            file: RwLock::new(Arc::new(append(path)?)),
+            file: RwLock::new(Arc::new(open_to_append(path)?)),
         })
     }
 
-    /// Checks whether a log can be opened, and makes no file: the server's user might be unable to write to a file of
-    /// this user's.
+    /// Checks whether a log can be opened, without creating the file: the server may run as another user, which could not
+    /// write to it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -91,26 +100,25 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again by its name, after it was renamed to begin a new one. If that fails, the old file goes on.
+    /// Opens the file again by its name, after log rotation has renamed it. If that fails, the old file stays in use.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn reopen(&self) -> io::Result<()> {
-        let file = Arc::new(append(&self.path)?);
+        let file = Arc::new(open_to_append(&self.path)?);
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = file;
         Ok(())
     }
 
-    /// Writes lines. A line that is cut short is worse than a missing one, so all is given to the kernel at once. A log
-    /// that cannot be written, such as a pipe without a reader, must not keep files from being served: its lines are
-    /// lost.
+    /// Writes lines with one call, so that a line is missing rather than truncated. If the log cannot be written, such as a
+    /// pipe without a reader, the lines are lost, since files must still be served.
     fn write(&self, lines: &str) {
         let file = Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner));
         let _ = (&*file).write_all(lines.as_bytes());
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
+fn open_to_append(path: &Path) -> io::Result<File> {
     appending().create(true).open(path)
 }
 
@@ -122,7 +130,7 @@ fn appending() -> OpenOptions {
     options
 }
 
-/// A worker's lines, before they are written.
+/// Buffer for the lines of one worker.
 pub(crate) struct Lines {
     log: Arc<AccessLog>,
     lines: RefCell<String>,
@@ -136,20 +144,20 @@ impl Lines {
         }
     }
 
-    pub(crate) fn note(&self, entry: &Entry) {
+    pub(crate) fn append(&self, entry: &Entry) {
         let mut lines = self.lines.borrow_mut();
         match self.log.format {
             LogFormat::Combined => combined(&mut lines, entry),
             LogFormat::Json => json(&mut lines, entry),
         }
         lines.push('\n');
-        if lines.len() >= TOGETHER {
+        if lines.len() >= FLUSH_BYTES {
             self.log.write(&lines);
             lines.clear();
         }
     }
 
-    /// Writes the lines that are there.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {
@@ -235,7 +243,7 @@ fn json(line: &mut String, entry: &Entry) {
     line.push('}');
 }
 
-/// A client's words as nginx writes them: quotes, backslashes and what is not printable as `\xHH`.
+/// Escapes a client's value as nginx does: quotes, backslashes and unprintable bytes as `\xHH`.
 fn escape(line: &mut String, words: &[u8]) {
     for &byte in &words[..words.len().min(QUOTED_MAX)] {
         match byte {
@@ -247,7 +255,7 @@ fn escape(line: &mut String, words: &[u8]) {
     }
 }
 
-/// The same in a string of JSON, whose bytes are taken for characters of Latin 1.
+/// Escapes a client's value for a JSON string; its bytes are taken as Latin-1 characters.
 fn escape_json(line: &mut String, words: &[u8]) {
     for &byte in &words[..words.len().min(QUOTED_MAX)] {
         match byte {
@@ -262,7 +270,7 @@ fn escape_json(line: &mut String, words: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::kernel::{Path as TlsPath, Why};
+    use crate::tls::kernel::FallbackReason;
 
     #[test]
     fn a_check_makes_no_file() {
@@ -296,10 +304,10 @@ mod tests {
             took: Duration::from_millis(1500),
             referer: None,
             user_agent: Some(b"x\n\xffy"),
-            tls: Some(Secured {
+            tls: Some(TlsEntry {
                 version: "TLSv1.3",
                 suite: "TLS_AES_128_GCM_SHA256",
-                path: TlsPath::User(Why::Module),
+                path: TlsPath::User(FallbackReason::Module),
             }),
         }
     }
@@ -334,11 +342,11 @@ mod tests {
         let path = folder.path().join("log");
         let log = Arc::new(AccessLog::open(&path, LogFormat::Combined).unwrap());
         let lines = Lines::new(Arc::clone(&log));
-        lines.note(&entry());
+        lines.append(&entry());
         lines.flush();
         std::fs::rename(&path, folder.path().join("old")).unwrap();
         log.reopen().unwrap();
-        lines.note(&entry());
+        lines.append(&entry());
         drop(lines);
         let count = |name: &str| {
             std::fs::read_to_string(folder.path().join(name))

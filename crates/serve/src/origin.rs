@@ -1,4 +1,4 @@
-//! The hosts that a connection may ask for.
+//! Hosts that a connection may request.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use rustls::pki_types;
 
 use crate::http::{Authority, Request, Scheme};
-use crate::live::Live;
 use crate::site::Misdirection;
+use crate::sites::Sites;
 use crate::tls::ServerName;
 
-/// Kind of a connection, by the hosts that it may ask for.
+/// Kind of a connection, which decides about the hosts that it may request.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     /// A connection without TLS, at an address that other machines reach.
     Plain,
-    /// A connection without TLS, at an address of this machine alone. A page from elsewhere can have its own name lead
-    /// there, so that the user's browser takes what is served here for the page's own: such names are not answered.
+    /// A connection without TLS, at a loopback address. Only loopback and configured names are answered, against DNS
+    /// rebinding: a foreign page whose name resolves to loopback must not read what is served here.
     Loopback,
-    /// A connection with TLS, whose client has named no host.
+    /// A connection with TLS, without a server name (SNI).
     Secure,
-    /// A connection with TLS, for this host.
+    /// A connection with TLS, for this server name.
     Named(Rc<ServerName>),
 }
 
 impl Origin {
-    /// Refuses a request that belongs to another connection, or to none.
-    pub(crate) fn check(&self, request: &Request<'_>, live: &Live) -> Result<(), Misdirection> {
+    /// Fails for a request that belongs to another connection, or to none.
+    pub(crate) fn check(&self, request: &Request<'_>, sites: &Sites) -> Result<(), Misdirection> {
         if request.scheme == Some(Scheme::Https) && matches!(self, Self::Plain | Self::Loopback) {
             return Err(Misdirection::NotSecure);
         }
@@ -38,9 +38,9 @@ impl Origin {
         };
         match self {
             Self::Plain | Self::Secure => Ok(()),
-            Self::Loopback if authority.is_loopback() || live.names(host) => Ok(()),
+            Self::Loopback if authority.is_loopback() || sites.names(host) => Ok(()),
             Self::Loopback => Err(Misdirection::Unknown),
-            Self::Named(asked) => match asked.may_ask_for(authority.name, live) {
+            Self::Named(asked) => match asked.may_ask_for(authority.name, sites) {
                 true => Ok(()),
                 false => Err(Misdirection::OtherConnection),
             },
@@ -49,14 +49,14 @@ impl Origin {
 }
 
 impl ServerName {
-    /// Returns whether a host may be asked for by a connection that was made for this one: it is the same one, or of
-    /// the same site, or the certificate is for it too (RFC 9110, 7.4).
-    fn may_ask_for(&self, host: &str, live: &Live) -> bool {
+    /// Returns whether a connection for this server name may request `host`: it is the same host, or of the same site, or
+    /// the certificate is valid for it (RFC 9110, 7.4).
+    fn may_ask_for(&self, host: &str, sites: &Sites) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.eq_ignore_ascii_case(&self.name) {
             return true;
         }
-        let (own, other) = (live.site(Some(&self.name)), live.site(Some(host)));
+        let (own, other) = (sites.site(Some(&self.name)), sites.site(Some(host)));
         if let (Some(own), Some(other)) = (own, other)
             && Arc::ptr_eq(own, other)
         {

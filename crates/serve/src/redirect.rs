@@ -3,18 +3,17 @@
 use http::{HeaderValue, StatusCode, header};
 
 use crate::http::{Answer, Authority, Body, Request};
-use crate::live::Live;
 use crate::site::{Misdirection, error_page, misdirected};
+use crate::sites::Sites;
 
 /// Default port of HTTPS, which a URL need not name.
 const HTTPS: u16 = 443;
 
-/// Sends a client to the same target on the host that it has asked for: one that is served here, which is any where a
-/// site is for all hosts. It is sent to the port `port`. Without one it has come to the port of HTTPS by plain HTTP,
-/// and is sent to the port that it has named. A request there that names none comes from a proxy that ends TLS itself:
-/// sent to `https`, its client would come back by that proxy.
-pub(crate) fn answer(request: &Request, port: Option<u16>, live: &Live) -> Answer {
-    let host = request.host.filter(|host| live.serves(host));
+/// Redirects a request to the same target by HTTPS, on the requested host if that is served here, and on `port`. Without
+/// `port`, the request came as plain HTTP to an HTTPS port, and is redirected to the port that its `Host` names. If it
+/// names none, it comes from a proxy that terminates TLS: a redirect would come back through that proxy in a loop.
+pub(crate) fn answer(request: &Request, port: Option<u16>, sites: &Sites) -> Answer {
+    let host = request.host.filter(|host| sites.serves(host));
     let Some(authority) = host.and_then(|host| Authority::parse(host).ok()) else {
         return misdirected(Misdirection::of(request.host));
     };
@@ -36,7 +35,7 @@ pub(crate) fn answer(request: &Request, port: Option<u16>, live: &Live) -> Answe
     let mut fields = vec![(header::LOCATION, location)];
     let status = match port {
         Some(_) => StatusCode::PERMANENT_REDIRECT,
-        // A mistake that no cache should keep.
+        // A client error, which no cache should keep.
         None => {
             let no_store = HeaderValue::from_static("no-store");
             fields.push((header::CACHE_CONTROL, no_store));

@@ -1,4 +1,4 @@
-//! The server as a whole: a thread that accepts, and workers that serve.
+//! The server: a thread that accepts connections, and the threads of the workers.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -17,25 +17,26 @@ use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::admission::Admission;
-use crate::counters::{Counters, Figures};
+use crate::blocking;
+use crate::counters::{Figures, Tally};
+use crate::event_loop::{self, Accepted, Command};
 use crate::limits::Limits;
 use crate::listener::{Listener, Service};
-use crate::live::Live;
 use crate::log::{AccessLog, Lines};
-use crate::patience;
+use crate::sites::Sites;
 use crate::status::{Status, Volumes};
 use crate::tls::kernel::Offload;
-use crate::worker::{self, Accepted, Order, Reports, Trouble, Worker};
+use crate::worker::{OnFault, Reports, Worker};
 
-/// Pause before the next connection is accepted, after the system had no resources for one.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after the system had no resources for another connection.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Parts that a server is made of.
 pub struct Parts {
     /// Sockets that accept connections.
     pub listeners: Vec<Listener>,
     /// Sites that are served.
-    pub live: Live,
+    pub sites: Sites,
     /// Configuration of TLS; needed where HTTPS is served.
     pub tls: Option<Arc<ServerConfig>>,
     /// Choice between the kernel and user space for making TLS records.
@@ -46,48 +47,44 @@ pub struct Parts {
     pub threads: usize,
     /// Log of all requests.
     pub log: Option<Arc<AccessLog>>,
-    /// Callback that is told of files that cannot be sent.
-    pub trouble: Trouble,
-    /// Source of what the status page shows of volumes.
+    /// Callback that receives faults of files that cannot be sent.
+    pub on_fault: OnFault,
+    /// Source of the volumes' facts on the status page.
     pub volumes: Volumes,
 }
 
-/// A running server.
+/// A server that runs: its workers and the thread that accepts connections.
 pub struct Server {
-    workers: Vec<UnboundedSender<Order>>,
+    workers: Vec<UnboundedSender<Command>>,
     threads: Vec<JoinHandle<()>>,
     accepting: watch::Sender<bool>,
     tally: Arc<Tally>,
 }
 
-/// Counters of all threads.
-pub(crate) struct Tally {
-    workers: Vec<Arc<Counters>>,
-    refused: AtomicU64,
-}
-
 impl Server {
-    /// Starts its threads, and serves.
+    /// Starts the threads of the server.
     ///
     /// # Errors
-    /// When the system has no threads or no event loops, or there is HTTPS without TLS.
+    /// If the system has no resources for a thread or an event loop, or a listener needs TLS and `parts` has none.
     pub fn start(parts: Parts) -> io::Result<Self> {
         let Parts {
             listeners,
-            live,
+            sites,
             tls,
             offload,
             limits,
             threads,
             log,
-            trouble,
+            on_fault,
             volumes,
         } = parts;
-        let needs_tls = listeners.iter().any(|door| door.service == Service::Https);
+        let needs_tls = listeners
+            .iter()
+            .any(|listener| listener.service == Service::Https);
         if needs_tls && tls.is_none() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "HTTPS is to be served without a configuration of TLS",
+                "a listener serves HTTPS, but there is no TLS configuration: give one",
             ));
         }
         let count = threads.max(1);
@@ -96,7 +93,7 @@ impl Server {
             refused: AtomicU64::new(0),
         });
         let status = Arc::new(Status::new(Arc::clone(&tally), volumes));
-        let live = Arc::new(live);
+        let sites = Arc::new(sites);
         let (accepting, stopped) = watch::channel(true);
         let mut server = Self {
             workers: Vec::new(),
@@ -107,36 +104,36 @@ impl Server {
         for (number, counters) in tally.workers.iter().enumerate() {
             let (orders, receiver) = unbounded_channel();
             server.workers.push(orders);
-            let (live, tls) = (Arc::clone(&live), (tls.clone(), offload.clone()));
+            let (sites, tls) = (Arc::clone(&sites), (tls.clone(), offload.clone()));
             let reports = Reports {
                 counters: Arc::clone(counters),
                 lines: log.clone().map(Lines::new),
                 status: Arc::clone(&status),
-                trouble: Arc::clone(&trouble),
+                on_fault: Arc::clone(&on_fault),
             };
             let memory = limits.memory / count;
-            let runtime = event_loop()?;
+            let runtime = new_runtime()?;
             server.spawn(&format!("serve-{number}"), move || {
-                let worker = Worker::new(limits, memory, live, tls, reports);
-                worker::run(worker, runtime, receiver);
+                let worker = Worker::new(limits, memory, sites, tls, reports);
+                event_loop::run(worker, runtime, receiver);
             })?;
         }
-        let crowd = Crowd {
+        let dispatcher = Dispatcher {
             workers: server.workers.clone(),
             admission: Admission::default(),
             limits,
             tally,
         };
-        let runtime = event_loop()?;
+        let runtime = new_runtime()?;
         let listeners = {
             let _inside = runtime.enter();
             listeners
                 .into_iter()
-                .map(Door::of)
+                .map(Acceptor::of)
                 .collect::<io::Result<Vec<_>>>()?
         };
         server.spawn("serve-accept", move || {
-            LocalSet::new().block_on(&runtime, accept(listeners, crowd, stopped));
+            LocalSet::new().block_on(&runtime, accept(listeners, dispatcher, stopped));
         })?;
         Ok(server)
     }
@@ -147,32 +144,32 @@ impl Server {
         Ok(())
     }
 
-    /// Answers by `live` from the next request on; connections stay.
-    pub fn replace(&self, live: Live) {
-        let live = Arc::new(live);
+    /// Serves `sites` from the next request on; connections stay open.
+    pub fn replace(&self, sites: Sites) {
+        let sites = Arc::new(sites);
         for worker in &self.workers {
-            let _ = worker.send(Order::Live(Arc::clone(&live)));
+            let _ = worker.send(Command::ReplaceSites(Arc::clone(&sites)));
         }
     }
 
-    /// Chooses the maker of the records of new connections; existing connections stay as they are.
+    /// Sets the choice for the TLS records of new connections; open connections stay as they are.
     pub fn offload(&self, offload: &Offload) {
         for worker in &self.workers {
-            let _ = worker.send(Order::Offload(offload.clone()));
+            let _ = worker.send(Command::SetOffload(offload.clone()));
         }
     }
 
-    /// Figures of all threads so far.
+    /// Figures of all workers so far.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.tally.figures()
     }
 
-    /// Accepts no more connections, lets the requests in flight end, as long as the limits allow, and stops.
+    /// Stops accepting connections, waits for the requests in flight within the limits, and ends the threads.
     pub fn drain(self) {
         let _ = self.accepting.send(false);
         for worker in &self.workers {
-            let _ = worker.send(Order::Drain);
+            let _ = worker.send(Command::Drain);
         }
         for thread in self.threads {
             let _ = thread.join();
@@ -180,47 +177,43 @@ impl Server {
     }
 }
 
-impl Tally {
-    pub(crate) fn figures(&self) -> Figures {
-        let mut figures = Figures::of(self.workers.iter().map(|counters| &**counters));
-        figures.refused = self.refused.load(Ordering::Relaxed);
-        figures
-    }
-}
-
-fn event_loop() -> io::Result<Runtime> {
+fn new_runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(patience::THREADS)
+        .max_blocking_threads(blocking::THREADS)
         .thread_name("serve-disk")
         .build()
 }
 
-/// The workers that share the connections.
-struct Crowd {
-    workers: Vec<UnboundedSender<Order>>,
+/// Distributes connections among the workers.
+struct Dispatcher {
+    workers: Vec<UnboundedSender<Command>>,
     admission: Admission,
     limits: Limits,
     tally: Arc<Tally>,
 }
 
-/// Accepts clients until it is stopped.
-async fn accept(doors: Vec<Door>, crowd: Crowd, mut stopped: watch::Receiver<bool>) {
-    let crowd = Rc::new(crowd);
-    for door in doors {
-        spawn_local(accept_at(door, Rc::clone(&crowd)));
+/// Accepts connections until it is stopped.
+async fn accept(
+    acceptors: Vec<Acceptor>,
+    dispatcher: Dispatcher,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let dispatcher = Rc::new(dispatcher);
+    for acceptor in acceptors {
+        spawn_local(accept_at(acceptor, Rc::clone(&dispatcher)));
     }
     let _ = stopped.wait_for(|accepting| !accepting).await;
 }
 
-/// A listener in the event loop.
-struct Door {
+/// A listener that is registered with the event loop.
+struct Acceptor {
     socket: TcpListener,
     service: Service,
 }
 
-impl Door {
+impl Acceptor {
     fn of(listener: Listener) -> io::Result<Self> {
         Ok(Self {
             socket: TcpListener::from_std(listener.socket)?,
@@ -229,33 +222,33 @@ impl Door {
     }
 }
 
-async fn accept_at(door: Door, crowd: Rc<Crowd>) {
+async fn accept_at(acceptor: Acceptor, dispatcher: Rc<Dispatcher>) {
     loop {
-        // It leaves this thread's event loop for a worker's.
-        let accepted = match door.socket.accept().await {
+        // The socket is taken out of this event loop: the worker registers it with its own.
+        let accepted = match acceptor.socket.accept().await {
             Ok((client, address)) => client.into_std().map(|client| (client, address)),
             Err(error) => Err(error),
         };
         match accepted {
-            Ok((client, address)) => crowd.take_in(client, address, door.service),
-            Err(error) if is_clients_fault(&error) => {}
-            // No resources for one more: connections that end free some.
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Ok((client, address)) => dispatcher.dispatch(client, address, acceptor.service),
+            Err(error) if is_connection_error(&error) => {}
+            // No resources for another connection: wait until some are closed.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_PAUSE).await,
         }
     }
 }
 
-/// Returns whether a connection ended before it was accepted; the next one may be sound.
-fn is_clients_fault(error: &io::Error) -> bool {
+/// Returns whether a connection failed before it was accepted; the next one may succeed.
+fn is_connection_error(error: &io::Error) -> bool {
     !matches!(
         Errno::from_io_error(error),
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
     )
 }
 
-impl Crowd {
-    /// Gives a connection to the worker with the fewest connections, unless there are too many.
-    fn take_in(&self, socket: TcpStream, address: SocketAddr, service: Service) {
+impl Dispatcher {
+    /// Gives a connection to the worker with the fewest open ones, or drops it if there are too many.
+    fn dispatch(&self, socket: TcpStream, address: SocketAddr, service: Service) {
         let Ok(admitted) = self.admission.admit(address.ip(), &self.limits) else {
             self.tally.refused.fetch_add(1, Ordering::Relaxed);
             return;
@@ -268,7 +261,7 @@ impl Crowd {
         let Some((least, _)) = loads.enumerate().min_by_key(|&(_, load)| load) else {
             return;
         };
-        // Counted here, since the next one may come before the worker has seen this one.
+        // Counted here, since the next connection may arrive before the worker receives this one.
         if service != Service::Status {
             self.tally.workers[least].open.add(1);
         }
@@ -278,6 +271,6 @@ impl Crowd {
             service,
             admitted,
         };
-        let _ = self.workers[least].send(Order::Serve(accepted));
+        let _ = self.workers[least].send(Command::Serve(accepted));
     }
 }

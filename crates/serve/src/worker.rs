@@ -1,73 +1,41 @@
-//! A worker: one thread with its share of the connections.
+//! State that the connections of one worker thread share, and the answers to their requests.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode};
 use rustls::ServerConfig;
-use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::watch;
-use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::sleep;
 
 use crate::address::{Address, Addresses};
-use crate::admission::Admitted;
-use crate::connection::{self, Broken, Budget, Date, FAREWELL, Pool, Reservation};
+use crate::blocking;
+use crate::budget::{Budget, Reservation};
 use crate::counters::Counters;
-use crate::http::{Answer, Body, Piece, Request};
+use crate::http::{Answer, Body, DateCache, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
-use crate::live::Live;
 use crate::log::{Entry, Lines};
 use crate::origin::Origin;
-use crate::patience;
 use crate::redirect;
 use crate::site::{
     Cache, CacheLimits, FilePath, Form, Misdirection, Site, error_page, misdirected,
 };
+use crate::sites::Sites;
 use crate::status::Status;
 use crate::tls::kernel::Offload;
+use crate::transport::{Pool, TransportError};
 
-/// Longest time for which lines of the access log wait for others, and open files for a request for them.
-const TIDY: Duration = Duration::from_secs(1);
-
-/// Length in bytes above which a page is one that was made of a folder's names.
+/// Length in bytes above which a page counts towards the budget: only listings of folders are so long.
 const LONG_PAGE: usize = 64 << 10;
 
-/// Pause, at first and at most, before another attempt to reserve memory for a long page.
+/// First and longest pause before another attempt to reserve memory for a long page.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// Time that connections have, once the server has ended them, until they are given up: each one listens to its client
-/// for [`FAREWELL`] after the last request has ended.
-const LEAVE: Duration = FAREWELL.saturating_add(Duration::from_secs(1));
-
-/// Time after a report of a file that could not be sent in which no other is reported.
-const QUIET: Duration = Duration::from_secs(10);
-
-/// Order to a worker.
-pub(crate) enum Order {
-    /// Serve this connection.
-    Serve(Accepted),
-    /// Answer by these sites from now on.
-    Live(Arc<Live>),
-    /// Choose the maker of the records of new connections by this.
-    Offload(Offload),
-    /// Take no more requests, and end when those in flight are answered.
-    Drain,
-}
-
-/// A connection that was accepted and has no worker yet.
-pub(crate) struct Accepted {
-    pub(crate) socket: std::net::TcpStream,
-    pub(crate) address: SocketAddr,
-    pub(crate) service: Service,
-    pub(crate) admitted: Admitted,
-}
+/// Minimum time between two reports of files that could not be sent.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// State that all connections of a thread share.
 pub(crate) struct Worker {
@@ -75,40 +43,40 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<Counters>,
     pub(crate) pool: Pool,
     pub(crate) addresses: Addresses,
-    /// Budget for content that waits in memory of other kinds.
+    /// Budget for content that waits outside the pool.
     pub(crate) budget: Budget,
-    live: RefCell<Arc<Live>>,
+    sites: RefCell<Arc<Sites>>,
     tls: Option<Arc<ServerConfig>>,
     offload: RefCell<Rc<Offload>>,
     cache: RefCell<Cache>,
     lines: Option<Lines>,
     status: Arc<Status>,
-    date: Date,
-    /// Buffer for an answer's head, while none is being written.
+    date: DateCache,
+    /// Buffer for an answer's head, while no head is being written.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
-    trouble: Trouble,
+    on_fault: OnFault,
     /// Time of the last report of a file.
-    told: Cell<Option<Instant>>,
+    last_report: Cell<Option<Instant>>,
 }
 
-/// Receivers of a worker's reports.
+/// Destinations of a worker's counts, log lines and reports of faults.
 pub(crate) struct Reports {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lines: Option<Lines>,
     pub(crate) status: Arc<Status>,
-    pub(crate) trouble: Trouble,
+    pub(crate) on_fault: OnFault,
 }
 
-/// Callback that is given, in a sentence, a fault that the server's operator should look at.
-pub type Trouble = Arc<dyn Fn(&str) + Send + Sync>;
+/// Callback that receives a sentence about a fault, for the server's operator.
+pub type OnFault = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
-    /// A worker that answers by `live`, and has `memory` bytes for answers in flight.
+    /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight.
     pub(crate) fn new(
         limits: Limits,
         memory: usize,
-        live: Arc<Live>,
+        sites: Arc<Sites>,
         tls: (Option<Arc<ServerConfig>>, Offload),
         reports: Reports,
     ) -> Self {
@@ -116,7 +84,7 @@ impl Worker {
             counters,
             lines,
             status,
-            trouble,
+            on_fault,
         } = reports;
         Self {
             limits,
@@ -127,28 +95,27 @@ impl Worker {
             cache: RefCell::new(new_cache(&limits)),
             tls: tls.0,
             offload: RefCell::new(Rc::new(tls.1)),
-            live: RefCell::new(live),
+            sites: RefCell::new(sites),
             lines,
             status,
-            date: Date::new(),
+            date: DateCache::new(),
             scratch: Cell::default(),
             draining: watch::Sender::new(false),
-            trouble,
-            told: Cell::default(),
+            on_fault,
+            last_report: Cell::default(),
         }
     }
 
-    /// Settings of TLS.
     pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.clone()
     }
 
-    /// Maker of the records of new connections.
+    /// Choice between kernel and user space for the TLS records of new connections.
     pub(crate) fn offload(&self) -> Rc<Offload> {
         Rc::clone(&self.offload.borrow())
     }
 
-    /// Answers a request.
+    /// Answers a request, for a client at `address`.
     pub(crate) async fn answer(
         &self,
         service: Service,
@@ -156,18 +123,18 @@ impl Worker {
         address: &Arc<Address>,
         request: &Request<'_>,
     ) -> Answer {
-        if let Err(why) = origin.check(request, &self.live.borrow()) {
+        if let Err(why) = origin.check(request, &self.sites.borrow()) {
             return misdirected(why);
         }
         match service {
             Service::Https | Service::Http { .. } => self.file(address, request).await,
-            Service::Redirect { port } => redirect::answer(request, port, &self.live.borrow()),
+            Service::Redirect { port } => redirect::answer(request, port, &self.sites.borrow()),
             Service::Status => self.status.answer(request).await,
         }
     }
 
     async fn file(&self, address: &Arc<Address>, request: &Request<'_>) -> Answer {
-        let Some(site) = self.live.borrow().site(request.host).cloned() else {
+        let Some(site) = self.sites.borrow().site(request.host).cloned() else {
             return misdirected(Misdirection::of(request.host));
         };
         if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
@@ -189,7 +156,7 @@ impl Worker {
                     ..answer
                 };
             }
-            // Those that wait have nothing meanwhile, and it is made anew.
+            // The page is dropped, and made anew once there is memory: waiting requests hold none.
             drop(answer);
             reserved = self.reserve_until(deadline, address, len).await;
             if reserved.is_none() {
@@ -198,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// Waits for memory for a page; fails if others still have it at the deadline.
+    /// Waits for memory for a page; `None` if there is none until the deadline.
     async fn reserve_until(
         &self,
         deadline: Instant,
@@ -216,7 +183,7 @@ impl Worker {
         None
     }
 
-    /// Looks for what a request asks for, and answers it.
+    /// Resolves a request's target and answers it, on another thread if that may wait for a disk.
     async fn find(
         &self,
         site: &Arc<Site>,
@@ -229,7 +196,7 @@ impl Worker {
             true => {
                 let (site, target) = (Arc::clone(site), request.target.to_owned());
                 let found =
-                    patience::wait(Arc::clone(address), move || site.find(&target, form)).await;
+                    blocking::run(Arc::clone(address), move || site.find(&target, form)).await;
                 let Ok(found) = found else {
                     return error_page(StatusCode::INTERNAL_SERVER_ERROR);
                 };
@@ -243,7 +210,7 @@ impl Worker {
         self.date.text(now)
     }
 
-    /// An empty buffer, to be [given back](Self::give_back).
+    /// Lends an empty buffer, for [`give_back`](Self::give_back).
     pub(crate) fn scratch(&self) -> Vec<u8> {
         self.scratch.take()
     }
@@ -253,37 +220,63 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    /// Writes a request that was answered to the access log, and counts it, unless it asked for the counts: figures do
-    /// not change because they are read.
-    pub(crate) fn note(&self, entry: &Entry) {
+    /// Writes an answered request to the access log and counts it, except requests for the counts themselves.
+    pub(crate) fn record(&self, entry: &Entry) {
         if entry.service != Service::Status {
-            self.counters.note(entry);
+            self.counters.record(entry);
         }
         if let Some(lines) = &self.lines {
-            lines.note(entry);
+            lines.append(entry);
         }
     }
 
-    /// Tells the server's operator of a file that could not be sent, at most once in a while.
-    pub(crate) fn tell_of(&self, broken: &Broken, target: &str) {
-        if !matches!(broken, Broken::File(_) | Broken::Changed) {
+    /// Reports a file that could not be sent to the operator, at most once per [`REPORT_INTERVAL`].
+    pub(crate) fn report_file(&self, error: &TransportError, target: &str) {
+        if !matches!(error, TransportError::File(_) | TransportError::Changed) {
             return;
         }
         let now = Instant::now();
-        if self.told.get().is_some_and(|told| now < told + QUIET) {
+        if self
+            .last_report
+            .get()
+            .is_some_and(|last| now < last + REPORT_INTERVAL)
+        {
             return;
         }
-        self.told.set(Some(now));
-        (self.trouble)(&format!("{}: {broken}", target.escape_default()));
+        self.last_report.set(Some(now));
+        (self.on_fault)(&format!("{}: {error}", target.escape_default()));
+    }
+
+    /// Ends the acceptance of requests.
+    pub(crate) fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Sets the choice for the TLS records of new connections.
+    pub(crate) fn set_offload(&self, offload: Offload) {
+        *self.offload.borrow_mut() = Rc::new(offload);
+    }
+
+    /// Closes files and forgets addresses that are no longer used, and writes the lines of the access log.
+    pub(crate) fn sweep(&self) {
+        self.cache.borrow_mut().sweep();
+        self.addresses.sweep();
+        self.flush_log();
+    }
+
+    pub(crate) fn flush_log(&self) {
+        if let Some(lines) = &self.lines {
+            lines.flush();
+        }
     }
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.draining.borrow()
     }
 
-    /// Waits until no more requests are to be taken.
+    /// Waits until the worker accepts no more requests.
     pub(crate) async fn draining(&self) {
-        // The sender is this worker's own.
+        // The sender is a field of this worker, so the channel is open.
         let _ = self
             .draining
             .subscribe()
@@ -291,22 +284,16 @@ impl Worker {
             .await;
     }
 
-    fn replace(&self, live: Arc<Live>) {
+    /// Serves other sites from the next request on.
+    pub(crate) fn replace_sites(&self, sites: Arc<Sites>) {
         *self.cache.borrow_mut() = new_cache(&self.limits);
-        *self.live.borrow_mut() = live;
+        *self.sites.borrow_mut() = sites;
     }
 }
 
-/// Returns whether a target may lead to a list of files, which takes longer to make than others can wait.
+/// Returns whether a target may be a listing, which takes too long to make on this thread.
 fn lists(target: &str) -> bool {
     FilePath::parse(target).is_ok_and(|path| path.is_folder())
-}
-
-/// Serves the connections that it is given, until it has drained.
-pub(crate) fn run(worker: Worker, runtime: Runtime, orders: UnboundedReceiver<Order>) {
-    LocalSet::new().block_on(&runtime, obey(Rc::new(worker), orders));
-    // A disk that never answers must not keep the process.
-    runtime.shutdown_background();
 }
 
 fn new_cache(limits: &Limits) -> Cache {
@@ -314,74 +301,4 @@ fn new_cache(limits: &Limits) -> Cache {
         lifetime: limits.file_cache,
         files: limits.files,
     })
-}
-
-async fn obey(worker: Rc<Worker>, mut orders: UnboundedReceiver<Order>) {
-    let tidying = spawn_local(tidy(Rc::clone(&worker)));
-    // Each connection holds a sender, and the receiver hears when the last one has gone.
-    let (held, mut released) = mpsc::channel::<()>(1);
-    while let Some(order) = orders.recv().await {
-        match order {
-            Order::Serve(accepted) => {
-                let (worker, held) = (Rc::clone(&worker), held.clone());
-                spawn_local(async move {
-                    serve(worker, accepted).await;
-                    drop(held);
-                });
-            }
-            Order::Live(live) => worker.replace(live),
-            Order::Offload(offload) => *worker.offload.borrow_mut() = Rc::new(offload),
-            Order::Drain => break,
-        }
-    }
-    // Connections that were given to us meanwhile are closed with the queue.
-    drop(orders);
-    worker.draining.send_replace(true);
-    drop(held);
-    let _ = timeout(worker.limits.drain + LEAVE, released.recv()).await;
-    tidying.abort();
-    if let Some(lines) = &worker.lines {
-        lines.flush();
-    }
-}
-
-async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let _place = accepted.admitted;
-    let _open = Open::unless_for_figures(&worker, accepted.service);
-    if let Ok(socket) = TcpStream::from_std(accepted.socket) {
-        connection::serve(worker, socket, accepted.address, accepted.service).await;
-    }
-}
-
-/// A connection that was counted as open when it was accepted.
-struct Open(Arc<Counters>);
-
-impl Open {
-    fn unless_for_figures(worker: &Worker, service: Service) -> Option<Self> {
-        if service == Service::Status {
-            return None;
-        }
-        worker.counters.connections.add(1);
-        Some(Self(Arc::clone(&worker.counters)))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.subtract(1);
-    }
-}
-
-/// Does the periodic work, which no connection triggers.
-async fn tidy(worker: Rc<Worker>) {
-    let mut ticks = interval(TIDY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        worker.cache.borrow_mut().sweep();
-        worker.addresses.sweep();
-        if let Some(lines) = &worker.lines {
-            lines.flush();
-        }
-    }
 }

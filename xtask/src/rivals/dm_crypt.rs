@@ -210,7 +210,11 @@ fn measure(guest: &mut Guest, device: &str, load: &str, seconds: f64) -> Result<
          --size={DISK_MIB}m --runtime={}ms --time_based --norandommap --output-format=json\n",
         (seconds * 1000.0).round()
     );
-    let output = succeed(guest, &script, COMMAND_TIMEOUT + Duration::from_secs_f64(seconds))?;
+    let output = succeed(
+        guest,
+        &script,
+        COMMAND_TIMEOUT + Duration::from_secs_f64(seconds),
+    )?;
     fio::parse(&output).ok_or_else(|| Error::program("fio", String::from_utf8_lossy(&output)))
 }
 

@@ -48,7 +48,7 @@ impl Random {
         choices.get(usize::try_from(index).ok()?)
     }
 
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         for piece in out.chunks_mut(8) {
             let bits = self.next().to_le_bytes();

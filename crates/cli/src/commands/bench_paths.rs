@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use scrim_backend::{Access, Backend};
-use scrim_bench::paths::{self, Outcome, Part, PathsError, Plan, Storage, Users, Venue};
+use scrim_bench::paths::{self, Outcome, Part, PathsError, Plan, Users, Venue};
 use scrim_bench::{Report, Study};
 
 use super::bench::{WIDEST, finish, ink, machine, watched};
@@ -75,7 +75,7 @@ fn parts(args: &BenchPathsArgs, plan: &Plan, study: &mut Study) -> Vec<Part> {
     if parts.is_empty() {
         parts.extend(Part::ALL);
     }
-    if let Storage::Users(users) = &plan.storage
+    if let paths::Storage::Users(users) = &plan.storage
         && users.path.is_none()
     {
         parts.retain(|part| *part != Part::Served);
@@ -162,17 +162,17 @@ fn plan(args: &BenchPathsArgs) -> Result<Plan, CliError> {
     })
 }
 
-fn ram(bytes: u64) -> Result<Storage, CliError> {
+fn ram(bytes: u64) -> Result<paths::Storage, CliError> {
     let (least, most) = MEMORY;
     if !bytes.is_multiple_of(512) || !(least..=most).contains(&bytes) {
         return Err(CliError::usage(
             "--memory: give the RAM disk a multiple of 512 bytes, from 32M to 64G",
         ));
     }
-    Ok(Storage::Ram { bytes })
+    Ok(paths::Storage::Ram { bytes })
 }
 
-fn users(file: &Path, args: &BenchPathsArgs) -> Result<Storage, CliError> {
+fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError> {
     if is_remote(file) {
         return Err(CliError::usage(format!(
             "{}: only files and devices can be measured on; give one, or none for a RAM disk",
@@ -200,7 +200,7 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<Storage, CliError> {
     let alone = args.write || !path.is_file();
     let direct_io = args.direct_io.to_possible_value();
     let direct_io = direct_io.map_or_else(String::new, |value| value.get_name().to_owned());
-    Ok(Storage::Users(Users {
+    Ok(paths::Storage::Users(Users {
         backend: Arc::new(storage) as Arc<dyn Backend>,
         path: (!alone).then_some(path),
         options: vec!["--direct-io".to_owned(), direct_io],

@@ -156,7 +156,7 @@ fn room(
 
 fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), CliError> {
     let shown = args.format.image.display();
-    let holds = Contents::of(backend).describe();
+    let holds = Contents::of(backend);
     let mib = room.length >> 20;
     let warning = format!(
         "This encrypts {shown} where it lies: {holds}, {mib} MiB. Until that is finished nobody can \

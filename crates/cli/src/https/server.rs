@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use scrim_serve::acme::{self, Keeper, Showcase};
+use scrim_serve::acme::{self, ActiveCertificates, Keeper};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig};
 use scrim_serve::site::Site;
 use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
-use scrim_serve::{AccessLog, Limits, Listener, Live, Parts, Server};
+use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites};
 use scrim_sys::activation::take_listen_fds;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ struct Kept<'a> {
 
 /// Settings that follow from a configuration, before any client is served.
 struct Prepared {
-    live: Live,
+    sites: Sites,
     /// Certificates that are read from files.
     files: Vec<Certificate>,
     /// Settings for certificates of an authority (ACME).
@@ -80,7 +80,7 @@ struct Prepared {
 impl Prepared {
     fn by(config: &Config, volumes: &Volumes) -> Result<Self, CliError> {
         Ok(Self {
-            live: live(config, volumes)?,
+            sites: sites(config, volumes)?,
             files: certificates(config)?,
             acme: config
                 .acme()
@@ -99,7 +99,7 @@ impl Prepared {
 
     /// The files' certificates, and one of our own where there are none, or as long as an authority has
     /// not given its.
-    fn showcase(&self, config: &Config) -> Result<Showcase, CliError> {
+    fn active_certificates(&self, config: &Config) -> Result<ActiveCertificates, CliError> {
         let mut own = None;
         if self.files.is_empty() || self.acme.is_some() {
             let mut names: Vec<_> = config.sites.iter().flat_map(|s| s.names.clone()).collect();
@@ -108,7 +108,7 @@ impl Prepared {
                 .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
             own = Some(made);
         }
-        Ok(Showcase::new(self.files.clone(), own))
+        Ok(ActiveCertificates::new(self.files.clone(), own))
     }
 
     fn serve(
@@ -119,30 +119,30 @@ impl Prepared {
     ) -> Result<(), CliError> {
         let (config, log) = (kept.config, kept.log);
         let addresses = addresses(&listeners)?;
-        let showcase = Arc::new(self.showcase(config)?);
+        let active = Arc::new(self.active_certificates(config)?);
         let keeper = self
             .acme
             .clone()
-            .map(|settings| keeper(settings, &showcase))
+            .map(|settings| keeper(settings, &active))
             .transpose()?;
         let tls = self
             .offered
-            .build(Arc::clone(showcase.certificates()))
+            .build(Arc::clone(active.certificates()))
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
         let threads = config.threads.unwrap_or_else(processors);
         let server = Server::start(Parts {
             listeners,
-            live: self.live,
+            sites: self.sites,
             tls: Some(tls),
             offload: self.offload,
             limits: within_file_limit(self.limits, config.limits.connections, threads),
             threads,
             log: log.cloned(),
-            trouble: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
+            on_fault: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
             volumes: Box::new(volumes),
         })
         .map_err(|error| CliError::io("start to serve", &error))?;
-        if showcase.is_self_signed() && self.acme.is_none() {
+        if active.is_self_signed() && self.acme.is_none() {
             note(
                 "scrim: the certificate is self-signed, so browsers will warn; --certificate and --key \
                  name another one",
@@ -156,7 +156,7 @@ impl Prepared {
         manager.serving_files(&addresses);
         let running = Running {
             server: &server,
-            showcase: &showcase,
+            active: &active,
             acme: self.acme.as_ref(),
             kept,
         };
@@ -172,7 +172,7 @@ impl Prepared {
 /// A running server, and the parts of it that a reload can exchange.
 struct Running<'a> {
     server: &'a Server,
-    showcase: &'a Showcase,
+    active: &'a ActiveCertificates,
     acme: Option<&'a acme::Settings>,
     kept: &'a Kept<'a>,
 }
@@ -204,8 +204,8 @@ impl Running<'_> {
                 if prepared.acme.as_ref() != self.acme {
                     note("scrim: changed settings of [acme] take effect at the next start");
                 }
-                self.showcase.exchange_files(prepared.files);
-                self.server.replace(prepared.live);
+                self.active.exchange_files(prepared.files);
+                self.server.replace(prepared.sites);
                 self.server.offload(&prepared.offload);
                 note("scrim: sites and certificates were read again");
             }
@@ -216,7 +216,7 @@ impl Running<'_> {
     }
 }
 
-fn live(config: &Config, volumes: &Volumes) -> Result<Live, CliError> {
+fn sites(config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
     let sites = config.sites.iter().map(|site| {
         let mut settings = site
             .settings()
@@ -226,12 +226,12 @@ fn live(config: &Config, volumes: &Volumes) -> Result<Live, CliError> {
         Ok((site.names.clone(), opened))
     });
     let sites: Vec<_> = sites.collect::<Result<_, CliError>>()?;
-    Live::new(sites).map_err(|error| CliError::usage(error.to_string()))
+    Sites::new(sites).map_err(|error| CliError::usage(error.to_string()))
 }
 
 /// Opens the keeper of an authority's certificates: it uses those obtained earlier, and is ready to obtain more.
-fn keeper(settings: acme::Settings, showcase: &Arc<Showcase>) -> Result<Keeper, CliError> {
-    let (keeper, event) = Keeper::open(settings, Arc::clone(showcase))
+fn keeper(settings: acme::Settings, active: &Arc<ActiveCertificates>) -> Result<Keeper, CliError> {
+    let (keeper, event) = Keeper::open(settings, Arc::clone(active))
         .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
     event.iter().for_each(tell);
     Ok(keeper)

@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use scrim_backend::{Access, Backend};
 use scrim_nbd::{Endpoint, Uri};
 use scrim_serve::config::{SiteConfig, VolumeConfig, VolumeRoot};
-use scrim_serve::site::{Root, Settings, VolumeFiles, VolumeIdentity};
+use scrim_serve::files::{VolumeFiles, VolumeIdentity};
+use scrim_serve::site::{Root, Settings};
 use scrim_sys::memory::{Locking, locking};
 use scrim_volume::{CryptTable, DataPath, OpenFlags, UnknownDataPath, Volume};
 

@@ -76,7 +76,7 @@ fn echo(session: Session, socket: UnixStream) -> thread::JoinHandle<Result<Sessi
             if opened > 0 {
                 continue;
             }
-            match socket.read(incoming.room()) {
+            match socket.read(incoming.spare()) {
                 Ok(0) | Err(_) => return Ok(session),
                 Ok(len) => incoming.advance(len),
             }
@@ -382,7 +382,7 @@ fn a_message_in_pieces_after_the_handshake_ends_the_connection() {
     .unwrap();
     let mut incoming = Wire::to_receive();
     for bytes in [&header[..], &record] {
-        incoming.room()[..bytes.len()].copy_from_slice(bytes);
+        incoming.spare()[..bytes.len()].copy_from_slice(bytes);
         incoming.advance(bytes.len());
     }
     let mut plain = vec![0; 64 << 10];
@@ -410,9 +410,9 @@ fn what_is_not_tls_is_refused_with_an_alert_and_never_panics() {
             1 => &[22, 3, 3, 0, 3, 1, 0, 0],
             _ => b"",
         };
-        let room = incoming.room();
-        room[..head.len()].copy_from_slice(head);
-        for byte in &mut room[head.len()..200] {
+        let spare = incoming.spare();
+        spare[..head.len()].copy_from_slice(head);
+        for byte in &mut spare[head.len()..200] {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;

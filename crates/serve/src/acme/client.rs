@@ -41,21 +41,21 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Client {
     tls: TlsConnector,
-    wish: Wish,
+    retry_after: RetryAfter,
 }
 
 /// Time until which an authority does not want to be asked again, if it has named one.
 #[derive(Clone, Default)]
-pub(super) struct Wish(Arc<Mutex<Option<SystemTime>>>);
+pub(super) struct RetryAfter(Arc<Mutex<Option<SystemTime>>>);
 
-impl Wish {
+impl RetryAfter {
     /// Takes the time that is left until then. The next failure sets it anew.
     pub(super) fn take(&self, now: SystemTime) -> Option<Duration> {
         let until = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         until?.duration_since(now).ok()
     }
 
-    fn hear(&self, headers: &HeaderMap, now: SystemTime) {
+    fn set(&self, headers: &HeaderMap, now: SystemTime) {
         let text = headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
         if let Some(until) = text.and_then(|text| moment(text.trim(), now)) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -84,13 +84,13 @@ impl Client {
             .with_no_client_auth();
         Ok(Self {
             tls: Arc::new(config).into(),
-            wish: Wish::default(),
+            retry_after: RetryAfter::default(),
         })
     }
 
     /// Pause that the authority asks for.
-    pub(super) fn wish(&self) -> Wish {
-        self.wish.clone()
+    pub(super) fn retry_after(&self) -> RetryAfter {
+        self.retry_after.clone()
     }
 }
 
@@ -132,7 +132,7 @@ impl HttpClient for Client {
                 .map_err(Error::Other)?;
             let (parts, body) = answer.into_parts();
             if parts.status.is_client_error() || parts.status.is_server_error() {
-                client.wish.hear(&parts.headers, SystemTime::now());
+                client.retry_after.set(&parts.headers, SystemTime::now());
             }
             let body = Box::new(body);
             Ok(BytesResponse { parts, body })
@@ -219,10 +219,10 @@ mod tests {
     fn a_wish_is_seconds_or_a_date() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let hear = |text: &'static str| {
-            let wish = Wish::default();
+            let retry_after = RetryAfter::default();
             let headers = [(RETRY_AFTER, HeaderValue::from_static(text))];
-            wish.hear(&headers.into_iter().collect(), now);
-            wish.take(now)
+            retry_after.set(&headers.into_iter().collect(), now);
+            retry_after.take(now)
         };
         assert_eq!(hear("120"), Some(Duration::from_secs(120)));
         let date = "Sun, 09 Sep 2001 01:47:40 GMT";

@@ -14,28 +14,27 @@ const TEXT_MAX: usize = 400;
 /// Failure of an order.
 #[derive(Debug)]
 pub enum Fault {
-    /// The folder for account and certificate.
+    /// The folder for the account and the certificate cannot be used.
     State(StateError),
-    /// The roots by which the authority's own certificate is checked.
+    /// The system's root certificates, for the authority's own certificate, cannot be read.
     Roots(io::Error),
-    /// The file with those roots.
+    /// The configured file of root certificates cannot be used.
     RootFile(PathBuf),
-    /// The authority, or the way to it.
+    /// The authority refused a request, or could not be reached.
     Authority(Box<Error>),
-    /// The authority looked, and did not find this server under a name.
+    /// The authority could not validate a name.
     Challenge {
-        /// The name.
         name: String,
         /// Problem that the authority reports.
         problem: Problem,
     },
-    /// The authority does not offer the one challenge that is answered here.
+    /// The authority does not offer the challenge TLS-ALPN-01 for this name.
     NoTlsAlpn(String),
-    /// The authority does not go on with an order.
+    /// The authority rejected an order without a reason.
     Order,
-    /// A key or a request cannot be made.
+    /// The key or the certificate request cannot be made.
     Make(rcgen::Error),
-    /// The authority sent a certificate that cannot be used here, for these names.
+    /// The authority sent a certificate that cannot be used for these names and this key.
     Unusable,
     /// The order took longer than this.
     TooLong(Duration),
@@ -99,8 +98,8 @@ impl fmt::Display for Fault {
             Self::State(error) => error.fmt(f),
             Self::Roots(error) => write!(
                 f,
-                "the system's trusted authorities cannot be read ({error}); install ca-certificates, \
-                 or name a file with the directory's (ca)"
+                "the system's trusted root certificates cannot be read ({error}); install ca-certificates, \
+                 or name a file with the root of the directory's own certificate (ca)"
             ),
             Self::RootFile(path) => write!(
                 f,
@@ -109,30 +108,39 @@ impl fmt::Display for Fault {
                 path.display()
             ),
             Self::Authority(error) => match &**error {
-                Error::Api(problem) => write!(f, "the authority refuses: {}", said(problem)),
+                Error::Api(problem) => {
+                    write!(
+                        f,
+                        "the authority refused the request: {}",
+                        problem_text(problem)
+                    )
+                }
                 error => write!(f, "the authority cannot be asked: {}", clean(error)),
             },
             Self::Challenge { name, problem } => write!(
                 f,
                 "the authority did not find this server under {name}: {}; its name must lead here, \
                  and its port 443 to where HTTPS is served",
-                said(problem)
+                problem_text(problem)
             ),
             Self::NoTlsAlpn(name) => write!(
                 f,
-                "the authority does not check {name} by TLS (tls-alpn-01); name another directory, or \
-                 files with a certificate"
+                "the authority does not offer the challenge tls-alpn-01 for {name}; use another directory, or \
+                 name files with a certificate"
             ),
-            Self::Order => f.write_str("the authority has dropped the order without a reason"),
-            Self::Make(error) => write!(f, "a key or a request for it cannot be made: {error}"),
-            Self::Unusable => f.write_str(
-                "what the authority sent is no certificate that can be used here for these names",
+            Self::Order => f.write_str(
+                "the authority rejected the order without a reason; see its own log or status page",
             ),
-            Self::TooLong(limit) => write!(
+            Self::Make(error) => write!(
                 f,
-                "the authority did not come to an end within {} s",
-                limit.as_secs()
+                "the key or the certificate request cannot be made: {error}"
             ),
+            Self::Unusable => f.write_str(
+                "the authority sent a certificate that cannot be used for these names and this key",
+            ),
+            Self::TooLong(limit) => {
+                write!(f, "the order was not complete within {} s", limit.as_secs())
+            }
         }
     }
 }
@@ -171,7 +179,7 @@ impl std::error::Error for StateError {
     }
 }
 
-fn said(problem: &Problem) -> String {
+fn problem_text(problem: &Problem) -> String {
     let reasons = problem.subproblems.iter();
     let mut text = clean(problem.detail.as_deref().unwrap_or("no reason given"));
     for reason in reasons.filter_map(|sub| sub.detail.as_deref()).take(3) {

@@ -1,4 +1,4 @@
-//! Keeps a certificate: shows the stored one, orders and renews it.
+//! Keeps a certificate valid: loads the stored one, orders and renews it.
 
 use std::fmt;
 use std::io;
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use super::client::{Client, Wish};
+use super::active_certificates::ActiveCertificates;
+use super::client::{Client, RetryAfter};
 use super::fault::{Fault, StateError};
 use super::order::{self, Issued};
 use super::schedule;
 use super::settings::Settings;
-use super::showcase::Showcase;
 use super::state::State;
 use crate::tls::{Certificate, Expiry, FileError};
 
@@ -24,17 +24,16 @@ const ATTEMPT_TIME: Duration = Duration::from_secs(15 * 60);
 /// Result of an attempt, for the server's operator.
 #[derive(Debug)]
 pub enum Event {
-    /// The stored certificate is shown, until it expires.
+    /// The stored certificate is in use; it is valid until this time.
     Found(Expiry),
-    /// The stored certificate cannot be used; another one is ordered.
+    /// The stored certificate cannot be used; a new one is ordered.
     Broken(FileError),
-    /// A new certificate is shown, until it expires.
+    /// A new certificate is in use; it is valid until this time.
     Obtained(Expiry),
-    /// A new certificate is shown, but it could not be stored: the next start orders another one.
+    /// A new certificate is in use but could not be stored: the next start orders another one.
     NotStored(StateError),
-    /// There is no new certificate; the one that is shown stays.
+    /// There is no new certificate; the one in use stays.
     Failed {
-        /// The reason.
         fault: Fault,
         /// Time until the next attempt.
         pause: Duration,
@@ -48,7 +47,7 @@ impl fmt::Display for Event {
             Self::Broken(error) => {
                 write!(
                     f,
-                    "acme: the stored certificate is not used: {error}; another one is ordered"
+                    "acme: the stored certificate cannot be used: {error}; a new one is ordered"
                 )
             }
             Self::Obtained(until) => {
@@ -56,8 +55,8 @@ impl fmt::Display for Event {
             }
             Self::NotStored(error) => write!(
                 f,
-                "acme: the certificate is shown but not stored, so the next start orders another one: \
-                 {error}"
+                "acme: the new certificate is in use but could not be stored, so the next start will order another \
+                 one: {error}"
             ),
             Self::Failed { fault, pause } => {
                 let minutes = pause.as_secs().div_ceil(60);
@@ -74,7 +73,7 @@ impl fmt::Display for Event {
 pub struct Keeper {
     settings: Settings,
     state: State,
-    showcase: Arc<Showcase>,
+    active: Arc<ActiveCertificates>,
     /// Begin and end of the validity of the certificate that is shown.
     valid: Option<(SystemTime, SystemTime)>,
     failures: u32,
@@ -87,13 +86,13 @@ impl Keeper {
     /// When there is no folder for account and certificate.
     pub fn open(
         settings: Settings,
-        showcase: Arc<Showcase>,
+        active: Arc<ActiveCertificates>,
     ) -> Result<(Self, Option<Event>), StateError> {
         let state = State::open(&settings.state, &settings.directory)?;
         let mut keeper = Self {
             settings,
             state,
-            showcase,
+            active,
             valid: None,
             failures: 0,
         };
@@ -116,7 +115,7 @@ impl Keeper {
 
     fn show(&mut self, certificate: Certificate) {
         self.valid = Some((certificate.since().time(), certificate.expiry().time()));
-        self.showcase.obtained(certificate);
+        self.active.obtained(certificate);
     }
 
     /// Orders and renews from now on, and tells the results. Challenges are answered only by a running server: start it
@@ -124,7 +123,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system has no thread or no event loop.
-    pub fn start(self, tell: impl Fn(&Event) + Send + 'static) -> io::Result<Kept> {
+    pub fn start(self, tell: impl Fn(&Event) + Send + 'static) -> io::Result<KeeperHandle> {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -134,7 +133,7 @@ impl Keeper {
         let thread = thread::Builder::new()
             .name("acme".to_owned())
             .spawn(move || run(runtime, self, stopped, tell))?;
-        Ok(Kept {
+        Ok(KeeperHandle {
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -155,8 +154,8 @@ impl Keeper {
 
     /// Orders once, and after a failure waits until the next attempt is due.
     async fn attempt(&mut self, tell: &impl Fn(&Event)) {
-        let mut wish = Wish::default();
-        let fault = match self.order(&mut wish).await {
+        let mut asked = RetryAfter::default();
+        let fault = match self.order(&mut asked).await {
             Ok(issued) => match self.take(issued, tell) {
                 Ok(()) => return,
                 Err(fault) => fault,
@@ -164,8 +163,8 @@ impl Keeper {
             Err(fault) => fault,
         };
         self.failures = self.failures.saturating_add(1);
-        let wished = wish.take(SystemTime::now());
-        let pause = schedule::pause(self.failures, fault.is_rate_limit(), wished);
+        let retry_after = asked.take(SystemTime::now());
+        let pause = schedule::pause(self.failures, fault.is_rate_limit(), retry_after);
         let pause = schedule::spread(pause);
         tell(&Event::Failed { fault, pause });
         tokio::time::sleep(pause).await;
@@ -188,9 +187,9 @@ impl Keeper {
         Ok(())
     }
 
-    async fn order(&self, wish: &mut Wish) -> Result<Issued, Fault> {
+    async fn order(&self, retry_after: &mut RetryAfter) -> Result<Issued, Fault> {
         let client = Client::new(self.settings.ca.as_deref())?;
-        *wish = client.wish();
+        *retry_after = client.retry_after();
         let whole = async {
             match self.order_once(client.clone()).await {
                 // The authority has lost its accounts, as test servers do: so we make a new one, once.
@@ -207,7 +206,7 @@ impl Keeper {
 
     async fn order_once(&self, client: Client) -> Result<Issued, Fault> {
         let account = order::account(&self.settings, client, &self.state).await?;
-        let certificates = self.showcase.certificates();
+        let certificates = self.active.certificates();
         order::obtain(&account, &self.settings.names, certificates).await
     }
 }
@@ -224,12 +223,12 @@ fn run(runtime: Runtime, keeper: Keeper, stopped: oneshot::Receiver<()>, tell: i
 }
 
 /// A certificate that is kept valid until this is dropped.
-pub struct Kept {
+pub struct KeeperHandle {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Kept {
+impl Drop for KeeperHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -5,6 +5,7 @@
 //! earlier; once started, it orders and renews on a thread and an event loop of its own, so that no request ever waits
 //! for an authority.
 
+mod active_certificates;
 mod challenge;
 mod client;
 mod fault;
@@ -12,10 +13,9 @@ mod keeper;
 mod order;
 mod schedule;
 mod settings;
-mod showcase;
 mod state;
 
+pub use active_certificates::ActiveCertificates;
 pub use fault::{Fault, StateError};
-pub use keeper::{Event, Keeper, Kept};
+pub use keeper::{Event, Keeper, KeeperHandle};
 pub use settings::{Settings, SettingsError};
-pub use showcase::Showcase;

@@ -23,7 +23,7 @@ use super::state::State;
 use crate::tls::{Certificate, Certificates};
 
 /// Intervals at which an order's state is asked for: short at first, then longer, for three minutes.
-const PATIENCE: RetryPolicy = RetryPolicy::new()
+const POLL_POLICY: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
     .timeout(Duration::from_secs(180));
@@ -71,7 +71,7 @@ pub(super) async fn obtain(
     params.distinguished_name = DistinguishedName::new();
     let request = params.serialize_request(&key)?;
     order.finalize_csr(request.der()).await?;
-    let chain = order.poll_certificate(&PATIENCE).await?;
+    let chain = order.poll_certificate(&POLL_POLICY).await?;
     issued(&chain, &key, names)
 }
 
@@ -93,7 +93,7 @@ async fn prove(order: &mut Order, certificates: &Certificates) -> Result<(), Fau
         answers.give(&name, challenge.key_authorization().digest().as_ref())?;
         challenge.set_ready().await?;
     }
-    let failed = match order.poll_ready(&PATIENCE).await {
+    let failed = match order.poll_ready(&POLL_POLICY).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => return Ok(()),
         Ok(_) => Fault::Order,
         Err(error @ Error::Api(_)) => error.into(),

@@ -11,7 +11,7 @@ const LOOK: Duration = Duration::from_secs(6 * 60 * 60);
 /// Pause after the first failure. Let's Encrypt allows five failures an hour for a name.
 const FIRST_PAUSE: Duration = MINUTE.saturating_mul(5);
 /// Longest pause that an authority may ask for: its longest limits are those of a week.
-const WISH_MAX: Duration = DAY.saturating_mul(7);
+const RETRY_AFTER_MAX: Duration = DAY.saturating_mul(7);
 
 /// The moment from which on a certificate is renewed: when a third of its lifetime is left.
 pub(super) fn renewal(since: SystemTime, until: SystemTime) -> SystemTime {
@@ -30,13 +30,13 @@ pub(super) fn sleep(now: SystemTime, due: SystemTime) -> Option<Duration> {
 
 /// Pause after this number of failures in a row: minutes at first, then up to a day, or what the authority has asked
 /// for if that is longer.
-pub(super) fn pause(failures: u32, rate_limit: bool, wish: Option<Duration>) -> Duration {
+pub(super) fn pause(failures: u32, rate_limit: bool, retry_after: Option<Duration>) -> Duration {
     let tripled = 3_u32.saturating_pow(failures.saturating_sub(1).min(10));
     let usual = FIRST_PAUSE.saturating_mul(tripled).min(DAY);
     let least = if rate_limit { HOUR } else { Duration::ZERO };
     usual
         .max(least)
-        .max(wish.unwrap_or(Duration::ZERO).min(WISH_MAX))
+        .max(retry_after.unwrap_or(Duration::ZERO).min(RETRY_AFTER_MAX))
 }
 
 /// Adds up to a quarter to a pause, so that servers that were started together do not ask together.

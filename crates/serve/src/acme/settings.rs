@@ -129,32 +129,32 @@ impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Terms => f.write_str(
-                "acme: an authority gives certificates only to those who agree to its terms; read them \
-                 and say so (agree-to-terms = true)",
+                "acme: an authority issues certificates only to users who agree to its terms of service; read \
+                 them, and set agree-to-terms = true",
             ),
             Self::State => f.write_str(
-                "acme: the account and the certificate need a folder that stays; name one (state = \
+                "acme: the account and the certificate need a permanent folder; name one (state = \
                  \"/var/lib/…\")",
             ),
             Self::Directory(url) => write!(
                 f,
-                "acme: directory: {url:?} is no URL that begins with https://, and not \"staging\""
+                "acme: directory: {url:?} is neither a URL that begins with https:// nor \"staging\""
             ),
             Self::NoNames => f.write_str(
-                "acme: there is no name for a certificate to be for; name the hosts of a [[site]], or \
-                 some here (names = [\"…\"])",
+                "acme: the certificate needs at least one name; name the hosts of a [[site]], or list them here \
+                 (names = [\"…\"])",
             ),
             Self::TooManyNames(count) => write!(
                 f,
-                "acme: a certificate is for {NAMES_MAX} names at most, and here are {count}; leave some out"
+                "acme: a certificate can have at most {NAMES_MAX} names, and {count} are listed; leave some out"
             ),
             Self::Name(name) => write!(
                 f,
-                "acme: {name:?} is no DNS name that a server can prove to be its own by TLS; name hosts \
-                 without `*`, and no addresses"
+                "acme: {name:?} is not a DNS name that TLS-ALPN-01 can validate; list host names without `*`, and no \
+                 IP addresses"
             ),
             Self::Contact(address) => {
-                write!(f, "acme: contact: {address:?} is no e-mail address")
+                write!(f, "acme: contact: {address:?} is not an e-mail address")
             }
         }
     }

@@ -41,18 +41,18 @@ impl State {
         let made = maker.recursive(true).mode(0o700).create(&folder);
         made.map_err(failed("make the folder"))?;
         // A process that can write there could put another folder into its place.
-        if mode(state).map_err(failed("look at the folder around"))? & 0o002 != 0 {
-            let reason = io::Error::other("everybody can write to the folder that it is in");
+        if mode(state).map_err(failed("read the metadata of"))? & 0o002 != 0 {
+            let reason = io::Error::other("its parent folder is writable by everyone");
             return Err(failed("use")(reason));
         }
-        let found = fs::symlink_metadata(&folder).map_err(failed("look at"))?;
+        let found = fs::symlink_metadata(&folder).map_err(failed("read the metadata of"))?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() {
-            let reason = io::Error::other("it is not a folder of this user's: remove it");
+            let reason = io::Error::other("it is not a folder that this user owns: remove it");
             return Err(failed("use")(reason));
         }
         if found.permissions().mode() & 0o077 != 0 {
             let closed = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-            closed.map_err(failed("close to others"))?;
+            closed.map_err(failed("remove other users' access to"))?;
         }
         Ok(Self { folder })
     }
@@ -90,13 +90,12 @@ impl State {
         read.map_err(failed)?;
         // What it says may be a key: nothing of it is told.
         let account = serde_json::from_slice(&text).map_err(|_| {
-            let reason = "it is no account; remove it, and a new one is made";
+            let reason = "it is not a valid account file; remove it, and a new account is made";
             failed(io::Error::new(io::ErrorKind::InvalidData, reason))
         })?;
         Ok(Some(account))
     }
 
-    /// Keeps the account.
     pub(super) fn keep_account(&self, account: &AccountCredentials) -> Result<(), StateError> {
         let mut text = Zeroizing::new(Vec::with_capacity(ACCOUNT_MAX));
         serde_json::to_writer(&mut *text, account).map_err(|source| StateError {
@@ -107,7 +106,6 @@ impl State {
         self.keep(ACCOUNT, &text)
     }
 
-    /// Forgets the account.
     pub(super) fn forget_account(&self) -> Result<(), StateError> {
         let path = self.folder.join(ACCOUNT);
         match fs::remove_file(&path) {
@@ -228,7 +226,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
         let error = State::open(place.path(), DIRECTORY).unwrap_err();
-        assert!(error.to_string().contains("everybody"), "{error}");
+        assert!(
+            error.to_string().contains("writable by everyone"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! HTTP/1.1: one request after the other.
+//! HTTP/1.1: requests of a connection, one after the other.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -8,44 +8,40 @@ use std::time::SystemTime;
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::Client;
-use super::broken::Broken;
+use super::client::Client;
 use super::head::{self, Ending};
-use super::pool::Purse;
-use super::transport::Transport;
 use crate::address::Address;
 use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
 use crate::log::Entry;
 use crate::site::error_page;
+use crate::transport::{PoolHandle, Transport, TransportError};
 use crate::worker::Worker;
 
-/// Most bytes of a request's content that are received and thrown away, so that the next request can come by
-/// the same connection.
+/// Limit on the bytes of a request's content that are discarded so that the connection can be used again.
 const SKIPPED_MAX: u64 = 64 << 10;
 
-/// Outcome of a request for its connection: it goes on, or it is closed.
+/// Continuation of a connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum Continuation {
     Next,
     Close,
 }
 
-/// A connection, with the bytes that have come by it and are not answered yet.
-struct Conversation<'a> {
+/// A connection, with the received bytes that are not processed yet.
+struct Http1Connection<'a> {
     worker: &'a Worker,
     client: Client,
     transport: Transport,
     inbox: Vec<u8>,
-    /// Timer that runs out when the connection may have been idle for too long. It is set again only then, and not by
-    /// each request.
+    /// Timer for idle connections. It is reset when it expires, and not for each request.
     idle: Pin<Box<Sleep>>,
-    /// Ends when the worker takes no more requests.
+    /// Completes when the worker accepts no more requests.
     draining: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
-/// Serves requests until either side ends it; `inbox` has what has come already.
+/// Serves requests until either side ends the connection; `inbox` has the bytes that were received already.
 pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client, inbox: Vec<u8>) {
-    let mut conversation = Conversation {
+    let mut connection = Http1Connection {
         worker,
         client,
         transport,
@@ -54,38 +50,38 @@ pub(super) async fn serve(worker: &Worker, transport: Transport, client: Client,
         draining: Box::pin(worker.draining()),
     };
     let ended = loop {
-        match conversation.next().await {
-            Ok(Then::Next) => {}
-            Ok(Then::Close) => break Ok(()),
+        match connection.next().await {
+            Ok(Continuation::Next) => {}
+            Ok(Continuation::Close) => break Ok(()),
             Err(broken) => break Err(broken),
         }
     };
-    conversation.transport.end(ended, &worker.limits).await;
+    connection.transport.end(ended, &worker.limits).await;
 }
 
-impl Conversation<'_> {
-    /// Receives and answers one request, from its first byte to the last one of its answer.
-    async fn next(&mut self) -> Result<Then, Broken> {
+impl Http1Connection<'_> {
+    /// Receives and answers one request.
+    async fn next(&mut self) -> Result<Continuation, TransportError> {
         if self.inbox.is_empty() && !self.first_bytes().await? {
-            return Ok(Then::Close);
+            return Ok(Continuation::Close);
         }
-        // Most requests come whole, so that there is no need to look at the clock.
+        // Most requests arrive in one piece, and the clock is not read.
         let mut deadline = None;
         loop {
             match Head::parse(&self.inbox, &self.worker.limits.head) {
                 Ok(Some(head)) => {
                     let (used, framing) = (head.length, head.framing);
-                    let then =
+                    let next =
                         answer(self.worker, &self.client, &mut self.transport, &head).await?;
                     self.inbox.drain(..used);
                     if !self.inbox.is_empty() {
-                        // A client that sends requests ahead takes a turn for each, as others do.
+                        // A client with pipelined requests yields to other connections after each.
                         tokio::task::yield_now().await;
                     }
-                    return match then {
-                        Then::Next if framing == Framing::None => Ok(then),
-                        Then::Next => self.skip(framing).await,
-                        Then::Close => Ok(then),
+                    return match next {
+                        Continuation::Next if framing == Framing::None => Ok(next),
+                        Continuation::Next => self.skip(framing).await,
+                        Continuation::Close => Ok(next),
                     };
                 }
                 Ok(None) => {}
@@ -103,13 +99,13 @@ impl Conversation<'_> {
                 return self.refuse(StatusCode::REQUEST_TIMEOUT).await;
             };
             if received? == 0 {
-                return Ok(Then::Close);
+                return Ok(Continuation::Close);
             }
         }
     }
 
-    /// Waits for a request, without a buffer; false if none comes any more.
-    async fn first_bytes(&mut self) -> Result<bool, Broken> {
+    /// Waits for the first bytes of a request without holding a buffer; returns false if there is no further request.
+    async fn first_bytes(&mut self) -> Result<bool, TransportError> {
         let Self {
             worker,
             transport,
@@ -120,7 +116,7 @@ impl Conversation<'_> {
         } = self;
         *inbox = Vec::new();
         let end = Instant::now() + worker.limits.idle;
-        // It is not begun again when the clock wakes us: it may be in the middle of sending something.
+        // The future is kept when the timer expires, since it may be in the middle of sending a record.
         let mut receive = pin!(transport.receive(inbox, &worker.limits));
         loop {
             tokio::select! {
@@ -135,34 +131,33 @@ impl Conversation<'_> {
         }
     }
 
-    /// Throws a request's content away, which nothing here has a use for.
-    async fn skip(&mut self, framing: Framing) -> Result<Then, Broken> {
+    /// Discards the content of a request.
+    async fn skip(&mut self, framing: Framing) -> Result<Continuation, TransportError> {
         let deadline = Instant::now() + self.worker.limits.request;
         let Ok(mut skipper) = Skipper::new(framing, SKIPPED_MAX) else {
-            return Ok(Then::Close);
+            return Ok(Continuation::Close);
         };
         loop {
-            // It has its answer; where the next request begins cannot be told any more.
+            // The framing is invalid, so that the start of the next request is unknown.
             let Ok(skipped) = skipper.skip(&self.inbox) else {
-                return Ok(Then::Close);
+                return Ok(Continuation::Close);
             };
             self.inbox.drain(..skipped.bytes);
             if skipped.is_all {
-                return Ok(Then::Next);
+                return Ok(Continuation::Next);
             }
             let receive = self.transport.receive(&mut self.inbox, &self.worker.limits);
             let Ok(received) = timeout_at(deadline, receive).await else {
-                return Ok(Then::Close);
+                return Ok(Continuation::Close);
             };
             if received? == 0 {
-                return Ok(Then::Close);
+                return Ok(Continuation::Close);
             }
         }
     }
 
-    /// Answers something that was not understood, and ends the connection: the beginning of the next request is
-    /// unknown.
-    async fn refuse(&mut self, status: StatusCode) -> Result<Then, Broken> {
+    /// Answers a malformed request with an error and ends the connection: the start of the next request is unknown.
+    async fn refuse(&mut self, status: StatusCode) -> Result<Continuation, TransportError> {
         let (at, began) = (SystemTime::now(), std::time::Instant::now());
         let (worker, transport) = (self.worker, &mut self.transport);
         let mut answer = error_page(status);
@@ -170,14 +165,14 @@ impl Conversation<'_> {
         let sent = send(
             worker,
             transport,
-            &self.client.has,
+            &self.client.holdings,
             &mut answer,
             true,
             Ending::Close,
             at,
         )
         .await;
-        worker.note(&Entry {
+        worker.record(&Entry {
             service: self.client.service,
             client: self.client.address.ip(),
             at,
@@ -193,27 +188,27 @@ impl Conversation<'_> {
             user_agent: None,
             tls: self.client.tls,
         });
-        sent.map(|()| Then::Close)
+        sent.map(|()| Continuation::Close)
     }
 }
 
-/// Answers a request.
+/// Answers a request and logs it.
 async fn answer(
     worker: &Worker,
     client: &Client,
     transport: &mut Transport,
     head: &Head<'_>,
-) -> Result<Then, Broken> {
+) -> Result<Continuation, TransportError> {
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
     let mut answer = worker
-        .answer(client.service, &client.origin, &client.has, request)
+        .answer(client.service, &client.origin, &client.holdings, request)
         .await;
-    let goes_on = head.keep_alive
+    let keeps_alive = head.keep_alive
         && !worker.is_draining()
-        && !is_unsure(head)
-        && transport.lasts(answer.body.length());
-    let ending = match (goes_on, head.is_old) {
+        && !has_unknown_end(head)
+        && transport.can_continue_after(answer.body.length());
+    let ending = match (keeps_alive, head.is_old) {
         (true, false) => Ending::Usual,
         (true, true) => Ending::KeepAlive,
         (false, _) => Ending::Close,
@@ -223,7 +218,7 @@ async fn answer(
     let sent = send(
         worker,
         transport,
-        &client.has,
+        &client.holdings,
         &mut answer,
         with_body,
         ending,
@@ -231,9 +226,9 @@ async fn answer(
     )
     .await;
     if let Err(broken) = &sent {
-        worker.tell_of(broken, request.target);
+        worker.report_file(broken, request.target);
     }
-    worker.note(&Entry {
+    worker.record(&Entry {
         service: client.service,
         client: client.address.ip(),
         at,
@@ -253,10 +248,16 @@ async fn answer(
         user_agent: request.fields.user_agent,
         tls: client.tls,
     });
-    sent.map(|()| if goes_on { Then::Next } else { Then::Close })
+    sent.map(|()| {
+        if keeps_alive {
+            Continuation::Next
+        } else {
+            Continuation::Close
+        }
+    })
 }
 
-/// Sends an answer. What is left of its body afterwards was not sent.
+/// Sends an answer. After an error, the rest of its body is what was not sent.
 async fn send(
     worker: &Worker,
     transport: &mut Transport,
@@ -265,7 +266,7 @@ async fn send(
     with_body: bool,
     ending: Ending,
     at: SystemTime,
-) -> Result<(), Broken> {
+) -> Result<(), TransportError> {
     let mut head = worker.scratch();
     head::write(&mut head, answer, &worker.date(at), ending);
     let mut nothing = Body::default();
@@ -274,18 +275,18 @@ async fn send(
     } else {
         &mut nothing
     };
-    let purse = Purse {
+    let pool = PoolHandle {
         pool: &worker.pool,
         address,
     };
-    let sent = transport.send(&head, body, purse, &worker.limits).await;
+    let sent = transport.send(&head, body, pool, &worker.limits).await;
     worker.give_back(head);
     sent
 }
 
-/// Returns whether it cannot be said, or takes too long to find out, where the next request begins: a client that
-/// waits to be told to send its content may send it or not, now that it has an answer.
-fn is_unsure(head: &Head) -> bool {
+/// Returns whether the start of the next request is unknown or too far away. With `Expect: 100-continue` the client may
+/// or may not send the content, now that it has an answer.
+fn has_unknown_end(head: &Head) -> bool {
     match head.framing {
         Framing::None => false,
         Framing::Length(length) if length > SKIPPED_MAX => true,

@@ -1,6 +1,6 @@
-//! HTTP/2, by way of hyper.
+//! HTTP/2 by hyper, with the time and memory limits of this server.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -19,32 +19,35 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
-use super::Client;
-use super::farewell::{FAREWELL, Talk, abort, depart, unacknowledged};
+use super::activity::{Activity, InFlight, Pace};
+use super::client::Client;
 use super::head::has_length;
-use super::share::Share;
-use super::stall::{Lent, Stall};
-use super::stream_body::{StreamBody, Witness};
+use super::stream_body::{LogContext, StreamBody};
+use super::write_timeout::{SharedStream, WriteTimeout};
+use crate::budget::ConnectionBudget;
 use crate::http::{Answer, Body, HeadLimits, Method, Refusal, Request};
 use crate::limits::Limits;
 use crate::site::error_page;
 use crate::tls::TlsStream;
+use crate::transport::{
+    DiscardLimit, LINGER_TIMEOUT, lingering_close, reset_on_close, unacknowledged_bytes,
+};
 use crate::worker::Worker;
 
-/// Requests at a time on one connection.
-const STREAMS: u32 = 64;
-/// Most bytes of one answer that wait for a client in hyper.
-const WAITING: usize = 32 << 10;
-/// Most bytes of all answers of a connection that wait so.
-const SHARE: usize = 256 << 10;
-/// Requests that a client may cancel before they are looked at; then its connection ends.
-const TAKEN_BACK: usize = 20;
+/// Limit on the concurrent requests of a connection.
+const STREAMS_MAX: u32 = 64;
+/// Limit in bytes on what hyper buffers of one answer.
+const SEND_BUFFER_MAX: usize = 32 << 10;
+/// Limit in bytes on what hyper buffers of all answers of a connection.
+const CONNECTION_BUFFER_MAX: usize = 256 << 10;
+/// Limit on the requests that a client may reset before they are accepted; beyond it the connection ends.
+const RESET_STREAMS_MAX: usize = 20;
 
-/// The thread's own tasks.
+/// hyper's executor: spawns tasks on the worker's thread.
 #[derive(Clone, Copy)]
-struct Here;
+struct LocalExecutor;
 
-impl<F: Future + 'static> hyper::rt::Executor<F> for Here {
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, task: F) {
         drop(spawn_local(async {
             task.await;
@@ -52,61 +55,61 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for Here {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves an HTTP/2 connection to its end.
 pub(super) async fn serve(worker: Rc<Worker>, stream: TlsStream, client: Client) {
     let limits = worker.limits;
     let head_max = u32::try_from(limits.head.head).unwrap_or(u32::MAX);
     let activity = Rc::new(Activity::new());
-    let share = Rc::new(Share::of(
+    let budget = Rc::new(ConnectionBudget::of(
         worker.budget.clone(),
-        Arc::clone(&client.has),
-        SHARE,
+        Arc::clone(&client.holdings),
+        CONNECTION_BUFFER_MAX,
     ));
     let service = service_fn({
         let (worker, activity) = (Rc::clone(&worker), Rc::clone(&activity));
-        let share = Rc::clone(&share);
+        let budget = Rc::clone(&budget);
         move |request: http::Request<Incoming>| {
             let (parts, _) = request.into_parts();
-            let (worker, share, client) = (Rc::clone(&worker), Rc::clone(&share), client.clone());
-            let under_way = activity.begin();
+            let (worker, budget, client) = (Rc::clone(&worker), Rc::clone(&budget), client.clone());
+            let in_flight = activity.begin();
             async move {
-                let answer = answer(&worker, client, parts, under_way, share).await;
+                let answer = answer(&worker, client, parts, in_flight, budget).await;
                 Ok::<_, Infallible>(answer)
             }
         }
     });
     let stream = Rc::new(RefCell::new(stream));
-    let lent = Stall::new(Lent(Rc::clone(&stream)), limits.stall);
+    let shared = WriteTimeout::new(SharedStream(Rc::clone(&stream)), limits.stall);
     let has_all = || {
-        let is_answered = activity.under_way.get() == 0 && share.is_empty();
-        is_answered && unacknowledged(stream.borrow().socket()) == 0
+        let is_answered = activity.in_flight() == 0 && budget.is_empty();
+        is_answered && unacknowledged_bytes(stream.borrow().socket()) == 0
     };
     let ended = {
         let mut connection = pin!(
-            Builder::new(Here)
+            Builder::new(LocalExecutor)
                 .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS)
+                .max_concurrent_streams(STREAMS_MAX)
                 .max_header_list_size(head_max)
-                .max_send_buf_size(WAITING)
-                .max_pending_accept_reset_streams(TAKEN_BACK)
-                .serve_connection(TokioIo::new(lent), service)
+                .max_send_buf_size(SEND_BUFFER_MAX)
+                .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+                .serve_connection(TokioIo::new(shared), service)
         );
-        match until_called_off(connection.as_mut(), &worker, &activity).await {
+        match serve_until_draining(connection.as_mut(), &worker, &activity).await {
             Some(ended) => ended,
             None => {
                 connection.as_mut().graceful_shutdown();
-                until_left(connection, &worker, &activity, has_all).await
+                serve_until_closed(connection, &worker, &activity, has_all).await
             }
         }
     };
-    // hyper has gone, and with it the other hand on the stream.
+    // hyper's connection is dropped, and with it the other reference to the stream.
     if let Some(stream) = Rc::into_inner(stream) {
         end(stream.into_inner(), ended, &limits).await;
     }
 }
 
-/// Goes on until the connection has ended, or has to take no more requests: then it returns nothing.
-async fn until_called_off(
+/// Serves until the connection has ended, or must accept no more requests: then it returns `None`.
+async fn serve_until_draining(
     mut connection: Pin<&mut impl Future<Output = hyper::Result<()>>>,
     worker: &Worker,
     activity: &Activity,
@@ -116,20 +119,20 @@ async fn until_called_off(
         tokio::select! {
             biased;
             () = worker.draining() => return None,
-            () = sleep(limits.idle.min(limits.stall)) => match activity.judge(limits) {
-                Verdict::GoesOn => {}
-                Verdict::Idle => return None,
-                Verdict::Stalled => return Some(Ended::Stalled),
+            () = sleep(limits.idle.min(limits.stall)) => match activity.pace(limits) {
+                Pace::Active => {}
+                Pace::Idle => return None,
+                Pace::Stalled => return Some(Ended::Stalled),
             },
-            // Last: a client that never stops talking uses up the task's turn, which the clock needs too.
+            // Last, since a client that never stops sending uses up the task's budget, and timers need budget too.
             ended = connection.as_mut() => return Some(Ended::of(ended)),
         }
     }
 }
 
-/// Goes on until a connection that takes no more requests has ended. Those that the client has sent before it heard of
-/// that have as long as any others, unless the server ends.
-async fn until_left(
+/// Serves until a connection that accepts no more requests has ended. Requests that the client sent before it received
+/// GOAWAY have the usual time limits, unless the server is draining.
+async fn serve_until_closed(
     mut connection: Pin<&mut impl Future<Output = hyper::Result<()>>>,
     worker: &Worker,
     activity: &Activity,
@@ -145,14 +148,14 @@ async fn until_left(
             () = worker.draining(), if deadline.is_none() => {
                 deadline = Some(Instant::now() + limits.drain);
             }
-            () = sleep(left.map_or(FAREWELL, |left| left.min(FAREWELL))) => {
-                // hyper waits for the client to say that it has heard. One that has everything may not.
+            () = sleep(left.map_or(LINGER_TIMEOUT, |left| left.min(LINGER_TIMEOUT))) => {
+                // hyper waits for an answer to its PING, which a client that has everything may never send.
                 if has_all() {
-                    return Ended::Said;
+                    return Ended::Complete;
                 }
                 let is_over = match deadline {
                     Some(deadline) => Instant::now() >= deadline,
-                    None => activity.last.get().max(begun).elapsed() >= limits.stall,
+                    None => activity.last().max(begun).elapsed() >= limits.stall,
                 };
                 if is_over {
                     return Ended::Stalled;
@@ -163,12 +166,12 @@ async fn until_left(
     }
 }
 
-/// The end of a connection, for hyper.
+/// Result of a connection, as hyper reports it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// All that was to be said is said, if only what the client did wrong.
-    Said,
-    /// The client does not take what is there to be sent.
+    /// Everything was sent, if only the error that the client made.
+    Complete,
+    /// The client does not accept what is to be sent.
     Stalled,
 }
 
@@ -179,76 +182,22 @@ impl Ended {
         let io = source.and_then(|source| source.downcast_ref::<io::Error>());
         match io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             true => Self::Stalled,
-            false => Self::Said,
+            false => Self::Complete,
         }
     }
 }
 
-/// Closes a connection, so that what was sent arrives unless the client does not take it.
+/// Closes a connection so that the client receives what was sent, unless it stalls.
 async fn end(mut stream: TlsStream, ended: Ended, limits: &Limits) {
-    // Of no effect where hyper has done it.
-    let said = async { ended == Ended::Said && stream.shutdown().await.is_ok() };
-    match timeout(limits.stall, said).await {
-        Ok(true) => depart(stream.socket(), Talk::Frames, limits).await,
-        Ok(false) | Err(_) => abort(stream.socket()),
+    // No effect if hyper has already shut the stream down.
+    let closed = async { ended == Ended::Complete && stream.shutdown().await.is_ok() };
+    match timeout(limits.stall, closed).await {
+        Ok(true) => lingering_close(stream.socket(), DiscardLimit::ControlFrames, limits).await,
+        Ok(false) | Err(_) => reset_on_close(stream.socket()),
     }
 }
 
-/// Requests of a connection, and the time of the last sign of life.
-pub(super) struct Activity {
-    under_way: Cell<usize>,
-    /// Last time when a request was begun or ended, or something of an answer was taken.
-    last: Cell<Instant>,
-}
-
-enum Verdict {
-    GoesOn,
-    Idle,
-    Stalled,
-}
-
-impl Activity {
-    fn new() -> Self {
-        Self {
-            under_way: Cell::new(0),
-            last: Cell::new(Instant::now()),
-        }
-    }
-
-    fn begin(self: &Rc<Self>) -> UnderWay {
-        self.last.set(Instant::now());
-        self.under_way.set(self.under_way.get() + 1);
-        UnderWay(Rc::clone(self))
-    }
-
-    fn judge(&self, limits: &Limits) -> Verdict {
-        let still = self.last.get().elapsed();
-        match self.under_way.get() {
-            0 if still >= limits.idle => Verdict::Idle,
-            1.. if still >= limits.stall => Verdict::Stalled,
-            _ => Verdict::GoesOn,
-        }
-    }
-}
-
-/// A request that has not been answered whole.
-pub(super) struct UnderWay(Rc<Activity>);
-
-impl UnderWay {
-    /// Something of its answer was taken.
-    pub(super) fn moved(&self) {
-        self.0.last.set(Instant::now());
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.moved();
-        self.0.under_way.set(self.0.under_way.get() - 1);
-    }
-}
-
-/// The request that hyper has read, if it is within the limits that HTTP/1.1 has too.
+/// Converts hyper's request, within the limits that apply to HTTP/1.1 too.
 fn request<'a>(parts: &'a Parts, limits: &HeadLimits) -> Result<Request<'a>, Refusal> {
     let target = parts
         .uri
@@ -267,15 +216,15 @@ async fn answer(
     worker: &Rc<Worker>,
     client: Client,
     parts: Parts,
-    under_way: UnderWay,
-    share: Rc<Share>,
+    in_flight: InFlight,
+    budget: Rc<ConnectionBudget>,
 ) -> Response<StreamBody> {
     let (at, began) = (SystemTime::now(), Instant::now());
     let (answer, with_body) = match request(&parts, &worker.limits.head) {
         Ok(request) => {
             let with_body = request.method != Method::Head;
             let answer = worker
-                .answer(client.service, &client.origin, &client.has, &request)
+                .answer(client.service, &client.origin, &client.holdings, &request)
                 .await;
             (answer, with_body)
         }
@@ -291,17 +240,17 @@ async fn answer(
     if !with_body || !has_length(status) {
         body = Body::default();
     }
-    let witness = Witness {
+    let context = LogContext {
         worker: Rc::clone(worker),
         client,
         parts,
         status,
         at,
         began,
-        under_way,
-        part: share.part(),
+        in_flight,
+        budget: budget.stream(),
     };
-    let mut response = Response::new(StreamBody::new(body, witness));
+    let mut response = Response::new(StreamBody::new(body, context));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static("scrim"));

@@ -1,24 +1,24 @@
-//! An answer's head in HTTP/1.1.
+//! Formatting of an answer's head for HTTP/1.1.
 
 use http::{HeaderValue, StatusCode};
 
 use crate::http::Answer;
 
-/// Statement of an answer about its connection.
+/// Value of the field `Connection`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// No field: the connection goes on, as HTTP/1.1 has it.
+    /// No field: HTTP/1.1 keeps the connection open.
     Usual,
-    /// The connection goes on, for a client of HTTP/1.0 that has asked for it.
+    /// The connection stays open for a client of HTTP/1.0 that asked for it.
     KeepAlive,
-    /// The connection ends.
+    /// The connection is closed after the answer.
     Close,
 }
 
-/// The server's name, without a version, and the name of the field behind it.
+/// The field `Server`, without a version, and the name of the field `Date`.
 const SERVER: &[u8] = b"\r\nserver: scrim\r\ndate: ";
 
-/// Writes the head of `answer`, the empty line after it included.
+/// Writes the head of `answer` with the empty line at its end.
 pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, ending: Ending) {
     into.extend_from_slice(b"HTTP/1.1 ");
     into.extend_from_slice(answer.status.as_str().as_bytes());
@@ -49,14 +49,14 @@ pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, end
     });
 }
 
-/// Returns whether an answer has a content length: not if its status allows no content (RFC 9110, 8.6).
+/// Returns whether an answer has a content length: only if its status allows content (RFC 9110, 8.6).
 pub(super) fn has_length(status: StatusCode) -> bool {
     !(status.is_informational()
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED)
 }
 
-/// Digits without what formatting costs.
+/// Writes a decimal number, faster than the formatting machinery.
 fn decimal(into: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();

@@ -1,23 +1,12 @@
 //! Connections of clients, from the first byte to the last.
 
-mod batch;
-mod broken;
-mod date;
-mod farewell;
-mod fill;
+mod activity;
+mod client;
 mod h1;
 mod h2;
 mod head;
-mod kernel;
-mod plain;
-mod pool;
-mod secure;
-mod send_file;
-mod share;
-mod socket;
-mod stall;
 mod stream_body;
-mod transport;
+mod write_timeout;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,51 +18,22 @@ use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-pub(crate) use broken::Broken;
-pub(crate) use date::Date;
-pub(crate) use farewell::FAREWELL;
-pub(crate) use pool::Pool;
-pub(crate) use share::{Budget, Reservation};
-
-use crate::address::Address;
 use crate::admission;
 use crate::listener::Service;
+use crate::log::TlsEntry;
 use crate::origin::Origin;
-use crate::tls::kernel::{KernelSession, Outcome, Path, Why};
-use crate::tls::{self, Accepted, Facts, Protocol, Shake, TlsStream};
+use crate::tls::kernel::{FallbackReason, KernelSession, Outcome, Path};
+use crate::tls::{self, Accepted, Facts, HandshakeOutcome, Protocol, TlsStream};
+use crate::transport::{
+    DiscardLimit, Kernel, LINGER_TIMEOUT, Plain, Secure, Transport, lingering_close,
+};
 use crate::worker::Worker;
-use farewell::{Talk, depart};
-use kernel::Kernel;
-use plain::Plain;
-use secure::Secure;
-use transport::Transport;
+use client::Client;
 
-/// Bytes that the kernel keeps for a client and has not sent yet: one batch, and some. All sockets of a machine share
-/// the kernel's memory for TCP (`tcp_mem`): at the usual 4 MiB for each, some hundred clients that read nothing
-/// would use it up, and the kernel would refuse what is sent to all others.
+/// Limit on the unsent bytes in a socket's send queue: slightly more than one batch. All sockets of a machine share the
+/// kernel's memory for TCP (`tcp_mem`). With the usual 4 MiB for each, some hundred clients that read nothing would use
+/// it up, and the kernel would refuse to send to all others.
 const UNSENT_MAX: u32 = 160 << 10;
-
-/// A client, and its rights by this connection.
-#[derive(Debug, Clone)]
-struct Client {
-    address: SocketAddr,
-    /// Its address's part of the things that the worker's connections share.
-    has: Arc<Address>,
-    service: Service,
-    /// Hosts that it may ask for.
-    origin: Origin,
-    /// Facts about TLS, if the connection has it.
-    tls: Option<Secured>,
-}
-
-/// Facts of a connection's TLS.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Secured {
-    pub(crate) version: &'static str,
-    pub(crate) suite: &'static str,
-    /// The maker of its records.
-    pub(crate) path: Path,
-}
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(
@@ -82,13 +42,13 @@ pub(crate) async fn serve(
     address: SocketAddr,
     service: Service,
 ) {
-    // Answers leave whole: there is nothing that a short packet should wait for.
+    // Answers are sent whole, so that Nagle's algorithm would only delay the last packet.
     let _ = socket.set_nodelay(true);
-    // Kernels before 3.12 do not know it, and work without.
+    // Kernels before 3.12 do not know the option, and work without it.
     let _ = scrim_sys::tcp::limit_unsent(socket.as_fd(), UNSENT_MAX);
     let mut client = Client {
         address,
-        has: worker.addresses.of(admission::client(address.ip())),
+        holdings: worker.addresses.of(admission::client(address.ip())),
         service,
         origin: match service {
             Service::Http { local: true } => Origin::Loopback,
@@ -101,62 +61,66 @@ pub(crate) async fn serve(
         return h1::serve(&worker, transport, client, Vec::new()).await;
     };
     let handshake = secure(&worker, &socket, config);
-    let begun = timeout(worker.limits.handshake, handshake).await;
-    let (facts, carrier) = match begun {
-        Ok(Ok(Begun::Secured(facts, origin, carrier))) => {
+    let negotiated = timeout(worker.limits.handshake, handshake).await;
+    let (facts, layer) = match negotiated {
+        Ok(Ok(Negotiated::Secured(facts, origin, layer))) => {
             client.origin = origin;
-            (facts, carrier)
+            (facts, layer)
         }
         other => {
             worker.counters.tls.failed.add(1);
             match other {
-                Ok(Ok(Begun::Http(incoming))) => {
+                Ok(Ok(Negotiated::Http(incoming))) => {
                     client.service = Service::Redirect { port: None };
                     let transport = Transport::Plain(Plain::new(socket));
                     h1::serve(&worker, transport, client, incoming).await;
                 }
-                // It was told why, and should hear that. Nobody waits for long for a client that broke the protocol.
+                // The client broke the protocol. The lingering close lets it receive the alert, within a short timeout.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                    let _ = timeout(FAREWELL, depart(&socket, Talk::Frames, &worker.limits)).await;
+                    let _ = timeout(
+                        LINGER_TIMEOUT,
+                        lingering_close(&socket, DiscardLimit::ControlFrames, &worker.limits),
+                    )
+                    .await;
                 }
                 _ => {}
             }
             return;
         }
     };
-    let path = carrier.path();
-    worker.counters.tls.note(&facts, path);
-    client.tls = Some(Secured {
+    let path = layer.path();
+    worker.counters.tls.record(&facts, path);
+    client.tls = Some(TlsEntry {
         version: facts.version,
         suite: facts.suite,
         path,
     });
-    match (facts.protocol, carrier) {
-        (Protocol::Http2, Carrier::User(accepted, _)) => {
+    match (facts.protocol, layer) {
+        (Protocol::Http2, RecordLayer::User(accepted, _)) => {
             h2::serve(worker, TlsStream::new(socket, accepted), client).await;
         }
-        (Protocol::Http11, Carrier::User(accepted, _)) => {
+        (Protocol::Http11, RecordLayer::User(accepted, _)) => {
             let secure = Box::new(Secure::new(socket, accepted));
             let transport = Transport::Secure(secure);
             h1::serve(&worker, transport, client, Vec::new()).await;
         }
-        (Protocol::Http11, Carrier::Kernel(session)) => {
+        (Protocol::Http11, RecordLayer::Kernel(session)) => {
             let kernel = Box::new(Kernel::new(socket, *session));
             let transport = Transport::Kernel(kernel);
             h1::serve(&worker, transport, client, Vec::new()).await;
         }
-        // The handshake was all that was asked for. HTTP/2 is not given to the kernel.
-        (Protocol::AcmeTls, _) | (Protocol::Http2, Carrier::Kernel(_)) => {}
+        // An ACME challenge consists of the handshake alone. HTTP/2 is never given to the kernel.
+        (Protocol::AcmeTls, _) | (Protocol::Http2, RecordLayer::Kernel(_)) => {}
     }
 }
 
-/// The maker of a connection's records, with its keys.
-enum Carrier {
-    User(Accepted, Why),
+/// The implementation of TLS records that a connection uses, with its keys.
+enum RecordLayer {
+    User(Accepted, FallbackReason),
     Kernel(Box<KernelSession>),
 }
 
-impl Carrier {
+impl RecordLayer {
     fn path(&self) -> Path {
         match self {
             Self::User(_, why) => Path::User(*why),
@@ -165,40 +129,44 @@ impl Carrier {
     }
 }
 
-/// Beginning of a connection.
-enum Begun {
-    /// Its handshake is over.
-    Secured(Box<Facts>, Origin, Carrier),
-    /// HTTP without TLS came: its first bytes.
+/// Result of the beginning of a connection.
+enum Negotiated {
+    /// The handshake is complete.
+    Secured(Box<Facts>, Origin, RecordLayer),
+    /// The client sent HTTP without TLS: its first bytes.
     Http(Vec<u8>),
 }
 
-/// Makes the handshake of a connection, and gives its keys to the kernel or to a session.
+/// Performs the TLS handshake of a connection, and gives its keys to the kernel or to a session.
 async fn secure(
     worker: &Worker,
     socket: &TcpStream,
     config: Arc<ServerConfig>,
-) -> io::Result<Begun> {
-    let mut shaken = match tls::shake(socket, config).await? {
-        Shake::Done(shaken) => *shaken,
-        Shake::Http(incoming) => return Ok(Begun::Http(incoming)),
+) -> io::Result<Negotiated> {
+    let mut completed = match tls::perform_handshake(socket, config).await? {
+        HandshakeOutcome::Done(completed) => *completed,
+        HandshakeOutcome::Http(incoming) => return Ok(Negotiated::Http(incoming)),
     };
-    let origin = match shaken.established.server_name.take() {
+    let origin = match completed.established.server_name.take() {
         Some(asked) => Origin::Named(Rc::new(asked)),
         None => Origin::Secure,
     };
-    let facts = Box::new(shaken.established.facts.clone());
+    let facts = Box::new(completed.established.facts.clone());
     let records = worker.limits.records;
     let offload = worker.offload();
-    let (shaken, why) = match offload.choose(&shaken.established) {
-        Err(why) => (shaken, why),
-        Ok(offer) => match tls::kernel::take(socket, shaken, offer, records)? {
+    let (completed, why) = match offload.choose(&completed.established) {
+        Err(why) => (completed, why),
+        Ok(offer) => match tls::kernel::hand_over(socket, completed, offer, records)? {
             Outcome::Kernel(session) => {
-                return Ok(Begun::Secured(facts, origin, Carrier::Kernel(session)));
+                return Ok(Negotiated::Secured(
+                    facts,
+                    origin,
+                    RecordLayer::Kernel(session),
+                ));
             }
-            Outcome::User(shaken, why) => (*shaken, why),
+            Outcome::User(completed, why) => (*completed, why),
         },
     };
-    let carrier = Carrier::User(shaken.accept(records)?, why);
-    Ok(Begun::Secured(facts, origin, carrier))
+    let layer = RecordLayer::User(completed.accept(records)?, why);
+    Ok(Negotiated::Secured(facts, origin, layer))
 }

@@ -1,4 +1,4 @@
-//! A body on its way through hyper.
+//! The body of an answer as hyper polls it.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -14,79 +14,78 @@ use http::StatusCode;
 use http::request::Parts;
 use http_body::{Frame, SizeHint};
 
-use super::Client;
-use super::broken::Broken;
-use super::h2::UnderWay;
-use super::send_file::is_intact;
-use super::share::Part;
+use super::activity::InFlight;
+use super::client::Client;
 use crate::address::Address;
+use crate::blocking;
+use crate::budget::StreamBudget;
+use crate::files::{OpenFile, Patience, VolumeFile};
 use crate::http::{Body, Piece};
 use crate::log::Entry;
-use crate::patience;
-use crate::site::{OpenFile, Patience, VolumeFile};
+use crate::transport::{TransportError, check_intact};
 use crate::worker::Worker;
 
-type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, Broken>>>>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, TransportError>>>>;
 
-/// The rest of a body.
+/// The part of a body that is not sent yet.
 pub(super) struct StreamBody {
     body: Body,
     sent: u64,
-    /// A piece that another thread waits for, or the last one, while its file is looked at.
+    /// A piece that another thread reads, or the last piece, until its file is found unchanged.
     waiting: Option<Waiting>,
-    witness: Witness,
+    context: LogContext,
 }
 
-/// Facts for the access log, once the body has gone.
-pub(super) struct Witness {
+/// Facts for the access log, which is written when the body is dropped.
+pub(super) struct LogContext {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Client,
     pub(super) parts: Parts,
     pub(super) status: StatusCode,
     pub(super) at: SystemTime,
     pub(super) began: Instant,
-    pub(super) under_way: UnderWay,
-    pub(super) part: Part,
+    pub(super) in_flight: InFlight,
+    pub(super) budget: StreamBudget,
 }
 
 impl StreamBody {
-    pub(super) fn new(body: Body, witness: Witness) -> Self {
+    pub(super) fn new(body: Body, context: LogContext) -> Self {
         Self {
             body,
             sent: 0,
             waiting: None,
-            witness,
+            context,
         }
     }
 
-    fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
-        let bytes = match ready!(self.piece(context)) {
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
+        let bytes = match ready!(self.piece(cx)) {
             None => return Poll::Ready(None),
             Some(Ok(bytes)) => bytes,
             Some(Err(broken)) => {
-                let target = self.witness.parts.uri.path();
-                self.witness.worker.tell_of(&broken, target);
+                let target = self.context.parts.uri.path();
+                self.context.worker.report_file(&broken, target);
                 return Poll::Ready(Some(Err(broken)));
             }
         };
         self.body.advance(bytes.len() as u64);
         self.sent += bytes.len() as u64;
-        self.witness.under_way.moved();
-        Poll::Ready(Some(Ok(self.witness.part.hold(bytes))))
+        self.context.in_flight.progressed();
+        Poll::Ready(Some(Ok(self.context.budget.hold(bytes))))
     }
 
-    /// The next piece, as long as may be held.
-    fn piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+    /// The next piece, no longer than the budget allows.
+    fn piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
         loop {
             if let Some(waiting) = &mut self.waiting {
-                let piece = ready!(waiting.as_mut().poll(context));
+                let piece = ready!(waiting.as_mut().poll(cx));
                 self.waiting = None;
                 return Poll::Ready(Some(piece));
             }
             let Some(piece) = self.body.front() else {
                 return Poll::Ready(None);
             };
-            let Some(most) = self.witness.part.capacity(context) else {
+            let Some(most) = self.context.budget.capacity(cx) else {
                 return Poll::Pending;
             };
             match piece {
@@ -99,7 +98,7 @@ impl StreamBody {
                         return Poll::Ready(Some(Ok(bytes.into())));
                     }
                     read => {
-                        let address = Arc::clone(&self.witness.client.has);
+                        let address = Arc::clone(&self.context.client.holdings);
                         let rest = rest(Arc::clone(file), range.clone(), most, address, read);
                         self.waiting = Some(Box::pin(rest));
                     }
@@ -109,23 +108,18 @@ impl StreamBody {
     }
 }
 
-fn read(
-    file: &OpenFile,
-    range: &Range<u64>,
-    most: usize,
-    patience: Patience,
-) -> io::Result<Vec<u8>> {
+fn read(file: &OpenFile, range: &Range<u64>, most: usize, mode: Patience) -> io::Result<Vec<u8>> {
     let wanted = usize::try_from(range.end - range.start)
         .unwrap_or(most)
         .min(longest(file, range.start, most));
     let mut bytes = vec![0; wanted];
-    let read = file.read_at(&mut [IoSliceMut::new(&mut bytes)], range.start, patience)?;
+    let read = file.read_at(&mut [IoSliceMut::new(&mut bytes)], range.start, mode)?;
     bytes.truncate(read);
     Ok(bytes)
 }
 
-/// Bytes of the longest piece from `start` on: of a file in a volume one that ends where a sector does, so that none
-/// is decrypted twice, unless `most` is within a sector.
+/// Length of the longest piece from `start` on. In a volume, a piece ends at the end of a sector, so that no sector is
+/// decrypted twice, unless `most` is less than a sector.
 fn longest(file: &OpenFile, start: u64, most: usize) -> usize {
     let sector = file.in_volume().map_or(1, VolumeFile::sector) as u64;
     let end = start.saturating_add(most as u64);
@@ -135,41 +129,42 @@ fn longest(file: &OpenFile, start: u64, most: usize) -> usize {
     }
 }
 
-/// A piece that has to be waited for, or the last one, if the file still has what it had when the answer began.
+/// Reads a piece on another thread if it is not in memory, and checks the file after the last piece: the end is sent only
+/// if the file has not changed since the answer began.
 async fn rest(
     file: Arc<OpenFile>,
     range: Range<u64>,
     most: usize,
     address: Arc<Address>,
     read_now: io::Result<Vec<u8>>,
-) -> Result<Bytes, Broken> {
+) -> Result<Bytes, TransportError> {
     let bytes = match read_now {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             let (file, range) = (Arc::clone(&file), range.clone());
-            let patient = move || read(&file, &range, most, Patience::Wait);
-            patience::wait(address, patient).await.flatten()
+            let read = move || read(&file, &range, most, Patience::Wait);
+            blocking::run(address, read).await.flatten()
         }
         read => read,
     };
-    let bytes = bytes.map_err(Broken::File)?;
+    let bytes = bytes.map_err(TransportError::File)?;
     if bytes.is_empty() {
-        return Err(Broken::Changed);
+        return Err(TransportError::Changed);
     }
     if bytes.len() as u64 == range.end - range.start {
-        is_intact(&file).await?;
+        check_intact(&file).await?;
     }
     Ok(bytes.into())
 }
 
 impl http_body::Body for StreamBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = TransportError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.next(context).map_ok(Frame::data)
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
+        self.next(cx).map_ok(Frame::data)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -183,17 +178,17 @@ impl http_body::Body for StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let Witness {
+        let LogContext {
             worker,
             client,
             parts,
             ..
-        } = &self.witness;
+        } = &self.context;
         let field = |name| parts.headers.get(name).map(http::HeaderValue::as_bytes);
-        worker.note(&Entry {
+        worker.record(&Entry {
             service: client.service,
             client: client.address.ip(),
-            at: self.witness.at,
+            at: self.context.at,
             method: parts.method.as_str(),
             target: parts
                 .uri
@@ -201,10 +196,10 @@ impl Drop for StreamBody {
                 .map_or("*", |target| target.as_str()),
             version: "HTTP/2.0",
             host: parts.uri.authority().map(http::uri::Authority::as_str),
-            status: self.witness.status.as_u16(),
+            status: self.context.status.as_u16(),
             bytes: self.sent,
             whole: self.body.length() == 0,
-            took: self.witness.began.elapsed(),
+            took: self.context.began.elapsed(),
             referer: field(http::header::REFERER),
             user_agent: field(http::header::USER_AGENT),
             tls: client.tls,

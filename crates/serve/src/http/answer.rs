@@ -7,15 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::site::OpenFile;
+use crate::files::OpenFile;
 
 /// A field of an answer: its name and its value.
 pub type Field = (HeaderName, HeaderValue);
 
-/// A whole answer.
+/// An HTTP response: status, fields and body.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
     pub status: StatusCode,
     /// Fields made beforehand, shared by all answers of a file, of a site.
     pub shared: Option<Arc<[Field]>>,
@@ -42,14 +41,14 @@ pub struct Body {
 /// A piece of content.
 #[derive(Debug)]
 pub enum Piece {
-    /// Bytes at hand.
+    /// Bytes that are in memory.
     Bytes(Bytes),
     /// Bytes of a file.
     File(Arc<OpenFile>, Range<u64>),
 }
 
 impl Body {
-    /// Content at hand.
+    /// A body of bytes that are in memory.
     #[must_use]
     pub fn bytes(bytes: Bytes) -> Self {
         let mut body = Self::default();

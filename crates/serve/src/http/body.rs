@@ -42,7 +42,7 @@ enum State {
     Trailer(u64),
     /// The LF after a line of the trailer, and the length of that line.
     TrailerLf(u64),
-    /// The end.
+    /// All of the content was skipped.
     Done,
 }
 

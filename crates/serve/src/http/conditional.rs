@@ -16,7 +16,6 @@ pub struct Etag<'a> {
 /// Validators of the content that is there now.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
-    /// Its tag.
     pub etag: Etag<'a>,
     /// Time of its last change: seconds since 1970, if it is known, and known not to be in the future.
     pub modified: Option<u64>,

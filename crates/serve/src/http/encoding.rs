@@ -3,11 +3,8 @@
 /// A coding of content that stands beside a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
-    /// Brotli.
     Brotli,
-    /// Zstandard.
     Zstandard,
-    /// gzip.
     Gzip,
 }
 

@@ -47,7 +47,6 @@ pub enum Framing {
 /// A head of HTTP/1.
 #[derive(Debug)]
 pub struct Head<'a> {
-    /// The request.
     pub request: Request<'a>,
     /// True if it is of HTTP/1.0.
     pub is_old: bool,

@@ -1,8 +1,10 @@
-//! HTTP, independent of its version: a [`Request`] and an [`Answer`], without I/O.
+//! HTTP, independent of its version: parsing of a [`Request`], and the content of an [`Answer`]. Nothing here does I/O: a
+//! [`Body`] names ranges of open files, and the code that sends it reads them.
 
 mod answer;
 mod body;
 mod conditional;
+mod date;
 mod encoding;
 mod head;
 mod host;
@@ -14,6 +16,7 @@ mod request;
 pub use answer::{Answer, Body, Field, Piece};
 pub use body::{Skipped, Skipper};
 pub use conditional::{Etag, Validators, Verdict};
+pub(crate) use date::DateCache;
 pub use encoding::{Acceptable, Coding};
 pub use head::{Framing, Head, HeadLimits, as_newest_known};
 pub use host::Authority;

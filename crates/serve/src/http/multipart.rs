@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::{Body, Piece};
-use crate::site::OpenFile;
+use crate::files::OpenFile;
 
 /// Boundary between the parts: 128 random bits, new for each answer, so that no content can have it.
 #[derive(Debug, Clone)]

@@ -9,7 +9,6 @@ use super::{Authority, Refusal};
 /// Method of a request. Methods that a server of files has the same answer to are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// The content.
     Get,
     /// The answer to `Get`, without the content.
     Head,
@@ -24,9 +23,7 @@ pub enum Method {
 /// Scheme of an absolute target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `http`.
     Http,
-    /// `https`.
     Https,
 }
 
@@ -54,21 +51,21 @@ pub struct Request<'a> {
 /// fields: those are joined by commas.
 #[derive(Debug, Clone, Default)]
 pub struct Fields<'a> {
-    /// `Range`.
+    /// Value of `Range`, as it was sent.
     pub range: Option<&'a [u8]>,
-    /// `If-Range`.
+    /// Value of `If-Range`, as it was sent.
     pub if_range: Option<&'a [u8]>,
-    /// `If-Match`, a list.
+    /// Value of `If-Match`, joined to one list.
     pub if_match: Option<Cow<'a, [u8]>>,
-    /// `If-None-Match`, a list.
+    /// Value of `If-None-Match`, joined to one list.
     pub if_none_match: Option<Cow<'a, [u8]>>,
-    /// `If-Modified-Since`.
+    /// Value of `If-Modified-Since`, as it was sent.
     pub if_modified_since: Option<&'a [u8]>,
-    /// `If-Unmodified-Since`.
+    /// Value of `If-Unmodified-Since`, as it was sent.
     pub if_unmodified_since: Option<&'a [u8]>,
-    /// `Accept`, a list.
+    /// Value of `Accept`, joined to one list.
     pub accept: Option<Cow<'a, [u8]>>,
-    /// `Accept-Encoding`, a list.
+    /// Value of `Accept-Encoding`, joined to one list.
     pub accept_encoding: Option<Cow<'a, [u8]>>,
     /// `Referer`, for the access log.
     pub referer: Option<&'a [u8]>,

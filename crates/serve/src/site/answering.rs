@@ -1,4 +1,4 @@
-//! A site, and its answers.
+//! A site, and its answers to requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,22 +6,25 @@ use std::time::{Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 
+use super::cache::Cache;
+use super::error::SiteError;
 use super::listing::{Form, Listing};
+use super::node::Node;
 use super::page::{self, allow};
 use super::path::FilePath;
 use super::pattern::Pattern;
-use super::resource::{Manner, Resource, Variant};
+use super::resource::{FieldDefaults, Resource, Variant};
 use super::settings::Settings;
 use super::setup::{ErrorPages, common_fields, error_pages, rules};
-use super::tree::{Node, Tree};
+use super::tree::Tree;
 use super::types::Types;
-use super::{Cache, SiteError};
+use crate::files::OpenFile;
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
-/// A virtual host: its files, and the manner in which they are served.
+/// A virtual host: its files and settings.
 #[derive(Debug)]
 pub struct Site {
-    /// Number that tells it from other sites in a [`Cache`].
+    /// Number that distinguishes the site in a [`Cache`].
     id: u64,
     tree: Tree,
     index: Vec<String>,
@@ -38,13 +41,11 @@ pub struct Site {
     errors: ErrorPages,
 }
 
-/// Destination of a target. It is found without a [`Cache`], so that another thread can do it: the file system may take
-/// its time.
+/// Result of resolving a target. [`Site::find`] needs no [`Cache`], so that another thread can wait for the file system.
 #[derive(Debug)]
 pub enum Found {
-    /// A file.
     Resource(Arc<Resource>),
-    /// Anything else, whose answer is the same for all requests of this target.
+    /// An answer that is the same for all requests of this target.
     Answer(Box<Answer>),
 }
 
@@ -52,7 +53,7 @@ impl Site {
     /// Opens a site's folder, and reads its error pages.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The first setting that cannot be used.
     pub fn open(settings: &Settings) -> Result<Self, SiteError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let tree = Tree::open(&settings.root, &settings.mounts, settings.symlinks)?;
@@ -94,8 +95,7 @@ impl Site {
         }
     }
 
-    /// Answers a request if that is possible without looking for a file. At most it asks whether an open file has
-    /// changed.
+    /// Answers a request if that is possible from the cache. At most it checks whether an open file has changed.
     #[must_use]
     pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Answer> {
         match request.method {
@@ -107,7 +107,7 @@ impl Site {
         let target = without_query(request.target);
         let resource = cache.get(self.id, target, Instant::now())?;
         let chosen = resource.choose(request.fields.accept_encoding.as_deref());
-        // What is sent has the length that it had when it was opened, or it is opened again.
+        // A file that has changed since it was opened is opened again.
         if chosen.is_some_and(|variant| variant.file.has_changed().unwrap_or(true)) {
             cache.remove(self.id, target);
             return None;
@@ -118,14 +118,14 @@ impl Site {
         Some(self.of_variant(request, chosen))
     }
 
-    /// Returns whether it may take a disk's time to look for what a target leads to, and not that of a few system
-    /// calls: in a volume nobody else keeps names in memory.
+    /// Returns whether resolving a target may wait for a disk, and not only take a few system calls: the kernel does not
+    /// cache names of a volume.
     #[must_use]
     pub fn takes_time(&self) -> bool {
         self.tree.has_volumes()
     }
 
-    /// Looks for the file or the answer that a target leads to.
+    /// Resolves a target to a file or an answer.
     #[must_use]
     pub fn find(&self, target: &str, form: Form) -> Found {
         let answer = match FilePath::parse(target) {
@@ -140,7 +140,7 @@ impl Site {
         Found::Answer(Box::new(answer))
     }
 
-    /// Answers a request for whose target this was found.
+    /// Answers a request with the result of [`find`](Self::find) for its target.
     #[must_use]
     pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Answer {
         match found {
@@ -154,7 +154,7 @@ impl Site {
         }
     }
 
-    /// An answer that says what went wrong.
+    /// Makes the answer for an error, with the site's page for the status.
     #[must_use]
     pub fn error(&self, status: StatusCode) -> Answer {
         let (shared, page) = match self.errors.get(&status) {
@@ -199,7 +199,7 @@ impl Site {
             let index = path.child(name);
             match self.tree.find(&index) {
                 Ok(Node::File(file)) => return Ok(Found::Resource(self.resource(file, &index))),
-                // A client that may not see a folder's page is not shown the folder's files instead.
+                // If the index file is forbidden, the folder is not listed instead.
                 Err(status) if status != StatusCode::NOT_FOUND => return Err(status),
                 Ok(Node::Folder(_)) | Err(_) => {}
             }
@@ -227,7 +227,7 @@ impl Site {
         })))
     }
 
-    /// Redirects to the folder's own name, on this site: relative links on its page begin from there.
+    /// Redirects to the folder's URL with a slash at its end, so that relative links on its page work.
     fn redirect(&self, target: &str, path: &FilePath) -> Result<Found, StatusCode> {
         let mut location = path.folder_url();
         if let Some((_, query)) = target.split_once('?') {
@@ -243,8 +243,8 @@ impl Site {
         Ok(Found::Answer(Box::new(answer)))
     }
 
-    /// A file and those beside it that have its content in codings, if they are not older.
-    fn resource(&self, file: super::OpenFile, path: &FilePath) -> Arc<Resource> {
+    /// Makes a resource of a file and the coded files beside it, except those that are older.
+    fn resource(&self, file: OpenFile, path: &FilePath) -> Arc<Resource> {
         let endings: Vec<_> = self
             .codings
             .iter()
@@ -260,16 +260,16 @@ impl Site {
             .rules
             .iter()
             .find(|(rule, _)| rule.fits(path.as_bytes()));
-        let manner = Manner {
+        let defaults = FieldDefaults {
             content_type: self.types.of(path.as_bytes()),
             cache_control: rule.map(|(_, value)| value.clone()),
             common: &self.common,
             now: SystemTime::now(),
         };
-        Arc::new(Resource::new(file, coded, &manner))
+        Arc::new(Resource::new(file, coded, &defaults))
     }
 
-    /// Answers with a file, or with a refusal where the client takes it in no coding that is there.
+    /// Answers with a variant, or with 406 if the client accepts none.
     fn of_variant(&self, request: &Request<'_>, variant: Option<&Variant>) -> Answer {
         let Some(variant) = variant else {
             let mut answer = self.error(StatusCode::NOT_ACCEPTABLE);

@@ -1,25 +1,25 @@
-//! Files that stay open for a while, so that the next request for them asks the file system one thing only.
+//! Cache of open files: a hit needs one call to the file system, which checks that the file has not changed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Resource;
 use super::content::Memory;
+use super::resource::Resource;
 
-/// Longest target that is kept; a longer one is not worth its memory.
+/// Longest target in bytes that is cached.
 const LONGEST_TARGET: usize = 1024;
 
-/// Bytes of the content of short files in a cache.
+/// Limit in bytes on the content of short files in a cache.
 const CONTENT: usize = 4 << 20;
 
 /// Limits of a [`Cache`].
 #[derive(Debug, Clone, Copy)]
 pub struct CacheLimits {
-    /// Time for which a file is kept, and so the longest delay until a file that has taken another's name is seen.
-    /// Nothing is kept where it is zero.
+    /// Time for which a file is kept, and thus the longest delay until a renamed or replaced file is noticed. Zero disables
+    /// the cache.
     pub lifetime: Duration,
-    /// Most files that are kept.
+    /// Limit on the number of open files.
     pub files: usize,
 }
 
@@ -32,10 +32,10 @@ impl Default for CacheLimits {
     }
 }
 
-/// Files by the targets under which they were asked for; for one thread, and all sites.
+/// Open files of all sites by the target that was requested, for one thread.
 ///
-/// What was opened first goes first. With times as short as these it is also the next to be too old, so
-/// that nothing would be won by asking which was used last.
+/// Eviction is first in, first out. With lifetimes this short, the oldest entry also expires next, so that tracking the
+/// last use would gain nothing.
 #[derive(Debug)]
 pub struct Cache {
     limits: CacheLimits,
@@ -43,7 +43,7 @@ pub struct Cache {
     order: VecDeque<Turn>,
     files: usize,
     pub(super) content: Memory,
-    /// Tells an entry from an older one of the same name.
+    /// Number that distinguishes an entry from an older one of the same name.
     count: u64,
 }
 
@@ -64,7 +64,6 @@ struct Turn {
 }
 
 impl Cache {
-    /// An empty cache.
     #[must_use]
     pub fn new(limits: CacheLimits) -> Self {
         Self {
@@ -77,8 +76,8 @@ impl Cache {
         }
     }
 
-    /// Closes files that have been kept too long. The owner of a cache calls this from time to time, so that files
-    /// which nobody asks for any more do not stay open.
+    /// Closes files that have been kept too long. The owner of a cache calls this periodically, so that files that are no
+    /// longer requested do not stay open.
     pub fn sweep(&mut self) {
         self.sweep_at(Instant::now());
     }
@@ -110,7 +109,7 @@ impl Cache {
         }
         self.remove(site, target);
         self.sweep_at(now);
-        // An entry that went before its turn leaves it behind: turns are limited too.
+        // An entry that was removed early leaves its place in the queue, so the queue is limited too.
         while self.files + files > self.limits.files || self.order.len() >= self.limits.files {
             self.drop_first();
         }
@@ -135,7 +134,7 @@ impl Cache {
         });
     }
 
-    /// Forgets what is kept under this name.
+    /// Removes the entry of this target.
     pub(super) fn remove(&mut self, site: u64, target: &str) {
         let Some(targets) = self.sites.get_mut(&site) else {
             return;

@@ -1,5 +1,5 @@
-//! The content of short files that are asked for again and again, in memory while they are kept open: reading one
-//! would be a fifth of the calls that a request costs.
+//! Content of short files that are requested repeatedly, in memory while they are cached: reading one would be a fifth of
+//! the system calls of a request.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -7,30 +7,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use super::{OpenFile, Patience};
+use crate::files::{OpenFile, Patience};
 
 /// Longest file whose content is kept, in bytes: for longer files, reading is not the main cost.
 const LONGEST: u64 = 16 << 10;
 
-/// Memory for content. Content that is no longer kept counts until the last answer that sends it has ended.
+/// Memory budget for content. Evicted content counts until the last answer that sends it has ended.
 #[derive(Debug)]
 pub(super) struct Memory(Arc<AtomicUsize>);
 
-/// Content, and where its memory is counted.
-struct Kept {
+/// Content, with the budget that it is counted in.
+struct CountedBytes {
     bytes: Vec<u8>,
     left: Arc<AtomicUsize>,
 }
 
 impl Memory {
-    /// A memory of this number of bytes.
+    /// Makes a budget of this number of bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(bytes)))
     }
 
-    /// All of a short file, if it is in memory already and there is memory for it. Nothing of a file in a volume:
-    /// no plaintext of an encrypted one stays here. It was read after `file` was looked at, and `file` is looked at
-    /// after it, so that it is what the file's facts are about.
+    /// Reads all of a short file, if it is in the page cache and the budget allows it. `None` for a file in a volume, whose
+    /// plaintext is not kept. The file's metadata are compared before and after, so that they describe the content.
     pub(super) fn read(&self, file: &OpenFile) -> Option<Bytes> {
         file.descriptor()?;
         let size = file.size();
@@ -41,7 +40,7 @@ impl Memory {
         let taken = |left: usize| left.checked_sub(size);
         let order = Ordering::Relaxed;
         self.0.fetch_update(order, order, taken).ok()?;
-        let mut kept = Kept {
+        let mut kept = CountedBytes {
             bytes: vec![0; size],
             left: Arc::clone(&self.0),
         };
@@ -51,13 +50,13 @@ impl Memory {
     }
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Kept {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.left.fetch_add(self.bytes.len(), Ordering::Relaxed);
     }

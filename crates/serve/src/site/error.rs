@@ -8,66 +8,37 @@ use std::{fmt, io};
 #[non_exhaustive]
 pub enum SiteError {
     /// The folder cannot be opened.
-    Root {
-        /// The folder.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Root { path: PathBuf, source: io::Error },
     /// The file system in a volume has no such folder.
     VolumeRoot {
-        /// The folder.
         path: String,
         /// The reason, if it is not just missing.
         source: Option<scrim_ext4::Error>,
     },
     /// The path of a mount is malformed.
-    Mount {
-        /// The path.
-        at: String,
-    },
+    Mount { at: String },
     /// The kernel, or a filter of its calls, has no `openat2`.
     NoOpenat2 {
         /// Error of the operating system.
         source: io::Error,
     },
     /// A name for index files has a slash, or is not a name.
-    Index {
-        /// The name.
-        name: String,
-    },
+    Index { name: String },
     /// A content type that cannot be one.
     Type {
         /// The extension that it is for.
         extension: String,
     },
     /// A rule's `Cache-Control` that cannot be one.
-    Rule {
-        /// The rule's pattern.
-        pattern: String,
-    },
+    Rule { pattern: String },
     /// A field that the server sets by itself.
-    Field {
-        /// Its name.
-        name: String,
-    },
+    Field { name: String },
     /// A page for a number that is not the status of an error.
-    Status {
-        /// The number.
-        status: u16,
-    },
+    Status { status: u16 },
     /// A page for a status cannot be read.
-    Page {
-        /// The page.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Page { path: PathBuf, source: io::Error },
     /// A page for a status is longer than 1 MiB.
-    PageTooLong {
-        /// The page.
-        path: PathBuf,
-    },
+    PageTooLong { path: PathBuf },
 }
 
 impl fmt::Display for SiteError {
@@ -79,7 +50,7 @@ impl fmt::Display for SiteError {
                 path.display()
             ),
             Self::VolumeRoot { path, source: None } => {
-                write!(out, "{path}: the volume has no such folder; name one that it has")
+                write!(out, "{path}: the volume has no such folder; name one that exists in it")
             }
             Self::VolumeRoot {
                 path,
@@ -87,31 +58,31 @@ impl fmt::Display for SiteError {
             } => write!(out, "{path}: {error}"),
             Self::Mount { at } => write!(
                 out,
-                "nothing can be served below {at:?}: give a path such as /backup, once, without . and .. in it"
+                "nothing can be served below {at:?}: give a path such as /backup, without . and .., and only once"
             ),
             Self::NoOpenat2 { .. } => out.write_str(
-                "files cannot be kept apart from what is outside of their folder: this needs the \
-                 system call openat2, of Linux 5.6 or newer, and a filter of system calls that lets it pass",
+                "the kernel cannot confine paths to the site's folder: this needs the system call openat2. Use Linux \
+                 5.6 or newer, and allow openat2 if a seccomp filter is active",
             ),
             Self::Index { name } => {
-                write!(out, "{name:?} is no name of an index file: give one without slashes")
+                write!(out, "{name:?} is not the name of an index file: give a file name without slashes")
             }
             Self::Type { extension } => write!(
                 out,
-                "the content type for .{extension} is none; give one such as text/plain"
+                "the content type for .{extension} is not valid; give one such as text/plain"
             ),
             Self::Rule { pattern } => write!(
                 out,
-                "the cache rule for {pattern} is no Cache-Control; give one such as max-age=3600"
+                "the cache rule for {pattern} is not a value of Cache-Control; give one such as max-age=3600"
             ),
             Self::Field { name } => {
                 write!(out, "the field {name} is set by the server itself: leave it out")
             }
             Self::Status { status } => {
-                write!(out, "{status} is no status of an error; give one from 400 to 599")
+                write!(out, "{status} is not the status of an error; give one from 400 to 599")
             }
             Self::Page { path, .. } => {
-                write!(out, "{}: the error page cannot be read", path.display())
+                write!(out, "{}: the error page cannot be read; name a file that this user may read", path.display())
             }
             Self::PageTooLong { path } => write!(
                 out,

@@ -13,15 +13,14 @@ use http::StatusCode;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::OpenFile;
+use super::node::{EntryInfo, Folder, FolderEntry, Node};
 use super::settings::Symlinks;
-use super::tree::{Folder, Looked, Name, Node};
+use crate::files::OpenFile;
 
 /// Most attempts at a walk that a rename has disturbed.
 const ATTEMPTS: usize = 8;
 
-/// A folder that was opened once. It is this folder that is served, also when its name has become
-/// another's.
+/// A folder that was opened once. This folder is served even if its name later refers to another one.
 #[derive(Debug)]
 pub(super) struct FolderTree {
     root: OwnedFd,
@@ -30,7 +29,6 @@ pub(super) struct FolderTree {
 }
 
 impl FolderTree {
-    /// Opens the folder.
     pub(super) fn open(root: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
@@ -53,8 +51,8 @@ impl FolderTree {
             .map(drop)
     }
 
-    /// Opens what is there, if it is a file or a folder. It never waits for a writer of a pipe, nor does a
-    /// terminal become this process's.
+    /// Opens a file or folder. It never waits for the writer of a pipe, nor does a terminal become this process's
+    /// controlling terminal.
     pub(super) fn find(&self, path: &[u8]) -> Result<Node, StatusCode> {
         // A symbolic link may be followed out of a site where any is: the path itself never leads there.
         let bytes = match path {
@@ -71,12 +69,12 @@ impl FolderTree {
         }
     }
 
-    /// Calls `each` for the names in an open folder, until it has had enough.
+    /// Calls `each` for the entries of an open folder until it breaks.
     pub(super) fn names(
         &self,
         folder: &OwnedFd,
         path: &[u8],
-        each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
         let failed = |_| StatusCode::INTERNAL_SERVER_ERROR;
         let mut found = Dir::read_from(folder.as_fd()).map_err(failed)?;
@@ -88,9 +86,9 @@ impl FolderTree {
             }
             let look = || {
                 let stat = self.look(folder.as_fd(), path, name);
-                Ok(stat.and_then(|stat| Looked::of(&stat)))
+                Ok(stat.and_then(|stat| EntryInfo::of(&stat)))
             };
-            let name = Name {
+            let name = FolderEntry {
                 bytes: name.to_bytes(),
                 look: &look,
             };
@@ -101,7 +99,7 @@ impl FolderTree {
         Ok(())
     }
 
-    /// Looks at an entry of a folder, as [`FolderTree::find`] would find it; `None` where it would not.
+    /// Looks up an entry's metadata as [`FolderTree::find`] would resolve it; `None` if it would find nothing.
     fn look(&self, folder: BorrowedFd<'_>, path: &[u8], name: &CStr) -> Option<Stat> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
@@ -139,28 +137,12 @@ impl FolderTree {
     }
 }
 
-impl Looked {
-    /// A file or folder of a file system that is mounted.
-    fn of(stat: &Stat) -> Option<Self> {
-        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => true,
-            FileType::RegularFile => false,
-            _ => return None,
-        };
-        Some(Self {
-            is_folder,
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            modified: stat.st_mtime,
-        })
-    }
-}
-
-/// Status that a client is given for an error. Clients do not learn of a file that they must not see, unless the file
-/// system says by its modes that it is there.
+/// Status that a client gets for an error. Clients do not learn of a file that they must not see, unless the file
+/// system's permissions reveal it.
 fn status(error: Errno) -> StatusCode {
     match error {
         Errno::ACCESS | Errno::PERM => StatusCode::FORBIDDEN,
-        // Links that lead out or round in a circle; a socket, a device without a driver.
+        // Also links that lead out of the folder or in a circle, sockets, and devices without a driver.
         Errno::NOENT
         | Errno::NOTDIR
         | Errno::NAMETOOLONG

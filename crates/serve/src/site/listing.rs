@@ -6,11 +6,12 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::natural;
+use super::node::{Folder, FolderEntry};
 use super::page::{escape, frame};
 use super::path::FilePath;
 use super::percent;
 use super::time::minutes;
-use super::tree::{Folder, Name, Tree};
+use super::tree::Tree;
 
 /// Most entries of a folder that are listed, and looked at to be listed: it may hold millions. With names and lines as
 /// long as they can be, a page of them takes some 30 MB while it is made.
@@ -19,9 +20,9 @@ const MOST: usize = 10_000;
 /// Form in which a folder is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A page.
+    /// An HTML page for browsers.
     Html,
-    /// `{"path":…,"entries":[…],"is_all":…}`.
+    /// An object `{"path": …, "entries": […], "is_all": …}`.
     Json,
 }
 
@@ -176,7 +177,7 @@ impl Listing {
 
 impl Entry {
     /// Looks at an entry; `None` if it would not be served.
-    fn of(name: Name<'_>) -> Result<Option<Self>, StatusCode> {
+    fn of(name: FolderEntry<'_>) -> Result<Option<Self>, StatusCode> {
         let looked = (name.look)()?;
         Ok(looked.map(|looked| Self {
             name: name.bytes.into(),

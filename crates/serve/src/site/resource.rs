@@ -1,4 +1,4 @@
-//! A file that is served, and all of its answers that can be made before a request.
+//! A served file, with the header fields of its answers prepared.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -7,23 +7,23 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::OpenFile;
 use super::content::Memory;
+use crate::files::OpenFile;
 use crate::http::{
     Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
 };
 
-/// Time after a change in which a file may change again without another time of change: file systems look at their
-/// clocks less often than programs write.
+/// Time after a change in which a file may change again with the same time of modification, since file systems have
+/// coarse clocks.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// The first second that has no date: years have four digits in HTTP.
+/// First second that HTTP cannot express, since its years have four digits.
 const END_OF_DATES: u64 = 253_402_300_800;
 
-/// A file, and the same content in other codings.
+/// A file, with the same content in other codings.
 #[derive(Debug)]
 pub struct Resource {
-    /// The file as it is, and then its codings.
+    /// The file without a coding first, then the coded files.
     variants: Vec<Variant>,
 }
 
@@ -35,17 +35,17 @@ pub(super) struct Variant {
     pub(super) content_type: HeaderValue,
     /// The fields of an answer with its content.
     pub(super) full: Arc<[Field]>,
-    /// Fields of an answer that says nothing about the content's form: 304.
+    /// Fields of an answer without content, such as 304.
     pub(super) bare: Arc<[Field]>,
     etag: Box<[u8]>,
     is_weak: bool,
     modified: Option<u64>,
-    /// All of a short file, once it was asked for again.
+    /// Content of a short file, read when the file is requested again.
     content: OnceLock<Option<Bytes>>,
 }
 
-/// Parts of a resource's fields that do not come from its files.
-pub(super) struct Manner<'a> {
+/// Values for a resource's fields that do not come from its files.
+pub(super) struct FieldDefaults<'a> {
     pub(super) content_type: HeaderValue,
     pub(super) cache_control: Option<HeaderValue>,
     /// Fields of every answer of the site.
@@ -58,12 +58,12 @@ impl Resource {
     pub(super) fn new(
         plain: OpenFile,
         coded: Vec<(Coding, OpenFile)>,
-        manner: &Manner<'_>,
+        defaults: &FieldDefaults<'_>,
     ) -> Self {
         let varies = !coded.is_empty();
-        let mut variants = vec![Variant::new(plain, None, varies, manner)];
+        let mut variants = vec![Variant::new(plain, None, varies, defaults)];
         for (coding, file) in coded {
-            variants.push(Variant::new(file, Some(coding), varies, manner));
+            variants.push(Variant::new(file, Some(coding), varies, defaults));
         }
         Self { variants }
     }
@@ -73,9 +73,9 @@ impl Resource {
         self.variants.len()
     }
 
-    /// The one that a client likes best, or nothing that it takes.
+    /// Chooses the variant that the client prefers; `None` if it accepts none.
     pub(super) fn choose(&self, accept_encoding: Option<&[u8]>) -> Option<&Variant> {
-        // Without a weight nothing is refused.
+        // Without a weight, no coding is refused.
         let is_plain = accept_encoding.is_none_or(|value| !value.contains(&b';'));
         if is_plain && let [only] = self.variants.as_slice() {
             return Some(only);
@@ -92,12 +92,17 @@ impl Resource {
 }
 
 impl Variant {
-    fn new(file: OpenFile, coding: Option<Coding>, varies: bool, manner: &Manner<'_>) -> Self {
+    fn new(
+        file: OpenFile,
+        coding: Option<Coding>,
+        varies: bool,
+        defaults: &FieldDefaults<'_>,
+    ) -> Self {
         let (seconds, _) = file.modified();
-        let (etag, is_weak) = (tag(&file), !has_settled(&file, manner.now));
-        let now = manner.now.duration_since(SystemTime::UNIX_EPOCH);
+        let (etag, is_weak) = (tag(&file), !has_settled(&file, defaults.now));
+        let now = defaults.now.duration_since(SystemTime::UNIX_EPOCH);
         let latest = now.map_or(0, |now| now.as_secs()).min(END_OF_DATES - 1);
-        // A time that is still to come is no time of a change (RFC 9110, 8.8.2.1).
+        // A modification time in the future is not sent (RFC 9110, 8.8.2.1).
         let modified = u64::try_from(seconds).ok().filter(|&time| time <= latest);
 
         let mut bare = Vec::new();
@@ -111,15 +116,15 @@ impl Variant {
                 bare.push((header::LAST_MODIFIED, value));
             }
         }
-        if let Some(value) = &manner.cache_control {
+        if let Some(value) = &defaults.cache_control {
             bare.push((header::CACHE_CONTROL, value.clone()));
         }
         if varies {
             bare.push((header::VARY, HeaderValue::from_static("accept-encoding")));
         }
-        bare.extend_from_slice(manner.common);
+        bare.extend_from_slice(defaults.common);
 
-        let mut full = vec![(header::CONTENT_TYPE, manner.content_type.clone())];
+        let mut full = vec![(header::CONTENT_TYPE, defaults.content_type.clone())];
         if let Some(coding) = coding {
             let name = HeaderValue::from_static(coding.name());
             full.push((header::CONTENT_ENCODING, name));
@@ -129,7 +134,7 @@ impl Variant {
         Self {
             file: Arc::new(file),
             coding,
-            content_type: manner.content_type.clone(),
+            content_type: defaults.content_type.clone(),
             full: full.into(),
             bare: bare.into(),
             etag: etag.into_bytes().into(),
@@ -139,8 +144,7 @@ impl Variant {
         }
     }
 
-    /// Keeps its content, if it is worth that. It is not kept if it may change again without another time of change: a
-    /// client that asks then would get the old content.
+    /// Keeps the content of a short file in memory, unless the file may change again with the same time of modification.
     pub(super) fn keep_content(&self, memory: &Memory) {
         self.content.get_or_init(|| match self.is_weak {
             true => None,
@@ -158,7 +162,7 @@ impl Variant {
         }
     }
 
-    /// All of it.
+    /// Makes the answer with the whole content.
     pub(super) fn whole(&self, status: StatusCode) -> Answer {
         let body = match self.content.get() {
             Some(Some(content)) => Body::bytes(content.clone()),
@@ -172,7 +176,7 @@ impl Variant {
         }
     }
 
-    /// A range of it, not empty.
+    /// Makes an answer with a range of the content, which is not empty.
     pub(super) fn part(&self, range: Range<u64>) -> Answer {
         let mut answer = self.whole(StatusCode::PARTIAL_CONTENT);
         let value = content_range(&range, self.file.size());
@@ -183,8 +187,8 @@ impl Variant {
         answer
     }
 
-    /// Several parts of a file as it is. Parts of encoded content would be in doubt: is each of them encoded,
-    /// or what they stand in?
+    /// Makes an answer with several ranges, or with the whole content of a coded file: for that, `multipart/byteranges` is
+    /// ambiguous about what is coded.
     pub(super) fn parts(&self, ranges: &[Range<u64>]) -> Answer {
         let multipart = if self.coding.is_none() {
             Multipart::new()
@@ -208,14 +212,14 @@ impl Variant {
     }
 }
 
-/// A tag that no other content of this name has had, as far as a file system can tell.
+/// Makes an entity tag that differs for any other content of this name, as far as the file system's metadata differ.
 fn tag(file: &OpenFile) -> String {
     let (seconds, nanoseconds) = file.modified();
     let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
     format!("\"{time:x}-{:x}-{}\"", file.size(), file.identity())
 }
 
-/// Returns whether the file's time of change is so far back that another change would have another time.
+/// Returns whether the last modification is old enough that another one would have a different time.
 fn has_settled(file: &OpenFile, now: SystemTime) -> bool {
     let (seconds, nanoseconds) = file.settled_from();
     let Ok(seconds) = u64::try_from(seconds) else {

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::VolumeFiles;
+use crate::files::VolumeFiles;
 use crate::http::{Coding, Field};
 
 /// Choice of the symbolic links that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// No links.
     None,
     /// Relative ones that stay below the site's folder.
     Within,
@@ -42,11 +41,9 @@ pub struct Hsts {
 /// A folder that is served.
 #[derive(Debug, Clone)]
 pub enum Root {
-    /// A folder.
     Folder(PathBuf),
     /// A folder of the file system in a volume.
     Volume {
-        /// The volume.
         files: Arc<VolumeFiles>,
         /// The folder, from the file system's root on.
         path: Vec<u8>,
@@ -83,7 +80,7 @@ pub struct Settings {
     pub cache_rules: Vec<CacheRule>,
     /// Fields of every answer.
     pub fields: Vec<Field>,
-    /// `Strict-Transport-Security`.
+    /// Value of `Strict-Transport-Security`; `None` to leave the field out.
     pub hsts: Option<Hsts>,
     /// Pages for statuses, HTML files of at most 1 MiB each, which are read when the site starts.
     pub error_pages: BTreeMap<u16, PathBuf>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::SiteError;
+use super::error::SiteError;
 use super::page;
 use super::pattern::Pattern;
 use super::settings::{Hsts, Settings};
@@ -51,7 +51,6 @@ pub(super) fn common_fields(settings: &Settings) -> Result<Arc<[Field]>, SiteErr
     Ok(common.into())
 }
 
-/// The caching rules.
 pub(super) fn rules(settings: &Settings) -> Result<Vec<(Pattern, HeaderValue)>, SiteError> {
     let rules = settings.cache_rules.iter().map(|rule| {
         let value = HeaderValue::from_str(&rule.value).map_err(|_| SiteError::Rule {

@@ -1,19 +1,21 @@
-//! All folders that a site serves, in one space of paths: those of the system, and those of file systems in volumes.
+//! All folders that a site serves, in one name space: local folders, and folders in volumes.
 
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 
 use http::StatusCode;
 
+use super::error::SiteError;
 use super::folder::FolderTree;
+use super::node::{EntryInfo, Folder, FolderEntry, Node};
+use super::path::FilePath;
 use super::settings::{Mount, Root, Symlinks};
-use super::volume::{Found, VolumeTree};
-use super::{FilePath, OpenFile, SiteError};
+use super::volume::VolumeTree;
+use crate::files::OpenFile;
 
-/// All that a site serves.
+/// The root folder of a site and its mounts.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Branches at other paths than the site's own root; a mount that is below another comes before it.
+    /// Folders at other paths than the root; longer paths come first.
     mounts: Vec<(FilePath, Branch)>,
     root: Branch,
 }
@@ -24,43 +26,8 @@ enum Branch {
     Volume(VolumeTree),
 }
 
-/// File or folder that a path leads to.
-#[derive(Debug)]
-pub(super) enum Node {
-    /// A regular file.
-    File(OpenFile),
-    /// A folder.
-    Folder(Folder),
-}
-
-/// A folder that was found.
-#[derive(Debug)]
-pub(super) enum Folder {
-    /// A folder that is open.
-    Open(OwnedFd),
-    /// A folder in a volume, as it was when it was found.
-    InVolume(Found),
-}
-
-/// An entry of a folder, as a listing shows it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Looked {
-    pub(super) is_folder: bool,
-    pub(super) size: u64,
-    /// Time of the last change, in seconds since 1970.
-    pub(super) modified: i64,
-}
-
-/// A name in a folder.
-#[derive(Clone, Copy)]
-pub(super) struct Name<'a> {
-    pub(super) bytes: &'a [u8],
-    /// Looks at the entry, as a walk would find it; `None` if it would find nothing.
-    pub(super) look: &'a dyn Fn() -> Result<Option<Looked>, StatusCode>,
-}
-
 impl Tree {
-    /// Opens all of it.
+    /// Opens the root and all mounts.
     pub(super) fn open(
         root: &Root,
         mounts: &[Mount],
@@ -91,7 +58,7 @@ impl Tree {
         is_volume(&self.root) || branches.any(is_volume)
     }
 
-    /// Finds what is there, if it is a file or a folder.
+    /// Resolves a path to a file or folder.
     pub(super) fn find(&self, path: &FilePath) -> Result<Node, StatusCode> {
         match self.branch(path) {
             (Branch::Folder(tree), rest) => tree.find(rest),
@@ -99,8 +66,8 @@ impl Tree {
         }
     }
 
-    /// Finds files beside one, by what follows its name in theirs, but for those that something else is served
-    /// instead of. Each stands where its ending does.
+    /// Finds the files whose names are that of `path` with each of `endings` appended, except those that a mount hides.
+    /// The results are in the order of `endings`.
     pub(super) fn find_beside(&self, path: &FilePath, endings: &[&str]) -> Vec<Option<OpenFile>> {
         if endings.is_empty() {
             return Vec::new();
@@ -128,17 +95,17 @@ impl Tree {
         found
     }
 
-    /// Calls `each` for the names in a folder that was found at `path`, until it has had enough.
+    /// Calls `each` for the entries of the folder that was found at `path`, until it breaks.
     pub(super) fn names(
         &self,
         folder: &Folder,
         path: &FilePath,
-        each: &mut dyn FnMut(Name<'_>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
         let here: Vec<_> = self.mounts_in(path).collect();
         for name in &here {
             let looked = self.look_at_mount(path, name);
-            let name = Name {
+            let name = FolderEntry {
                 bytes: name,
                 look: &|| Ok(looked),
             };
@@ -146,7 +113,7 @@ impl Tree {
                 return Ok(());
             }
         }
-        let mut others = |name: Name<'_>| match here.contains(&name.bytes) {
+        let mut others = |name: FolderEntry<'_>| match here.contains(&name.bytes) {
             true => ControlFlow::Continue(()),
             false => each(name),
         };
@@ -159,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// Names in a folder at which something else is served.
+    /// Names of the mounts directly below a folder.
     fn mounts_in(&self, path: &FilePath) -> impl Iterator<Item = &[u8]> {
         self.mounts
             .iter()
@@ -167,10 +134,10 @@ impl Tree {
             .filter(|name| !name.is_empty() && !name.contains(&b'/'))
     }
 
-    fn look_at_mount(&self, path: &FilePath, name: &[u8]) -> Option<Looked> {
+    fn look_at_mount(&self, path: &FilePath, name: &[u8]) -> Option<EntryInfo> {
         let name = std::str::from_utf8(name).ok()?;
         match self.branch(&path.child(name)).0 {
-            Branch::Folder(_) => Some(Looked::unknown_folder()),
+            Branch::Folder(_) => Some(EntryInfo::unknown_folder()),
             Branch::Volume(tree) => Some(tree.look_at_root()),
         }
     }
@@ -202,17 +169,6 @@ impl Branch {
             Root::Volume { files, path } => {
                 VolumeTree::open(files, path, symlinks).map(Self::Volume)
             }
-        }
-    }
-}
-
-impl Looked {
-    /// A folder of which only the existence is known.
-    fn unknown_folder() -> Self {
-        Self {
-            is_folder: true,
-            size: 0,
-            modified: i64::MIN,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use http::HeaderValue;
 
-use super::SiteError;
+use super::error::SiteError;
 
 /// The usual types and a site's own.
 #[derive(Debug)]

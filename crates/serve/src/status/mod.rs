@@ -11,9 +11,8 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::counters::Figures;
+use crate::counters::{Figures, Tally};
 use crate::http::{Answer, Authority, Body, Method, Request};
-use crate::server::Tally;
 use crate::site::error_page;
 use crate::tls::kernel::{Path, Statistics};
 

@@ -1,4 +1,4 @@
-//! The handshake on a socket.
+//! Performs the handshake on a socket.
 
 use std::io;
 use std::sync::Arc;
@@ -11,35 +11,34 @@ use super::handshake::{Established, Handshake};
 use super::record::RECORD_MAX;
 use super::session::Session;
 
-/// Bytes that are received at first: more than a ClientHello has.
-const FIRST: usize = 4 << 10;
+/// Bytes of buffer for one receive: more than a ClientHello has.
+const RECEIVE_BYTES: usize = 4 << 10;
 
-/// A connection whose handshake is over.
+/// A connection after its handshake, with its session.
 pub struct Accepted {
-    /// Its keys.
     pub session: Session,
-    /// Bytes that the client has sent behind the handshake: records for [`Session::open`].
+    /// Bytes that the client has sent after the handshake: records for [`Session::open`].
     pub incoming: Vec<u8>,
 }
 
-/// A connection whose handshake is over, and whose keys are not in use yet.
-pub struct Shaken {
+/// A connection after its handshake, whose keys are not in use yet.
+pub struct CompletedHandshake {
     /// Results of the handshake.
     pub established: Established,
-    /// Bytes that the client has sent behind it: records, the last of which may not be whole.
+    /// Bytes that the client has sent after the handshake: records, the last of which may be incomplete.
     pub incoming: Vec<u8>,
 }
 
-/// Protocol that a client has begun with.
-pub enum Shake {
-    /// A handshake, which is over.
-    Done(Box<Shaken>),
-    /// A request of HTTP without TLS: the bytes that have come.
+/// Result of one step of a handshake.
+pub enum HandshakeOutcome {
+    /// The handshake is complete.
+    Done(Box<CompletedHandshake>),
+    /// The client sent HTTP without TLS: its first bytes.
     Http(Vec<u8>),
 }
 
-impl Shaken {
-    /// Has its records made here, in user space; each key seals at most `records_max` records of data.
+impl CompletedHandshake {
+    /// Makes a session in user space. Each key encrypts at most `records_max` records of data.
     ///
     /// # Errors
     /// As [`Session::with_records_max`].
@@ -51,24 +50,27 @@ impl Shaken {
     }
 }
 
-/// Makes the handshake of a new connection, as [`shake`] does, and has its records made here.
+/// Performs the handshake of a new connection, and makes a session in user space.
 ///
 /// # Errors
-/// As there.
+/// Those of [`perform_handshake`], and an error for HTTP without TLS.
 pub async fn accept(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Accepted> {
-    match shake(socket, config).await? {
-        Shake::Done(shaken) => Ok(shaken.accept(u64::MAX)?),
-        Shake::Http(_) => Err(TlsError::NotTls { http: true }.into()),
+    match perform_handshake(socket, config).await? {
+        HandshakeOutcome::Done(completed) => Ok(completed.accept(u64::MAX)?),
+        HandshakeOutcome::Http(_) => Err(TlsError::NotTls { http: true }.into()),
     }
 }
 
-/// Makes the handshake of a new connection. It takes as long as the client likes: the caller limits that,
-/// and may drop the future at any time, which leaves the connection useless.
+/// Performs the handshake of a new connection. There is no time limit: the caller may drop the future, after which the
+/// connection has to be closed.
 ///
 /// # Errors
-/// Those of the socket, `UnexpectedEof` when the client goes, or a [`TlsError`] as the source of one of kind
-/// `InvalidData`. The client has been told why, as far as its socket took it at once.
-pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<Shake> {
+/// Those of the socket, `UnexpectedEof` if the client closes the connection, or `InvalidData` with a [`TlsError`] as its
+/// source. The alert is sent to the client if the socket accepts it at once.
+pub async fn perform_handshake(
+    socket: &TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<HandshakeOutcome> {
     let mut handshake = Handshake::new(config)?;
     let mut incoming = Vec::new();
     let mut outgoing = Vec::new();
@@ -76,9 +78,9 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
         receive(socket, &mut incoming).await?;
         let progress = match handshake.advance(&mut incoming, &mut outgoing) {
             Ok(progress) => progress,
-            Err(TlsError::NotTls { http: true }) => return Ok(Shake::Http(incoming)),
+            Err(TlsError::NotTls { http: true }) => return Ok(HandshakeOutcome::Http(incoming)),
             Err(error) => {
-                // Nobody waits for a client that broke the protocol. What cannot be sent, it will not miss.
+                // The alert is sent without waiting for a client that broke the protocol.
                 let _ = socket.try_write(&outgoing);
                 return Err(error.into());
             }
@@ -90,12 +92,12 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
             if incoming.is_empty() {
                 incoming = Vec::new();
             }
-            return Ok(Shake::Done(Box::new(Shaken {
+            return Ok(HandshakeOutcome::Done(Box::new(CompletedHandshake {
                 established,
                 incoming,
             })));
         }
-        // A part of a record, or of a message; the handshake limits how much there can be.
+        // The rest is part of a record or of a message, whose length is limited.
         if incoming.len() > super::HANDSHAKE_MAX + RECORD_MAX {
             return Err(TlsError::HandshakeTooLong(super::HANDSHAKE_MAX).into());
         }
@@ -105,7 +107,7 @@ pub async fn shake(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<
 async fn receive(socket: &TcpStream, incoming: &mut Vec<u8>) -> io::Result<()> {
     loop {
         socket.readable().await?;
-        incoming.reserve(FIRST);
+        incoming.reserve(RECEIVE_BYTES);
         match socket.try_read_buf(incoming) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => return Ok(()),

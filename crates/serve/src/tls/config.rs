@@ -76,7 +76,6 @@ impl Suite {
         suites.into_iter().flatten().map(Self)
     }
 
-    /// Its registered name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.0
@@ -101,7 +100,11 @@ impl FromStr for Suite {
 
 impl fmt::Display for UnknownSuite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no cipher suite here; there are", self.0)?;
+        write!(
+            f,
+            "{:?} is not a cipher suite that is offered; choose one of",
+            self.0
+        )?;
         Suite::all().try_for_each(|suite| write!(f, " {}", suite.name()))
     }
 }

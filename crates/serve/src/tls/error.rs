@@ -1,4 +1,4 @@
-//! Reasons for which a connection under TLS ends.
+//! Errors of TLS connections.
 
 use std::fmt;
 use std::io;
@@ -7,39 +7,39 @@ use rustls::AlertDescription;
 
 use super::record::{OpenFault, SealFault};
 
-/// Reason for which a connection under TLS cannot go on, or could not begin.
+/// Error that ends a TLS connection, or prevents it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TlsError {
-    /// The first bytes are not TLS. `http` tells that they look like a request without TLS.
+    /// The first bytes are not TLS.
     NotTls {
         /// True if they begin as a request of HTTP does.
         http: bool,
     },
-    /// The handshake failed: the client's messages were refused, or it refused ours.
+    /// The handshake failed, by an error of the client or an alert from it.
     Handshake(rustls::Error),
-    /// The client sent more bytes than any handshake has.
+    /// The client's handshake messages exceed this number of bytes.
     HandshakeTooLong(usize),
-    /// A record was refused.
+    /// A record could not be decrypted, or was malformed.
     Record(OpenFault),
-    /// A message after the handshake was refused, with this alert.
+    /// A message after the handshake was invalid; this alert is sent for it.
     Message(AlertDescription),
     /// The client ended the connection with this alert.
     Alert(AlertDescription),
-    /// The client sends records without data in them.
+    /// The client sent too many records without data in a row.
     Flooded,
-    /// No record could be sealed.
+    /// A record could not be encrypted.
     Seal(SealFault),
-    /// The bytes that [`Session::control`](super::Session::control) names have to be sent first.
+    /// The output of [`Session::control`](super::Session::control) has to be sent first.
     ControlFirst,
-    /// The connection ended before.
+    /// The connection has ended already.
     Ended,
-    /// rustls or AWS-LC did what their documentation excludes.
+    /// rustls or AWS-LC behaved against their documentation.
     Library,
 }
 
 impl TlsError {
-    /// Alert for the client; `None` when the client has ended the connection, and when the handshake failed, for which
-    /// rustls has made the alert.
+    /// Alert for the client; `None` if the client has ended the connection, or if rustls has made the alert because the
+    /// handshake failed.
     #[must_use]
     pub fn alert(&self) -> Option<AlertDescription> {
         Some(match self {
@@ -61,10 +61,7 @@ impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTls { http: true } => {
-                write!(
-                    f,
-                    "the client speaks HTTP without TLS; it must ask for https://"
-                )
+                write!(f, "the client sent HTTP without TLS; it must use https://")
             }
             Self::NotTls { http: false } => write!(f, "the client does not speak TLS"),
             Self::Handshake(error) => {
@@ -78,41 +75,48 @@ impl fmt::Display for TlsError {
             Self::Message(alert) => {
                 write!(
                     f,
-                    "the client sent a message that has no place here ({alert:?})"
+                    "the client sent an unexpected or malformed TLS message ({alert:?})"
                 )
             }
             Self::Alert(alert) => write!(f, "the client ended the connection ({alert:?})"),
-            Self::Flooded => write!(f, "the client sends records without data"),
+            Self::Flooded => write!(f, "the client sent too many TLS records without data"),
             Self::Seal(SealFault::Spent) => write!(
                 f,
-                "the key has encrypted as much as is safe; the client must connect again, or use \
-                 TLS 1.3, which changes keys"
+                "the key has encrypted as much as is safe, and it cannot be changed; the client must connect again, or \
+                 use TLS 1.3"
             ),
             Self::Seal(fault) => write!(f, "{fault}"),
-            Self::ControlFirst => write!(f, "another record has to be sent first"),
-            Self::Ended => write!(f, "the connection has ended"),
-            Self::Library => write!(f, "the TLS library is in an unexpected state"),
+            Self::ControlFirst => write!(f, "a TLS control record has to be sent before more data"),
+            Self::Ended => write!(f, "the TLS connection has ended"),
+            Self::Library => write!(
+                f,
+                "the TLS library is in an unexpected state; please report this"
+            ),
         }
     }
 }
 
-/// Advice about the errors that people meet.
+/// Advice about common errors.
 fn advice(error: &rustls::Error) -> Option<&'static str> {
     Some(match error {
         rustls::Error::AlertReceived(alert) => match alert {
-            AlertDescription::UnknownCA => "the client does not know who signed the certificate",
+            AlertDescription::UnknownCA => {
+                "the client does not trust the certificate's issuer: install the issuer's certificate in the client"
+            }
             AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
                 "the client does not accept the certificate"
             }
             AlertDescription::CertificateExpired => {
-                "the client takes the certificate for expired: renew it, or set the client's clock"
+                "the client considers the certificate expired: renew it, or set the client's clock"
             }
             _ => return None,
         },
         rustls::Error::General(reason) if reason.contains("server certificate") => {
-            "no certificate is for the name that the client asked for"
+            "there is no certificate for the name that the client asked for"
         }
-        rustls::Error::PeerIncompatible(_) => "the client needs TLS 1.2 or 1.3 and a modern suite",
+        rustls::Error::PeerIncompatible(_) => {
+            "the client must support TLS 1.2 or 1.3 with a modern cipher suite"
+        }
         _ => return None,
     })
 }

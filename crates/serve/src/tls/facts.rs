@@ -1,16 +1,16 @@
-//! The results of a handshake.
+//! Negotiated parameters of a connection.
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion};
 
-/// The protocol that is spoken under TLS, by its name in ALPN.
+/// Application protocol, as negotiated by ALPN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `http/1.1`, or no protocol was negotiated.
     Http11,
-    /// `h2`.
+    /// HTTP/2, `h2` in ALPN.
     Http2,
-    /// `acme-tls/1`: a certificate authority looks at the certificate (RFC 8737). Nothing is spoken; the
+    /// `acme-tls/1`: a certificate authority checks the certificate (RFC 8737). There is no application data; the
     /// connection ends.
     AcmeTls,
 }
@@ -36,18 +36,18 @@ impl Protocol {
     }
 }
 
-/// Facts about a connection, known once the handshake is over.
+/// Negotiated parameters of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The version: `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
     /// The cipher suite, by its registered name.
     pub suite: &'static str,
-    /// Protocol that is spoken under TLS.
+    /// Application protocol that ALPN selected.
     pub protocol: Protocol,
     /// True if an earlier session was resumed, without a certificate.
     pub resumed: bool,
-    /// Group of the key agreement, such as `X25519MLKEM768`; `None` where the resumed session's key was used again.
+    /// Group of the key exchange, such as `X25519MLKEM768`; `None` if a resumed session used its key without one.
     pub group: Option<&'static str>,
 }
 
@@ -79,7 +79,7 @@ impl Facts {
         })
     }
 
-    /// Returns whether it is TLS 1.3, or else 1.2.
+    /// Returns true for TLS 1.3, false for TLS 1.2.
     #[must_use]
     pub fn tls13(&self) -> bool {
         self.version == TLS13

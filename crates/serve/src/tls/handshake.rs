@@ -1,4 +1,4 @@
-//! The handshake, without I/O: rustls makes it, one record at a time.
+//! The handshake, without I/O: rustls processes one record at a time.
 
 use std::sync::Arc;
 
@@ -7,79 +7,79 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{AlertDescription, ServerConfig};
 
-use super::conduct::FATAL;
 use super::error::TlsError;
 use super::facts::Facts;
+use super::post_handshake::FATAL;
 use super::record::{Direction, FRAGMENT_MAX, HEADER, Header, Kind};
 use super::server_name::{self, ServerName};
 
-/// Most bytes that a client's side of a handshake may have. A ClientHello with a hybrid key exchange has
-/// some 1.8 KB; there are no client certificates.
+/// Limit on the bytes of a client's handshake messages. A ClientHello with a hybrid key exchange has some 1.8 KB; there are
+/// no client certificates.
 pub const HANDSHAKE_MAX: usize = 64 << 10;
 
 /// The type of the handshake message Finished.
 const FINISHED: u8 = 20;
 
-/// A handshake.
+/// State of a server's handshake.
 ///
-/// rustls gets one record after the other, because it would swallow what a client sends right behind its
-/// last message of the handshake: a request, which stays with the caller.
+/// rustls gets one record at a time, since it would consume the request that a client sends right after its last
+/// handshake message. That request stays with the caller.
 pub struct Handshake {
     connection: Box<UnbufferedServerConnection>,
-    /// Bytes at the front of the caller's buffer that rustls has seen and still needs: a message that
-    /// goes on in the next record.
+    /// Bytes at the front of the caller's buffer that rustls has processed and still needs: a message that continues in the
+    /// next record.
     seen: usize,
-    /// Bytes that rustls has got in all.
+    /// Number of bytes given to rustls so far.
     total: usize,
     name: Option<ServerName>,
-    /// True if the client has been sent anything: from then on alerts are encrypted, perhaps.
+    /// True if something was sent to the client: after that, alerts may have to be encrypted.
     answered: bool,
-    standing: Standing,
+    state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    GoingOn,
+enum State {
+    InProgress,
     Done,
-    /// rustls may hold parts of messages, and is not asked for anything any more.
+    /// After an error; rustls is not called any more.
     Failed,
 }
 
 /// Progress of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of bytes at the front of `incoming` that are done with, and must not be shown again.
+    /// Number of bytes at the front of `incoming` that were consumed.
     pub taken: usize,
-    /// True if it is over: [`Handshake::finish`] is next.
+    /// True if the handshake is complete: call [`Handshake::finish`].
     pub done: bool,
 }
 
-/// Results of a handshake: keys to be used by a [`Session`](super::Session), or by a kernel.
+/// Results of a handshake: keys for a [`Session`](super::Session) or for the kernel.
 pub struct Established {
-    /// Terms that were agreed.
+    /// Parameters that the handshake negotiated.
     pub facts: Facts,
-    /// The key of what the server sends.
+    /// Key for records that the server sends.
     pub sending: Direction,
-    /// The key of what the client sends.
+    /// Key for records that the client sends.
     pub receiving: Direction,
-    /// Maker of the next keys; `None` in TLS 1.2.
+    /// Source of the next keys (KeyUpdate); `None` in TLS 1.2.
     pub kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
-    /// Name that the client has asked for, with the certificate that it was shown.
+    /// Server name that the client sent, with the certificate that was chosen for it.
     pub server_name: Option<ServerName>,
 }
 
-enum Turn {
+enum Step {
     Again,
     NeedMore,
     Done,
 }
 
 impl Handshake {
-    /// The server's side of a new connection. `config` must allow that keys are extracted, as
-    /// [`Settings::build`](super::Settings::build) has it.
+    /// Begins the server's side of a handshake. `config` must allow the extraction of keys, as that of
+    /// [`Settings::build`](super::Settings::build) does.
     ///
     /// # Errors
-    /// When AWS-LC cannot start a connection.
+    /// If AWS-LC cannot start a connection.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, TlsError> {
         Ok(Self {
             connection: Box::new(UnbufferedServerConnection::new(config)?),
@@ -87,46 +87,46 @@ impl Handshake {
             total: 0,
             name: None,
             answered: false,
-            standing: Standing::GoingOn,
+            state: State::InProgress,
         })
     }
 
-    /// Goes on with the whole records at the front of `incoming`, all that was received and not yet
-    /// taken, and appends to `outgoing` what is to be sent: after an error too, that the client learns
-    /// why. What comes behind the handshake's last record is not touched.
+    /// Processes the complete records at the front of `incoming`, which has all bytes that were received and not yet taken,
+    /// and appends what is to be sent to `outgoing`, after an error the alert. Bytes after the handshake's last record are
+    /// not touched.
     ///
     /// # Errors
-    /// When the client breaks the protocol, or nothing is left in common. The connection ends.
+    /// If the client breaks the protocol, or the parties have no parameters in common. The connection ends.
     pub fn advance(
         &mut self,
         incoming: &mut [u8],
         outgoing: &mut Vec<u8>,
     ) -> Result<Progress, TlsError> {
-        match self.standing {
-            Standing::GoingOn => {}
-            Standing::Done => {
+        match self.state {
+            State::InProgress => {}
+            State::Done => {
                 return Ok(Progress {
                     taken: 0,
                     done: true,
                 });
             }
-            Standing::Failed => return Err(TlsError::Ended),
+            State::Failed => return Err(TlsError::Ended),
         }
         let had = outgoing.len();
         let advanced = self.take_records(incoming, outgoing);
         if advanced.as_ref().is_ok_and(|progress| progress.done) {
-            self.standing = Standing::Done;
+            self.state = State::Done;
         }
         if advanced.is_err() {
-            self.standing = Standing::Failed;
+            self.state = State::Failed;
             while self.connection.wants_write() {
-                // The alert that says why. Another error would not be news.
-                if self.turn(&mut [], outgoing).1.is_err() {
+                // The alert. A further error adds nothing.
+                if self.advance_once(&mut [], outgoing).1.is_err() {
                     break;
                 }
             }
             if !self.answered && outgoing.len() == had {
-                let alert = advanced.as_ref().err().and_then(alert_of_ours);
+                let alert = advanced.as_ref().err().and_then(plaintext_alert);
                 outgoing.extend(alert.into_iter().flatten());
             }
         }
@@ -148,35 +148,36 @@ impl Handshake {
             }
             self.seen = end;
             loop {
-                let (discard, turn) = self.turn(&mut incoming[taken..taken + self.seen], outgoing);
+                let (discard, step) =
+                    self.advance_once(&mut incoming[taken..taken + self.seen], outgoing);
                 let discard = discard.min(self.seen);
                 taken += discard;
                 self.seen -= discard;
-                match turn? {
-                    Turn::Again => {}
-                    Turn::NeedMore => {
+                match step? {
+                    Step::Again => {}
+                    Step::NeedMore => {
                         let left = &incoming[taken..taken + self.seen];
-                        if is_alone && self.seen == end && is_passed_over(left) {
+                        if is_alone && self.seen == end && is_skipped_early_data(left) {
                             taken += end;
                             self.seen = 0;
                         }
                         break;
                     }
-                    // It keeps a message's first part, and the code that goes on from here would not know of it.
-                    Turn::Done if self.seen > 0 => return Err(TlsError::Library),
-                    Turn::Done => return Ok(Progress { taken, done: true }),
+                    // rustls keeps the first part of a message, which the session would not know.
+                    Step::Done if self.seen > 0 => return Err(TlsError::Library),
+                    Step::Done => return Ok(Progress { taken, done: true }),
                 }
             }
         }
         Ok(Progress { taken, done: false })
     }
 
-    /// End of the first record that rustls has not seen; `None` before all of the record is there.
+    /// End of the first record that rustls has not processed; `None` if that record is incomplete.
     fn next_record(&self, incoming: &[u8]) -> Result<Option<usize>, TlsError> {
         let unseen = incoming.get(self.seen..).unwrap_or_default();
         let first = self.total == 0;
         if first && unseen.first().is_some_and(|&kind| !is_kind(kind)) {
-            // Most methods of HTTP can be told from anything else by one letter.
+            // A capital letter is the start of an HTTP method, and no type of a TLS record.
             let http = unseen[0].is_ascii_uppercase();
             return Err(TlsError::NotTls { http });
         }
@@ -191,36 +192,37 @@ impl Handshake {
         if sound && end > incoming.len() {
             return Ok(None);
         }
-        // What is not a record is shown to rustls as it is, which refuses it with the right alert.
+        // rustls refuses an invalid record with the right alert.
         Ok(Some(end.min(incoming.len())))
     }
 
-    /// Makes one step, and returns the number of bytes of `incoming` that are done with.
-    fn turn(
+    /// Makes one step; returns the number of bytes of `incoming` that were consumed.
+    fn advance_once(
         &mut self,
         incoming: &mut [u8],
         outgoing: &mut Vec<u8>,
-    ) -> (usize, Result<Turn, TlsError>) {
-        let (status, name) =
-            server_name::noted(|| step(self.connection.process_tls_records(incoming), outgoing));
+    ) -> (usize, Result<Step, TlsError>) {
+        let (status, name) = server_name::noted(|| {
+            process_state(self.connection.process_tls_records(incoming), outgoing)
+        });
         if name.is_some() {
             self.name = name;
         }
-        let (discard, turn) = status;
-        let turn = turn.map(|turn| match turn {
-            // Data may be sent before the client's last message, and nothing may be received.
-            Turn::Done if self.connection.is_handshaking() => Turn::NeedMore,
-            turn => turn,
+        let (discard, step) = status;
+        let step = step.map(|step| match step {
+            // Data could be sent before the client's Finished, but none can be received.
+            Step::Done if self.connection.is_handshaking() => Step::NeedMore,
+            step => step,
         });
-        (discard, turn)
+        (discard, step)
     }
 
-    /// The keys and the terms, once [`Progress::done`] has said that the handshake is over.
+    /// Returns the keys and parameters, once [`Progress::done`] is true.
     ///
     /// # Errors
-    /// When it is not over, or the configuration does not allow it.
+    /// If the handshake is not complete, or the configuration does not allow the extraction of keys.
     pub fn finish(self) -> Result<Established, TlsError> {
-        if self.standing != Standing::Done {
+        if self.state != State::Done {
             return Err(TlsError::Ended);
         }
         let facts = Facts::of(&self.connection).ok_or(TlsError::Library)?;
@@ -241,8 +243,8 @@ impl Handshake {
     }
 }
 
-/// The alert, in the open, for what rustls is not shown: nothing for a client that would not understand it.
-fn alert_of_ours(error: &TlsError) -> Option<[u8; HEADER + 2]> {
+/// The unencrypted alert for an error that rustls does not see; `None` for a client that does not speak TLS.
+fn plaintext_alert(error: &TlsError) -> Option<[u8; HEADER + 2]> {
     let alert = match error {
         TlsError::NotTls { http: false } => AlertDescription::ProtocolVersion,
         TlsError::HandshakeTooLong(_) => AlertDescription::DecodeError,
@@ -251,41 +253,40 @@ fn alert_of_ours(error: &TlsError) -> Option<[u8; HEADER + 2]> {
     Some([Kind::Alert.to_wire(), 3, 3, 0, 2, FATAL, alert.into()])
 }
 
-/// Returns whether rustls is done with a record that it was shown alone and has left where it is. It says so of early
-/// data, which it cannot open and passes over (RFC 8446, 4.2.10), only together with the record behind; shown it again,
-/// it would count it again towards what it passes over at most. The first part of the client's Finished it still needs.
-/// That one is decrypted in place and begins with its type; a record that could not be opened does not, since AWS-LC
-/// fills what it fails to open with zeros.
-fn is_passed_over(record: &[u8]) -> bool {
+/// Returns whether rustls has skipped a record that it did not report as consumed: early data, which it cannot decrypt
+/// (RFC 8446, 4.2.10). It reports such a record only together with the next one, and would count it twice towards its
+/// limit. The other record that it leaves in place is the first part of the client's Finished, which it still needs: that
+/// one is decrypted in place and begins with its type. AWS-LC fills a record that it fails to decrypt with zeros.
+fn is_skipped_early_data(record: &[u8]) -> bool {
     record.first() == Some(&Kind::Data.to_wire()) && record.get(HEADER) != Some(&FINISHED)
 }
 
-/// The kinds of records: ChangeCipherSpec, alert, handshake, data.
+/// Returns whether a byte is the type of a record: ChangeCipherSpec, alert, handshake or data.
 fn is_kind(byte: u8) -> bool {
     (20..=23).contains(&byte)
 }
 
-/// Does what a state of rustls asks for.
-fn step(
+/// Does what the state of rustls requires.
+fn process_state(
     status: UnbufferedStatus<'_, '_, ServerConnectionData>,
     outgoing: &mut Vec<u8>,
-) -> (usize, Result<Turn, TlsError>) {
+) -> (usize, Result<Step, TlsError>) {
     let UnbufferedStatus { discard, state, .. } = status;
-    let turn = match state {
-        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, outgoing).map(|()| Turn::Again),
+    let step = match state {
+        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, outgoing).map(|()| Step::Again),
         Ok(ConnectionState::TransmitTlsData(data)) => {
-            // It is in `outgoing`, from which everything is sent in order.
+            // The data are in `outgoing`, which the caller sends.
             data.done();
-            Ok(Turn::Again)
+            Ok(Step::Again)
         }
-        Ok(ConnectionState::BlockedHandshake) => Ok(Turn::NeedMore),
-        Ok(ConnectionState::WriteTraffic(_)) => Ok(Turn::Done),
+        Ok(ConnectionState::BlockedHandshake) => Ok(Step::NeedMore),
+        Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Done),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Err(TlsError::Ended),
-        // Early data is not offered, and no record behind the handshake is shown to rustls.
+        // Early data is not offered, and rustls gets no record after the handshake.
         Ok(_) => Err(TlsError::Library),
         Err(error) => Err(error.into()),
     };
-    (discard, turn)
+    (discard, step)
 }
 
 /// Appends a record that rustls has ready.

@@ -1,29 +1,30 @@
-//! TLS 1.3 and 1.2 for a server: rustls on AWS-LC makes the handshake, and the records after it are sealed
-//! and opened here.
+//! TLS 1.3 and 1.2 for a server: rustls on AWS-LC performs the handshake, and this module encrypts and decrypts the
+//! records after it.
 //!
-//! A [`Handshake`] leaves [`Established`] keys, of which a [`Session`] is made; neither does I/O. Plaintext lies,
-//! before it is sealed, where it is sent from: a file is read into the places that [`Session::layout`] names, and
-//! [`Session::seal`] turns it into records there. [`record`] is the part that has to be right. [`accept()`] makes the
-//! handshake on a socket, and a [`TlsStream`] is a session with its socket, as a stream of bytes.
+//! A [`Handshake`] results in [`Established`] keys, from which a [`Session`] is made; neither does I/O. Records are
+//! encrypted in place: a file is read to the offsets that [`Session::layout`] gives, and [`Session::seal`] makes records
+//! there. [`record`] has the cryptography. [`accept()`] performs the handshake on a socket, and a [`TlsStream`] is a
+//! session with its socket, as a stream of bytes.
 //!
-//! [`Settings`] say what is offered, [`Certificates`] what is shown; the certificates can be exchanged at any time.
+//! [`Settings`] have the protocols and cipher suites, [`Certificates`] the certificates, which can be exchanged at any
+//! time.
 
 mod accept;
 mod certificates;
-mod conduct;
 mod config;
 mod error;
 mod facts;
 mod handshake;
 pub mod kernel;
+mod post_handshake;
 pub mod record;
 mod server_name;
 mod session;
 mod stream;
 
-pub use accept::{Accepted, Shake, Shaken, accept, shake};
+pub use accept::{Accepted, CompletedHandshake, HandshakeOutcome, accept, perform_handshake};
 pub use certificates::{
-    Certificate, Certificates, Expiry, FileError, FileFault, SelfSignedError, Shown,
+    Certificate, CertificateSet, Certificates, Expiry, FileError, FileFault, SelfSignedError,
 };
 pub use config::{Settings, Suite, UnknownSuite};
 pub use error::TlsError;

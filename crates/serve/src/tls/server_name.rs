@@ -1,20 +1,19 @@
-//! The server name that a client asks for, and the certificate that is for it, on their way from rustls to the code
-//! that needs them.
+//! Server name of a handshake (SNI), with the certificate that was chosen for it.
 //!
-//! An unbuffered connection of rustls does not tell the name, and the resolver of certificates, which is told it, does
-//! not know the connection. Both happen in one call on one thread, so a thread-local note is enough.
+//! An unbuffered connection of rustls does not return the name, and the certificate resolver, which gets the name, does not
+//! know the connection. The resolver runs in a call to the connection, so a thread-local variable carries the name.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 
-/// A name that a client has asked for.
+/// Server name that a client sent.
 #[derive(Debug, Clone)]
 pub struct ServerName {
-    /// The name, as it came.
+    /// The name as it was received.
     pub name: Box<str>,
-    /// The certificate that was chosen for it, which may be for others.
+    /// The certificate that was chosen; it may be for other names.
     pub certificate: Arc<CertifiedKey>,
 }
 
@@ -22,7 +21,7 @@ thread_local! {
     static NOTE: RefCell<Option<ServerName>> = const { RefCell::new(None) };
 }
 
-/// Notes the name, while a handshake is in [`noted`] on this thread.
+/// Stores the name for the call to [`noted`] that is running on this thread.
 pub(super) fn note(name: &str, certificate: &Arc<CertifiedKey>) {
     let noted = ServerName {
         name: name.into(),
@@ -31,7 +30,7 @@ pub(super) fn note(name: &str, certificate: &Arc<CertifiedKey>) {
     NOTE.with_borrow_mut(|note| *note = Some(noted));
 }
 
-/// Runs `call`; returns its result, and the name that was noted meanwhile.
+/// Runs `call`; returns its result, and the name that it stored.
 pub(super) fn noted<T>(call: impl FnOnce() -> T) -> (T, Option<ServerName>) {
     NOTE.take();
     let returned = call();

@@ -1,4 +1,4 @@
-//! A connection after its handshake, without I/O: records are opened and sealed where they lie.
+//! A connection after its handshake, without I/O: records are encrypted and decrypted in place.
 
 use std::ops::Range;
 
@@ -6,28 +6,28 @@ use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
-use super::conduct::{Conduct, FATAL, Meaning, OUR_KEY_UPDATE, WARNING};
 use super::error::TlsError;
 use super::facts::Facts;
 use super::handshake::Established;
+use super::post_handshake::{FATAL, Meaning, OUR_KEY_UPDATE, PostHandshake, WARNING};
 use super::record::{Direction, Kind, Layout, Opener, SealFault, Sealer};
 
-/// The keys and the state of a connection.
+/// The keys and the state of a TLS connection.
 pub struct Session {
     sealer: Sealer,
     opener: Opener,
-    /// Maker of the next keys; `None` in TLS 1.2.
+    /// Source of the next keys (KeyUpdate); `None` in TLS 1.2.
     kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
     facts: Box<Facts>,
-    /// Most records of data for each key.
+    /// Limit on the records of data for each key.
     records_max: u64,
-    conduct: Conduct,
-    /// True if the client asked for a KeyUpdate that has not been sent.
-    owes_key_update: bool,
-    /// True if the client has asked to negotiate again, and the refusal has not been sent.
-    owes_refusal: bool,
+    post_handshake: PostHandshake,
+    /// True if the client requested a KeyUpdate that was not sent yet.
+    key_update_due: bool,
+    /// True if the client requested a renegotiation whose refusal was not sent yet.
+    renegotiation_refusal_due: bool,
     receiving: Receiving,
-    /// True if something may still be sealed: neither close_notify nor a fatal alert has been.
+    /// True until close_notify or a fatal alert is encrypted.
     sending: bool,
 }
 
@@ -38,38 +38,38 @@ enum Receiving {
     Failed,
 }
 
-/// Beginning of the bytes that came.
+/// Result of [`Session::open`]: the content of the first record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// A part of a record, which has this number of bytes when it is whole, as far as can be told.
+    /// Part of a record; the record has this number of bytes, or more if its header is incomplete.
     Incomplete(usize),
-    /// Data of the client's, decrypted where it came.
+    /// Data, decrypted in place.
     Data {
-        /// Place of the data.
+        /// Range of the data in the buffer.
         at: Range<usize>,
         /// Length of the record in bytes.
         taken: usize,
     },
-    /// A record that says nothing to the application. [`Session::control_is_due`] may have changed.
+    /// A record without data for the application. [`Session::control_is_due`] may have changed.
     Nothing {
         /// Length of the record in bytes.
         taken: usize,
     },
-    /// The client sends no more. What comes behind is to be ignored.
+    /// End of the client's data (close_notify). What follows is to be ignored.
     Closed,
 }
 
 impl Session {
-    /// Takes over the keys of a handshake.
+    /// Makes a session from the results of a handshake.
     ///
     /// # Errors
-    /// When the suite is unknown to [`record`](super::record).
+    /// If [`record`](super::record) does not support the cipher suite.
     pub fn new(established: Established) -> Result<Self, TlsError> {
         Self::with_records_max(established, u64::MAX)
     }
 
-    /// Like [`Session::new`]; each key seals at most `records_max` records of data, and no more than its suite allows:
-    /// then TLS 1.3 changes it, and TLS 1.2 ends the connection.
+    /// Like [`Session::new`], but each key encrypts at most `records_max` records of data, and no more than the cipher suite
+    /// allows: then TLS 1.3 changes the key, and TLS 1.2 ends the connection.
     ///
     /// # Errors
     /// Those of [`Session::new`].
@@ -81,33 +81,33 @@ impl Session {
             kernel,
             server_name: _,
         } = established;
-        // A key that sealed nothing would be changed for ever.
+        // With 0, keys would be changed for ever.
         let records_max = records_max.max(1);
         Ok(Self {
             sealer: Sealer::new(sending, records_max).ok_or(TlsError::Library)?,
             opener: Opener::new(receiving).ok_or(TlsError::Library)?,
             kernel,
-            conduct: Conduct::new(facts.tls13()),
+            post_handshake: PostHandshake::new(facts.tls13()),
             facts: Box::new(facts),
             records_max,
-            owes_key_update: false,
-            owes_refusal: false,
+            key_update_due: false,
+            renegotiation_refusal_due: false,
             receiving: Receiving::Open,
             sending: true,
         })
     }
 
-    /// Terms that the handshake agreed on.
+    /// Parameters that the handshake negotiated.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Opens the first record of `incoming`, all that was received and not yet taken, in place.
+    /// Decrypts the first record of `incoming` in place. `incoming` has all bytes that were received and not yet taken.
     ///
     /// # Errors
-    /// When the client breaks the protocol or ends the connection by an alert. Nothing more is opened;
-    /// [`Session::fail`] tells the client.
+    /// If the client breaks the protocol or ends the connection by an alert. Nothing more is decrypted; [`Session::fail`]
+    /// makes the alert for the client.
     pub fn open(&mut self, incoming: &mut [u8]) -> Result<Opened, TlsError> {
         match self.receiving {
             Receiving::Open => {}
@@ -133,17 +133,20 @@ impl Session {
         let opened = self.opener.open(record)?;
         let at = opened.payload;
         Ok(
-            match self.conduct.judge(opened.kind, &record[at.clone()])? {
+            match self
+                .post_handshake
+                .classify(opened.kind, &record[at.clone()])?
+            {
                 Meaning::Data => Opened::Data { at, taken },
                 Meaning::Nothing => Opened::Nothing { taken },
                 Meaning::Closed => Opened::Closed,
-                Meaning::NextKey { ours_too } => {
+                Meaning::NextKey { is_requested } => {
                     self.next_opener()?;
-                    self.owes_key_update |= ours_too;
+                    self.key_update_due |= is_requested;
                     Opened::Nothing { taken }
                 }
                 Meaning::Renegotiation => {
-                    self.owes_refusal = true;
+                    self.renegotiation_refusal_due = true;
                     Opened::Nothing { taken }
                 }
             },
@@ -162,44 +165,44 @@ impl Session {
         Ok(())
     }
 
-    /// Layout of each record that is sealed.
+    /// Layout of the records that [`Session::seal`] makes.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.sealer.layout()
     }
 
-    /// Number of records of data that may be sealed before [`Session::control`] has something to send.
+    /// Number of records of data that may be encrypted before [`Session::control`] has something to send.
     #[must_use]
     pub fn records_left(&self) -> u64 {
-        match self.owes_key_update || self.owes_refusal || !self.sending {
+        match self.key_update_due || self.renegotiation_refusal_due || !self.sending {
             true => 0,
             false => self.sealer.records_left(),
         }
     }
 
-    /// Returns whether [`Session::control`] has to be called before more data can be sealed.
+    /// Returns whether [`Session::control`] has to be called before more data can be encrypted.
     #[must_use]
     pub fn control_is_due(&self) -> bool {
         self.sending && self.records_left() == 0
     }
 
-    /// Appends to `outgoing` the records that go before the next data: behind all that was sealed before,
-    /// ahead of all that is sealed later. That may be a change of the key.
+    /// Appends the alerts and handshake messages that are due to `outgoing`, such as a KeyUpdate. They must be sent after
+    /// all records made before and ahead of all records made later.
     ///
     /// # Errors
-    /// [`SealFault::Spent`] when TLS 1.2 has used up its key. Then [`Session::close`] is what is left.
+    /// [`SealFault::Spent`] if TLS 1.2 has used up its key. Then only [`Session::close`] is possible.
     pub fn control(&mut self, outgoing: &mut Vec<u8>) -> Result<(), TlsError> {
         if !self.sending {
             return Err(TlsError::Ended);
         }
-        if self.owes_refusal {
+        if self.renegotiation_refusal_due {
             let alert = [WARNING, AlertDescription::NoRenegotiation.into()];
             self.append(Kind::Alert, &alert, outgoing)?;
-            self.owes_refusal = false;
+            self.renegotiation_refusal_due = false;
         }
-        if self.owes_key_update || self.sealer.records_left() == 0 {
+        if self.key_update_due || self.sealer.records_left() == 0 {
             self.change_key(outgoing)?;
-            self.owes_key_update = false;
+            self.key_update_due = false;
         }
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Session {
             return Err(SealFault::Spent.into());
         }
         self.append(Kind::Handshake, &OUR_KEY_UPDATE, outgoing)?;
-        // From here on the client expects the next key, and no other may be used.
+        // From here on the client expects the next key, so no other may be used even after an error.
         self.sending = false;
         let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
         let (sequence, secrets) = kernel.update_tx_secret().map_err(|_| TlsError::Library)?;
@@ -223,12 +226,12 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a record of data of the start of `record`, where `payload` bytes of plaintext lie behind
-    /// [`Layout::before`]; its length. It must be sent in the order of the calls.
+    /// Encrypts `payload` bytes of plaintext that are in `record` after [`Layout::before`] bytes; returns the length of the
+    /// record. Records must be sent in the order of the calls.
     ///
     /// # Errors
-    /// [`TlsError::ControlFirst`], and `record` is as it was, when [`Session::control_is_due`]; or when the
-    /// lengths do not fit, or the connection has ended.
+    /// [`TlsError::ControlFirst`], with `record` unchanged, if [`Session::control_is_due`]; or if the lengths do not fit, or
+    /// the connection has ended.
     pub fn seal(&mut self, record: &mut [u8], payload: usize) -> Result<usize, TlsError> {
         if !self.sending {
             return Err(TlsError::Ended);
@@ -239,17 +242,17 @@ impl Session {
         Ok(self.sealer.seal(Kind::Data, record, payload)?)
     }
 
-    /// Appends the notice that nothing more comes, once. Nothing can be sealed afterwards.
+    /// Appends close_notify, once. Nothing can be encrypted afterwards.
     pub fn close(&mut self, outgoing: &mut Vec<u8>) {
         self.end(WARNING, AlertDescription::CloseNotify, outgoing);
     }
 
-    /// Appends the alert that tells the client why the connection ends by `error`, if it does not know.
-    /// Nothing can be sealed afterwards.
+    /// Appends the alert for `error`, unless the client has ended the connection itself. Nothing can be encrypted
+    /// afterwards.
     pub fn fail(&mut self, error: &TlsError, outgoing: &mut Vec<u8>) {
         self.receiving = Receiving::Failed;
         match (error, error.alert()) {
-            // Nobody did anything wrong: the client connects again.
+            // Not an error of the client: it may connect again.
             (TlsError::Seal(SealFault::Spent), _) => self.close(outgoing),
             (_, Some(alert)) => self.end(FATAL, alert, outgoing),
             (_, None) => self.sending = false,
@@ -260,7 +263,7 @@ impl Session {
         if std::mem::replace(&mut self.sending, false) {
             let start = outgoing.len();
             let sealed = self.append(Kind::Alert, &[level, alert.into()], outgoing);
-            // A key that seals no alert any more leaves the end of the stream to tell.
+            // If the key cannot encrypt the alert, the end of the stream has to suffice.
             if sealed.is_err() {
                 outgoing.truncate(start);
             }

@@ -14,42 +14,41 @@ use super::facts::Facts;
 use super::record::{PAYLOAD_MAX, RECORD_MAX};
 use super::session::{Opened, Session};
 
-/// Bytes that are received at once, at least: one record, and many short ones.
+/// Minimum bytes of buffer for one receive: a full record, or many short ones.
 const RECEIVE: usize = RECORD_MAX;
 
-/// Full records that a write gathers before it has them sent.
+/// Number of full records that writes collect before they are sent.
 const RECORDS: usize = 4;
 
-/// Bytes of the application over TLS.
+/// Stream of application data over TLS.
 ///
-/// What is written is gathered into full records, and sent by [`poll_flush`](AsyncWrite::poll_flush), or
-/// when there are four of them. Buffers are there only while something is in them, so that a connection
-/// which waits for its client costs no more than its session.
+/// Writes are collected in full records, which are sent by [`poll_flush`](AsyncWrite::poll_flush) or when there are four.
+/// Buffers exist only while they hold something, so that an idle connection uses no more memory than its session.
 ///
-/// The end of the client's stream is the end of its data, with or without close_notify: HTTP says itself
-/// where its messages end. In the midst of a record it is an error, `UnexpectedEof`.
+/// The end of the TCP stream is the end of the data, with or without close_notify, since HTTP delimits its messages
+/// itself. In the middle of a record it is an error, `UnexpectedEof`.
 pub struct TlsStream {
     socket: TcpStream,
     session: Session,
-    /// Bytes that were received, from `start` on not yet opened.
+    /// Received bytes; those from `start` on are not decrypted yet.
     incoming: Vec<u8>,
     start: usize,
-    /// Data that was opened and not yet read, in `incoming`.
+    /// Range in `incoming` of decrypted data that was not read yet.
     plain: Range<usize>,
-    /// Sealed records, the first `sent` bytes of which are sent, and behind them the record that is being
-    /// gathered.
+    /// Encrypted records, of which the first `sent` bytes are sent, followed by the plaintext of the record that is being
+    /// collected.
     outgoing: Vec<u8>,
     sent: usize,
-    /// Offset in `outgoing` of the record that is being gathered; `outgoing` then ends with its payload.
-    gathering: Option<usize>,
-    /// True if nothing more can be written.
+    /// Offset in `outgoing` of the record that is being collected; `outgoing` then ends with its payload.
+    open_record: Option<usize>,
+    /// True once nothing more can be written.
     ended: bool,
-    /// Reason for which nothing more can be read.
+    /// Error that every further read returns.
     failure: Option<TlsError>,
 }
 
 impl TlsStream {
-    /// A connection whose handshake is over.
+    /// Makes the stream of a connection after its handshake.
     #[must_use]
     pub fn new(socket: TcpStream, accepted: Accepted) -> Self {
         Self {
@@ -60,7 +59,7 @@ impl TlsStream {
             plain: 0..0,
             outgoing: Vec::new(),
             sent: 0,
-            gathering: None,
+            open_record: None,
             ended: false,
             failure: None,
         }
@@ -78,7 +77,7 @@ impl TlsStream {
         &self.socket
     }
 
-    /// Opens records until there is data, or more must be received first.
+    /// Decrypts records until there is data, or more has to be received.
     fn open(&mut self) -> Result<Open, TlsError> {
         while self.plain.is_empty() {
             match self.session.open(&mut self.incoming[self.start..])? {
@@ -94,7 +93,7 @@ impl TlsStream {
         Ok(Open::Data)
     }
 
-    /// Receives more, behind what is left of a record.
+    /// Receives more bytes after the incomplete record.
     fn poll_receive(&mut self, cx: &mut Context<'_>, whole: usize) -> Poll<io::Result<usize>> {
         loop {
             if self.socket.poll_read_ready(cx)?.is_pending() {
@@ -115,10 +114,10 @@ impl TlsStream {
         }
     }
 
-    /// Tells the client why the connection ends, as far as the socket takes it at once.
+    /// Sends the alert for an error, if the socket accepts it at once.
     fn fail(&mut self, error: &TlsError) -> io::Error {
-        // What was not sealed must not be sent.
-        if let Some(start) = self.gathering.take() {
+        // Plaintext must not be sent.
+        if let Some(start) = self.open_record.take() {
             self.outgoing.truncate(start);
         }
         self.session.fail(error, &mut self.outgoing);
@@ -130,26 +129,26 @@ impl TlsStream {
         error.clone().into()
     }
 
-    /// Adds to the record that is being gathered, or begins one; how many bytes. A full one is sealed.
-    fn gather(&mut self, data: &[u8]) -> Result<usize, TlsError> {
+    /// Appends data to the open record, or begins one; returns the number of bytes. A full record is encrypted.
+    fn collect(&mut self, data: &[u8]) -> Result<usize, TlsError> {
         let before = self.session.layout().before;
-        let start = *self.gathering.get_or_insert_with(|| {
+        let start = *self.open_record.get_or_insert_with(|| {
             let start = self.outgoing.len();
             self.outgoing.resize(start + before, 0);
             start
         });
-        let room = PAYLOAD_MAX - (self.outgoing.len() - start - before);
-        let len = room.min(data.len());
+        let capacity = PAYLOAD_MAX - (self.outgoing.len() - start - before);
+        let len = capacity.min(data.len());
         self.outgoing.extend_from_slice(&data[..len]);
-        if len == room {
+        if len == capacity {
             self.seal()?;
         }
         Ok(len)
     }
 
-    /// Seals the record that is being gathered, which until then stays marked as plaintext.
+    /// Encrypts the open record, which is marked as plaintext until that has succeeded.
     fn seal(&mut self) -> Result<(), TlsError> {
-        let Some(mut start) = self.gathering else {
+        let Some(mut start) = self.open_record else {
             return Ok(());
         };
         if self.session.control_is_due() {
@@ -158,24 +157,24 @@ impl TlsStream {
             let len = control.len();
             self.outgoing.splice(start..start, control);
             start += len;
-            self.gathering = Some(start);
+            self.open_record = Some(start);
         }
         let layout = self.session.layout();
         let payload = self.outgoing.len() - start - layout.before;
         self.outgoing.resize(start + layout.record(payload), 0);
         self.session.seal(&mut self.outgoing[start..], payload)?;
-        self.gathering = None;
+        self.open_record = None;
         Ok(())
     }
 
-    /// Bytes in `outgoing` from which on a write has them sent first.
+    /// Length of `outgoing` in bytes from which on a write sends first.
     fn send_mark(&self) -> usize {
         RECORDS * self.session.layout().record(PAYLOAD_MAX)
     }
 
-    /// Sends what is sealed.
+    /// Sends the encrypted records.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let end = self.gathering.unwrap_or(self.outgoing.len());
+        let end = self.open_record.unwrap_or(self.outgoing.len());
         while self.sent < end {
             let sealed = &self.outgoing[self.sent..end];
             let len = ready!(Pin::new(&mut self.socket).poll_write(cx, sealed))?;
@@ -184,7 +183,7 @@ impl TlsStream {
             }
             self.sent += len;
         }
-        match &mut self.gathering {
+        match &mut self.open_record {
             None => self.outgoing.clear(),
             Some(start) => {
                 self.outgoing.drain(..end);
@@ -195,7 +194,7 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the memory for what is sent back, while nothing is.
+    /// Frees the send buffer if it is empty.
     fn release(&mut self) {
         if self.outgoing.is_empty() {
             self.outgoing = Vec::new();
@@ -206,7 +205,7 @@ impl TlsStream {
 enum Open {
     /// There is data to be read.
     Data,
-    /// A part of a record, which has this number of bytes when it is whole.
+    /// Part of a record; the record has this number of bytes.
     Incomplete(usize),
     Closed,
 }
@@ -226,7 +225,7 @@ impl AsyncRead for TlsStream {
             let open = match this.open() {
                 Err(error) => {
                     let failed = this.fail(&error);
-                    // What came before is read first, and the error next.
+                    // Data before the error are returned first, and the error by the next read.
                     return Poll::Ready(match into.filled().len() > begin {
                         true => Ok(()),
                         false => Err(failed),
@@ -264,7 +263,7 @@ impl AsyncWrite for TlsStream {
         self.poll_write_vectored(cx, &[IoSlice::new(data)])
     }
 
-    /// Takes as much as the records that are sent together have room for.
+    /// Accepts as much as fits into the records that are sent together.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -279,13 +278,13 @@ impl AsyncWrite for TlsStream {
             ready!(this.poll_send(cx))?;
         }
         let wanted: usize = data.iter().map(|part| part.len()).sum();
-        let room = wanted.saturating_add(RECORD_MAX).min(mark);
+        let capacity = wanted.saturating_add(RECORD_MAX).min(mark);
         this.outgoing
-            .reserve(room.saturating_sub(this.outgoing.len()));
+            .reserve(capacity.saturating_sub(this.outgoing.len()));
         let mut taken = 0;
         for mut part in data.iter().map(|slice| &slice[..]) {
             while !part.is_empty() && this.outgoing.len() < mark {
-                match this.gather(part) {
+                match this.collect(part) {
                     Ok(len) => {
                         taken += len;
                         part = &part[len..];

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
+use crate::files::Patience;
 use crate::http::{Fields, Piece};
 use crate::site::Root;
-use crate::site::{CacheLimits, CacheRule, Hsts, Patience, Symlinks};
+use crate::site::{CacheLimits, CacheRule, Hsts, Symlinks};
 
 mod caching;
 mod conditions;
@@ -20,14 +21,14 @@ const SETTLED: Duration = Duration::from_secs(1_767_225_600);
 const SETTLED_DATE: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
 
 /// A site in a folder of its own, beside which there is another.
-struct Ground {
+struct Fixture {
     folder: TempDir,
     settings: Settings,
     site: Option<Site>,
     cache: Cache,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("root");
@@ -137,18 +138,18 @@ fn content(answer: &mut Answer) -> String {
 
 #[test]
 fn a_file_is_answered_with_what_it_is() {
-    let mut ground = Ground::new();
-    ground.put("a.html", "<p>Hello</p>");
-    ground.settings.hsts = Some(Hsts {
+    let mut fixture = Fixture::new();
+    fixture.put("a.html", "<p>Hello</p>");
+    fixture.settings.hsts = Some(Hsts {
         seconds: 60,
         subdomains: true,
         preload: false,
     });
-    ground.settings.fields = vec![(
+    fixture.settings.fields = vec![(
         header::REFERRER_POLICY,
         HeaderValue::from_static("same-origin"),
     )];
-    ground.settings.cache_rules = vec![
+    fixture.settings.cache_rules = vec![
         CacheRule {
             pattern: "*.css".into(),
             value: "no-store".into(),
@@ -158,7 +159,7 @@ fn a_file_is_answered_with_what_it_is() {
             value: "max-age=5".into(),
         },
     ];
-    let mut answer = ground.get("/a.html?x");
+    let mut answer = fixture.get("/a.html?x");
     assert_eq!(answer.status, StatusCode::OK);
     for (name, value) in [
         ("content-type", Some("text/html; charset=utf-8")),
@@ -184,9 +185,9 @@ fn a_file_is_answered_with_what_it_is() {
 
 #[test]
 fn an_empty_file_is_answered_with_nothing() {
-    let mut ground = Ground::new();
-    ground.put("empty", "");
-    let mut answer = ground.get("/empty");
+    let mut fixture = Fixture::new();
+    fixture.put("empty", "");
+    let mut answer = fixture.get("/empty");
     assert_eq!(answer.status, StatusCode::OK);
     assert!(answer.body.front().is_none());
     assert_eq!(content(&mut answer), "");
@@ -195,7 +196,7 @@ fn an_empty_file_is_answered_with_nothing() {
         range,
         ..Fields::default()
     };
-    let answer = ground.ask(&Request {
+    let answer = fixture.ask(&Request {
         fields,
         ..request("/empty")
     });
@@ -204,32 +205,32 @@ fn an_empty_file_is_answered_with_nothing() {
 
 #[test]
 fn a_folder_is_its_index_or_its_listing_or_nothing() {
-    let mut ground = Ground::new();
-    ground.put("index.html", "top");
-    ground.put("a/index.htm", "second name");
-    ground.put("b/c", "");
-    ground.put("d/index.html/x", "a folder of that name");
-    ground.settings.index = vec!["index.html".into(), "index.htm".into()];
-    assert_eq!(content(&mut ground.get("/")), "top");
-    assert_eq!(content(&mut ground.get("/?x")), "top");
-    assert_eq!(content(&mut ground.get("/a/")), "second name");
-    assert_eq!(ground.get("/b/").status, StatusCode::NOT_FOUND);
-    assert_eq!(ground.get("/d/").status, StatusCode::NOT_FOUND);
-    assert_eq!(ground.get("/index.html/").status, StatusCode::NOT_FOUND);
-    ground.settings.listings = true;
-    ground.site = None;
-    let mut answer = ground.get("/b/");
+    let mut fixture = Fixture::new();
+    fixture.put("index.html", "top");
+    fixture.put("a/index.htm", "second name");
+    fixture.put("b/c", "");
+    fixture.put("d/index.html/x", "a folder of that name");
+    fixture.settings.index = vec!["index.html".into(), "index.htm".into()];
+    assert_eq!(content(&mut fixture.get("/")), "top");
+    assert_eq!(content(&mut fixture.get("/?x")), "top");
+    assert_eq!(content(&mut fixture.get("/a/")), "second name");
+    assert_eq!(fixture.get("/b/").status, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.get("/d/").status, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.get("/index.html/").status, StatusCode::NOT_FOUND);
+    fixture.settings.listings = true;
+    fixture.site = None;
+    let mut answer = fixture.get("/b/");
     assert_eq!(answer.status, StatusCode::OK);
     assert!(content(&mut answer).contains("href=\"c\""));
-    assert_eq!(content(&mut ground.get("/")), "top");
+    assert_eq!(content(&mut fixture.get("/")), "top");
 }
 
 #[test]
 fn a_folder_without_its_slash_is_sent_to_its_own_name_on_this_site() {
-    let mut ground = Ground::new();
-    ground.put("a/b/index.html", "");
-    ground.put("evil.example/x", "");
-    ground.put("\\evil.example/x", "");
+    let mut fixture = Fixture::new();
+    fixture.put("a/b/index.html", "");
+    fixture.put("evil.example/x", "");
+    fixture.put("\\evil.example/x", "");
     for (target, location) in [
         ("/a", "/a/"),
         ("/a?b=c", "/a/?b=c"),
@@ -242,7 +243,7 @@ fn a_folder_without_its_slash_is_sent_to_its_own_name_on_this_site() {
         ("/%5Cevil.example", "/%5Cevil.example/"),
         ("/\\evil.example", "/%5Cevil.example/"),
     ] {
-        let answer = ground.get(target);
+        let answer = fixture.get(target);
         assert_eq!(answer.status, StatusCode::MOVED_PERMANENTLY, "{target}");
         assert_eq!(field(&answer, "location"), Some(location), "{target}");
     }
@@ -250,8 +251,8 @@ fn a_folder_without_its_slash_is_sent_to_its_own_name_on_this_site() {
 
 #[test]
 fn only_reading_is_allowed() {
-    let mut ground = Ground::new();
-    ground.put("a", "content");
+    let mut fixture = Fixture::new();
+    fixture.put("a", "content");
     for (method, status) in [
         (Method::Head, StatusCode::OK),
         (Method::Options, StatusCode::NO_CONTENT),
@@ -259,7 +260,7 @@ fn only_reading_is_allowed() {
         (Method::Unknown, StatusCode::NOT_IMPLEMENTED),
     ] {
         for target in ["/a", "/none"] {
-            let answer = ground.ask(&Request {
+            let answer = fixture.ask(&Request {
                 method,
                 ..request(target)
             });
@@ -272,7 +273,7 @@ fn only_reading_is_allowed() {
             assert_eq!(field(&answer, "allow"), allow);
         }
     }
-    let answer = ground.ask(&Request {
+    let answer = fixture.ask(&Request {
         method: Method::Options,
         ..request("*")
     });
@@ -281,18 +282,18 @@ fn only_reading_is_allowed() {
 
 #[test]
 fn what_the_client_takes_is_chosen_of_the_files_beside() {
-    let mut ground = Ground::new();
-    ground.put("a.js", "plain");
-    ground.put("a.js.br", "brotli");
-    ground.put("a.js.gz", "gzip");
-    ground.put("a.js.zst", "too old");
-    ground.touch("a.js.zst", SETTLED - Duration::from_secs(1));
+    let mut fixture = Fixture::new();
+    fixture.put("a.js", "plain");
+    fixture.put("a.js.br", "brotli");
+    fixture.put("a.js.gz", "gzip");
+    fixture.put("a.js.zst", "too old");
+    fixture.touch("a.js.zst", SETTLED - Duration::from_secs(1));
     let mut ask = |accept: &str| {
         let fields = Fields {
             accept_encoding: Some(accept.as_bytes().into()),
             ..Fields::default()
         };
-        ground.ask(&Request {
+        fixture.ask(&Request {
             fields,
             ..request("/a.js")
         })
@@ -319,40 +320,40 @@ fn what_the_client_takes_is_chosen_of_the_files_beside() {
     assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
     assert_eq!(field(&answer, "vary"), Some("accept-encoding"));
 
-    ground.settings.precompressed = Vec::new();
-    ground.site = None;
-    let answer = ground.get("/a.js");
+    fixture.settings.precompressed = Vec::new();
+    fixture.site = None;
+    let answer = fixture.get("/a.js");
     assert_eq!(field(&answer, "vary"), None);
 }
 
 #[test]
 fn errors_have_a_page_of_the_site_or_the_usual_one() {
-    let mut ground = Ground::new();
-    let page = ground.folder.path().join("404.html");
+    let mut fixture = Fixture::new();
+    let page = fixture.folder.path().join("404.html");
     fs::write(&page, "<p>Not here</p>").expect("a page");
-    let mut answer = ground.get("/none");
+    let mut answer = fixture.get("/none");
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
     let policy = field(&answer, "content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'none'"));
     assert_eq!(field(&answer, "x-content-type-options"), Some("nosniff"));
     assert!(content(&mut answer).contains("404 Not Found"));
 
-    ground.settings.error_pages.insert(404, page);
-    ground.site = None;
-    let mut answer = ground.get("/none");
+    fixture.settings.error_pages.insert(404, page);
+    fixture.site = None;
+    let mut answer = fixture.get("/none");
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
     assert_eq!(field(&answer, "content-security-policy"), None);
     assert_eq!(content(&mut answer), "<p>Not here</p>");
-    assert_eq!(ground.get("/%").status, StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.get("/%").status, StatusCode::BAD_REQUEST);
 }
 
 #[test]
 fn settings_that_cannot_be_are_refused() {
-    let ground = Ground::new();
-    let page = ground.folder.path().join("page");
+    let fixture = Fixture::new();
+    let page = fixture.folder.path().join("page");
     fs::write(&page, vec![b'x'; 1 << 20]).expect("a page");
     let open = |change: &dyn Fn(&mut Settings)| {
-        let mut settings = ground.settings.clone();
+        let mut settings = fixture.settings.clone();
         change(&mut settings);
         Site::open(&settings)
     };

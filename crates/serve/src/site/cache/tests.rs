@@ -1,8 +1,8 @@
 use std::fs;
 
 use super::*;
-use crate::site::OpenFile;
-use crate::site::resource::Manner;
+use crate::files::OpenFile;
+use crate::site::resource::FieldDefaults;
 
 fn resource() -> Arc<Resource> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -10,7 +10,7 @@ fn resource() -> Arc<Resource> {
     fs::write(&path, "content").expect("a file");
     let file: std::os::fd::OwnedFd = fs::File::open(&path).expect("the file").into();
     let stat = rustix::fs::fstat(&file).expect("its data");
-    let manner = Manner {
+    let defaults = FieldDefaults {
         content_type: http::HeaderValue::from_static("text/plain"),
         cache_control: None,
         common: &[],
@@ -19,7 +19,7 @@ fn resource() -> Arc<Resource> {
     Arc::new(Resource::new(
         OpenFile::new(file, stat),
         Vec::new(),
-        &manner,
+        &defaults,
     ))
 }
 

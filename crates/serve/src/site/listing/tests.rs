@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::site::tree::Node;
+use crate::site::node::Node;
 use crate::site::{Root, Symlinks};
 
 fn list(root: &std::path::Path, target: &str) -> (Listing, FilePath) {

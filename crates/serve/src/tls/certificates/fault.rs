@@ -18,7 +18,7 @@ impl fmt::Display for SelfSignedError {
         match self {
             Self::Name(name) => write!(
                 f,
-                "{name:?} is no DNS name or IP address, and no certificate can be for it; leave it out"
+                "{name:?} is neither a DNS name nor an IP address, so a certificate cannot be for it; leave it out"
             ),
             Self::Make(error) => write!(
                 f,

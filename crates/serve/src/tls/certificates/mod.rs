@@ -76,7 +76,7 @@ impl Certificate {
 
 /// Certificates that are shown at one time, by the names that clients ask for.
 #[derive(Clone, Default)]
-pub struct Shown {
+pub struct CertificateSet {
     /// Certificates by name. Names with `*.` stand without it in `wildcards`.
     exact: HashMap<Box<str>, Arc<CertifiedKey>>,
     wildcards: HashMap<Box<str>, Arc<CertifiedKey>>,
@@ -85,7 +85,7 @@ pub struct Shown {
     challenges: HashMap<Box<str>, Arc<CertifiedKey>>,
 }
 
-impl Shown {
+impl CertificateSet {
     /// Shows each certificate to clients that ask for one of its names; the first of several with one name. Clients
     /// that ask for another name, or for none, are shown the first of all.
     #[must_use]
@@ -120,21 +120,21 @@ impl Shown {
 /// The certificates of a server that runs: what is shown can be exchanged at any time, and connections that
 /// were made before go on.
 pub struct Certificates {
-    shown: RwLock<Arc<Shown>>,
+    shown: RwLock<Arc<CertificateSet>>,
 }
 
 impl Certificates {
-    /// Shows these.
+    /// Makes a resolver for these certificates.
     #[must_use]
-    pub fn new(shown: Shown) -> Arc<Self> {
+    pub fn new(shown: CertificateSet) -> Arc<Self> {
         Arc::new(Self {
             shown: RwLock::new(Arc::new(shown)),
         })
     }
 
     /// Shows others from now on. Answers to challenges stay.
-    pub fn exchange(&self, shown: Shown) {
-        self.change(|old| Shown {
+    pub fn exchange(&self, shown: CertificateSet) {
+        self.change(|old| CertificateSet {
             challenges: old.challenges.clone(),
             ..shown
         });
@@ -153,12 +153,12 @@ impl Certificates {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&Shown) -> Shown) {
+    fn change(&self, change: impl FnOnce(&CertificateSet) -> CertificateSet) {
         let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
         *shown = Arc::new(change(&shown));
     }
 
-    pub(in crate::tls) fn now(&self) -> Arc<Shown> {
+    pub(in crate::tls) fn now(&self) -> Arc<CertificateSet> {
         Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

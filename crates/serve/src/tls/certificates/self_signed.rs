@@ -12,8 +12,7 @@ use super::{Certificate, SelfSignedError};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Validity, in days.
-const DAYS: u64 = 90;
+const VALIDITY_DAYS: u64 = 90;
 
 /// The names that lead to the machine itself.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -53,7 +52,7 @@ fn make(names: Vec<String>) -> Result<Option<CertifiedKey>, rcgen::Error> {
         .map_or(0, |now| now.as_secs());
     // A client whose clock is slow by less than a day takes it as well.
     params.not_before = epoch + Duration::from_secs(now.saturating_sub(DAY));
-    params.not_after = epoch + Duration::from_secs(now + DAYS * DAY);
+    params.not_after = epoch + Duration::from_secs(now + VALIDITY_DAYS * DAY);
     let certificate = params.self_signed(&key)?;
     let mut private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     let signing = any_supported_type(&private);

@@ -1,4 +1,4 @@
-//! The choice of the maker of a connection's records, and its reason.
+//! Choice between kernel and user space for the records of a connection, with its reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,52 +9,50 @@ use super::keys;
 use super::offer::{Missing, Offer};
 use crate::tls::{Established, Protocol};
 
-/// Use of the kernel, as the configuration wants it.
+/// Configured use of kernel TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The kernel, where it takes the suite.
+    /// The kernel, if it supports the cipher suite.
     #[default]
     Auto,
-    /// The same, and not to start where the kernel takes none.
+    /// Like `Auto`, but the server does not start if the kernel supports no cipher suite.
     On,
-    /// User space.
     Off,
 }
 
 /// Reason for which a connection's records are made in user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum FallbackReason {
     /// The configuration asks for it.
     Off,
     /// The module `tls` is not loaded.
     Module,
     /// The kernel has no TLS.
     TooOld,
-    /// The process may not use it.
+    /// The process may not use kernel TLS.
     Forbidden,
-    /// The kernel could not be tried when the server started.
+    /// The kernel's support could not be probed when the server started.
     Untried,
-    /// The kernel does not take the version with this suite.
+    /// The kernel does not support the version with this cipher suite.
     Suite,
-    /// The connection speaks HTTP/2, whose frames are made here.
+    /// The connection uses HTTP/2, whose frames are made in user space.
     Http2,
-    /// The client had gone before the kernel was given the keys.
+    /// The client closed the connection before the kernel got the keys.
     NotEstablished,
-    /// The kernel did not take this connection, although it takes the suite.
+    /// The kernel refused the keys, although it supports the cipher suite.
     Refused,
 }
 
-/// Maker of a connection's records.
+/// Implementation of a connection's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// The kernel.
     Kernel,
     /// Scrim, in user space.
-    User(Why),
+    User(FallbackReason),
 }
 
-/// The kernel's offer for new connections, and the mode that decides about it.
+/// Configured mode, and the cipher suites that the kernel supports.
 #[derive(Debug, Clone)]
 pub struct Offload {
     mode: Mode,
@@ -66,12 +64,11 @@ pub struct Offload {
 pub enum OffloadError {
     /// The kernel has no TLS.
     Missing(Missing),
-    /// The kernel has TLS, and takes none of the suites.
+    /// The kernel has TLS, but supports none of the cipher suites.
     NoSuite,
 }
 
-impl Why {
-    /// All reasons.
+impl FallbackReason {
     pub const ALL: [Self; 9] = [
         Self::Off,
         Self::Module,
@@ -101,7 +98,7 @@ impl Why {
     }
 }
 
-impl From<Missing> for Why {
+impl From<Missing> for FallbackReason {
     fn from(missing: Missing) -> Self {
         match missing {
             Missing::Module => Self::Module,
@@ -113,12 +110,12 @@ impl From<Missing> for Why {
 }
 
 impl Path {
-    /// All paths: the kernel, then each reason against it.
+    /// Iterates over all values: the kernel, then user space by reason.
     pub fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::Kernel).chain(Why::ALL.map(Self::User))
+        std::iter::once(Self::Kernel).chain(FallbackReason::ALL.map(Self::User))
     }
 
-    /// Its place in [`all`](Self::all).
+    /// Index of the value in [`all`](Self::all).
     #[must_use]
     pub fn index(self) -> usize {
         match self {
@@ -127,7 +124,7 @@ impl Path {
         }
     }
 
-    /// `kernel`, or `user`.
+    /// Name for logs and figures: `kernel` or `user`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -146,14 +143,13 @@ impl Path {
     }
 }
 
-/// Number of [`Path`]s.
-pub const PATHS: usize = 1 + Why::ALL.len();
+pub const PATHS: usize = 1 + FallbackReason::ALL.len();
 
 impl Offload {
-    /// Asks the kernel what it takes, unless the mode makes that needless.
+    /// Probes the kernel, unless the mode is [`Mode::Off`].
     ///
     /// # Errors
-    /// With [`Mode::On`], where it takes nothing.
+    /// If the mode is [`Mode::On`] and the kernel supports no cipher suite.
     pub fn new(mode: Mode) -> Result<Self, OffloadError> {
         let offer = (mode != Mode::Off).then(|| Arc::new(Offer::probe()));
         Self::with(mode, offer)
@@ -171,21 +167,21 @@ impl Offload {
         Ok(Self { mode, offer })
     }
 
-    /// Mode that was asked for.
+    /// Mode given to [`Offload::new`].
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Suites that the kernel takes; `None` where it was not asked.
+    /// Cipher suites that the kernel supports; `None` if it was not probed.
     #[must_use]
     pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
-    /// The offer, if the kernel is to have this connection, or else the reason.
-    pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, Why> {
-        let offer = self.offer.as_deref().ok_or(Why::Off)?;
+    /// Chooses for a connection: the kernel's offer, or the reason for user space.
+    pub(crate) fn choose(&self, established: &Established) -> Result<&Offer, FallbackReason> {
+        let offer = self.offer.as_deref().ok_or(FallbackReason::Off)?;
         if let Some(missing) = offer.missing {
             return Err(missing.into());
         }
@@ -194,10 +190,10 @@ impl Offload {
             .into_iter()
             .all(|suite| suite.is_some_and(|(version, cipher)| offer.takes(version, cipher)));
         if !taken {
-            return Err(Why::Suite);
+            return Err(FallbackReason::Suite);
         }
         match established.facts.protocol {
-            Protocol::Http2 => Err(Why::Http2),
+            Protocol::Http2 => Err(FallbackReason::Http2),
             Protocol::Http11 | Protocol::AcmeTls => Ok(offer),
         }
     }
@@ -207,9 +203,13 @@ impl fmt::Display for OffloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(missing) => missing.fmt(f),
-            Self::NoSuite => f.write_str("this kernel's TLS takes none of the suites"),
+            Self::NoSuite => {
+                f.write_str("this kernel's TLS supports none of the offered cipher suites")
+            }
         }?;
-        f.write_str("; without that, --tls-offload auto serves from user space")
+        f.write_str(
+            "; use --tls-offload auto to make records in user space where the kernel cannot",
+        )
     }
 }
 
@@ -273,13 +273,16 @@ mod tests {
         let auto = |offer, protocol| chosen(Mode::Auto, offer, protocol);
         assert_eq!(auto(taken(), Protocol::Http11), Ok(()));
         assert_eq!(chosen(Mode::On, taken(), Protocol::Http11), Ok(()));
-        assert_eq!(auto(taken(), Protocol::Http2), Err(Why::Http2));
-        assert_eq!(chosen(Mode::Off, None, Protocol::Http11), Err(Why::Off));
+        assert_eq!(auto(taken(), Protocol::Http2), Err(FallbackReason::Http2));
+        assert_eq!(
+            chosen(Mode::Off, None, Protocol::Http11),
+            Err(FallbackReason::Off)
+        );
         for (missing, why) in [
-            (Missing::Module, Why::Module),
-            (Missing::TooOld, Why::TooOld),
-            (Missing::Forbidden, Why::Forbidden),
-            (Missing::Untried(12), Why::Untried),
+            (Missing::Module, FallbackReason::Module),
+            (Missing::TooOld, FallbackReason::TooOld),
+            (Missing::Forbidden, FallbackReason::Forbidden),
+            (Missing::Untried(12), FallbackReason::Untried),
         ] {
             assert_eq!(auto(offer(Some(missing), None), Protocol::Http11), Err(why));
         }
@@ -289,7 +292,10 @@ mod tests {
             Some((Cipher::Aes256Gcm, false)),
         ];
         for suite in others {
-            assert_eq!(auto(offer(None, suite), Protocol::Http11), Err(Why::Suite));
+            assert_eq!(
+                auto(offer(None, suite), Protocol::Http11),
+                Err(FallbackReason::Suite)
+            );
         }
     }
 
@@ -312,7 +318,7 @@ mod tests {
         let why = auto.choose(&established(Protocol::Http11)).map(drop).err();
         match offer.missing {
             Some(missing) => assert_eq!(why, Some(missing.into())),
-            None => assert!(matches!(why, None | Some(Why::Suite))),
+            None => assert!(matches!(why, None | Some(FallbackReason::Suite))),
         }
     }
 

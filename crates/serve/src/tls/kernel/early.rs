@@ -1,4 +1,4 @@
-//! Records that came right behind a handshake, before the kernel received.
+//! Records that arrived with the handshake, before the kernel received.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,16 +10,16 @@ use super::keys;
 use crate::tls::error::TlsError;
 use crate::tls::record::{Direction, HEADER, Kind, OpenFault, Opener};
 
-/// Records that are opened here, the last of which may not be whole yet: the kernel goes on behind it.
+/// Records that are decrypted in user space. The last one may be incomplete; the kernel continues after it.
 pub(super) struct Early {
-    /// Key for the kernel; its record number counts the records that were opened here.
+    /// Key for the kernel; its record number counts the records that were decrypted here.
     info: CryptoInfo,
     opener: Opener,
     incoming: Vec<u8>,
 }
 
 impl Early {
-    /// Records to open with the key of `direction`; `None` if the suite is unknown.
+    /// Makes the state for `incoming`, with the key of `direction`; `None` if the cipher suite is not supported.
     pub(super) fn new(direction: Direction, incoming: Vec<u8>) -> Option<Self> {
         Some(Self {
             info: keys::info(&direction)?,
@@ -28,18 +28,18 @@ impl Early {
         })
     }
 
-    /// Key for the kernel to go on with.
+    /// Key with which the kernel continues.
     pub(super) fn info(&self) -> &CryptoInfo {
         &self.info
     }
 
-    /// Returns whether what comes next is for the kernel.
+    /// Returns whether the next record is for the kernel.
     pub(super) fn is_empty(&self) -> bool {
         self.incoming.is_empty()
     }
 
-    /// The length of the record at the front, of which it receives the missing bytes: not one more, since bytes cannot
-    /// be given back to the kernel. `None` if the client ends its side in the middle of the record. Does not wait.
+    /// Returns the length of the first record, after receiving its missing bytes, and not one more, since the kernel takes no
+    /// bytes back. `None` if the client closes its side in the middle of the record. Does not wait.
     pub(super) fn front(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -62,7 +62,7 @@ impl Early {
         }
     }
 
-    /// Opens the record of `len` bytes at the front, and adds what it carries to `inbox`.
+    /// Decrypts the first record, of `len` bytes, and appends its content to `inbox`.
     pub(super) fn open(&mut self, len: usize, inbox: &mut Vec<u8>) -> Result<Kind, OpenFault> {
         let record = &mut self.incoming[..len];
         let opened = self.opener.open(record)?;
@@ -72,7 +72,7 @@ impl Early {
         Ok(opened.kind)
     }
 
-    /// Goes on with the client's next key, which seals the records that follow.
+    /// Changes to the client's next key, for the records that follow.
     pub(super) fn change_key(&mut self, next: Direction) -> Result<(), TlsError> {
         let incoming = std::mem::take(&mut self.incoming);
         *self = Self::new(next, incoming).ok_or(TlsError::Library)?;

@@ -1,11 +1,11 @@
-//! rustls's secrets as the kernel takes them.
+//! Conversion of rustls' secrets to the kernel's form.
 
 use rustls::ConnectionTrafficSecrets;
 use scrim_sys::kernel_tls::{Cipher, CryptoInfo, Version};
 
 use crate::tls::record::Direction;
 
-/// A direction's version and cipher, where kernels know it.
+/// Version and cipher of a direction; `None` if no kernel supports the cipher.
 pub(super) fn suite(direction: &Direction) -> Option<(Version, Cipher)> {
     let version = match direction.tls13 {
         true => Version::Tls13,
@@ -20,7 +20,7 @@ pub(super) fn suite(direction: &Direction) -> Option<(Version, Cipher)> {
     Some((version, cipher))
 }
 
-/// A direction for the kernel. A caller that gives it the key to send by must not use that key again.
+/// Key and state of a direction for the kernel. A caller that gives the kernel a key for sending must not use it again.
 pub(super) fn info(direction: &Direction) -> Option<CryptoInfo> {
     let (version, cipher) = suite(direction)?;
     let (ConnectionTrafficSecrets::Aes128Gcm { key, iv }

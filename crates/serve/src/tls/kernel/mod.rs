@@ -1,22 +1,22 @@
-//! TLS records made by the kernel: `sendfile` goes to the socket, and files do not pass through here.
+//! Kernel TLS: the kernel makes the records, so that `sendfile` works on the socket.
 //!
-//! An [`Offer`] says what this kernel takes, [`Offload`] which connections it is to have, and each connection which
-//! [`Path`] it took, and why. A [`KernelSession`] does the work that is left for a connection that the kernel has: it
-//! understands records that are not data, changes keys, and counts towards the next one.
+//! An [`Offer`] has the cipher suites that this kernel supports, [`Offload`] chooses the connections for it, and each
+//! connection reports its [`Path`] and the reason. A [`KernelSession`] handles the records of such a connection that are
+//! not data, changes its keys, and counts records until the next change.
 
 mod choice;
 mod early;
+mod handover;
 mod keys;
 mod offer;
 mod session;
 mod statistics;
-mod take;
 
-pub use choice::{Mode, Offload, OffloadError, PATHS, Path, Why};
+pub use choice::{FallbackReason, Mode, Offload, OffloadError, PATHS, Path};
+pub use handover::Outcome;
 pub use offer::{Missing, Offer, SuiteOffer};
 pub use scrim_sys::kernel_tls::{Cipher, Version};
-pub use session::{Got, KernelSession, Unsent};
+pub use session::{KernelSession, Received, SendError};
 pub use statistics::Statistics;
-pub use take::Outcome;
 
-pub(crate) use take::take;
+pub(crate) use handover::hand_over;

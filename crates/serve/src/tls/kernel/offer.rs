@@ -1,4 +1,4 @@
-//! TLS that this kernel takes, found out by trying it.
+//! Cipher suites that the kernel's TLS supports, found by trying them.
 
 use std::fmt;
 use std::io;
@@ -18,30 +18,27 @@ const TRIED: [(Version, Cipher); 6] = [
     (Version::Tls12, Cipher::ChaCha20Poly1305),
 ];
 
-/// TLS that this kernel takes.
+/// Support of this kernel for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Each version with each cipher; empty where the kernel has no TLS at all.
+    /// Each version with each cipher; empty if the kernel has no TLS.
     pub suites: Vec<SuiteOffer>,
     /// Reason for which it has no TLS.
     pub missing: Option<Missing>,
-    /// True if it can change the keys of a connection, as TLS 1.3 has to. A kernel that cannot ends the
-    /// connection instead.
+    /// True if the kernel can change the keys of a connection, as TLS 1.3 requires. Otherwise the connection ends instead.
     pub rekey: bool,
 }
 
-/// A version with a cipher.
+/// Support for one version and cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuiteOffer {
-    /// The version.
     pub version: Version,
-    /// The cipher.
     pub cipher: Cipher,
-    /// True if the kernel takes a key to send by.
+    /// True if the kernel accepts a key for sending.
     pub send: bool,
-    /// True if it takes one to receive by.
+    /// True if the kernel accepts a key for receiving.
     pub receive: bool,
-    /// Error by which it refuses a key, if it does: a number as in `errno(3)`.
+    /// Error number (`errno(3)`) with which the kernel refuses a key.
     pub errno: Option<i32>,
 }
 
@@ -52,15 +49,15 @@ pub enum Missing {
     Module,
     /// The kernel is older than 4.13.
     TooOld,
-    /// The process may not ask.
+    /// The process may not use kernel TLS.
     Forbidden,
-    /// The kernel could not be tried; the number of the error.
+    /// The probe failed for another reason, with this error number.
     Untried(i32),
 }
 
 impl Offer {
-    /// Asks the kernel, by connections of this process to itself, with keys that protect nothing. Where the process may
-    /// have modules loaded, that loads them.
+    /// Probes the kernel with connections of this process to itself, and keys that protect nothing. This loads the kernel
+    /// module if the process may do that.
     #[must_use]
     pub fn probe() -> Self {
         let mut offer = Self {
@@ -85,7 +82,7 @@ impl Offer {
         offer
     }
 
-    /// Returns whether it takes both directions of a connection with this cipher.
+    /// Returns whether the kernel supports both directions of a connection with this cipher.
     #[must_use]
     pub fn takes(&self, version: Version, cipher: Cipher) -> bool {
         self.suites.iter().any(|suite| {
@@ -93,14 +90,14 @@ impl Offer {
         })
     }
 
-    /// Returns whether it takes any.
+    /// Returns whether the kernel supports both directions with any cipher.
     #[must_use]
     pub fn takes_any(&self) -> bool {
         self.suites.iter().any(|suite| suite.send && suite.receive)
     }
 }
 
-/// A connection to try something on.
+/// A connection for one probe.
 struct Trial {
     socket: TcpStream,
     _peer: TcpStream,
@@ -122,7 +119,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Tries the keys of both directions, and whether they can be changed.
+    /// Tries keys for both directions, and then another key for each.
     fn run(self, version: Version, cipher: Cipher) -> (SuiteOffer, bool) {
         // Both directions have the same key here, and nothing is ever sent.
         let key = [0x5C; 32];
@@ -169,9 +166,9 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Module => f.write_str(
-                "the kernel's module `tls` is not loaded: run `modprobe tls` as root, and have \
-                 /etc/modules-load.d load it at the next start; where there is no such module, the kernel \
-                 was built without CONFIG_TLS",
+                "the kernel's module `tls` is not loaded: run `modprobe tls` as root, and name it in \
+                 /etc/modules-load.d so that it is loaded at the next start; if there is no such module, the \
+                 kernel was built without CONFIG_TLS",
             ),
             Self::TooOld => f.write_str(
                 "this kernel has no TLS: it is older than 4.13, or built without CONFIG_TLS",

@@ -1,22 +1,22 @@
-//! The kernel's own counters of its TLS connections.
+//! The kernel's counters of TLS connections.
 
-/// Connections that are open now, and faults so far, of all programs in this network namespace.
+/// Open TLS connections and faults of all programs in this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Connections whose sent records a processor seals.
+    /// Connections whose sent records the CPU encrypts.
     pub send_software: u64,
-    /// Connections whose received records a processor opens.
+    /// Connections whose received records the CPU decrypts.
     pub receive_software: u64,
-    /// Connections whose sent records a network card seals.
+    /// Connections whose sent records a network card encrypts.
     pub send_device: u64,
-    /// Connections whose received records a network card opens.
+    /// Connections whose received records a network card decrypts.
     pub receive_device: u64,
     /// Records whose tag was wrong, since the namespace was made.
     pub decrypt_errors: u64,
 }
 
 impl Statistics {
-    /// Reads the kernel's counters; `None` where it has no TLS.
+    /// Reads the kernel's counters; `None` if the kernel has no TLS.
     #[must_use]
     pub fn read() -> Option<Self> {
         std::fs::read_to_string("/proc/net/tls_stat")

@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore};
 
 use super::peer::{World, name, world};
-use crate::tls::{Certificate, Protocol, Shown};
+use crate::tls::{Certificate, CertificateSet, Protocol};
 
 /// A certificate and its key in PEM.
 struct Pem {
@@ -71,7 +71,7 @@ fn shown(
     server: &'static str,
 ) -> Result<CertificateDer<'static>, rustls::Error> {
     let mut client = ClientConnection::new(Arc::clone(config), name(server)).unwrap();
-    match world.shake(&mut client) {
+    match world.perform_handshake(&mut client) {
         Ok(_) => Ok(client.peer_certificates().unwrap()[0].clone()),
         Err(_) => Err(client.process_new_packets().unwrap_err()),
     }
@@ -104,7 +104,7 @@ fn a_certificate_is_chosen_by_name_and_one_label_stands_for_a_star() {
     );
     world
         .certificates
-        .exchange(Shown::new(&[first.clone(), wild.clone()]));
+        .exchange(CertificateSet::new(&[first.clone(), wild.clone()]));
     let config = Arc::new(believing(&world, &[&first, &wild]));
     for (server, expected) in [
         ("first.example", &first),
@@ -135,7 +135,7 @@ fn certificates_are_exchanged_while_connections_go_on() {
     let new = certificate(&["files.example"]);
     world
         .certificates
-        .exchange(Shown::new(std::slice::from_ref(&new)));
+        .exchange(CertificateSet::new(std::slice::from_ref(&new)));
     let config = Arc::new(believing(&world, &[&new]));
     assert_eq!(
         shown(&world, &config, "files.example").unwrap(),
@@ -159,13 +159,13 @@ fn a_challenge_is_answered_only_to_who_asks_for_nothing_else() {
         .challenge("Files.Example", Some(Arc::clone(answer.certified())));
     world
         .certificates
-        .exchange(Shown::new(&[certificate(&["files.example"])]));
+        .exchange(CertificateSet::new(&[certificate(&["files.example"])]));
 
     let mut config = believing(&world, &[&answer]);
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
     let config = Arc::new(config);
     let mut client = ClientConnection::new(Arc::clone(&config), name("files.example")).unwrap();
-    let (established, _) = world.shake(&mut client).unwrap();
+    let (established, _) = world.perform_handshake(&mut client).unwrap();
     assert_eq!(established.facts.protocol, Protocol::AcmeTls);
     assert_eq!(client.peer_certificates().unwrap()[0], answer.chain()[0]);
 
@@ -199,7 +199,7 @@ fn a_self_signed_certificate_is_for_the_machine_and_the_names_given() {
     let world = world();
     world
         .certificates
-        .exchange(Shown::new(std::slice::from_ref(&certificate)));
+        .exchange(CertificateSet::new(std::slice::from_ref(&certificate)));
     let config = Arc::new(believing(&world, &[&certificate]));
     for server in [
         "localhost",

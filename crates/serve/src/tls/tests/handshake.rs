@@ -65,7 +65,7 @@ fn protocols_are_those_that_are_offered() {
     }
     let config = Arc::new(with_alpn(&world, &["spdy/3"]));
     let mut client = ClientConnection::new(config, name("files.example")).unwrap();
-    assert!(world.shake(&mut client).is_err());
+    assert!(world.perform_handshake(&mut client).is_err());
     let told = client.process_new_packets().unwrap_err();
     let alert = AlertDescription::NoApplicationProtocol;
     assert_eq!(told, rustls::Error::AlertReceived(alert));
@@ -116,7 +116,7 @@ fn a_name_that_is_asked_for_is_told_with_its_certificate_also_on_resumption() {
         for resumed in [false, true] {
             let client = ClientConnection::new(Arc::clone(&config), name("files.example"));
             let mut client = client.unwrap();
-            let (established, _) = world.shake(&mut client).unwrap();
+            let (established, _) = world.perform_handshake(&mut client).unwrap();
             assert_eq!(established.facts.resumed, resumed);
             let asked = established.server_name.unwrap();
             assert_eq!(&*asked.name, "files.example");
@@ -313,14 +313,14 @@ fn early_data_of_a_client_that_had_been_promised_to_send_it_is_passed_over() {
     config.enable_early_data = true;
     let config = Arc::new(config);
     let connect = || ClientConnection::new(Arc::clone(&config), name("files.example")).unwrap();
-    other.shake(&mut connect()).unwrap();
+    other.perform_handshake(&mut connect()).unwrap();
 
     let mut client = connect();
     let mut early = client.early_data().expect("a promise");
     for _ in 0..10 {
         assert_eq!(early.write(&[b'e'; 1000]).unwrap(), 1000);
     }
-    let (established, mut incoming) = world.shake(&mut client).unwrap();
+    let (established, mut incoming) = world.perform_handshake(&mut client).unwrap();
     assert!(!client.is_early_data_accepted());
     let mut session = Session::new(established).unwrap();
     client.writer().write_all(b"late").unwrap();

@@ -11,7 +11,9 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 
 use crate::tls::record::{Direction, Kind, Opener, Sealer};
-use crate::tls::{Certificate, Certificates, Handshake, Session, Settings, Shown, Suite, TlsError};
+use crate::tls::{
+    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite, TlsError,
+};
 
 /// One suite of each kind, for a certificate with ECDSA.
 pub(super) const SUITES: [&str; 6] = [
@@ -46,7 +48,7 @@ pub(super) fn world_with(settings: &Settings) -> World {
     let certificate = Certificate::self_signed(&names).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(certificate.chain()[0].clone()).unwrap();
-    let certificates = Certificates::new(Shown::new(&[certificate]));
+    let certificates = Certificates::new(CertificateSet::new(&[certificate]));
     World {
         server: settings.build(Arc::clone(&certificates)).unwrap(),
         certificates,
@@ -76,7 +78,7 @@ impl World {
 
     pub(super) fn connect_as(&self, config: Arc<ClientConfig>, records_max: u64) -> Pair {
         let mut client = ClientConnection::new(config, name("files.example")).unwrap();
-        let (established, incoming) = self.shake(&mut client).unwrap();
+        let (established, incoming) = self.perform_handshake(&mut client).unwrap();
         let session = Session::with_records_max(established, records_max).unwrap();
         Pair {
             client,
@@ -86,7 +88,7 @@ impl World {
     }
 
     /// A handshake with a client; what it leaves, and what it has left in the buffer.
-    pub(super) fn shake(
+    pub(super) fn perform_handshake(
         &self,
         client: &mut ClientConnection,
     ) -> Result<(crate::tls::Established, Vec<u8>), TlsError> {

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A file of ten digits, asked for with these fields.
-fn ask(ground: &mut Ground, fields: Fields<'_>) -> Answer {
-    ground.ask(&Request {
+fn ask(fixture: &mut Fixture, fields: Fields<'_>) -> Answer {
+    fixture.ask(&Request {
         fields,
         ..request("/digits")
     })
@@ -31,15 +31,15 @@ fn fields_of<'a>(list: &[(&str, &'a [u8])]) -> Fields<'a> {
     fields
 }
 
-fn digits() -> Ground {
-    let ground = Ground::new();
-    ground.put("digits", "0123456789");
-    ground
+fn digits() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.put("digits", "0123456789");
+    fixture
 }
 
 #[test]
 fn a_part_is_answered_as_a_part() {
-    let mut ground = digits();
+    let mut fixture = digits();
     for (range, status, said, text) in [
         ("bytes=2-4", 206, Some("bytes 2-4/10"), "234"),
         ("bytes=8-99", 206, Some("bytes 8-9/10"), "89"),
@@ -52,7 +52,7 @@ fn a_part_is_answered_as_a_part() {
     ] {
         let range = Some(range.as_bytes());
         let mut answer = ask(
-            &mut ground,
+            &mut fixture,
             Fields {
                 range,
                 ..Fields::default()
@@ -69,10 +69,10 @@ fn a_part_is_answered_as_a_part() {
 
 #[test]
 fn several_parts_are_one_answer_with_a_boundary() {
-    let mut ground = digits();
+    let mut fixture = digits();
     let range = Some(&b"bytes=0-0,-1,4-5"[..]);
     let mut answer = ask(
-        &mut ground,
+        &mut fixture,
         Fields {
             range,
             ..Fields::default()
@@ -97,7 +97,7 @@ fn several_parts_are_one_answer_with_a_boundary() {
     let parts = [part("0-0", "0"), part("9-9", "9"), part("4-5", "45")];
     assert_eq!(text, format!("{}--{boundary}--\r\n", parts.concat()));
     let again = ask(
-        &mut ground,
+        &mut fixture,
         Fields {
             range,
             ..Fields::default()
@@ -108,12 +108,12 @@ fn several_parts_are_one_answer_with_a_boundary() {
 
 #[test]
 fn only_get_has_ranges() {
-    let mut ground = digits();
+    let mut fixture = digits();
     let fields = Fields {
         range: Some(b"bytes=0-0"),
         ..Fields::default()
     };
-    let answer = ground.ask(&Request {
+    let answer = fixture.ask(&Request {
         method: Method::Head,
         fields,
         ..request("/digits")
@@ -124,8 +124,8 @@ fn only_get_has_ranges() {
 
 #[test]
 fn what_the_client_has_is_not_sent_again() {
-    let mut ground = digits();
-    let answer = ground.get("/digits");
+    let mut fixture = digits();
+    let answer = fixture.get("/digits");
     let tag = field(&answer, "etag").expect("a tag").to_owned();
     let tag = tag.as_bytes();
     let cases: &[Case<'_>] = &[
@@ -146,7 +146,7 @@ fn what_the_client_has_is_not_sent_again() {
     ];
     for &(list, status) in cases {
         let fields = fields_of(list);
-        let answer = ask(&mut ground, fields.clone());
+        let answer = ask(&mut fixture, fields.clone());
         assert_eq!(answer.status.as_u16(), status, "{fields:?}");
         if status == 304 {
             assert_eq!(field(&answer, "etag").map(str::as_bytes), Some(tag));
@@ -159,7 +159,7 @@ fn what_the_client_has_is_not_sent_again() {
 
 #[test]
 fn a_file_that_has_just_changed_has_a_weak_tag_and_no_parts_of_it_are_continued() {
-    let mut ground = digits();
+    let mut fixture = digits();
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .expect("a time");
@@ -169,8 +169,8 @@ fn a_file_that_has_just_changed_has_a_weak_tag_and_no_parts_of_it_are_continued(
         (now - Duration::from_secs(3), true),
         (now + Duration::from_secs(3600), false),
     ] {
-        ground.touch("digits", changed);
-        let answer = ground.get("/digits");
+        fixture.touch("digits", changed);
+        let answer = fixture.get("/digits");
         let tag = field(&answer, "etag").expect("a tag").to_owned();
         assert_eq!(strong(&tag), is_strong, "{tag}");
         // A change that is still to come has no date.
@@ -182,25 +182,25 @@ fn a_file_that_has_just_changed_has_a_weak_tag_and_no_parts_of_it_are_continued(
             ..Fields::default()
         };
         let status = if is_strong { 206 } else { 200 };
-        assert_eq!(ask(&mut ground, fields).status.as_u16(), status);
+        assert_eq!(ask(&mut fixture, fields).status.as_u16(), status);
     }
 }
 
 #[test]
 fn parts_of_encoded_content_are_parts_of_what_is_sent() {
-    let mut ground = digits();
-    ground.put("digits.gz", "abcdef");
+    let mut fixture = digits();
+    fixture.put("digits.gz", "abcdef");
     let fields = |range| Fields {
         accept_encoding: Some((&b"gzip"[..]).into()),
         range: Some(range),
         ..Fields::default()
     };
-    let mut answer = ask(&mut ground, fields(b"bytes=1-2"));
+    let mut answer = ask(&mut fixture, fields(b"bytes=1-2"));
     assert_eq!(field(&answer, "content-range"), Some("bytes 1-2/6"));
     assert_eq!(field(&answer, "content-encoding"), Some("gzip"));
     assert_eq!(content(&mut answer), "bc");
     assert_eq!(
-        ask(&mut ground, fields(b"bytes=0-0,5-5")).status,
+        ask(&mut fixture, fields(b"bytes=0-0,5-5")).status,
         StatusCode::OK
     );
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 
 /// A site with a secret beside it, and links of all kinds.
-fn ground(symlinks: Symlinks) -> Ground {
-    let mut ground = Ground::new();
-    ground.settings.symlinks = symlinks;
-    ground.settings.listings = true;
-    let outside = ground.folder.path().join("outside");
+fn fixture(symlinks: Symlinks) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.symlinks = symlinks;
+    fixture.settings.listings = true;
+    let outside = fixture.folder.path().join("outside");
     fs::create_dir(&outside).expect("a folder");
     fs::write(outside.join("secret"), "secret").expect("a file");
-    ground.put("file", "file");
-    ground.put("folder/file", "inner");
+    fixture.put("file", "file");
+    fixture.put("folder/file", "inner");
     for (name, target) in [
         ("out", "../outside/secret"),
         ("out-folder", "../outside"),
@@ -32,13 +32,13 @@ fn ground(symlinks: Symlinks) -> Ground {
         ("itself", "."),
         ("in-by-out", "../root/file"),
     ] {
-        symlink(target, ground.path(name)).expect("a link");
+        symlink(target, fixture.path(name)).expect("a link");
     }
-    ground
+    fixture
 }
 
-fn status(ground: &mut Ground, target: &str) -> u16 {
-    let mut answer = ground.get(target);
+fn status(fixture: &mut Fixture, target: &str) -> u16 {
+    let mut answer = fixture.get(target);
     let status = answer.status.as_u16();
     assert!(!content(&mut answer).contains("secret"), "{target}");
     status
@@ -46,7 +46,7 @@ fn status(ground: &mut Ground, target: &str) -> u16 {
 
 #[test]
 fn no_target_leads_out() {
-    let mut ground = ground(Symlinks::Within);
+    let mut fixture = fixture(Symlinks::Within);
     for (target, wanted) in [
         ("/../outside/secret", 400),
         ("/%2e%2e/outside/secret", 400),
@@ -65,10 +65,13 @@ fn no_target_leads_out() {
         ("/none", 404),
         ("/%ff", 404),
     ] {
-        assert_eq!(status(&mut ground, target), wanted, "{target}");
+        assert_eq!(status(&mut fixture, target), wanted, "{target}");
     }
-    assert_eq!(status(&mut ground, &format!("/{}", "a".repeat(256))), 404);
-    assert_eq!(status(&mut ground, &format!("/{}", "a/".repeat(4000))), 404);
+    assert_eq!(status(&mut fixture, &format!("/{}", "a".repeat(256))), 404);
+    assert_eq!(
+        status(&mut fixture, &format!("/{}", "a/".repeat(4000))),
+        404
+    );
 }
 
 #[test]
@@ -79,9 +82,9 @@ fn links_are_followed_as_far_as_the_site_allows() {
         (Symlinks::Within, 200, 404),
         (Symlinks::Any, 200, 200),
     ] {
-        let mut ground = ground(symlinks);
+        let mut fixture = fixture(symlinks);
         for name in ["/in", target, "/in-folder/file", "/itself/itself/file"] {
-            assert_eq!(status(&mut ground, name), inside, "{symlinks:?} {name}");
+            assert_eq!(status(&mut fixture, name), inside, "{symlinks:?} {name}");
         }
         for name in [
             "/out",
@@ -90,7 +93,7 @@ fn links_are_followed_as_far_as_the_site_allows() {
             "/absolute",
             "/in-by-out",
         ] {
-            let answer = ground.get(name);
+            let answer = fixture.get(name);
             assert_eq!(answer.status.as_u16(), outside, "{symlinks:?} {name}");
         }
         for name in [
@@ -100,7 +103,7 @@ fn links_are_followed_as_far_as_the_site_allows() {
             "/magic-cwd/Cargo.toml",
             "/magic-root/",
         ] {
-            assert_eq!(status(&mut ground, name), 404, "{symlinks:?} {name}");
+            assert_eq!(status(&mut fixture, name), 404, "{symlinks:?} {name}");
         }
     }
 }
@@ -112,10 +115,10 @@ fn a_listing_has_only_what_would_be_served() {
         (Symlinks::Within, true, false),
         (Symlinks::Any, true, true),
     ] {
-        let mut ground = ground(symlinks);
-        ground.put(".hidden", "");
-        let _socket = UnixListener::bind(ground.path("socket")).expect("a socket");
-        let page = content(&mut ground.get("/"));
+        let mut fixture = fixture(symlinks);
+        fixture.put(".hidden", "");
+        let _socket = UnixListener::bind(fixture.path("socket")).expect("a socket");
+        let page = content(&mut fixture.get("/"));
         let has = |name: &str| page.contains(&format!("href=\"{name}\""));
         assert!(has("file") && has("folder/"));
         assert_eq!([has("in"), has("in-folder/")], [inside; 2], "{symlinks:?}");
@@ -127,54 +130,58 @@ fn a_listing_has_only_what_would_be_served() {
 
 #[test]
 fn what_is_no_file_is_not_there_and_nobody_waits_for_it() {
-    let mut ground = Ground::new();
-    let fifo = ground.path("fifo");
+    let mut fixture = Fixture::new();
+    let fifo = fixture.path("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).expect("a pipe");
-    let _socket = UnixListener::bind(ground.path("socket")).expect("a socket");
-    ground.settings.symlinks = Symlinks::Any;
-    symlink("/dev/null", ground.path("null")).expect("a link");
-    symlink("/dev/tty", ground.path("tty")).expect("a link");
+    let _socket = UnixListener::bind(fixture.path("socket")).expect("a socket");
+    fixture.settings.symlinks = Symlinks::Any;
+    symlink("/dev/null", fixture.path("null")).expect("a link");
+    symlink("/dev/tty", fixture.path("tty")).expect("a link");
     for target in ["/fifo", "/socket", "/null", "/tty"] {
-        assert_eq!(ground.get(target).status, StatusCode::NOT_FOUND, "{target}");
+        assert_eq!(
+            fixture.get(target).status,
+            StatusCode::NOT_FOUND,
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn hidden_files_are_there_only_where_the_site_says_so() {
-    let mut ground = Ground::new();
-    ground.put(".git/config", "secret");
-    ground.put("a/.htpasswd", "secret");
-    ground.put(".well-known/acme-challenge/x", "proof");
+    let mut fixture = Fixture::new();
+    fixture.put(".git/config", "secret");
+    fixture.put("a/.htpasswd", "secret");
+    fixture.put(".well-known/acme-challenge/x", "proof");
     for target in ["/.git/config", "/.git", "/a/.htpasswd", "/a/%2ehtpasswd"] {
-        assert_eq!(status(&mut ground, target), 404, "{target}");
+        assert_eq!(status(&mut fixture, target), 404, "{target}");
     }
-    assert_eq!(status(&mut ground, "/.well-known/acme-challenge/x"), 200);
-    ground.settings.dot_files = true;
-    ground.site = None;
-    assert_eq!(ground.get("/.git/config").status, StatusCode::OK);
+    assert_eq!(status(&mut fixture, "/.well-known/acme-challenge/x"), 200);
+    fixture.settings.dot_files = true;
+    fixture.site = None;
+    assert_eq!(fixture.get("/.git/config").status, StatusCode::OK);
 }
 
 #[test]
 fn what_the_file_system_forbids_is_forbidden() {
     use std::os::unix::fs::PermissionsExt;
 
-    let mut ground = Ground::new();
-    let path = ground.put("a", "content");
+    let mut fixture = Fixture::new();
+    let path = fixture.put("a", "content");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("its mode");
     // Nothing is forbidden to root.
     let wanted = match fs::File::open(&path) {
         Ok(_) => StatusCode::OK,
         Err(_) => StatusCode::FORBIDDEN,
     };
-    assert_eq!(ground.get("/a").status, wanted);
+    assert_eq!(fixture.get("/a").status, wanted);
 }
 
 #[test]
 fn a_name_that_changes_under_the_walk_never_leads_out() {
-    let mut ground = ground(Symlinks::Within);
+    let mut fixture = fixture(Symlinks::Within);
     let is_over = AtomicBool::new(false);
-    let (link, place) = (ground.path("link"), ground.path("place"));
-    let renamed = ground.path("renamed");
+    let (link, place) = (fixture.path("link"), fixture.path("place"));
+    let renamed = fixture.path("renamed");
     fs::create_dir(&place).expect("a folder");
     fs::write(place.join("secret"), "public").expect("a file");
     std::thread::scope(|scope| {
@@ -190,7 +197,7 @@ fn a_name_that_changes_under_the_walk_never_leads_out() {
         });
         let mut seen = BTreeSet::new();
         for _ in 0..20_000 {
-            let mut answer = ground.get("/place/secret");
+            let mut answer = fixture.get("/place/secret");
             if answer.status == StatusCode::OK {
                 seen.insert(content(&mut answer));
             }

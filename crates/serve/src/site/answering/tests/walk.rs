@@ -51,20 +51,20 @@ fn reference(root: &std::path::Path, target: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_target_is_answered_with_the_file_that_it_names() {
-    let mut ground = Ground::new();
+    let mut fixture = Fixture::new();
     for name in ["file", "a/file", "a/b/file", "b/a/file", "a/a/a/file", "x"] {
-        ground.put(name, name);
+        fixture.put(name, name);
     }
-    fs::create_dir(ground.folder.path().join("a")).expect("a folder");
-    fs::write(ground.folder.path().join("a/file"), "outside").expect("a file");
+    fs::create_dir(fixture.folder.path().join("a")).expect("a folder");
+    fs::write(fixture.folder.path().join("a/file"), "outside").expect("a file");
     let link = |target: &str, name: &str| {
-        std::os::unix::fs::symlink(target, ground.path(name)).expect("a link");
+        std::os::unix::fs::symlink(target, fixture.path(name)).expect("a link");
     };
     link("a/b", "in");
     link("../..", "a/b/in");
     link("../a", "out");
     link("../../../a", "a/b/out");
-    let root = ground.root().canonicalize().expect("a root");
+    let root = fixture.root().canonicalize().expect("a root");
     let mut dice = Dice(1);
     let mut served = 0;
     for _ in 0..20_000 {
@@ -73,7 +73,7 @@ fn a_target_is_answered_with_the_file_that_it_names() {
             .map(|_| format!("/{}", WORDS[dice.throw(WORDS.len())]))
             .collect();
         let wanted = reference(&root, &target);
-        let mut answer = ground.get(&target);
+        let mut answer = fixture.get(&target);
         assert_eq!(
             answer.status == StatusCode::OK,
             wanted.is_some(),

@@ -1,0 +1,119 @@
+//! The thread of a worker: an event loop that receives commands and serves connections.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::admission::Admitted;
+use crate::connection;
+use crate::counters::Counters;
+use crate::listener::Service;
+use crate::sites::Sites;
+use crate::tls::kernel::Offload;
+use crate::transport::LINGER_TIMEOUT;
+use crate::worker::Worker;
+
+/// Interval of the periodic work: lines of the access log are written, and unused files are closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time after the drain limit until connections are dropped: the lingering close of the last ones takes
+/// [`LINGER_TIMEOUT`].
+const CLOSE_TIMEOUT: Duration = LINGER_TIMEOUT.saturating_add(Duration::from_secs(1));
+
+/// Command to a worker's thread.
+pub(crate) enum Command {
+    Serve(Accepted),
+    /// Serve these sites from the next request on.
+    ReplaceSites(Arc<Sites>),
+    /// Use this choice for the TLS records of new connections.
+    SetOffload(Offload),
+    /// Accept no more requests, and end when those in flight are answered.
+    Drain,
+}
+
+/// A connection that was accepted and has no worker yet.
+pub(crate) struct Accepted {
+    pub(crate) socket: std::net::TcpStream,
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) admitted: Admitted,
+}
+
+/// Runs a worker's event loop until it has drained.
+pub(crate) fn run(worker: Worker, runtime: Runtime, commands: UnboundedReceiver<Command>) {
+    LocalSet::new().block_on(&runtime, process(Rc::new(worker), commands));
+    // Blocking threads are not waited for: a disk that never answers must not keep the process.
+    runtime.shutdown_background();
+}
+
+async fn process(worker: Rc<Worker>, mut commands: UnboundedReceiver<Command>) {
+    let sweeping = spawn_local(sweep(Rc::clone(&worker)));
+    // Each connection holds a sender; the receiver ends when the last one is dropped.
+    let (held, mut released) = mpsc::channel::<()>(1);
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Serve(accepted) => {
+                let (worker, held) = (Rc::clone(&worker), held.clone());
+                spawn_local(async move {
+                    serve(worker, accepted).await;
+                    drop(held);
+                });
+            }
+            Command::ReplaceSites(sites) => worker.replace_sites(sites),
+            Command::SetOffload(offload) => worker.set_offload(offload),
+            Command::Drain => break,
+        }
+    }
+    // Connections that are still in the queue are closed with it.
+    drop(commands);
+    worker.drain();
+    drop(held);
+    let _ = timeout(worker.limits.drain + CLOSE_TIMEOUT, released.recv()).await;
+    sweeping.abort();
+    worker.flush_log();
+}
+
+async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+    let _admitted = accepted.admitted;
+    let _open = OpenConnection::count(&worker, accepted.service);
+    if let Ok(socket) = TcpStream::from_std(accepted.socket) {
+        connection::serve(worker, socket, accepted.address, accepted.service).await;
+    }
+}
+
+/// A connection that was counted as open when it was accepted, until this is dropped.
+struct OpenConnection(Arc<Counters>);
+
+impl OpenConnection {
+    /// Counts a connection, unless it is for the status page.
+    fn count(worker: &Worker, service: Service) -> Option<Self> {
+        if service == Service::Status {
+            return None;
+        }
+        worker.counters.connections.add(1);
+        Some(Self(Arc::clone(&worker.counters)))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.subtract(1);
+    }
+}
+
+/// Does the worker's periodic work.
+async fn sweep(worker: Rc<Worker>) {
+    let mut ticks = interval(SWEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        worker.sweep();
+    }
+}

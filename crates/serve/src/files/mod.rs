@@ -1,0 +1,10 @@
+//! Files that are open for reading, in a mounted file system or in a volume. Nothing here knows HTTP or paths of a site.
+
+mod open_file;
+mod volume;
+
+pub(crate) use open_file::Change;
+pub use open_file::OpenFile;
+pub use scrim_ext4::{Error as Ext4Error, Patience};
+pub(crate) use volume::{Extent, VolumeFile};
+pub use volume::{OnFault, VolumeFiles, VolumeIdentity};

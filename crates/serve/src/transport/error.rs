@@ -1,0 +1,49 @@
+//! Errors that end a connection.
+
+use std::{fmt, io};
+
+use crate::tls::TlsError;
+
+/// Error that ends a connection. If it truncated an answer, the connection is reset and not closed, so that the client
+/// does not take the part for the whole.
+#[derive(Debug)]
+pub(crate) enum TransportError {
+    /// The socket failed: the client or the network is gone.
+    Client(io::Error),
+    /// The client accepted no data within the time limit.
+    Stalled,
+    /// A file could not be read while it was sent.
+    File(io::Error),
+    /// A file was changed or truncated while it was sent.
+    Changed,
+    /// TLS failed, by an error of the client or since a key is used up.
+    Tls(TlsError),
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => write!(f, "the connection to the client failed: {error}"),
+            Self::Stalled => f.write_str("the client accepted no data within the time limit"),
+            Self::File(error) => write!(f, "the file could not be read, so its answer was cut off: {error}"),
+            Self::Changed => f.write_str("the file changed while it was sent, so its answer was cut off; clients can ask again"),
+            Self::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) | Self::File(error) => Some(error),
+            Self::Tls(error) => Some(error),
+            Self::Stalled | Self::Changed => None,
+        }
+    }
+}
+
+impl From<TlsError> for TransportError {
+    fn from(error: TlsError) -> Self {
+        Self::Tls(error)
+    }
+}

@@ -4,9 +4,17 @@
 //! [`site`] finds them; [`tls`] makes handshakes and records; [`acme`] obtains certificates. A [`Server`] is a thread that
 //! accepts connections, and worker threads that serve them, each with its own event loop and connections.
 //!
-//! Each module imports only from those before it: `address`, `files`, `listener`, `tls`; `acme`, `blocking`, `budget`,
-//! `http`, `log`; `counters`, `limits`, `site`; `admission`, `config`, `sites`, `status`, `transport`; `origin`, `redirect`;
-//! `worker`; `connection`; `event_loop`; `server`.
+//! # A GET, from request to answer
+//!
+//! 1. `server.rs` accepts a connection and gives it to a worker, a thread with an event loop (`event_loop.rs`).
+//! 2. `connection/mod.rs` has the handshake made (`tls`) and decides whether the kernel or this process makes the records.
+//! 3. `connection/h1.rs` receives and decrypts a request, and `http/head.rs` parses it.
+//! 4. `worker.rs` asks the site: `site/answering.rs` makes an answer, whose body names ranges of open files
+//!    (`http/answer.rs`).
+//! 5. `transport/secure.rs` sends the answer in batches of records: `transport/fill.rs` reads the file into the payloads of
+//!    a batch (`transport/batch.rs`), and `tls/record/seal.rs` encrypts each in place. Nonces and limits are those of
+//!    [`scrim_crypt::stream`]. If the kernel makes the records, `transport/kernel.rs` sends by `sendfile`.
+//! 6. What a slow client has not taken waits in `transport/socket.rs`; `transport/pool.rs` limits the buffers.
 
 #![forbid(unsafe_code)]
 

@@ -183,7 +183,7 @@ impl Worker {
         None
     }
 
-    /// Resolves a request's target and answers it, on another thread if that may wait for a disk.
+    /// Resolves a request's target and answers it; on another thread if the site has volumes or a listing is asked for.
     async fn find(
         &self,
         site: &Arc<Site>,

@@ -211,7 +211,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Writes plaintext at `offset` (bytes). It is encrypted in place, so `data` holds nothing of use afterwards.
+    /// Writes plaintext at `offset` (bytes). It is encrypted in place, so `data` holds ciphertext afterwards.
     ///
     /// # Errors
     /// When the volume is read-only, the range passes the end, or the storage fails; part of the

@@ -51,6 +51,7 @@ pub(crate) struct RangeLock {
 struct Stores([AtomicUsize; REGIONS]);
 
 struct Region {
+    /// Shared by writes of whole sectors, and taken alone by a read-modify-write.
     writers: RwLock<()>,
     /// Number of readers that hold off stores.
     readers: Mutex<usize>,
@@ -91,7 +92,7 @@ impl RangeLock {
         }
     }
 
-    /// Locks the sectors of a write of whole sectors that does not cross a [`STRIPE`] boundary.
+    /// Takes the shared lock of the region of a write of whole sectors, which does not cross a [`STRIPE`] boundary.
     pub(crate) fn share(&self, offset: u64) -> RwLockReadGuard<'_, ()> {
         let writers = &self.regions[region_of(offset / STRIPE)].writers;
         writers.read().unwrap_or_else(PoisonError::into_inner)
@@ -111,7 +112,7 @@ impl RangeLock {
         }
     }
 
-    /// Locks one sector for a read-modify-write within it.
+    /// Locks the region of a sector for a read-modify-write within the sector.
     pub(crate) fn take(&self, offset: u64) -> Alone<'_> {
         let index = region_of(offset / STRIPE);
         let region = &self.regions[index];

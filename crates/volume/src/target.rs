@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Carries out a write, as [`map_read`](Self::map_read) does a read. `data` holds nothing of use afterwards.
+    /// Carries out a write, as [`map_read`](Self::map_read) does a read. `data` may hold ciphertext afterwards.
     pub(crate) fn map_write(
         &self,
         offset: u64,

@@ -38,7 +38,7 @@ impl Side {
         }
     }
 
-    /// Writes; `data` holds nothing of use afterwards.
+    /// Writes; `data` may have been overwritten with ciphertext afterwards.
     pub(super) fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), CliError> {
         match self {
             Self::Raw(file) => write_sparse(file, offset, data),

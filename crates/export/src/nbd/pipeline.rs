@@ -7,7 +7,7 @@
 //! slots: nothing more is received while all of them are in flight.
 //!
 //! Requests in flight keep locks and a table for which other clients may wait. So the pipeline waits for its client
-//! only with the proof that the queue has settled; otherwise it calls what does not wait.
+//! only with the proof that the queue has settled; otherwise it uses the `try_` functions of the link, which do not wait.
 //!
 //! The queue itself keeps its table in memory, with the keys. So no request waits here for a suspended volume,
 //! and no wait for the client outlasts the table: the queue is dropped, and the rest of a request is [kept](Kept) for
@@ -194,7 +194,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Ok(Command::Write { range, fua }) if range.len > 0 => {
                 self.write(request.cookie, range, fua)
             }
-            // A write of no bytes goes through the volume too.
+            // A write of no bytes is refused or accepted by the volume, so it is executed without the queue.
             Ok(Command::Cache(_) | Command::Write { .. }) => self.defer(request),
             Err(_) if request.payload > 0 => self.defer(request),
             _ => self.execute(request),
@@ -350,7 +350,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             (Work::Write { fua }, failure) => {
                 let result = match failure {
                     Some((failure, _)) => Err(failure),
-                    // Other requests may be in flight.
+                    // Not `Volume::flush`, which may wait for a reload that waits for other requests of this queue.
                     None if fua => self.queue.flush().map_err(Failure::from),
                     None => Ok(()),
                 };

@@ -1,8 +1,8 @@
 //! The transmission phase by plain calls: requests are executed on the connection's thread, in order, as they
 //! arrive.
 //!
-//! Data is never copied between buffers here. A write is encrypted where it was received; a read is
-//! decrypted in the send buffer, behind its reply's header. More data than [`limits::PIECE`] moves in
+//! A write is encrypted where it was received; a read is decrypted in the send buffer, behind its reply's header. So
+//! whole sectors are not copied between buffers. More data than [`limits::PIECE`] moves in
 //! pieces:
 //!
 //! - A long write goes to the volume piece by piece while it arrives, so it needs no buffer of its
@@ -41,8 +41,8 @@ pub(super) struct Transmission<'a> {
     pub(super) read_buffers: &'a Budget,
     /// Generation of the volume's table at the last [`Transmission::begin_table`].
     pub(super) generation: usize,
-    /// True if a request may wait for a suspended volume. With a queue it may not: it is [kept](Kept) until the queue
-    /// is dropped.
+    /// True if a request may wait here for a suspended volume: without a queue. With one the request is [kept](Kept)
+    /// until the queue is dropped.
     pub(super) may_wait: bool,
     /// Rest of a request that was begun with a queue.
     pub(super) kept: Option<Kept>,

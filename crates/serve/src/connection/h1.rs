@@ -116,7 +116,8 @@ impl Http1Connection<'_> {
         } = self;
         *inbox = Vec::new();
         let end = Instant::now() + worker.limits.idle;
-        // The future is kept when the timer expires, since it may be in the middle of sending a record.
+        // The future is kept when the timer expires: to receive is also to answer, and an alert or a key update may be half
+        // sent.
         let mut receive = pin!(transport.receive(inbox, &worker.limits));
         loop {
             tokio::select! {
@@ -257,7 +258,8 @@ async fn answer(
     })
 }
 
-/// Sends an answer. After an error, the rest of its body is what was not sent.
+/// Sends an answer. After an error, the rest of its body is what no batch has taken; up to one batch before it may be
+/// unsent.
 async fn send(
     worker: &Worker,
     transport: &mut Transport,

@@ -2,7 +2,6 @@
 //! [`Body`] names ranges of open files, and the code that sends it reads them.
 
 mod answer;
-mod body;
 mod conditional;
 mod date;
 mod encoding;
@@ -12,9 +11,9 @@ mod multipart;
 mod range;
 mod refusal;
 mod request;
+mod request_body;
 
 pub use answer::{Answer, Body, Field, Piece};
-pub use body::{Skipped, Skipper};
 pub use conditional::{Etag, Validators, Verdict};
 pub(crate) use date::DateCache;
 pub use encoding::{Acceptable, Coding};
@@ -25,3 +24,4 @@ pub(crate) use multipart::content_range;
 pub use range::Ranges;
 pub use refusal::Refusal;
 pub use request::{Fields, Method, Request, Scheme};
+pub use request_body::{Skipped, Skipper};

@@ -95,7 +95,8 @@ impl Site {
         }
     }
 
-    /// Answers a request if that is possible from the cache. At most it checks whether an open file has changed.
+    /// Answers a request without resolving its target, if that is possible: from the cache, or because of its method. It
+    /// checks whether the open file has changed, and may read a short file that is in memory.
     #[must_use]
     pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Answer> {
         match request.method {
@@ -118,8 +119,8 @@ impl Site {
         Some(self.of_variant(request, chosen))
     }
 
-    /// Returns whether resolving a target may wait for a disk, and not only take a few system calls: the kernel does not
-    /// cache names of a volume.
+    /// Returns whether targets are resolved on another thread. Names in a volume are read from its storage each time; names
+    /// in folders are usually in the kernel's cache.
     #[must_use]
     pub fn takes_time(&self) -> bool {
         self.tree.has_volumes()

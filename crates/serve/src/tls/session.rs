@@ -16,8 +16,8 @@ use super::record::{Direction, Kind, Layout, Opener, SealFault, Sealer};
 pub struct Session {
     sealer: Sealer,
     opener: Opener,
-    /// Source of the next keys (KeyUpdate); `None` in TLS 1.2.
-    kernel: Option<Box<KernelConnection<ServerConnectionData>>>,
+    /// rustls's source of the next keys (KeyUpdate), named by it for the kernel; `None` in TLS 1.2.
+    key_updates: Option<Box<KernelConnection<ServerConnectionData>>>,
     facts: Box<Facts>,
     /// Limit on the records of data for each key.
     records_max: u64,
@@ -86,7 +86,7 @@ impl Session {
         Ok(Self {
             sealer: Sealer::new(sending, records_max).ok_or(TlsError::Library)?,
             opener: Opener::new(receiving).ok_or(TlsError::Library)?,
-            kernel,
+            key_updates: kernel,
             post_handshake: PostHandshake::new(facts.tls13()),
             facts: Box::new(facts),
             records_max,
@@ -154,7 +154,7 @@ impl Session {
     }
 
     fn next_opener(&mut self) -> Result<(), TlsError> {
-        let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
+        let kernel = self.key_updates.as_mut().ok_or(TlsError::Library)?;
         let (sequence, secrets) = kernel.update_rx_secret().map_err(|_| TlsError::Library)?;
         let direction = Direction {
             sequence,
@@ -208,13 +208,13 @@ impl Session {
     }
 
     fn change_key(&mut self, outgoing: &mut Vec<u8>) -> Result<(), TlsError> {
-        if self.kernel.is_none() {
+        if self.key_updates.is_none() {
             return Err(SealFault::Spent.into());
         }
         self.append(Kind::Handshake, &OUR_KEY_UPDATE, outgoing)?;
         // From here on the client expects the next key, so no other may be used even after an error.
         self.sending = false;
-        let kernel = self.kernel.as_mut().ok_or(TlsError::Library)?;
+        let kernel = self.key_updates.as_mut().ok_or(TlsError::Library)?;
         let (sequence, secrets) = kernel.update_tx_secret().map_err(|_| TlsError::Library)?;
         let direction = Direction {
             sequence,

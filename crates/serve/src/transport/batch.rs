@@ -2,7 +2,8 @@
 //!
 //! Sectors of a file in a volume are decrypted into their place in a record just before the record is encrypted
 //! ([`Batch::seal`]), so that both passes find the plaintext in the first-level cache. Only whole sectors can be
-//! decrypted: a record that began with something else may end before it is full, and the next one begins with a sector.
+//! decrypted, so the record with the answer's head may end early, and the next one begins with a sector. The ciphertext
+//! may stay in the page cache until then ([`FetchedCiphertext`]); where it was copied, it is in its record's place.
 
 use std::io::{self, IoSliceMut};
 
@@ -39,7 +40,7 @@ pub(super) struct Batch {
 
 /// Sectors in a record whose ciphertext is fetched and not decrypted yet.
 struct Pending {
-    /// Offset of the sectors in `buffer`.
+    /// Offset in `buffer` at which their plaintext belongs.
     at: usize,
     len: usize,
     /// Offset of the sectors in the volume.
@@ -176,6 +177,7 @@ impl Batch {
             });
             total += payload;
             self.add(payload);
+            // What is left begins with a sector, and so does the next record.
             if left > 0 && self.used > 0 {
                 self.close();
             }

@@ -70,8 +70,8 @@ pub(super) async fn fill(
 }
 
 /// Reads what is in memory at once; for bytes on a disk another thread waits, so that this thread's other connections do
-/// not. The end of a file is sent only if the file has not changed since the answer began. The site has checked that
-/// just then, so a file that is read at once is not checked again.
+/// not. The end of a file is sent only if the file has not changed since the answer began. If no time has passed since
+/// then, because the whole file is read at once, the site's own check is enough.
 async fn read_file(
     mut batch: Batch,
     file: &Arc<OpenFile>,

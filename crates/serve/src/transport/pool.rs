@@ -7,7 +7,7 @@ use super::batch::RECORDS;
 use crate::address::Address;
 
 /// Buffers of one batch each, lent to connections while they have something to send. Their number is limited, and an
-/// address may hold no more of them than are left; a connection that gets none uses memory for one record.
+/// address may hold no more of them than are left in the pool; a connection that gets none uses memory for one record.
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
     left: Cell<usize>,

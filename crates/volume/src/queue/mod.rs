@@ -10,11 +10,11 @@
 //! | engine | is for | by |
 //! |---|---|---|
 //! | [`Engine::Plain`] | memory and cached files | no queue at all: calls of [`Volume`] on the thread that asks |
-//! | [`Engine::IoUring`] | devices, and files past the page cache | one ring for storage and sockets |
+//! | [`Engine::IoUring`] | devices, and files past the page cache | one ring, which also polls sockets |
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
-//! A direction on the queued path has threads of its own, dm-crypt's, whatever the engine is. So there are two engines of
-//! queues: the ring, and workers, which are the threads of a pool or dm-crypt's.
+//! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests, whatever
+//! the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or dm-crypt's.
 //!
 //! A queue is made for one table. It keeps the table at work as long as a request is in flight, so its
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
@@ -161,7 +161,7 @@ impl<'v> Queue<'v> {
     }
 
     /// Starts to write plaintext, at most [`SLOT`] bytes, at `offset`. It is encrypted on its way into
-    /// the slot, or where it lies: `data` holds nothing of use afterwards.
+    /// the slot, or where it lies: `data` may have been overwritten with ciphertext afterwards.
     pub fn start_write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
         self.begin(&slot, Direction::Write, data.len());
         let other = self.enter();

@@ -63,13 +63,15 @@ enum State<'v> {
     },
     /// A read that has met a change of a part of a sector.
     Disturbed(Extent<'v>),
-    /// A write of which a part at most is stored.
+    /// A write of which a part at most is stored. It keeps the lock of its sectors; the call that repeats it takes those
+    /// of the storage's blocks again.
     Cut {
         extent: Extent<'v>,
         _sectors: Option<RwLockReadGuard<'v, ()>>,
     },
     /// A read whose data is in the buffer, as it was stored.
     Fetched(Extent<'v>),
+    /// A request that a call has carried out: the buffer holds plaintext, or nothing.
     Plain,
 }
 
@@ -305,8 +307,8 @@ impl<'v> RingEngine<'v> {
         ended
     }
 
-    /// Ends all writes in flight. A call may wait for the store of a changed sector or block, and that for the locks of
-    /// writes in flight, which must not be ours.
+    /// Ends all writes in flight. A call may wait for a read-modify-write of another thread, which waits for the locks of
+    /// writes in flight: with our own in flight, both would wait for ever.
     fn end_writes(&mut self) -> io::Result<()> {
         let is_writing = |state: &State| matches!(state, State::Writing { .. });
         while self.slot_states.iter().any(is_writing) {
@@ -316,7 +318,7 @@ impl<'v> RingEngine<'v> {
         Ok(())
     }
 
-    /// Does the whole transfer of a slot by a call, which also knows how to say what is wrong.
+    /// Repeats the whole transfer of a slot by a call, which reports errors in full.
     fn repeat_by_call(&mut self, slot: usize) -> Result<(), VolumeError> {
         let state = std::mem::replace(&mut self.slot_states[slot], State::Plain);
         let buffer = self.ring.buffer(slot);
@@ -351,8 +353,8 @@ impl<'v> RingEngine<'v> {
         }
     }
 
-    /// Ends a transfer. A call reads what it left undone, which waits for no lock, and also knows how to say what is
-    /// wrong.
+    /// Ends a transfer. A short or failed read is completed by a call, which waits for no lock and reports the error. A
+    /// short or failed write is repeated later, also by a call ([`Self::repeat_by_call`]).
     fn end_transfer(&mut self, slot: usize, result: &io::Result<usize>) {
         self.in_flight -= 1;
         let moved = *result.as_ref().unwrap_or(&0);

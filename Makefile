@@ -12,7 +12,7 @@ demo:
 	cargo build --locked --package scrim-cli
 	@scripts/demo.sh $(QUICK)
 
-# Hours of tests in other kernels are stages of their own: docs/nightly.md.
+# Tests in other kernels, and one of minutes, are stages of their own: docs/nightly.md.
 LONG = 6.1:: 7.3:: kernel_tls_suites
 
 ## Passes every test, in one of the kernels.

@@ -174,6 +174,8 @@ fn is_within(path: &str, part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::cargo::workspace_root;
 
@@ -241,6 +243,22 @@ mod tests {
                     stage.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn every_script_is_bash() {
+        for stage in STAGES {
+            let parsed = Command::new("bash")
+                .args(["-n", "-c", stage.script])
+                .output();
+            let said = parsed.unwrap().stderr;
+            assert!(
+                said.is_empty(),
+                "{}: {}",
+                stage.name,
+                String::from_utf8_lossy(&said)
+            );
         }
     }
 

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
 #
-#   scripts/setup.sh build|demo|test|lint|guest|miri|fuzz
+#   scripts/setup.sh build|demo|test|lint|guest|miri|fuzz ...
 #
-# Prints nothing and changes nothing where all is there.
+# Crates are fetched while packages are installed. Prints nothing and changes nothing where all is there.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 rust_wanted=1.89
 # The newest that Debian 12's Go (1.19) builds.
 pebble_wanted=v2.4.0
-want=${1:?usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz}
+usage="usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz ..."
+: "${1:?$usage}"
 packages=()
+export DEBIAN_FRONTEND=noninteractive
 
 # need COMMAND PACKAGE: the package if the command is missing
 need() {
@@ -27,100 +30,94 @@ rust_is_new_enough() {
     have=$(rustc --version 2>/dev/null | cut -d' ' -f2) || return 1
     [ -n "$have" ] && printf '%s\n%s\n' "$rust_wanted" "$have" | sort -VC
 }
-if ! { command -v cargo >/dev/null && rust_is_new_enough; }; then
-    packages+=(rustc-web cargo-web)
-fi
-need cc gcc
-[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
-[ -e /etc/ssl/certs/ca-certificates.crt ] || packages+=(ca-certificates)
+cargo_is_here() {
+    command -v cargo >/dev/null && rust_is_new_enough
+}
 
-case $want in
-    build) ;;
-    guest | test)
-        need qemu-system-x86_64 qemu-system-x86
-        need mkfs.erofs erofs-utils
-        need depmod kmod
-        need cpio cpio
-        need xz xz-utils
-        [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || packages+=(debian-archive-keyring)
-        ;;&
-    demo | test)
-        need cryptsetup cryptsetup-bin
-        need mkfs.ext4 e2fsprogs
-        need e2fsck e2fsprogs
-        need nbdinfo libnbd-bin
-        need setpriv util-linux
-        ;;&
-    test)
-        need qemu-img qemu-utils
-        need qemu-storage-daemon qemu-system-common
-        need nbdkit nbdkit
-        need fio fio
-        need fuse2fs fuse2fs
-        need mkfs.xfs xfsprogs
-        need mkfs.btrfs btrfs-progs
-        need mkfs.vfat dosfstools
-        need mkfs.exfat exfatprogs
-        need mkntfs ntfs-3g
-        need mksquashfs squashfs-tools
-        need genisoimage genisoimage
-        need mkswap util-linux
-        need blkid util-linux
-        need sfdisk fdisk
-        need flock util-linux
-        need fusermount fuse
-        need strace strace
-        need tc iproute2
-        need openssl openssl
-        need curl curl
-        need chromium chromium
-        need testssl testssl.sh
-        need go golang-go
-        need systemd-analyze systemd
-        need argon2 argon2
-        need nginx nginx-light
-        need ministat ministat
-        /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
-        /usr/bin/python3 -c 'import nbd' 2>/dev/null || packages+=(python3 python3-libnbd)
-        ;;
-    demo | guest) ;;
-    lint)
-        cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
-        cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
-        need pkg-config pkg-config
-        [ -e /usr/include/openssl/evp.h ] || packages+=(libssl-dev)
-        ;;
-    miri)
-        # Debian has none: it comes with Rust's own nightly toolchain.
-        cargo +nightly miri --version >/dev/null 2>&1 ||
-            rustup toolchain install nightly --profile minimal --component miri --component rust-src
-        ;;
-    fuzz)
-        need c++ g++
-        rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
-        cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
-        ;;
-    *)
-        echo "scripts/setup.sh: unknown: $want" >&2
-        exit 1
-        ;;
-esac
+# wanted WORD: adds the packages that are missing
+wanted() {
+    case $1 in
+        build) ;;
+        guest | test)
+            need qemu-system-x86_64 qemu-system-x86
+            need mkfs.erofs erofs-utils
+            need depmod kmod
+            need cpio cpio
+            need xz xz-utils
+            [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || packages+=(debian-archive-keyring)
+            ;;&
+        demo | test)
+            need cryptsetup cryptsetup-bin
+            need mkfs.ext4 e2fsprogs
+            need e2fsck e2fsprogs
+            need nbdinfo libnbd-bin
+            need setpriv util-linux
+            ;;&
+        test)
+            need qemu-img qemu-utils
+            need qemu-storage-daemon qemu-system-common
+            need nbdkit nbdkit
+            need fio fio
+            need fuse2fs fuse2fs
+            need mkfs.xfs xfsprogs
+            need mkfs.btrfs btrfs-progs
+            need mkfs.vfat dosfstools
+            need mkfs.exfat exfatprogs
+            need mkntfs ntfs-3g
+            need mksquashfs squashfs-tools
+            need genisoimage genisoimage
+            need mkswap util-linux
+            need blkid util-linux
+            need sfdisk fdisk
+            need flock util-linux
+            need fusermount fuse
+            need strace strace
+            need tc iproute2
+            need openssl openssl
+            need curl curl
+            need chromium chromium
+            need testssl testssl.sh
+            need go golang-go
+            need systemd-analyze systemd
+            need argon2 argon2
+            need nginx nginx-light
+            need ministat ministat
+            /usr/bin/python3 -c 'import cryptography' 2>/dev/null || packages+=(python3 python3-cryptography)
+            /usr/bin/python3 -c 'import nbd' 2>/dev/null || packages+=(python3 python3-libnbd)
+            ;;
+        demo | guest) ;;
+        lint)
+            cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
+            cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
+            need pkg-config pkg-config
+            [ -e /usr/include/openssl/evp.h ] || packages+=(libssl-dev)
+            ;;
+        fuzz) need c++ g++ ;;
+        miri) ;;
+        *)
+            echo "scripts/setup.sh: unknown: $1; $usage" >&2
+            exit 1
+            ;;
+    esac
+}
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     as_root=(sudo)
 fi
 
+# install_packages PACKAGE...: apt's own lines show its progress
 install_packages() {
-    echo "installing: ${packages[*]}" >&2
+    echo "installing: $*" >&2
     if ! command -v apt-get >/dev/null; then
         echo "scripts/setup.sh: no apt-get here: install the equivalents of these packages, then try again" >&2
         exit 1
     fi
-    if ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1; then
-        # The lists may be missing or old.
-        "${as_root[@]}" apt-get update -q >&2
-        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" >&2
+    # The lists may be missing or old.
+    compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || "${as_root[@]}" apt-get update >&2
+    if ! "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2; then
+        "${as_root[@]}" apt-get update >&2
+        "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2
     fi
 }
 
@@ -139,5 +136,48 @@ install_pebble() {
     rm -rf "$folder"
 }
 
-[ ${#packages[@]} -eq 0 ] || install_packages
-[ "$want" != test ] || pebble_is_here || install_pebble
+# What no package of Debian has.
+install_others() {
+    case $1 in
+        test) pebble_is_here || install_pebble ;;
+        miri)
+            cargo +nightly miri --version >/dev/null 2>&1 ||
+                rustup toolchain install nightly --profile minimal --component miri --component rust-src
+            ;;
+        fuzz)
+            rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+            cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
+            ;;
+    esac
+}
+
+# First what fetches crates: they come while the other packages are installed.
+cargo_is_here || packages+=(rustc-web cargo-web)
+need cc gcc
+[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+[ -e /etc/ssl/certs/ca-certificates.crt ] || packages+=(ca-certificates)
+if ! cargo_is_here; then
+    install_packages "${packages[@]}"
+    packages=()
+fi
+fetching=
+if [ "$*" != guest ]; then
+    host=$(rustc --version --verbose | sed -n 's/^host: //p')
+    # Lines instead of a bar, which would mix with apt's.
+    CARGO_TERM_PROGRESS_WHEN=never cargo fetch --locked --target "$host" &
+    fetching=$!
+    trap 'kill "$fetching" 2>/dev/null || true' EXIT
+fi
+
+for word in "$@"; do
+    wanted "$word"
+done
+[ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
+if [ -n "$fetching" ] && ! wait "$fetching"; then
+    echo "scripts/setup.sh: the crates were not fetched: see cargo's lines above" >&2
+    exit 1
+fi
+trap - EXIT
+for word in "$@"; do
+    install_others "$word"
+done

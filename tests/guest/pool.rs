@@ -1,17 +1,20 @@
-//! Running guests, one for each kernel.
+//! Running guests, up to two for each kernel.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use scrim_guest::{Cache, Error, Guest, Kernel, Machine, Version};
 
 use crate::case::{self, Case};
 
-/// A guest for each kernel, booted when a test first asks for it, and again when it was lost.
+/// Number of guests of one kernel that run beside each other, on a processor each.
+const BESIDE: usize = 2;
+
+/// Guests of each kernel. One is booted when a test finds no other that is idle, and again when it was lost.
 #[derive(Default)]
 pub(crate) struct Pool {
-    guests: [Mutex<Option<Guest>>; Kernel::ALL.len()],
+    guests: [[Mutex<Option<Guest>>; BESIDE]; Kernel::ALL.len()],
 }
 
 /// Exit code and output of a script.
@@ -52,17 +55,24 @@ impl Pool {
 
     /// Powers off all running guests.
     pub(crate) fn power_off(&self) {
-        for kernel in Kernel::ALL {
-            if let Some(Err(error)) = self.slot(kernel).take().map(Guest::power_off) {
+        for guest in self.guests.iter().flatten() {
+            let mut guest = guest.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(Err(error)) = guest.take().map(Guest::power_off) {
                 println!("warning: {error}");
             }
         }
     }
 
-    /// Waits until no other test uses this kernel's guest.
+    /// Locks one of this kernel's guests that no other test uses, or waits for the first of them.
     fn slot(&self, kernel: Kernel) -> MutexGuard<'_, Option<Guest>> {
-        let guest = &self.guests[kernel as usize];
-        guest.lock().unwrap_or_else(PoisonError::into_inner)
+        let guests = &self.guests[kernel as usize];
+        let mut idle = guests.iter().filter_map(|guest| match guest.try_lock() {
+            Ok(idle) => Some(idle),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        idle.next()
+            .unwrap_or_else(|| guests[0].lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::remote::unformatted;
-use crate::support::{Background, assert_same, have, is_root, noise, succeeded, wait_until};
+use crate::support::{Background, assert_same, have, is_root, may, noise, succeeded, wait_until};
 use crate::volume::{CHEAP, PAYLOAD};
 
 /// A network of one's own, for as long as it lives.
@@ -19,6 +19,10 @@ impl Network {
             println!("skipped: a network of one's own needs root, util-linux and iproute2");
             return None;
         }
+        let mut probe = Command::new("unshare");
+        if !may("to make a network namespace", probe.args(["--net", "true"])) {
+            return None;
+        }
         let mut command = Command::new("unshare");
         command.args([
             "--net",
@@ -30,10 +34,7 @@ impl Network {
         let mut holder = Background::start(&mut command);
         let mut up = [0; 3];
         let mut stdout = holder.0.stdout.take().unwrap();
-        if std::io::Read::read_exact(&mut stdout, &mut up).is_err() {
-            println!("skipped: no network namespaces");
-            return None;
-        }
+        std::io::Read::read_exact(&mut stdout, &mut up).unwrap();
         Some(Self { holder })
     }
 

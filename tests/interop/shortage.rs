@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Background, Place, assert_same, have, is_root, noise};
+use crate::support::{Background, Place, assert_same, have, is_root, may, noise};
 use crate::volume::{Image, LUKS1, PAYLOAD, USUAL};
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "nbdcopy", "qemu-io"];
@@ -18,19 +18,31 @@ struct SmallDisk {
     holder: Background,
 }
 
+/// Options of `unshare` for a mount namespace.
+fn own_mounts() -> &'static [&'static str] {
+    if is_root() {
+        &["--mount"]
+    } else {
+        &["--user", "--map-root-user", "--mount"]
+    }
+}
+
 impl SmallDisk {
+    /// Returns whether one can be made here.
+    fn is_possible() -> bool {
+        let mut probe = Command::new("unshare");
+        probe.args(own_mounts());
+        probe.args(["mount", "-t", "tmpfs", "none", "/tmp"]);
+        have(&TOOLS) && may("to mount a small file system", &mut probe)
+    }
+
     fn new() -> Self {
         let place = Place::new();
         fs::create_dir(place.path("small")).unwrap();
         place.write("key", crate::volume::PASSPHRASE);
         let mut command = place.command("unshare");
-        let user: &[&str] = if is_root() {
-            &[]
-        } else {
-            &["--user", "--map-root-user"]
-        };
         let script = "mount -t tmpfs -o size=20m,mode=0700 none small && echo ready && exec cat";
-        command.args(user).args(["--mount", "sh", "-c", script]);
+        command.args(own_mounts()).args(["sh", "-c", script]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = Background::start(&mut command);
         let mut line = String::new();
@@ -95,7 +107,7 @@ fn refused(output: &Output) -> String {
 
 #[test]
 fn formatting_on_a_full_disk_leaves_nothing_behind() {
-    if !have(&TOOLS) {
+    if !SmallDisk::is_possible() {
         return;
     }
     let disk = SmallDisk::new();
@@ -125,7 +137,7 @@ fn formatting_on_a_full_disk_leaves_nothing_behind() {
 
 #[test]
 fn a_transfer_to_a_full_disk_leaves_nothing_or_goes_on_with_more_room() {
-    if !have(&TOOLS) {
+    if !SmallDisk::is_possible() {
         return;
     }
     let disk = SmallDisk::new();
@@ -153,7 +165,7 @@ fn a_transfer_to_a_full_disk_leaves_nothing_or_goes_on_with_more_room() {
 
 #[test]
 fn a_write_that_finds_no_space_says_so_and_harms_nothing_else() {
-    if !have(&TOOLS) {
+    if !SmallDisk::is_possible() {
         return;
     }
     let disk = SmallDisk::new();
@@ -195,7 +207,7 @@ fn a_write_that_finds_no_space_says_so_and_harms_nothing_else() {
 
 #[test]
 fn a_file_system_mounted_read_only_is_for_reading() {
-    if !have(&TOOLS) {
+    if !SmallDisk::is_possible() {
         return;
     }
     let disk = SmallDisk::new();

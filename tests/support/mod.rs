@@ -239,6 +239,24 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     false
 }
 
+/// Returns whether this process has a right, which it has if the command succeeds. Outside CI a missing one, as in many
+/// containers and in a chroot, skips the test, with a line that says so; in CI it fails it.
+pub(crate) fn may(what: &str, command: &mut Command) -> bool {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    if output.status.success() {
+        return true;
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim();
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not allowed in CI, where nothing is skipped: {what}: {said}"
+    );
+    println!("skipped: not allowed here: {what}: {said}");
+    false
+}
+
 /// Demands that two long byte strings are the same, and says where they are not.
 #[track_caller]
 pub(crate) fn assert_same(actual: &[u8], expected: &[u8], what: &str) {

@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# Follows the README: runs the commands of its `console` blocks from the first to the last in an empty Debian 12, answers
+# their questions, and compares what they print with what the README shows. Stops at the first that fails.
+#
+#   scripts/readme.sh [--without-tests]          as root, with mmdebstrap: makes the empty system, and removes it
+#   scripts/readme.sh --here [--without-tests]   in the present system and the present folder
+#
+# Figures, identifiers and what stands behind the labels of `scrim status` may differ; so may all of a line with `…`.
+set -euo pipefail
+
+readme=$(realpath "$(dirname "$0")/../README.md")
+here=no tests=yes
+for option in "$@"; do
+    case $option in
+        --here) here=yes ;;
+        --without-tests) tests=no ;;
+        *) sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
+    esac
+done
+
+# The empty system
+
+# configure ROOT: what this system needs to reach packages and crates, the other one needs too
+configure() {
+    cp -L /etc/resolv.conf /etc/hosts "$1/etc/"
+    cp -r /etc/apt/apt.conf.d/. "$1/etc/apt/apt.conf.d/"
+    if [ -d /usr/local/share/ca-certificates ]; then
+        cp -r /usr/local/share/ca-certificates/. "$1/usr/local/share/ca-certificates/"
+        chroot "$1" update-ca-certificates >/dev/null 2>&1
+    fi
+    local file
+    for file in .config/go/env .cargo/config.toml; do
+        [ ! -e "$HOME/$file" ] || install -D -m 0644 "$HOME/$file" "$1/root/$file"
+    done
+}
+
+# The variables among ours that name proxies and certificates.
+network_variables() {
+    env | grep -E '^([a-z]+_proxy|[A-Z]+_PROXY|SSL_CERT_(FILE|DIR)|GO(PROXY|SUMDB|NOSUMDB)|CARGO_(HTTP|SOURCE|REGISTRIES)_.*)=' || true
+}
+
+in_empty_system() {
+    if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap >/dev/null; then
+        echo "scripts/readme.sh: an empty system takes root and the package mmdebstrap; --here does without" >&2
+        exit 1
+    fi
+    local place sources=() file options=(--here) variables
+    place=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf --one-file-system '$place'" EXIT
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
+        [ ! -s "$file" ] || sources+=("$file")
+    done
+    echo "making an empty Debian 12 in $place"
+    cat /etc/apt/apt.conf.d/* 2>/dev/null > "$place/apt.conf"
+    mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make --aptopt="$place/apt.conf" \
+        bookworm "$place/debian" "${sources[@]}"
+    configure "$place/debian"
+    git clone --quiet "$(dirname "$readme")" "$place/debian/root/scrim"
+    [ $tests = yes ] || options+=(--without-tests)
+    mapfile -t variables < <(network_variables)
+    # Its mounts and processes go with the namespaces.
+    # shellcheck disable=SC2016
+    unshare --mount --pid --fork --kill-child --propagation slave bash -euc '
+        root=$1
+        shift
+        mount -t proc proc "$root/proc"
+        mount --rbind /sys "$root/sys"
+        mount --rbind /dev "$root/dev"
+        mount -t tmpfs none "$root/run"
+        exec chroot "$root" env --ignore-environment "$@"
+    ' empty "$place/debian" "${variables[@]}" HOME=/root TERM="${TERM:-dumb}" \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        bash -c 'cd && cd scrim && exec scripts/readme.sh "$@"' readme "${options[@]}"
+}
+
+# Commands, and what they print
+
+# Lines of a README's output in a form that two machines share.
+comparable() {
+    sed -E 's/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
+        s/^( *[a-z ]+: {2,}).*/\1/; s/ +/ /g; s/ $//' "$@"
+}
+
+# shows EXPECTED PRINTED: whether each expected line was printed; names the first that was not
+shows() {
+    local line
+    while IFS= read -r line; do
+        grep -qxF -- "$line" <(comparable "$2") || { missing=$line; return 1; }
+    done < <(grep -v '…' "$1" | grep -v '^ *$' | comparable)
+}
+
+# answer PRINTED ANSWERED: replies to the question behind those that are answered
+answer() {
+    local question
+    question=$(grep -oE "capital letters\): |[Pp]assphrase[^:]*: " "$1" | sed -n "$(($2 + 1))p")
+    case $question in
+        "") return 1 ;;
+        capital*) echo YES >&3 ;;
+        *) echo "correct horse battery staple" >&3 ;;
+    esac
+}
+
+# run COMMAND EXPECTED: on a terminal, as a reader has one
+run() {
+    local answered=0 status=0 asked_to_end=no job shown started=$SECONDS
+    : > "$work/printed"
+    rm -f "$work/replies"
+    mkfifo "$work/replies"
+    script -qefc "$1" /dev/null < "$work/replies" > "$work/printed" &
+    job=$!
+    tail -f -n +1 -s 0.2 --pid=$job "$work/printed" &
+    shown=$!
+    exec 3> "$work/replies"
+    while kill -0 $job 2>/dev/null; do
+        sleep 0.2
+        if answer "$work/printed" $answered; then
+            answered=$((answered + 1))
+        elif [[ $1 == "scrim serve"* && $asked_to_end = no ]]; then
+            # A server runs until its user ends it.
+            if shows "$2" "$work/printed" || [ $((SECONDS - started)) -gt 120 ]; then
+                asked_to_end=yes
+                printf '\003' >&3
+            fi
+        fi
+    done
+    wait $job || status=$?
+    exec 3>&-
+    wait $shown
+    if [ $status != 0 ]; then
+        echo "scripts/readme.sh: exit code $status: $1" >&2
+        exit 1
+    fi
+    if ! shows "$2" "$work/printed"; then
+        echo "scripts/readme.sh: $1: the README shows a line that was not printed: $missing" >&2
+        exit 1
+    fi
+}
+
+# steps: each command of a console block in a file `NUMBER.command`, what the README shows behind it in `NUMBER.expected`
+steps() {
+    awk -v work="$work" '
+        /^```/ { inside = ($0 == "```console"); next }
+        !inside { next }
+        /^\$ / {
+            file = sprintf("%s/%03d", work, ++count)
+            command = substr($0, 3)
+            sub(/ +# .*/, "", command)
+            print command > (file ".command")
+            printf "" > (file ".expected")
+            next
+        }
+        { print > (file ".expected") }
+    ' "$readme"
+}
+
+if [ $here = no ]; then
+    in_empty_system
+    exit
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# The addresses in the README are those of the user 1000.
+export XDG_RUNTIME_DIR=/run/user/1000
+mkdir -p "$XDG_RUNTIME_DIR"
+chmod 0700 "$XDG_RUNTIME_DIR"
+steps
+for file in "$work"/*.command; do
+    command=$(cat "$file")
+    printf '\n\033[1m$ %s\033[0m\n' "$command"
+    case $command in
+        export\ *) eval "$command" ;;
+        "make test")
+            if [ $tests = no ]; then
+                echo "left out"
+            else
+                run "$command" "${file%.command}.expected"
+            fi
+            ;;
+        *) run "$command" "${file%.command}.expected" ;;
+    esac
+done
+echo
+echo "all commands of the README work"

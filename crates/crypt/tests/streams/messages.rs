@@ -3,9 +3,9 @@
 use std::cell::Cell;
 
 use scrim_crypt::stream::{Aead, Message, MessageError, MessageKey, StreamError};
+use scrim_seeded::Random;
 
 use super::{IV, Sealed, key_of, part};
-use crate::common::Numbers;
 
 /// Longer than what is read once.
 const LONG: usize = 100_000;
@@ -14,12 +14,12 @@ const WINDOW: usize = 16 << 10;
 
 #[test]
 fn messages_are_those_of_one_call() {
-    let mut numbers = Numbers(11);
+    let mut random = Random::new(11);
     let mut lens: Vec<_> = (0..200).collect();
     for edge in [4096, WINDOW, 2 * WINDOW, 20 << 20] {
         lens.extend([edge - 17, edge - 1, edge, edge + 1, edge + 16]);
     }
-    lens.extend((0..20).map(|_| numbers.below(LONG)));
+    lens.extend((0..20).map(|_| random.index(LONG)));
     for aead in Aead::ALL {
         for len in &lens {
             let sealed = Sealed::new(aead, *len, len % 50);
@@ -32,20 +32,20 @@ fn messages_are_those_of_one_call() {
 
 #[test]
 fn a_change_anywhere_is_noticed_before_anything_is_let_out() {
-    let mut numbers = Numbers(12);
+    let mut random = Random::new(12);
     for aead in Aead::ALL {
         for len in [0, 1, 100, LONG] {
             for what in 0..20 {
                 let mut sealed = Sealed::new(aead, len, 20);
-                let mask = 1 << numbers.below(8);
+                let mask = 1 << random.index(8);
                 match what {
-                    0 => sealed.tag[numbers.below(16)] ^= mask,
-                    1 => sealed.additional[numbers.below(20)] ^= mask,
+                    0 => sealed.tag[random.index(16)] ^= mask,
+                    1 => sealed.additional[random.index(20)] ^= mask,
                     2 => sealed.additional.push(0),
                     3 => sealed.bytes.push(0),
                     _ if len == 0 => continue,
                     4 => drop(sealed.bytes.pop()),
-                    _ => sealed.bytes[numbers.below(len)] ^= mask,
+                    _ => sealed.bytes[random.index(len)] ^= mask,
                 }
                 let (emitted, opened) = sealed.open();
                 assert_eq!(opened, Err(MessageError::Forged), "{aead}, {len}, {what}");
@@ -59,13 +59,13 @@ fn a_change_anywhere_is_noticed_before_anything_is_let_out() {
 /// and whatever follows.
 #[test]
 fn a_change_between_the_passes_is_noticed_before_it_is_let_out() {
-    let mut numbers = Numbers(13);
+    let mut random = Random::new(13);
     for aead in Aead::ALL {
         let sealed = Sealed::new(aead, LONG, 3);
         for window in 0..LONG.div_ceil(WINDOW) {
             let start = window * WINDOW;
             let end = LONG.min(start + WINDOW);
-            for target in [start, start + numbers.below(end - start), end - 1] {
+            for target in [start, start + random.index(end - start), end - 1] {
                 let reads = Cell::new(0);
                 let (emitted, opened) = sealed.open_with::<()>(|at, buffer| {
                     buffer.copy_from_slice(part(&sealed.bytes, at, buffer.len()));

@@ -226,7 +226,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
         let error = State::open(place.path(), DIRECTORY).unwrap_err();
-        assert!(error.to_string().contains("writable by everyone"), "{error}");
+        assert!(
+            error.to_string().contains("writable by everyone"),
+            "{error}"
+        );
     }
 
     #[test]

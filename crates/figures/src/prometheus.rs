@@ -14,9 +14,9 @@ pub enum Kind {
     Counter,
     /// A number that rises and falls.
     Gauge,
-    /// Counts of values up to some bounds.
+    /// Counts of values up to some bounds, each with those below it.
     Histogram,
-    /// Quantiles of values.
+    /// Quantiles of values, which the program itself calculates.
     Summary,
 }
 
@@ -48,6 +48,7 @@ impl Kind {
 }
 
 impl Page {
+    /// A page without a metric yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -73,6 +74,7 @@ impl Page {
         self.metric(name, Kind::Gauge, help).sample(&[], value);
     }
 
+    /// The finished page, for an answer with [`CONTENT_TYPE`].
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
@@ -80,7 +82,7 @@ impl Page {
 }
 
 impl Metric<'_> {
-    /// Adds a sample.
+    /// Adds a sample of the metric itself.
     pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         self.part("", labels, value);
     }
@@ -123,6 +125,7 @@ pub struct Seconds {
 }
 
 impl Seconds {
+    /// A time as clocks of the system count it.
     #[must_use]
     pub const fn of_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }

@@ -1,4 +1,4 @@
-//! Sizes in words.
+//! Numbers of bytes as people say them.
 
 use std::fmt;
 
@@ -10,11 +10,13 @@ pub struct Size {
 }
 
 impl Size {
+    /// The size of memory or storage, counted in bytes.
     #[must_use]
     pub const fn of_bytes(bytes: u64) -> Self {
         Self { bytes }
     }
 
+    /// The size of memory that Argon2 counts in KiB.
     #[must_use]
     pub const fn of_kib(kib: u32) -> Self {
         Self {

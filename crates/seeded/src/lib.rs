@@ -57,7 +57,7 @@ impl Random {
         choices.get(self.index(choices.len()))
     }
 
-    /// Fills `out`.
+    /// Fills `out` with the next numbers, eight bytes of each.
     pub fn fill(&mut self, out: &mut [u8]) {
         for piece in out.chunks_mut(8) {
             let bits = self.next().to_le_bytes();

@@ -60,7 +60,12 @@ case $want in
         need mkfs.xfs xfsprogs
         need mkfs.btrfs btrfs-progs
         need mkfs.vfat dosfstools
+        need mkfs.exfat exfatprogs
+        need mkntfs ntfs-3g
+        need mksquashfs squashfs-tools
+        need genisoimage genisoimage
         need mkswap util-linux
+        need blkid util-linux
         need sfdisk fdisk
         need flock util-linux
         need fusermount fuse

@@ -90,7 +90,7 @@ fn a_header_is_restored_over_ruins_of_which_a_copy_is_kept() {
         image.write_at(&zeros[..1 << 10], 0);
         image.write_at(&zeros, 1 << 14);
         let said = image.fails("repair disk.img", 1);
-        assert!(said.contains("an ext2, ext3 or ext4 filesystem"), "{said}");
+        assert!(said.contains("an ext2, ext3 or ext4 file system"), "{said}");
         assert!(said.contains("no trace of a LUKS header"), "{said}");
         assert!(said.contains("`scrim header-restore`"), "{said}");
         let ruins = image.header_bytes();

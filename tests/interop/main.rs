@@ -56,6 +56,7 @@ mod serve_volume;
 #[path = "../support/server.rs"]
 mod server;
 mod shortage;
+mod signatures;
 #[allow(
     dead_code,
     reason = "shared by several test programs, each using a part"

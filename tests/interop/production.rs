@@ -91,11 +91,11 @@ fn a_socket_that_it_cannot_serve_on_is_refused_by_its_number() {
     let image = Image::made_by_scrim(USUAL);
     let place = &image.place;
     for (socket, reason) in [
-        ("tcp:0.0.0.0:0", "is not"),
+        ("tcp:0.0.0.0:0", "without TLS"),
         ("datagram:d.sock", "listens"),
         ("silent:s.sock", "listens"),
         ("abstract:scrim-of-a-test", "absolute path"),
-        ("file:disk.img", "no socket"),
+        ("file:disk.img", "not a socket"),
         ("missing", "descriptor 4"),
     ] {
         let sockets = [&format!("unix:{}.sock", reason.len()), socket];

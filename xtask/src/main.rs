@@ -1,6 +1,6 @@
 //! Tools of this repository: `cargo xtask check` checks the tree against its own rules, `cargo xtask fuzz` runs
 //! the fuzz targets, `cargo xtask guest` runs commands in a real kernel, `cargo xtask rivals` measures
-//! Scrim beside its peers, `cargo xtask soak` runs histories on a simulated disk.
+//! Scrim beside its rivals, `cargo xtask soak` runs histories on a simulated disk.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run a command in a real kernel under emulation, with the workspace's `scrim` on its PATH
     Guest(guest::Args),
-    /// Measure Scrim and its peers in turn on this machine
+    /// Measure Scrim and its rivals in turn on this machine
     Rivals(rivals::Args),
     /// Run volumes and headers on a simulated disk that loses power and fails, until something breaks
     Soak(soak::Args),

@@ -5,34 +5,19 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Operation that failed.
+/// Operation of a backend that failed; offsets are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Opening or creating.
+    /// Opening or creating the store.
     Open,
     /// Reading `len` bytes at `offset`.
-    Read {
-        /// Offset in bytes.
-        offset: u64,
-        /// Length in bytes.
-        len: u64,
-    },
-    /// Writing `len` bytes at `offset`, data or zeros.
-    Write {
-        /// Offset in bytes.
-        offset: u64,
-        /// Length in bytes.
-        len: u64,
-    },
-    /// Making writes durable.
+    Read { offset: u64, len: u64 },
+    /// Writing `len` bytes of data or zeros at `offset`.
+    Write { offset: u64, len: u64 },
+    /// Making earlier writes durable.
     Flush,
     /// Discarding `len` bytes at `offset`.
-    Discard {
-        /// Offset in bytes.
-        offset: u64,
-        /// Length in bytes.
-        len: u64,
-    },
+    Discard { offset: u64, len: u64 },
     /// Locking against a second user.
     Lock,
 }
@@ -53,7 +38,6 @@ impl fmt::Display for Operation {
 /// A failed operation: what, where, why, and what to do next.
 #[derive(Debug)]
 pub struct BackendError {
-    /// Operation that failed.
     pub operation: Operation,
     /// The path, or another name of the store.
     pub place: String,

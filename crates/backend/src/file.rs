@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use crate::access::Access;
 use crate::direct::Direct;
 use crate::own_file;
 use crate::{
@@ -24,15 +25,6 @@ const ZERO_PIECE: usize = 64 << 10;
 
 /// Advice about a file that another program has open.
 const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
-
-/// Access for which a file is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Reading only; other readers are welcome, writers are not.
-    ReadOnly,
-    /// Reading and writing, alone.
-    ReadWrite,
-}
 
 /// Choice between keeping other programs away while a file is open and letting them in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

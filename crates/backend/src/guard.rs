@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use scrim_sys::lock::{Kind, is_excluded, try_lock};
 
-use crate::Access;
+use crate::access::Access;
 
 /// First of the bytes that say "I use permission n".
 const USES: u64 = 100;
@@ -32,7 +32,7 @@ pub(crate) fn take(file: BorrowedFd<'_>, access: Access) -> io::Result<()> {
         Access::ReadWrite => &[CONSISTENT_READ, WRITE],
     };
     let denies = [WRITE, RESIZE];
-    // First say what we are, then look at the others: of two that come at once at least one sees
+    // Locks first, then the check of others: of two programs that open the file at once at least one sees
     // the other.
     for byte in bytes(USES, uses).chain(bytes(DENIES, &denies)) {
         try_lock(file, Kind::Shared, byte..byte + 1)?;

@@ -20,7 +20,7 @@ use crate::{BackendError, Operation};
 const DEVICE_LOCKS: &str = "/run/cryptsetup";
 
 /// Time for which to wait until another program releases a header's lock.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,16 +58,16 @@ impl HeaderLock {
     ) -> Result<Self, BackendError> {
         let fail = |error: io::Error| BackendError::new(Operation::Lock, place, error);
         let file = file.try_clone_to_owned().map_err(fail)?;
-        match wait_for(file.as_fd(), kind, Instant::now() + PATIENCE) {
+        match wait_for(file.as_fd(), kind, Instant::now() + TIMEOUT) {
             Ok(()) => Ok(Self(Held::File(file))),
-            // A filesystem without locks: cryptsetup goes on as well.
+            // A file system without locks: cryptsetup continues too.
             Err(Errno::NOLCK | Errno::NOTSUP) => Ok(Self::unneeded()),
             Err(error) => Err(fail(error.into()).with_hint(BUSY)),
         }
     }
 
-    /// Locks the file that stands for the block device of this number. Where it cannot be had, as
-    /// when an ordinary user reads a device and the folder is root's, a header is read without.
+    /// Locks the file that stands for the block device of this number. Where it cannot be opened, as
+    /// when an ordinary user reads a device and the folder is root's, a header is read without a lock.
     pub(crate) fn of_device(
         number: u64,
         kind: LockKind,
@@ -76,14 +76,14 @@ impl HeaderLock {
         let fail = |error: io::Error| BackendError::new(Operation::Lock, place, error);
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let path = Path::new(DEVICE_LOCKS).join(format!("L_{major}:{minor}"));
-        let patience_ends = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let file = match open_lock_file(&path) {
                 Ok(file) => OwnedFd::from(file),
                 Err(_) if kind == LockKind::Read => return Ok(Self::unneeded()),
                 Err(error) => return Err(fail(error).with_hint(NO_LOCK_FILE)),
             };
-            wait_for(file.as_fd(), kind, patience_ends)
+            wait_for(file.as_fd(), kind, deadline)
                 .map_err(|error| fail(error.into()).with_hint(BUSY))?;
             // The program that held it before may have removed the file: then the lock is on nothing.
             if is_at(file.as_fd(), &path) {
@@ -120,15 +120,15 @@ fn is_at(file: BorrowedFd<'_>, path: &Path) -> bool {
     }
 }
 
-/// Locks a file, trying again at intervals until `PATIENCE` ends.
-fn wait_for(file: BorrowedFd<'_>, kind: LockKind, patience_ends: Instant) -> Result<(), Errno> {
+/// Locks a file, trying again at intervals until its deadline.
+fn wait_for(file: BorrowedFd<'_>, kind: LockKind, deadline: Instant) -> Result<(), Errno> {
     let operation = match kind {
         LockKind::Read => FlockOperation::NonBlockingLockShared,
         LockKind::Write => FlockOperation::NonBlockingLockExclusive,
     };
     loop {
         match flock(file, operation) {
-            Err(Errno::AGAIN) if Instant::now() < patience_ends => std::thread::sleep(PAUSE),
+            Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(PAUSE),
             Err(Errno::INTR) => {}
             done => return done,
         }
@@ -140,7 +140,7 @@ impl Drop for HeaderLock {
         match &self.0 {
             Held::Nothing => {}
             Held::File(file) => {
-                // Explicit, because the descriptor may be a duplicate whose original lives on.
+                // Explicitly, because the descriptor may be a duplicate whose original stays open.
                 let _ = flock(file, FlockOperation::Unlock);
             }
             Held::Gate(gate, kind) => gate.leave(*kind),
@@ -170,7 +170,7 @@ impl HeaderGate {
     /// # Errors
     /// When another thread keeps it.
     pub(crate) fn lock(&self, kind: LockKind, place: &str) -> Result<HeaderLock, BackendError> {
-        let patience_ends = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let gate = &self.0;
         let mut users = gate.users();
         loop {
@@ -178,7 +178,7 @@ impl HeaderGate {
                 LockKind::Read if !users.writer => users.readers += 1,
                 LockKind::Write if !users.writer && users.readers == 0 => users.writer = true,
                 LockKind::Read | LockKind::Write => {
-                    let left = patience_ends.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         let error = io::Error::from(io::ErrorKind::WouldBlock);
                         return Err(

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, Operation};
 
-/// Bytes under one lock: writers of different places are not in each other's way.
+/// Bytes under one lock: writers of different chunks do not wait for each other.
 const CHUNK: usize = 128 << 10;
 
 /// A store in memory. Nothing survives its drop, so flushing does nothing.

@@ -1,8 +1,8 @@
 //! Files that a program keeps beside a file that a user named.
 //!
-//! Their names can be foretold. In a folder where other users may write too, such as `/tmp`, one of them may have
+//! Their names can be predicted. In a folder where other users may write too, such as `/tmp`, one of them may have
 //! put a link, a pipe or a file there, so that the program truncates another file of its user, waits for ever, or
-//! believes what a stranger has written. So such a file is made only where nothing is, and opened only if it is a
+//! trusts another user's data. So such a file is created only where no entry exists, and opened only if it is a
 //! regular file of this user with no second name; never through a link. A file counts as the user's, too, if it
 //! belongs to root or to the owner of the folder: these can put anything there at any time, and file systems
 //! without owners name one for all files.
@@ -16,9 +16,9 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::Access;
+use crate::access::Access;
 
-/// Opens a file that is there.
+/// Opens an existing file.
 ///
 /// # Errors
 /// When it cannot be opened, or is not a file of this user's; the error says which.

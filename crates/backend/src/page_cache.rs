@@ -72,7 +72,7 @@ impl PageCache {
             .unwrap_or_else(PoisonError::into_inner);
         let known = place.as_ref().filter(|window| window.number == number);
         if let Some(window) = known {
-            // From then on the file is read by calls, which say what is wrong if something is.
+            // From then on the file is read by system calls, which report errors.
             let has_failed = window.map.has_failed();
             self.has_failed.fetch_or(has_failed, Ordering::Relaxed);
             return (!has_failed).then(|| Arc::clone(&window.map));
@@ -85,10 +85,9 @@ impl PageCache {
     }
 }
 
-/// Checks whether the kernel tells truly which pages of a file are in memory, and whether those pages are the
-/// file: of a file that another machine or another program has (NFS, FUSE), a mapping may be old, and a page that
-/// was dropped meanwhile is far away. Such file systems do not know reads that must not wait, and nor did tmpfs
-/// (preadv2(2)).
+/// Checks whether the kernel reports correctly which pages of a file are in memory, and whether those pages are
+/// current: on NFS or FUSE a mapping may be out of date, and a page that was dropped meanwhile takes long to fetch.
+/// Such file systems do not support reads that must not wait (`RWF_NOWAIT`), and nor did tmpfs (preadv2(2)).
 fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
     let mut byte = [0];
     let place = &mut [io::IoSliceMut::new(&mut byte)];

@@ -2,14 +2,12 @@
 
 use std::ops::Range;
 
-/// Part of a range, and the blocks that it lies in.
+/// Part of a range, and the blocks that it lies in, all in bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Offset in bytes.
     pub(crate) offset: u64,
-    /// Length in bytes.
     pub(crate) len: usize,
-    /// The blocks, in bytes.
+    /// Range of the blocks that the part lies in.
     pub(crate) whole: Range<u64>,
 }
 

@@ -56,6 +56,7 @@ mod cache;
 mod chart;
 pub mod ciphers;
 mod clock;
+mod direction;
 mod folder;
 mod frame;
 mod interference;
@@ -66,6 +67,7 @@ pub mod paths;
 mod picture;
 mod pin;
 pub mod process;
+mod progress;
 mod report;
 mod rounds;
 pub mod serve;
@@ -76,38 +78,13 @@ mod study;
 pub mod svg;
 pub mod web;
 
-use std::ops::ControlFlow;
-
 pub use chart::Ink;
 pub use clock::core_clock;
+pub use direction::Better;
 pub use machine::{Machine, Peer};
 pub use pin::{Pinned, apart};
+pub use progress::{Progress, Watch};
 pub use report::{Ratio, Report, Series, Verdict};
 pub use rounds::{ROUNDS, ROUNDS_WHEN_LONG, Turn, turns};
 pub use stopwatch::{Slice, Stopwatch};
 pub use study::{SeriesId, Study};
-
-/// Progress of a measurement.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Name of the measurement that runs.
-    pub what: String,
-    /// The round, from 1; 0 while it is being prepared.
-    pub round: usize,
-    /// Number of all rounds.
-    pub rounds: usize,
-    /// The part that is done, from 0 to 1.
-    pub part: f64,
-}
-
-/// Callback that hears of a measurement's progress, and can end it.
-pub type Watch<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
-
-/// Direction in which a quantity is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// For rates.
-    Higher,
-    /// Times and costs.
-    Lower,
-}

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use scrim_luks::{Sample, Signature};
+
 /// The blocks that data needs of its device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocks {
@@ -24,13 +26,41 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn unknown(_: &[u8]) -> Self {
-        Self::Unknown
+    /// Reads from a sample the blocks that its signatures tell.
+    pub(crate) fn of(found: &[Signature], sample: &Sample<'_>) -> Self {
+        // The two bytes of a boot sector may lie before anything.
+        let found = found
+            .iter()
+            .filter(|found| **found != Signature::BootSector);
+        let told: Vec<Self> = found
+            .map(|found| Self::of_one(*found, sample.start()))
+            .collect();
+        Self::of_all(&told)
+    }
+
+    /// Reads from the start of the data the blocks that one signature tells.
+    fn of_one(signature: Signature, start: &[u8]) -> Self {
+        match signature {
+            Signature::Gpt => Self::gpt(start),
+            // Nothing in an MBR says otherwise.
+            Signature::Mbr => Self::Sectors(512),
+            Signature::Ext => Self::ext(start),
+            Signature::Xfs => Self::xfs(start),
+            Signature::Btrfs => Self::btrfs(start),
+            Signature::F2fs => Self::f2fs(start),
+            Signature::Ntfs | Signature::Fat => Self::fat(start),
+            Signature::ExFat => Self::exfat(start),
+            // ISO 9660, section 6.1.2: logical sectors of 2048 bytes.
+            Signature::Iso9660 => Self::Multiples(2048),
+            // Pages of 4096 bytes at least; SquashFS is only read, in the device's own blocks.
+            Signature::SquashFs | Signature::Swap => Self::Multiples(4096),
+            _ => Self::Unknown,
+        }
     }
 
     /// Combines the blocks that several signatures tell of the same data: a partition table decides, or else the
     /// smallest blocks. Partition tables that contradict each other give sectors of 512 bytes.
-    pub(crate) fn of_all(told: &[Self]) -> Self {
+    fn of_all(told: &[Self]) -> Self {
         let sectors = |blocks: &&Self| matches!(blocks, Self::Sectors(_));
         let mut tables = told.iter().filter(sectors);
         if let Some(first) = tables.next() {
@@ -48,77 +78,49 @@ impl Blocks {
         smallest.map_or(Self::Unknown, Self::Multiples)
     }
 
-    /// Partitions of an MBR, other than those that only protect a GPT; sectors have 512 bytes, since nothing in it says
-    /// otherwise. A sector without partitions is the boot sector of something else, and so is one that begins like a
-    /// file system whose boot sector ends as an MBR does.
-    pub(crate) fn mbr(start: &[u8]) -> Self {
-        let boot_sector = [
-            (3, &b"NTFS    "[..]),
-            (3, b"EXFAT   "),
-            (54, b"FAT"),
-            (82, b"FAT32"),
-        ];
-        let is_boot_sector = boot_sector
-            .iter()
-            .any(|(at, name)| start.get(*at..).is_some_and(|rest| rest.starts_with(name)));
-        let entries = start.get(446..510).unwrap_or_default();
-        let is_partition = |entry: &[u8; 16]| {
-            entry[0] & 0x7f == 0 && !matches!(entry[4], 0 | 0xee) && entry[12..] != [0; 4]
+    /// Sectors of a GPT, which starts in the second one; of one that says both, the smaller.
+    fn gpt(start: &[u8]) -> Self {
+        let is_header = |at: usize| {
+            start
+                .get(at..)
+                .is_some_and(|rest| rest.starts_with(b"EFI PART"))
         };
-        match entries.as_chunks().0.iter().any(is_partition) && !is_boot_sector {
-            true => Self::Sectors(512),
-            false => Self::Unknown,
+        match (is_header(512), is_header(4096)) {
+            (true, _) => Self::Sectors(512),
+            (false, true) => Self::Sectors(4096),
+            (false, false) => Self::Unknown,
         }
     }
 
-    pub(crate) fn sectors_of_512(_: &[u8]) -> Self {
-        Self::Sectors(512)
-    }
-
-    pub(crate) fn sectors_of_4096(_: &[u8]) -> Self {
-        Self::Sectors(4096)
-    }
-
-    /// ISO 9660, section 6.1.2: logical sectors of 2048 bytes.
-    pub(crate) fn iso(_: &[u8]) -> Self {
-        Self::Multiples(2048)
-    }
-
-    /// Pages of 4096 bytes, by the place of the signature; and `SquashFS`, which is only read, in the
-    /// device's own blocks.
-    pub(crate) fn pages(_: &[u8]) -> Self {
-        Self::Multiples(4096)
-    }
-
     /// `s_log_block_size`, from 1 KiB on.
-    pub(crate) fn ext(start: &[u8]) -> Self {
+    fn ext(start: &[u8]) -> Self {
         Self::power(start, 1024 + 24, 10)
     }
 
     /// `sb_sectsize`, in which log and headers of allocation groups are written; blocks are larger.
-    pub(crate) fn xfs(start: &[u8]) -> Self {
+    fn xfs(start: &[u8]) -> Self {
         let size = start.get(102..).and_then(|rest| rest.first_chunk());
         Self::multiples(size.map(|bytes| u64::from(u16::from_be_bytes(*bytes))))
     }
 
     /// `sectorsize`, the least that is written.
-    pub(crate) fn btrfs(start: &[u8]) -> Self {
+    fn btrfs(start: &[u8]) -> Self {
         Self::multiples(le32(start, 0x1_0090).map(u64::from))
     }
 
     /// Blocks of f2fs: `log_blocksize` of its superblock.
-    pub(crate) fn f2fs(start: &[u8]) -> Self {
+    fn f2fs(start: &[u8]) -> Self {
         Self::power(start, 0x410, 0)
     }
 
     /// Bytes per sector, at the same place in NTFS.
-    pub(crate) fn fat(start: &[u8]) -> Self {
+    fn fat(start: &[u8]) -> Self {
         let size = start.get(11..).and_then(|rest| rest.first_chunk());
         Self::multiples(size.map(|bytes| u64::from(u16::from_le_bytes(*bytes))))
     }
 
     /// Blocks of exFAT: `BytesPerSectorShift` of its boot sector.
-    pub(crate) fn exfat(start: &[u8]) -> Self {
+    fn exfat(start: &[u8]) -> Self {
         let shift = start.get(108).map(|shift| u32::from(*shift));
         Self::multiples(shift.and_then(|shift| 1_u64.checked_shl(shift)))
     }

@@ -11,7 +11,8 @@ use std::io::{self, IoSliceMut, Write};
 use std::time::Duration;
 
 use scrim_bench::{Better, Machine, Pinned, ROUNDS, SeriesId, Stopwatch, Study, turns};
-use scrim_crypt::{CipherSpec, Gathered, Geometry, IvSector, SectorCipher, SectorSize};
+use scrim_crypt::vectored::{Gathered, Vectored};
+use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
 /// Length of a request, in bytes.
 const REQUEST: usize = 64 << 10;
@@ -38,13 +39,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut stopwatch = Stopwatch::new(SLICE);
     let mut counts = Vec::new();
     for size in [SectorSize::S512, SectorSize::S4096] {
-        for spec in ["aes-xts-plain64", "aes-cbc-essiv:sha256"] {
-            let spec: CipherSpec = spec.parse()?;
+        for text in ["aes-xts-plain64", "aes-cbc-essiv:sha256"] {
+            let spec: CipherSpec = text.parse()?;
             let key: Vec<u8> = (0..64).collect();
             let key = &key[..*spec.key_sizes().last().ok_or("a cipher without keys")?];
             let cipher = SectorCipher::new(&spec, key, Geometry::new(size))?;
             for layout in LAYOUTS {
-                let gathered = compare(&mut study, &mut stopwatch, &cipher, layout);
+                let gathered = compare(&mut study, &mut stopwatch, (text, &cipher), layout);
                 counts.push((name(&cipher, layout.0), gathered));
             }
         }
@@ -82,11 +83,11 @@ fn name(cipher: &SectorCipher, layout: &str) -> String {
 fn compare(
     study: &mut Study,
     stopwatch: &mut Stopwatch,
-    cipher: &SectorCipher,
+    (spec, cipher): (&str, &SectorCipher),
     (layout, first, each): (&str, usize, usize),
 ) -> Gathered {
     let name = name(cipher, layout);
-    let workload = format!("{} of {REQUEST} bytes, hot, in place", cipher.spec());
+    let workload = format!("{spec} of {REQUEST} bytes, hot, in place");
     let mut series = |way: &str| {
         let name = format!("{name}_{way}_mb_per_second");
         study.series(name, "MB/s", Better::Higher, workload.clone())
@@ -138,7 +139,7 @@ impl Requests<'_> {
     fn vectored(&mut self) {
         let pieces = self.separate.iter_mut();
         let mut list: Vec<_> = pieces.map(|piece| IoSliceMut::new(piece)).collect();
-        self.gathered = self.cipher.encrypt_vectored_in_place(FIRST, &mut list);
+        self.gathered = Vectored::of(self.cipher).encrypt_in_place(FIRST, &mut list);
     }
 
     fn flattened(&mut self) {

@@ -2,27 +2,17 @@
 //! has.
 //!
 //! G is nearly all that Argon2 computes, on memory that fits no cache. So [`Compressor::compress`]
-//! tells the first word of its result, which decides where the next call reads, while part of its
-//! own work is still to be done: the caller has [`prefetch`] bring that block in meanwhile.
+//! reports the first word of its result, which decides where the next call reads, before it has
+//! finished: with [`prefetch`] the caller loads that block meanwhile.
 
 use std::sync::OnceLock;
 
 use crate::kernels::argon2 as portable;
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::x86_64::argon2 as x86_64;
+use crate::kernels::x86_64::argon2::{self as x86_64, Proof};
 use crate::wipe;
 
-/// A block of Argon2's memory: 1024 bytes, as 64-bit little-endian words.
-pub type Block = [u64; 128];
-
-/// Treatment of the old content of a block that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
-    /// It is replaced, as in the first pass over the memory.
-    Replace,
-    /// It is combined by exclusive or, as in later passes.
-    Xor,
-}
+pub use crate::kernels::argon2::{Block, Write};
 
 /// One way of computing G.
 #[derive(Clone, Copy)]
@@ -102,21 +92,21 @@ impl Compressor {
 
     /// Returns whether the list names this driver, its family or its CPU feature.
     fn is_named_in(self, list: &str) -> bool {
-        let (family, feature) = match self.0 {
+        let (family, features): (_, &[&str]) = match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Driver::Avx512(_) => ("avx512", "avx512f"),
+            Driver::Avx512(_) => ("avx512", x86_64::Avx512::FEATURES),
             #[cfg(target_arch = "x86_64")]
-            Driver::Avx2(_) => ("avx2", "avx2"),
-            Driver::Portable => ("portable", ""),
+            Driver::Avx2(_) => ("avx2", x86_64::Avx2::FEATURES),
+            Driver::Portable => ("portable", &[]),
         };
         let mut names = list
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty());
-        names.any(|name| name == self.driver() || name == family || name == feature)
+        names.any(|name| name == self.driver() || name == family || features.contains(&name))
     }
 
-    /// Compresses known blocks and compares with what another implementation made of them.
+    /// Compresses known blocks and compares with the result of another implementation.
     fn passes_self_test(self) -> bool {
         let block = |first: u64| -> Block { std::array::from_fn(|i| word(first + i as u64)) };
         let (x, y, before) = (block(0), block(128), block(256));
@@ -150,8 +140,8 @@ fn word(index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Asks for a block to be brought into the cache, and does not wait for it. It may be called for
-/// any block, and changes nothing but time.
+/// Starts to load a block into the cache, and does not wait for it. It may be called for any block, and
+/// affects only the time of later accesses.
 #[inline]
 pub fn prefetch(block: &Block) {
     #[cfg(target_arch = "x86_64")]
@@ -160,9 +150,8 @@ pub fn prefetch(block: &Block) {
     let _ = block;
 }
 
-/// Overwrites what [`Compressor::compress`] left behind on the stack of this thread. To be called
-/// when a derivation is done: it is made of the last block of each lane, and all of it can be told
-/// from that.
+/// Overwrites values that [`Compressor::compress`] left on the stack of this thread. Call it when a
+/// derivation is done: its result is made of the last block of each lane, so those blocks reveal it.
 pub fn wipe_stack() {
     wipe::stack();
 }

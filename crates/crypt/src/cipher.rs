@@ -1,14 +1,13 @@
 //! The cipher of a mapping.
 
-use std::ops::{Deref, DerefMut};
-
-use crate::gather::{self, Gathered};
-use crate::iv::{Ivs, Seal};
-use crate::kernels::SectorKernel;
+use crate::error::CipherError;
+use crate::kernels::iv::{Ivs, Seal, SectorKernel};
+use crate::kernels::run::Run;
+use crate::kernels::shared::SharedSource;
 use crate::registry::{self, Implementation};
-use crate::run::Run;
-use crate::spec::IvMode;
-use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
+use crate::sector::{Geometry, IvSector};
+use crate::spec::{CipherSpec, IvMode};
+use crate::wipe;
 
 /// An expanded key, with the implementation chosen for it: encrypts and decrypts runs of
 /// consecutive sectors. Shared freely between threads.
@@ -20,17 +19,14 @@ use crate::{CipherError, CipherSpec, Geometry, IvSector, SharedSource, wipe};
 /// A source and a destination never overlap, as the borrow checker ensures; the `_in_place` calls take
 /// the same buffer as both.
 ///
-/// The `_vectored` calls take a run in pieces, as `readv` and `writev` do: any number of them, of any
-/// length, empty ones too, which may split a sector or a cipher block anywhere. The bytes are those
-/// of one contiguous buffer. Sectors that lie whole in one piece are transformed where they lie;
-/// only sectors that are split go through a buffer in between, and [`Gathered`] counts them.
+/// For runs in pieces, and from memory that others may change, see [`vectored`](crate::vectored).
 ///
 /// The expanded keys live in locked memory of their own, and are wiped when the cipher is dropped.
 /// There is no `Debug`, no `Clone` and no way to get the key out again.
 ///
 /// # Panics
-/// Every call panics when a run, or its pieces together, are not a whole number of sectors, or when
-/// source and destination differ in length.
+/// Every call panics when a run is not a whole number of sectors, or when source and destination differ
+/// in length.
 pub struct SectorCipher {
     implementation: &'static Implementation,
     kernel: Box<dyn SectorKernel>,
@@ -39,7 +35,8 @@ pub struct SectorCipher {
     /// The IVs of a run that starts at 0, before ESSIV or EBOIV encrypts them: their rule is chosen once
     /// and not in every call.
     ivs: Ivs<'static>,
-    spec: CipherSpec,
+    /// True if the data's own kernel encrypts the IVs.
+    is_eboiv: bool,
     geometry: Geometry,
 }
 
@@ -48,9 +45,8 @@ impl SectorCipher {
     /// or else the best that can be used here. The caller keeps `key`, and wipes it.
     ///
     /// An XTS key is the data key followed by the tweak key. Two equal halves, which weaken XTS,
-    /// are accepted, as dm-crypt does outside FIPS mode: the choice was made with the
-    /// key, and refusing it here would only lock away a volume that exists. A random key, as every
-    /// LUKS volume has, never comes out so.
+    /// are accepted, as dm-crypt does outside FIPS mode: refusing them here would only make an existing
+    /// volume unreadable. A random key, as every LUKS volume has, never has equal halves.
     ///
     /// # Errors
     /// [`CipherError::KeySize`]; [`CipherError::NoDriver`] when all are disabled, or
@@ -103,7 +99,7 @@ impl SectorCipher {
             kernel,
             essiv,
             ivs: Ivs::new(spec.iv, IvSector(0), geometry),
-            spec: spec.clone(),
+            is_eboiv: spec.iv == IvMode::Eboiv,
             geometry,
         })
     }
@@ -132,20 +128,8 @@ impl SectorCipher {
             .decrypt(self.ivs(first), Run::copy(self.unit(), source, destination));
     }
 
-    /// Encrypts the sectors from `first` on, from memory that others may change meanwhile, and of
-    /// which each byte is read once.
-    pub fn encrypt_from_shared(
-        &self,
-        first: IvSector,
-        source: SharedSource<'_>,
-        destination: &mut [u8],
-    ) {
-        let run = Run::shared(self.unit(), source, destination);
-        self.kernel.encrypt(self.ivs(first), run);
-    }
-
     /// Decrypts the sectors from `first` on, from memory that others may change meanwhile. A block that
-    /// changes gives bytes that are no plaintext, like a block that is read while it is written.
+    /// changes is decrypted to arbitrary bytes, like a block that is read while it is written.
     pub fn decrypt_from_shared(
         &self,
         first: IvSector,
@@ -156,67 +140,10 @@ impl SectorCipher {
         self.kernel.decrypt(self.ivs(first), run);
     }
 
-    /// Encrypts the sectors from `first` on, in place in several buffers.
-    pub fn encrypt_vectored_in_place(
-        &self,
-        first: IvSector,
-        pieces: &mut [impl DerefMut<Target = [u8]>],
-    ) -> Gathered {
-        gather::in_place(self.unit(), pieces, self.encrypt_after(first))
-    }
-
-    /// Decrypts the sectors from `first` on, in place in several buffers.
-    pub fn decrypt_vectored_in_place(
-        &self,
-        first: IvSector,
-        pieces: &mut [impl DerefMut<Target = [u8]>],
-    ) -> Gathered {
-        gather::in_place(self.unit(), pieces, self.decrypt_after(first))
-    }
-
-    /// Encrypts the sectors from `first` on, from several buffers to several others, which may be
-    /// cut at other places.
-    pub fn encrypt_vectored(
-        &self,
-        first: IvSector,
-        source: &[impl Deref<Target = [u8]>],
-        destination: &mut [impl DerefMut<Target = [u8]>],
-    ) -> Gathered {
-        gather::copy(self.unit(), source, destination, self.encrypt_after(first))
-    }
-
-    /// Decrypts the sectors from `first` on, from several buffers to several others, which may be
-    /// cut at other places.
-    pub fn decrypt_vectored(
-        &self,
-        first: IvSector,
-        source: &[impl Deref<Target = [u8]>],
-        destination: &mut [impl DerefMut<Target = [u8]>],
-    ) -> Gathered {
-        gather::copy(self.unit(), source, destination, self.decrypt_after(first))
-    }
-
-    /// Like [`SectorCipher::encrypt_vectored`], from memory that others may change meanwhile, and of
-    /// which each byte is read once.
-    pub fn encrypt_vectored_from_shared(
-        &self,
-        first: IvSector,
-        source: &[SharedSource<'_>],
-        destination: &mut [impl DerefMut<Target = [u8]>],
-    ) -> Gathered {
-        gather::copy(self.unit(), source, destination, self.encrypt_after(first))
-    }
-
-    /// The code that does the work.
+    /// The implementation that was chosen.
     #[must_use]
     pub fn implementation(&self) -> &'static Implementation {
         self.implementation
-    }
-
-    /// The specification that this cipher was made for.
-    #[must_use]
-    pub fn spec(&self) -> &CipherSpec {
-        &self.spec
     }
 
     /// The sectors this cipher was made for.
@@ -226,12 +153,12 @@ impl SectorCipher {
     }
 
     /// Encrypts a run that starts the given number of sectors after `first`.
-    fn encrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
+    pub(crate) fn encrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
         move |before, run| self.kernel.encrypt(self.ivs_after(first, before), run)
     }
 
     /// Decrypts a run that starts the given number of sectors after `first`.
-    fn decrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
+    pub(crate) fn decrypt_after(&self, first: IvSector) -> impl Fn(usize, Run<'_>) {
         move |before, run| self.kernel.decrypt(self.ivs_after(first, before), run)
     }
 
@@ -244,13 +171,14 @@ impl SectorCipher {
     fn ivs(&self, first: IvSector) -> Ivs<'_> {
         let seal = match &self.essiv {
             Some(ecb) => Some(Seal::Essiv(&**ecb)),
-            None if self.spec.iv == IvMode::Eboiv => Some(Seal::Eboiv(&*self.kernel)),
+            None if self.is_eboiv => Some(Seal::Eboiv(&*self.kernel)),
             None => None,
         };
         self.ivs.starting_at(first, seal)
     }
 
-    fn unit(&self) -> usize {
+    /// Length of a sector in bytes.
+    pub(crate) fn unit(&self) -> usize {
         self.geometry.sector_size.bytes()
     }
 }
@@ -277,7 +205,6 @@ mod tests {
     #[test]
     fn a_cipher_tells_what_it_is() {
         let cipher = cipher();
-        assert_eq!(*cipher.spec(), spec());
         assert_eq!(cipher.geometry(), geometry());
         assert_eq!(cipher.implementation().name, "xts(aes)");
     }

@@ -1,14 +1,15 @@
-//! Why a cipher cannot be set up.
+//! Errors of specifications and of setting up a cipher.
 
 use std::error::Error;
 use std::fmt;
 
-use crate::{CipherSpec, State};
+use crate::spec::CipherSpec;
+use crate::state::State;
 
 /// Most characters of a foreign name that an error repeats.
 const NAME_MAX: usize = 64;
 
-/// Why a specification was not understood or a [`SectorCipher`](crate::SectorCipher) not made.
+/// Reason for which a specification was not understood or a [`SectorCipher`](crate::SectorCipher) not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CipherError {
@@ -62,9 +63,8 @@ pub enum CipherError {
     },
     /// The driver exists but may not be used in this process.
     DriverNotReady {
-        /// Its name.
         driver: &'static str,
-        /// Why not.
+        /// Reason for which it may not be used.
         state: State,
     },
     /// Every driver of the cipher is disabled, failed its self-test or does not run on this CPU.

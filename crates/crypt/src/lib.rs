@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! A run may also come in pieces, cut anywhere ([`SectorCipher::encrypt_vectored`] and its kin), or
-//! from memory that others can change meanwhile ([`SharedSource`]).
+//! A run may also be decrypted from memory that others can change meanwhile ([`SharedSource`]), or come
+//! in pieces ([`vectored`]).
 //!
 //! # Choosing an implementation by hand
 //!
@@ -53,21 +53,21 @@ pub mod argon2;
 mod cipher;
 mod error;
 mod essiv;
-mod gather;
-mod iv;
 mod kernels;
+mod parse;
 pub mod probe;
 mod registry;
-mod run;
 mod sector;
 mod spec;
+mod state;
 pub mod stream;
+pub mod vectored;
 mod wipe;
 
 pub use cipher::SectorCipher;
 pub use error::CipherError;
-pub use gather::Gathered;
-pub use kernels::SharedSource;
-pub use registry::{Implementation, State, chosen, implementations, implementations_of};
+pub use kernels::shared::SharedSource;
+pub use registry::{Implementation, chosen, implementations, implementations_of};
 pub use sector::{Geometry, IvSector, SectorIndex, SectorSize};
 pub use spec::CipherSpec;
+pub use state::State;

@@ -1,9 +1,8 @@
 //! Peak throughput of this CPU's AES units, against which ciphers are measured.
 
-/// Takes `blocks` blocks through one round of AES each, a few less where they do not go into the
-/// registers evenly, and does nothing else. No AES with `n` rounds gets more than an n-th as many
-/// blocks done in the same time. Returns `false`, and nothing was done, on a CPU without AES
-/// instructions.
+/// Computes one AES round for each of `blocks` blocks, rounded down to whole groups of registers, and
+/// nothing else. In the same time an AES of `n` rounds processes at most 1/`n` as many blocks. On a CPU
+/// without AES instructions, does nothing and returns `false`.
 #[must_use]
 pub fn aes_rounds(blocks: usize) -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -1,14 +1,15 @@
 //! Registry of implementations: those that exist, those usable in this process, and the one chosen.
 
-use std::fmt;
 use std::sync::OnceLock;
 
-use crate::error::alternatives;
-use crate::iv::Ivs;
-use crate::kernels::{KERNELS, Kernel, SectorKernel};
-use crate::run::Run;
-use crate::spec::{Algorithm, IvMode};
-use crate::{CipherError, CipherSpec, Geometry, IvSector, SectorSize};
+use crate::error::{CipherError, alternatives};
+use crate::kernels::KERNELS;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, SectorKernel};
+use crate::kernels::run::Run;
+use crate::sector::{Geometry, IvSector, SectorSize};
+use crate::spec::{Algorithm, CipherSpec, IvMode};
+use crate::state::State;
 
 /// One implementation of a cipher, as a row of `/proc/crypto` would show it.
 #[non_exhaustive]
@@ -39,44 +40,6 @@ pub struct Implementation {
     /// Its readiness in this process.
     pub state: State,
     kernel: &'static Kernel,
-}
-
-/// Readiness of an [`Implementation`] in this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// It runs on this CPU and its self-test passed.
-    Ready,
-    /// `SCRIM_DISABLE` names it; it was not tested.
-    Disabled,
-    /// This CPU, or the operating system on it, lacks a feature that it needs.
-    Unavailable,
-    /// Its self-test gave wrong bytes. It is never used.
-    SelfTestFailed,
-}
-
-impl State {
-    /// The state in one word: `ready`, `disabled`, `unavailable` or `failed`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Disabled => "disabled",
-            Self::Unavailable => "unavailable",
-            Self::SelfTestFailed => "failed",
-        }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ready => "self-test passed",
-            Self::Disabled => "disabled by SCRIM_DISABLE",
-            Self::Unavailable => "this CPU lacks a feature that it needs",
-            Self::SelfTestFailed => "self-test failed",
-        })
-    }
 }
 
 /// Every implementation, usable or not, in order of name and falling priority. The first call in a
@@ -131,11 +94,6 @@ pub(crate) fn by_driver(
             state,
         }),
     }
-}
-
-/// The implementation that computes the counter mode of messages.
-pub(crate) fn counter_mode() -> Option<&'static Implementation> {
-    best_of(implementations(), Algorithm::AesCtr)
 }
 
 /// The implementation of ECB that goes with `row`, to encrypt IVs: of the same family where that
@@ -277,8 +235,8 @@ fn self_test_digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
     }
 }
 
-/// Encrypts a known run with known keys, compares with what another implementation made of it, and
-/// decrypts it again: in place, from one buffer to another, and in calls that go on where the last
+/// Encrypts a known run with known keys, compares with the result of another implementation, and
+/// decrypts it again: in place, from one buffer to another, and in calls that continue where the last
 /// one stopped. Data units that are not sectors begin as sectors do.
 fn passes_self_test(kernel: &Kernel) -> bool {
     let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
@@ -324,7 +282,7 @@ fn passes_self_test(kernel: &Kernel) -> bool {
     self_test_digests(kernel.algorithm).iter().all(passes)
 }
 
-/// FNV-1a of 64 bits: it has to tell broken code from sound, not to withstand an attack.
+/// FNV-1a of 64 bits: it has to detect broken code, not to withstand an attack.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

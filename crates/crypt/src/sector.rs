@@ -15,9 +15,8 @@ pub struct IvSector(pub u64);
 pub struct SectorSize(usize);
 
 impl SectorSize {
-    /// 512 bytes.
     pub const S512: Self = Self(512);
-    /// 4096 bytes, the largest there is.
+    /// The largest sector of dm-crypt.
     pub const S4096: Self = Self(4096);
 
     /// `None` for a size that dm-crypt does not know.
@@ -29,7 +28,6 @@ impl SectorSize {
         }
     }
 
-    /// Size in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.0

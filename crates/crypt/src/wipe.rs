@@ -2,15 +2,13 @@
 
 use zeroize::optimization_barrier;
 
-/// As much of the stack as expanding a key or a call of the portable kernel uses, with room to
-/// spare, in bytes.
-const ROOM: usize = 16 << 10;
+/// More of the stack than expanding a key or a call of the portable kernel uses, in bytes.
+const STACK_BYTES: usize = 16 << 10;
 
-/// Overwrites what functions that have returned left behind on the stack, below the frame of the
-/// caller. The compiler promises nothing about where they kept what; `tests/wiping.rs` looks at
-/// what came of it.
+/// Overwrites values that functions left on the stack when they returned, below the frame of the
+/// caller. The compiler does not promise where it keeps values; `tests/wiping.rs` verifies the result.
 #[inline(never)]
 pub(crate) fn stack() {
-    let room = [0u8; ROOM];
-    optimization_barrier(&room);
+    let zeros = [0u8; STACK_BYTES];
+    optimization_barrier(&zeros);
 }

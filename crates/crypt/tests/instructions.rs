@@ -121,7 +121,7 @@ fn compiler() -> String {
     words.join(" ")
 }
 
-/// Instructions per sector.
+/// Numbers of instructions for each sector.
 struct Counts {
     /// In the middle of a run.
     run: f64,

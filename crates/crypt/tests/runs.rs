@@ -64,7 +64,7 @@ impl Case<'_> {
         )
     }
 
-    /// By each driver.
+    /// Compares the ciphertext of every driver with the digest.
     fn check(&self) {
         let plain = plaintext(SECTORS * self.sector);
         for driver in drivers(self.spec) {

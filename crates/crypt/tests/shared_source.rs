@@ -18,6 +18,7 @@ use std::ptr;
 use common::steps::after_each_instruction;
 use common::{cipher, drivers, is_portable, key_sizes, plaintext, sector_size};
 use rustix::fs::MemfdFlags;
+use scrim_crypt::vectored::Vectored;
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
 use scrim_sys::memory::MappedFile;
 
@@ -115,7 +116,7 @@ fn check(cipher: &SectorCipher, sectors: usize, driver: &str) {
     let pieces = [source.part(0, 264), source.part(264, len - 264)];
     source.change_while(|| {
         let (low, high) = data.split_at_mut(200);
-        cipher.encrypt_vectored_from_shared(FIRST, &pieces, &mut [low, high]);
+        Vectored::of(cipher).encrypt_from_shared(FIRST, &pieces, &mut [low, high]);
     });
     cipher.decrypt_in_place(FIRST, &mut data);
     assert!(was_read_once(&data), "{driver}");

@@ -7,7 +7,8 @@ mod common;
 use std::io::{IoSlice, IoSliceMut};
 
 use common::{cipher, drivers, key_sizes, plaintext, sector_size};
-use scrim_crypt::{Gathered, Geometry, IvSector, SectorCipher, SharedSource};
+use scrim_crypt::vectored::{Gathered, Vectored};
+use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
 use scrim_seeded::Random;
 
 /// IV sectors wrap within the request.
@@ -33,7 +34,7 @@ fn every_mode_and_sector_size_with_random_splits() {
                     let geometry = Geometry::new(sector_size(sector));
                     let cipher = cipher(driver, spec, key_size, geometry);
                     for _ in 0..8 {
-                        Request::random(&cipher, &mut random).check();
+                        Request::random(spec, &cipher, &mut random).check();
                     }
                 }
             }
@@ -45,10 +46,11 @@ fn every_mode_and_sector_size_with_random_splits() {
 #[test]
 fn the_null_cipher_with_random_splits() {
     let mut random = Random::new(5);
-    let spec = "cipher_null-ecb".parse().unwrap();
-    let cipher = SectorCipher::new(&spec, &[], Geometry::new(sector_size(512))).unwrap();
+    let spec = "cipher_null-ecb";
+    let cipher =
+        SectorCipher::new(&spec.parse().unwrap(), &[], Geometry::new(sector_size(512))).unwrap();
     for _ in 0..50 {
-        Request::random(&cipher, &mut random).check();
+        Request::random(spec, &cipher, &mut random).check();
     }
 }
 
@@ -61,7 +63,7 @@ fn large_iv_sectors_count_sectors() {
     };
     let cipher = cipher("xts-aes-portable", "aes-xts-plain64", 64, geometry);
     for _ in 0..20 {
-        Request::random(&cipher, &mut random).check();
+        Request::random("aes-xts-plain64", &cipher, &mut random).check();
     }
 }
 
@@ -80,7 +82,7 @@ fn overlapping_runs() {
         let first = IvSector(FIRST.0.wrapping_add(from as u64));
         let mut part = whole[from * 512..to * 512].to_vec();
         let cuts = cuts(part.len(), &mut random);
-        cipher.decrypt_vectored_in_place(first, &mut cut_mut(&mut part, &cuts));
+        Vectored::of(&cipher).decrypt_in_place(first, &mut cut_mut(&mut part, &cuts));
         assert!(part == plain[from * 512..to * 512]);
     }
 }
@@ -95,18 +97,18 @@ fn what_is_gathered_is_counted() {
     let mut pieces: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len]).collect();
     let counted = |sectors, bytes| Gathered { sectors, bytes };
     assert_eq!(
-        cipher.encrypt_vectored_in_place(FIRST, &mut pieces),
+        Vectored::of(&cipher).encrypt_in_place(FIRST, &mut pieces),
         counted(2, 2 * 2 * 512)
     );
     let mut whole = [vec![0; 6 * 512]];
     assert_eq!(
-        cipher.decrypt_vectored(FIRST, &pieces, &mut whole),
+        Vectored::of(&cipher).decrypt(FIRST, &pieces, &mut whole),
         counted(2, 2 * 512)
     );
     assert!(whole[0].iter().all(|byte| *byte == 0));
     let mut halves = [vec![0; 3 * 512], vec![0; 3 * 512]];
     assert_eq!(
-        cipher.encrypt_vectored(FIRST, &whole, &mut halves),
+        Vectored::of(&cipher).encrypt(FIRST, &whole, &mut halves),
         counted(0, 0)
     );
     assert!(halves.concat() == pieces.concat());
@@ -117,12 +119,13 @@ fn what_is_gathered_is_counted() {
 fn parts_of_sectors_are_no_request() {
     let geometry = Geometry::new(sector_size(512));
     let cipher = cipher("xts-aes-portable", "aes-xts-plain64", 64, geometry);
-    cipher.encrypt_vectored_in_place(FIRST, &mut [vec![0; 500], vec![0; 100]]);
+    Vectored::of(&cipher).encrypt_in_place(FIRST, &mut [vec![0; 500], vec![0; 100]]);
 }
 
 /// One request, cut in one way for a source and in another for a destination.
 struct Request<'a> {
     cipher: &'a SectorCipher,
+    spec: &'a str,
     plain: Vec<u8>,
     encrypted: Vec<u8>,
     from: Vec<usize>,
@@ -130,13 +133,14 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn random(cipher: &'a SectorCipher, random: &mut Random) -> Self {
+    fn random(spec: &'a str, cipher: &'a SectorCipher, random: &mut Random) -> Self {
         let sectors = 1 + random.index(24);
         let plain = plaintext(sectors * cipher.geometry().sector_size.bytes());
         let mut encrypted = plain.clone();
         cipher.encrypt_in_place(FIRST, &mut encrypted);
         Self {
             cipher,
+            spec,
             from: cuts(plain.len(), random),
             to: cuts(plain.len(), random),
             plain,
@@ -146,21 +150,21 @@ impl<'a> Request<'a> {
 
     fn check(&self) {
         let Self { cipher, .. } = self;
+        let vectored = Vectored::of(cipher);
         let expected = |cuts: &[usize]| split_sectors(cipher, cuts);
         let (from, to) = (&self.from[..], &self.to[..]);
 
         let mut data = self.plain.clone();
-        let gathered = cipher.encrypt_vectored_in_place(FIRST, &mut cut_mut(&mut data, from));
+        let gathered = vectored.encrypt_in_place(FIRST, &mut cut_mut(&mut data, from));
         assert!(data == self.encrypted, "{}", self.what());
         let split = expected(from);
         assert_eq!(gathered.sectors, split.len(), "{}", self.what());
         assert_eq!(gathered.bytes, 2 * split.len() * self.sector());
-        cipher.decrypt_vectored_in_place(FIRST, &mut cut_mut(&mut data, to));
+        vectored.decrypt_in_place(FIRST, &mut cut_mut(&mut data, to));
         assert!(data == self.plain, "{}", self.what());
 
         let mut there = vec![0; data.len()];
-        let gathered =
-            cipher.encrypt_vectored(FIRST, &cut(&data, from), &mut cut_mut(&mut there, to));
+        let gathered = vectored.encrypt(FIRST, &cut(&data, from), &mut cut_mut(&mut there, to));
         assert!(there == self.encrypted, "{}", self.what());
         let copies = split.len() + expected(to).len();
         let mut either = [split, expected(to)].concat();
@@ -170,16 +174,15 @@ impl<'a> Request<'a> {
         assert_eq!(gathered.bytes, copies * self.sector());
 
         let mut back = vec![0; data.len()];
-        cipher.decrypt_vectored(FIRST, &cut(&there, to), &mut cut_mut(&mut back, from));
+        vectored.decrypt(FIRST, &cut(&there, to), &mut cut_mut(&mut back, from));
         assert!(back == self.plain, "{}", self.what());
 
         let all = shared(&cut(&data, &[]))[0];
-        cipher.encrypt_from_shared(FIRST, all, &mut back);
+        vectored.encrypt_from_shared(FIRST, &[all], &mut [&mut back[..]]);
         assert!(back == self.encrypted, "{}", self.what());
         there.fill(0);
         let shared = shared(&cut(&data, from));
-        let same =
-            cipher.encrypt_vectored_from_shared(FIRST, &shared, &mut cut_mut(&mut there, to));
+        let same = vectored.encrypt_from_shared(FIRST, &shared, &mut cut_mut(&mut there, to));
         assert!(there == self.encrypted, "{}", self.what());
         assert_eq!(same, gathered);
     }
@@ -189,7 +192,7 @@ impl<'a> Request<'a> {
     }
 
     fn what(&self) -> String {
-        let (spec, driver) = (self.cipher.spec(), self.cipher.implementation().driver);
+        let (spec, driver) = (self.spec, self.cipher.implementation().driver);
         format!("{spec} by {driver}, {:?} to {:?}", self.from, self.to)
     }
 }

@@ -6,13 +6,8 @@ use std::{fmt, io};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device, at this place (bytes).
-    Device {
-        /// Offset in bytes.
-        offset: u64,
-        /// Error of the device.
-        source: io::Error,
-    },
+    /// The device failed at this offset, in bytes.
+    Device { offset: u64, source: io::Error },
     /// There is no file system of this family.
     NoFileSystem,
     /// The file system is mounted, or was not unmounted, so that its journal or a check has to put it right.

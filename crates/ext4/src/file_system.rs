@@ -28,7 +28,7 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// When the range passes its end, or it fails; [`io::ErrorKind::WouldBlock`] where it would have to wait,
     /// and must not.
-    fn read(&self, offset: u64, into: &mut [u8], patience: Patience) -> io::Result<()>;
+    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()>;
 }
 
 /// A file system that is read.
@@ -99,20 +99,23 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the device fails, or there is no such inode, or it is damaged.
-    pub fn inode(&self, number: u32, patience: Patience) -> Result<Inode, Error> {
+    pub fn inode(&self, number: u32, mode: Patience) -> Result<Inode, Error> {
         let superblock = &self.superblock;
         let nth = match number.checked_sub(1) {
             Some(nth) if nth < superblock.inodes => nth,
             _ => return Err(Error::corrupt("an inode's number", number)),
         };
-        let table = groups::inode_table(self, nth / superblock.inodes_per_group, patience)?;
+        let group = nth / superblock.inodes_per_group;
+        let location = groups::locate(superblock, group)?;
+        let descriptors = self.block(location.block, 0, mode)?;
+        let table = groups::inode_table(superblock, group, &location, &descriptors)?;
         let size = u64::from(superblock.inode_size);
         let at = u64::from(nth % superblock.inodes_per_group) * size;
         let block_size = u64::from(superblock.block_size);
         let block = table
             .checked_add(at / block_size)
             .ok_or_else(|| Error::corrupt("the place of an inode", number))?;
-        let block = self.block(block, number, patience)?;
+        let block = self.block(block, number, mode)?;
         let start = index(at % block_size);
         let bytes = &block[start..start + usize::from(superblock.inode_size)];
         Inode::parse(number, bytes, superblock.seed)
@@ -127,7 +130,7 @@ impl FileSystem {
         &self,
         number: u64,
         inode: u32,
-        patience: Patience,
+        mode: Patience,
     ) -> Result<Arc<[u8]>, Error> {
         if number == 0 && self.superblock.first_data_block > 0 || number >= self.superblock.blocks {
             return Err(Error::corrupt("a block's number", inode));
@@ -139,7 +142,7 @@ impl FileSystem {
         let offset = number * u64::from(size);
         let mut block = vec![0; size as usize];
         self.device
-            .read(offset, &mut block, patience)
+            .read(offset, &mut block, mode)
             .map_err(|source| Error::Device { offset, source })?;
         let block = Arc::from(block);
         self.blocks.put(number, &block);

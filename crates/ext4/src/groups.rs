@@ -1,24 +1,40 @@
 //! Group descriptors ("Block Group Descriptors"): the place of each group's inodes.
 
 use crate::checksum::crc32c;
+use crate::error::Error;
 use crate::fields::{join, u16_at, u32_at};
 use crate::superblock::{self, Superblock};
-use crate::{Error, FileSystem, Patience};
 
 /// Offset of a descriptor's checksum, in bytes.
 const CHECKSUM: usize = 0x1e;
 
-/// The block in which a group's inodes begin.
-pub(crate) fn inode_table(fs: &FileSystem, group: u32, patience: Patience) -> Result<u64, Error> {
-    let superblock = fs.superblock();
+/// Place of a group's descriptor.
+pub(crate) struct Location {
+    pub(crate) block: u64,
+    /// Offset in the block, in bytes.
+    at: usize,
+}
+
+/// Finds the descriptor of `group`.
+pub(crate) fn locate(superblock: &Superblock, group: u32) -> Result<Location, Error> {
     let size = u32::from(superblock.descriptor_size);
     let in_block = superblock.block_size / size;
     let block = block_of(superblock, group, in_block)
         .ok_or_else(|| Error::corrupt("the place of a group descriptor", 0))?;
-    let block = fs.block(block, 0, patience)?;
     let at = (group % in_block * size) as usize;
+    Ok(Location { block, at })
+}
+
+/// The block in which a group's inodes begin; `block` has its descriptor at `location`.
+pub(crate) fn inode_table(
+    superblock: &Superblock,
+    group: u32,
+    location: &Location,
+    block: &[u8],
+) -> Result<u64, Error> {
+    let size = usize::from(superblock.descriptor_size);
     let descriptor = block
-        .get(at..at + size as usize)
+        .get(location.at..location.at + size)
         .ok_or_else(|| Error::corrupt("a group descriptor", 0))?;
     if let Some(seed) = superblock.seed {
         let crc = crc32c(crc32c(seed, &group.to_le_bytes()), &descriptor[..CHECKSUM]);

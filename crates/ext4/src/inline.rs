@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::fields::{u16_at, u32_at};
-use crate::inode::{Inode, ROOT_LEN, extra_len};
+use crate::layout::{EXTRA, ROOT, ROOT_LEN, extra_len};
 
 /// Magic number before the attributes in an inode.
 const MAGIC: u32 = 0xea02_0000;
@@ -11,29 +11,28 @@ const ENTRY: usize = 16;
 /// The prefix `system.`, by its number.
 const SYSTEM: u8 = 7;
 
-/// All of an inode's content. `bytes` is the whole inode.
-pub(crate) fn data(inode: &Inode, bytes: &[u8]) -> Result<Box<[u8]>, Error> {
-    let mut data = inode.root.to_vec();
-    let start = 0x80 + extra_len(bytes);
+/// All content of the inode `number`, which is `size` bytes long. `bytes` is the whole inode.
+pub(crate) fn data(
+    number: u32,
+    size: u64,
+    is_folder: bool,
+    bytes: &[u8],
+) -> Result<Box<[u8]>, Error> {
+    let mut data = bytes[ROOT..ROOT + ROOT_LEN].to_vec();
+    let start = EXTRA + extra_len(bytes);
     let attributes = bytes.get(start..).unwrap_or_default();
-    if bytes.len() > 0x80 && u32_at(attributes, 0) == MAGIC {
-        let wrong = || Error::corrupt("the attribute with its content", inode.number());
+    if bytes.len() > EXTRA && u32_at(attributes, 0) == MAGIC {
+        let wrong = || Error::corrupt("the attribute with its content", number);
         data.extend_from_slice(attribute(&attributes[4..]).ok_or_else(wrong)?);
     }
-    let Ok(size) = usize::try_from(inode.size()) else {
-        return Err(Error::corrupt(
-            "the size of its inline content",
-            inode.number(),
-        ));
+    let Ok(size) = usize::try_from(size) else {
+        return Err(Error::corrupt("the size of its inline content", number));
     };
     if size > data.len() {
-        return Err(Error::corrupt(
-            "the size of its inline content",
-            inode.number(),
-        ));
+        return Err(Error::corrupt("the size of its inline content", number));
     }
     // A folder's entries fill all of it.
-    if !inode.is_folder() {
+    if !is_folder {
         data.truncate(size);
     }
     Ok(data.into())

@@ -4,19 +4,16 @@ use crate::Error;
 use crate::checksum::crc32c;
 use crate::fields::{join, u16_at, u32_at};
 use crate::inline;
+use crate::layout::{EXTRA, ROOT, ROOT_LEN, extra_len};
 
 /// Offsets of the checksum's first half, and of the second.
 const CHECKSUM: [usize; 2] = [0x7c, 0x82];
-/// Offset of the fields that the oldest inodes lack; their length stands there first.
-const EXTRA: usize = 0x80;
 /// Offsets of a time's seconds, and of the rest of it.
 const CHANGED: [usize; 2] = [0xc, 0x84];
 const MODIFIED: [usize; 2] = [0x10, 0x88];
 const GENERATION: usize = 0x64;
-/// Bytes in which the map of a file's blocks begins, or a short link's target stands.
-pub(crate) const ROOT_LEN: usize = 60;
 
-/// Flags of inodes.
+/// Flags of inodes (`i_flags`), by their names in the documentation.
 mod flag {
     pub(super) const COMPRESSED: u32 = 0x4;
     pub(super) const ENCRYPTED: u32 = 0x800;
@@ -29,11 +26,9 @@ mod flag {
 /// Type of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
     File,
-    /// A folder.
     Folder,
-    /// A symbolic link.
+    /// A symbolic link, which has its target as content.
     Link,
     /// A device, a pipe or a socket.
     Other,
@@ -77,7 +72,7 @@ impl Inode {
         }
         let flags = u32_at(bytes, 0x20);
         let mut root = [0; ROOT_LEN];
-        root.copy_from_slice(&bytes[0x28..0x28 + ROOT_LEN]);
+        root.copy_from_slice(&bytes[ROOT..ROOT + ROOT_LEN]);
         let size = join(u32_at(bytes, 0x6c), u32_at(bytes, 0x4));
         if i64::try_from(size).is_err() {
             return Err(Error::corrupt("a file's size", number));
@@ -95,7 +90,12 @@ impl Inode {
             inline: None,
         };
         if flags & flag::INLINE_DATA != 0 {
-            inode.inline = Some(inline::data(&inode, bytes)?);
+            inode.inline = Some(inline::data(
+                inode.number,
+                inode.size,
+                inode.is_folder(),
+                bytes,
+            )?);
         }
         Ok(inode)
     }
@@ -174,12 +174,6 @@ impl Inode {
     pub(crate) fn has_extents(&self) -> bool {
         self.flags & flag::EXTENTS != 0
     }
-}
-
-/// Bytes that this inode uses behind those of the oldest inodes.
-pub(crate) fn extra_len(bytes: &[u8]) -> usize {
-    let len = usize::from(u16_at(bytes, EXTRA));
-    len.min(bytes.len().saturating_sub(EXTRA))
 }
 
 fn is_sound(bytes: &[u8], seed: u32) -> bool {

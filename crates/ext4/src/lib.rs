@@ -22,6 +22,7 @@ mod hash;
 mod index;
 mod inline;
 mod inode;
+mod layout;
 mod map;
 mod superblock;
 

@@ -2,7 +2,8 @@
 
 use crate::checksum::crc32c;
 use crate::fields::{index, join, u16_at, u32_at};
-use crate::inode::{Inode, ROOT_LEN};
+use crate::inode::Inode;
+use crate::layout::ROOT_LEN;
 use crate::{Error, FileSystem, Patience};
 
 /// Magic number of a node of extents.
@@ -60,7 +61,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the device fails, or the map is damaged.
-    pub fn run(&self, inode: &Inode, offset: u64, patience: Patience) -> Result<Run, Error> {
+    pub fn run(&self, inode: &Inode, offset: u64, mode: Patience) -> Result<Run, Error> {
         let left = inode.size().saturating_sub(offset);
         if left == 0 {
             return Ok(Run {
@@ -71,9 +72,9 @@ impl FileSystem {
         let size = u64::from(self.block_size());
         let (block, within) = (offset / size, offset % size);
         let blocks = if inode.has_extents() {
-            self.extent(inode, block, patience)?
+            self.extent(inode, block, mode)?
         } else {
-            self.mapped(inode, block, patience)?
+            self.mapped(inode, block, mode)?
         };
         let len = blocks.count.saturating_mul(size) - within;
         let Some(start) = blocks.start else {
@@ -95,7 +96,7 @@ impl FileSystem {
         })
     }
 
-    fn extent(&self, inode: &Inode, wanted: u64, patience: Patience) -> Result<Blocks, Error> {
+    fn extent(&self, inode: &Inode, wanted: u64, mode: Patience) -> Result<Blocks, Error> {
         let number = inode.number();
         let mut node = Node::root(inode)?;
         // First block at which the next extent can begin.
@@ -116,13 +117,13 @@ impl FileSystem {
                 return Ok(leaf(entry, wanted).unwrap_or(hole));
             }
             let child = join(u16_at(entry, 8).into(), u32_at(entry, 4));
-            let block = self.block(child, number, patience)?;
+            let block = self.block(child, number, mode)?;
             node = Node::child(&block, inode, node.depth - 1)?;
         }
     }
 
     /// Finds blocks by the map of ext2 and ext3: blocks of numbers of blocks, three levels deep.
-    fn mapped(&self, inode: &Inode, wanted: u64, patience: Patience) -> Result<Blocks, Error> {
+    fn mapped(&self, inode: &Inode, wanted: u64, mode: Patience) -> Result<Blocks, Error> {
         let number = inode.number();
         if wanted < DIRECT as u64 {
             return Ok(following(&inode.root[..DIRECT * 4], index(wanted)));
@@ -148,7 +149,7 @@ impl FileSystem {
                     count: span * numbers - rest,
                 });
             }
-            let block = self.block(at, number, patience)?;
+            let block = self.block(at, number, mode)?;
             let nth = index(rest / span);
             if span == 1 {
                 return Ok(following(&block, nth));

@@ -15,11 +15,9 @@ pub struct Digest {
     pub id: u8,
     /// The hash, in the header's spelling.
     pub hash: String,
-    /// Iterations.
     pub iterations: u32,
-    /// Salt.
     pub salt: Vec<u8>,
-    /// The digest itself.
+    /// Output of PBKDF2, by which a key is recognised.
     pub value: Vec<u8>,
     /// Key slots that hold the key.
     pub keyslots: Vec<u8>,

@@ -2,45 +2,27 @@
 
 use std::fmt;
 
-use crate::diagnosis::Signature;
 use crate::error::CopyFault;
+use crate::header_copy::HeaderCopy;
+use crate::signature::Signature;
 
 /// Something worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// One LUKS2 copy is damaged; the other one is in use.
-    DamagedCopy {
-        /// The copy.
-        copy: HeaderCopy,
-        /// Its fault.
-        fault: CopyFault,
-    },
+    DamagedCopy { copy: HeaderCopy, fault: CopyFault },
     /// One LUKS2 copy is older; the newer one is in use.
     OlderCopy {
-        /// The copy.
         copy: HeaderCopy,
-        /// Its sequence number.
         seqid: u64,
         /// Sequence number of the other copy.
         newer: u64,
     },
     /// Both LUKS2 copies have the same sequence number but say different things; the primary is in
     /// use.
-    CopiesDiffer {
-        /// Their sequence number.
-        seqid: u64,
-    },
+    CopiesDiffer { seqid: u64 },
     /// A persistent flag that Scrim does not know.
     UnknownFlag(String),
-}
-
-/// One of the two copies of a LUKS2 header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeaderCopy {
-    /// At the start of the device.
-    Primary,
-    /// Behind the primary.
-    Secondary,
 }
 
 /// A LUKS2 copy that should be rewritten from the other.
@@ -61,15 +43,6 @@ pub enum Consent {
     NotNeeded,
     /// Yes: something else may lie there now, or nothing tells which copy is right.
     Ask,
-}
-
-impl fmt::Display for HeaderCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Primary => "primary",
-            Self::Secondary => "secondary",
-        })
-    }
 }
 
 impl fmt::Display for Finding {

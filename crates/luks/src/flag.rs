@@ -1,4 +1,4 @@
-//! Persistent activation flags.
+//! Flags in a header that apply to each activation.
 
 /// A flag stored in a LUKS2 header (specification, section 3.6) that applies whenever the volume
 /// is opened.
@@ -19,7 +19,6 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Every flag.
     pub const ALL: [Self; 6] = [
         Self::AllowDiscards,
         Self::SameCpuCrypt,

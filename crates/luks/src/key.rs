@@ -1,4 +1,4 @@
-//! The volume key.
+//! The volume key in locked memory.
 
 use scrim_sys::memory::SecretBytes;
 
@@ -26,13 +26,13 @@ impl VolumeKey {
         Self(key)
     }
 
-    /// The key itself.
+    /// The bytes of the key, which no log may show.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.0.expose()
     }
 
-    /// Length in bytes.
+    /// Length of the key in bytes.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,

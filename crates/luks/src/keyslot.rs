@@ -6,12 +6,10 @@ use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, Sec
 use scrim_sys::memory::SecretBytes;
 
 use crate::af;
-use crate::error::Unsupported;
+use crate::error::{SealError, UnlockError, Unsupported};
 use crate::kdf::{Argon2Cost, Hash, Kdf, KdfGuard};
 use crate::key::VolumeKey;
-use crate::keys::SealError;
 use crate::random;
-use crate::unlock::UnlockError;
 
 /// Longest key, in bytes, that a header may speak of: eight times the longest in use.
 pub(crate) const MAX_KEY_SIZE: u32 = 512;
@@ -38,7 +36,7 @@ pub enum Priority {
     Ignore,
     /// In turn, by number.
     Normal,
-    /// Before all others.
+    /// Tried before all others.
     Prefer,
 }
 
@@ -75,7 +73,6 @@ pub enum KdfParameters {
     Pbkdf2 {
         /// The hash, in the header's spelling.
         hash: String,
-        /// Iterations.
         iterations: u32,
     },
     /// Argon2i (RFC 9106), version 1.3.
@@ -95,13 +92,6 @@ impl KdfParameters {
             Self::Argon2id(cost) => Kdf::Argon2id { cost: *cost },
         })
     }
-}
-
-/// Key slots in a sentence: `key slot 3`, `key slots 1, 2`.
-pub(crate) fn named(slots: &[u8]) -> String {
-    let numbers: Vec<String> = slots.iter().map(u8::to_string).collect();
-    let slots = if numbers.len() == 1 { "slot" } else { "slots" };
-    format!("key {slots} {}", numbers.join(", "))
 }
 
 /// The hash that a header names.
@@ -203,7 +193,7 @@ pub(crate) struct SealSpec<'a> {
     pub(crate) af_hash: Hash,
 }
 
-/// A sealed key.
+/// A key that was sealed for a key slot.
 pub(crate) struct Sealed {
     pub(crate) salt: [u8; 32],
     /// Ciphertext, of [`af::material_len`] bytes.

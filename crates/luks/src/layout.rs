@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::format::FormatError;
-use crate::luks2;
+use crate::error::FormatError;
+use crate::header_copy::LUKS2_COPY_SIZES;
 use crate::plan::Step;
 use crate::segment::Placement;
 
@@ -91,7 +91,7 @@ impl Layout {
     /// Nothing is written behind the end of a file, where there are no bytes.
     pub(crate) fn forget_old_header(&self, wipe_end: u64) -> Vec<Step> {
         let end = wipe_end.min(self.device_len);
-        let blocks = luks2::COPY_OFFSETS.map(|offset| (offset, BLOCK));
+        let blocks = LUKS2_COPY_SIZES.map(|offset| (offset, BLOCK));
         [(0, SECTOR), (0, BLOCK)]
             .into_iter()
             .chain(blocks)

@@ -91,17 +91,16 @@
 
 mod af;
 mod backup;
-mod convert;
 mod diagnosis;
 mod digest;
+mod document;
 pub mod dump;
 mod edit;
 mod error;
-mod fields;
 mod finding;
 mod flag;
-mod format;
 mod header;
+mod header_copy;
 pub mod kdf;
 mod key;
 mod keys;
@@ -109,29 +108,30 @@ mod keyslot;
 mod layout;
 pub mod luks1;
 pub mod luks2;
+mod metadata;
+mod on_disk;
 mod plan;
 mod random;
 mod segment;
+mod signature;
 mod token;
 mod underway;
-mod unlock;
 mod uuid;
 
 pub use backup::{Backup, BackupError, Restore, RestoreError, RestoreNote};
-pub use convert::ConvertError;
-pub use diagnosis::{Condition, Diagnosis, Signature};
+pub use diagnosis::{Condition, Diagnosis};
 pub use digest::Digest;
-pub use edit::{Edit, EditError};
-pub use error::{CopyFault, HeaderError, Unsupported};
-pub use finding::{Consent, Finding, HeaderCopy, Repair};
-pub use flag::Flag;
-pub use format::{FormatError, Formatted, WriteError};
-pub use header::{HEADER_AREA_MAX, Header, Parsed, probe};
-pub use key::VolumeKey;
-pub use keys::{
-    InPlace, KeyslotChange, KeyslotCipher, KeyslotError, LastKey, NewDigest, NewKeyslot, Removal,
-    SealError,
+pub use edit::Edit;
+pub use error::{
+    ConvertError, CopyFault, EditError, FormatError, HeaderError, KeyslotError, SealError,
+    UnlockError, Unsupported, WriteError,
 };
+pub use finding::{Consent, Finding, Repair};
+pub use flag::Flag;
+pub use header::{Formatted, HEADER_AREA_MAX, Header, Parsed, probe};
+pub use header_copy::HeaderCopy;
+pub use key::VolumeKey;
+pub use keys::{InPlace, KeyslotChange, KeyslotCipher, LastKey, NewDigest, NewKeyslot, Removal};
 pub use keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
 pub use layout::Layout;
 pub use plan::{ApplyError, Plan, Step, Target};
@@ -140,6 +140,6 @@ pub use scrim_foreign::Foreign;
 pub use segment::{
     CryptSegment, DataError, DataSegment, Placement, Segment, SegmentKind, SegmentLength,
 };
+pub use signature::{Sample, Signature};
 pub use token::Token;
 pub use underway::Underway;
-pub use unlock::UnlockError;

@@ -69,7 +69,7 @@ impl Plan {
         Self(steps)
     }
 
-    /// Overwrites these areas.
+    /// Overwrites these areas with random bytes, then syncs.
     pub(crate) fn randomise(areas: Vec<Range<u64>>) -> Self {
         let mut steps: Vec<Step> = areas.into_iter().map(Step::randomise).collect();
         if !steps.is_empty() {

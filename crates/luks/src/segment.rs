@@ -16,11 +16,9 @@ pub struct Segment {
     pub id: u8,
     /// First byte on the data device.
     pub offset: u64,
-    /// Its length.
     pub length: SegmentLength,
     /// Flags as stored, such as `backup-final` while a volume is being reencrypted.
     pub flags: Vec<String>,
-    /// Its contents.
     pub kind: SegmentKind,
 }
 
@@ -68,7 +66,7 @@ impl Segment {
 pub enum SegmentLength {
     /// To the end of the device.
     Dynamic,
-    /// This many bytes.
+    /// A number of bytes.
     Fixed(u64),
 }
 
@@ -105,7 +103,6 @@ pub struct DataSegment {
     pub sector_size: SectorSize,
     /// First byte on the data device; 0 in a detached header whose data device is all data.
     pub offset: u64,
-    /// Its length.
     pub length: SegmentLength,
     /// IV of the first sector, in 512-byte units.
     pub iv_offset: IvSector,

@@ -3,8 +3,6 @@
 use scrim_foreign::Foreign;
 use serde_json::{Value, json};
 
-use crate::luks2::{self, JsonFault};
-
 /// A token (LUKS2 specification, section 3.5): a way to get a passphrase, for other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
@@ -19,15 +17,6 @@ pub struct Token {
 }
 
 impl Token {
-    /// Reads a token from the JSON text of an untrusted file: one object with a `type` and a list
-    /// of `keyslots`, as that of a [`Token`] is; whatever else it has is kept.
-    ///
-    /// # Errors
-    /// [`JsonFault`]: it is not such an object.
-    pub fn parse(text: &[u8]) -> Result<Value, JsonFault> {
-        luks2::parse_token(text)
-    }
-
     /// A token of type `luks2-keyring`: the passphrase is in the kernel's keyring, in a key of type
     /// `user` with this description.
     #[must_use]
@@ -38,37 +27,5 @@ impl Token {
             "keyslots": keyslots,
             "key_description": description,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_file_is_one_bounded_object_with_type_and_keyslots() {
-        let whole = br#"{"type":"own","keyslots":["0","31"],"later":[{"a":1.5}]}"#;
-        let token = Token::parse(whole).unwrap();
-        assert_eq!(token.to_string().as_bytes(), whole);
-        assert_eq!(
-            Token::parse(Token::keyring("x", &[3]).to_string().as_bytes()),
-            Ok(Token::keyring("x", &[3]))
-        );
-        let deep = format!("{{\"a\":{}", "[".repeat(1 << 20));
-        for bad in [
-            "",
-            "[]",
-            "{}",
-            r#"{"type":"own"}"#,
-            r#"{"type":7,"keyslots":[]}"#,
-            r#"{"type":"own","keyslots":["32"]}"#,
-            r#"{"type":"own","keyslots":[0]}"#,
-            r#"{"type":"own","keyslots":[],"type":"own"}"#,
-            r#"{"type":"own","keyslots":[]} x"#,
-            &deep,
-        ] {
-            let fault = Token::parse(bad.as_bytes()).unwrap_err();
-            assert!(fault.to_string().len() < 120, "{fault}");
-        }
     }
 }

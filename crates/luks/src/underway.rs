@@ -2,17 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::format::WriteError;
-use crate::header::Header;
-use crate::luks2;
-use crate::plan::Plan;
+use crate::document::member;
 
 /// The mandatory requirement (LUKS2 specification, section 3.6.1) of a volume that is not yet
 /// ciphertext as a whole. cryptsetup, and every Scrim that does not know it, refuses such a volume by
 /// this name.
 pub(crate) const REQUIREMENT: &str = "scrim-encrypt-in-place";
 /// The type of the token that tells how far it is.
-const TOKEN: &str = REQUIREMENT;
+pub(crate) const TOKEN: &str = REQUIREMENT;
 
 /// An encryption in place that has begun and is not finished. All numbers are bytes on the device.
 ///
@@ -42,7 +39,7 @@ impl Underway {
         })
     }
 
-    fn of_token(token: &Value) -> Option<Self> {
+    pub(crate) fn of_token(token: &Value) -> Option<Self> {
         let number = |name| token.get(name)?.as_str()?.parse().ok();
         Some(Self {
             length: number("length")?,
@@ -55,27 +52,27 @@ impl Underway {
 
     /// Writes it to a document.
     pub(crate) fn enter(&self, document: &mut Map<String, Value>) {
-        let tokens = luks2::member(document, "tokens");
+        let tokens = member(document, "tokens");
         let id = tokens.as_ref().and_then(|tokens| number_of(tokens));
         if let Some(tokens) = tokens {
             let free = (0..32).map(|id: u8| id.to_string());
             let id = id.or_else(|| free.into_iter().find(|id| !tokens.contains_key(id)));
             tokens.insert(id.unwrap_or_default(), self.token());
         }
-        if let Some(config) = luks2::member(document, "config") {
+        if let Some(config) = member(document, "config") {
             let requirements = json!({ "mandatory": [REQUIREMENT] });
             config.insert("requirements".to_owned(), requirements);
         }
     }
 
     /// Takes every trace of it out of a document.
-    fn leave(document: &mut Map<String, Value>) {
-        if let Some(tokens) = luks2::member(document, "tokens")
+    pub(crate) fn leave(document: &mut Map<String, Value>) {
+        if let Some(tokens) = member(document, "tokens")
             && let Some(id) = number_of(tokens)
         {
             tokens.shift_remove(&id);
         }
-        if let Some(config) = luks2::member(document, "config") {
+        if let Some(config) = member(document, "config") {
             config.shift_remove("requirements");
         }
     }
@@ -88,40 +85,4 @@ fn number_of(tokens: &Map<String, Value>) -> Option<String> {
     tokens
         .find(|(_, token)| is_ours(token))
         .map(|(id, _)| id.clone())
-}
-
-impl Header {
-    /// The encryption in place that has begun, if one has; its numbers are as stored, and not to be
-    /// trusted.
-    #[must_use]
-    pub fn underway(&self) -> Option<Underway> {
-        match self.requirements() {
-            [only] if only == REQUIREMENT => {}
-            _ => return None,
-        }
-        let mut tokens = self.tokens().iter();
-        let token = tokens.find(|token| token.kind == TOKEN)?;
-        Underway::of_token(token.json.by_ref().raw())
-    }
-
-    /// Records the progress of an encryption in place, or, with `None`, that it is finished. A cut leaves
-    /// the old record or the new one.
-    ///
-    /// # Errors
-    /// [`WriteError`]; neither header nor disk has changed.
-    pub fn set_underway(&mut self, underway: Option<Underway>) -> Result<Plan, WriteError> {
-        let mut changed = self.clone();
-        let steps = match &mut changed {
-            Self::Luks1(_) => Vec::new(),
-            Self::Luks2(header) => {
-                header.change_document(|document| match underway {
-                    Some(underway) => underway.enter(document),
-                    None => Underway::leave(document),
-                })?;
-                header.update_steps()?
-            }
-        };
-        *self = changed;
-        Ok(Plan::new(steps))
-    }
 }

@@ -1,4 +1,4 @@
-//! UUIDs (RFC 9562).
+//! UUIDs (RFC 9562) as text.
 
 use crate::random::{self, RandomError};
 
@@ -37,7 +37,7 @@ fn v4() -> Result<String, RandomError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::FormatError;
+    use crate::error::FormatError;
 
     #[test]
     fn a_random_uuid_has_version_four_and_the_rfc_variant() {

@@ -71,7 +71,7 @@ fn luks1_image() -> Vec<u8> {
     memory.0
 }
 
-/// A partition table or filesystem at the start leaves the secondary, from which the primary comes
+/// A partition table or file system at the start leaves the secondary, from which the primary comes
 /// back when the user says so.
 #[test]
 fn an_overwritten_primary_is_recognised_and_comes_back() {
@@ -84,11 +84,7 @@ fn an_overwritten_primary_is_recognised_and_comes_back() {
         (Signature::Swap, 4086, b"SWAPSPACE2"),
         (Signature::Lvm, 512, b"LABELONE"),
         (Signature::Lvm, 1536, b"LABELONE"),
-        (
-            Signature::Other("an F2FS filesystem"),
-            1024,
-            b"\x10\x20\xf5\xf2",
-        ),
+        (Signature::F2fs, 1024, b"\x10\x20\xf5\xf2"),
         (Signature::Zeros, 0, b""),
     ];
     for (signature, offset, bytes) in others {
@@ -142,11 +138,14 @@ fn what_else_is_on_the_device_decides_whether_one_copy_is_used() {
     let btrfs = (HeaderCopy::Secondary, Signature::Btrfs);
     assert_eq!(refused(&image), Some(btrfs));
     // The words of a label are no signature.
-    for (at, words) in [(54, &b"FAT1"[..]), (32, b"NXSB")] {
+    let fat = [0, 2, 1, 1, 0, 2, 0, 2, 0x40, 0x0b, 0xf0, 9, 0];
+    for (at, words, parameters) in [(54, &b"FAT12   "[..], &fat[..]), (32, b"NXSB", &[])] {
         let mut area = luks2_image();
         area[at..at + words.len()].copy_from_slice(words);
         assert_eq!(diagnose_torn(area.clone()), None);
         area[..4].fill(0);
+        // FAT needs its parameters, too, where LUKS2 has its size and sequence number.
+        area[11..11 + parameters.len()].copy_from_slice(parameters);
         assert!(diagnose_torn(area).is_some());
     }
     assert_eq!(diagnose(&image).consent(), Consent::Ask);
@@ -158,7 +157,7 @@ fn what_else_is_on_the_device_decides_whether_one_copy_is_used() {
     for flag in [446, 462, 478, 494] {
         image[flag] = 0x80;
     }
-    let table = (HeaderCopy::Primary, Signature::BootSector);
+    let table = (HeaderCopy::Primary, Signature::Mbr);
     assert_eq!(refused(&image), Some(table));
 }
 

@@ -12,4 +12,5 @@ mod uri;
 pub mod wire;
 
 pub use address::{Address, AddressError};
-pub use uri::{DEFAULT_PORT, EXPORT_NAME_MAX, Endpoint, Uri, UriError, UriTls};
+pub use uri::{DEFAULT_PORT, Endpoint, Uri, UriError, UriTls};
+pub use wire::EXPORT_NAME_MAX;

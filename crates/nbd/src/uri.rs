@@ -2,23 +2,24 @@
 
 mod error;
 mod parameters;
+mod text;
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::wire::EXPORT_NAME_MAX;
+
 use error::Problem;
 use parameters::Parameters;
+use text::{decoded, may_be_host, percent_encoded};
 
 pub use error::UriError;
 pub use parameters::UriTls;
 
 /// The port of a server whose URI names no port.
 pub const DEFAULT_PORT: u16 = 10809;
-
-/// Longest name of an export, in bytes (the specification's limit for strings).
-pub const EXPORT_NAME_MAX: usize = 4096;
 
 /// An export and the server that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub struct Uri {
 pub enum Endpoint {
     /// A unix socket at this path.
     Unix(PathBuf),
-    /// A TCP port.
+    /// A TCP port of a host.
     Tcp {
         /// A name or an address; an IPv6 address without its brackets.
         host: String,
@@ -144,48 +145,6 @@ fn host_and_port(authority: &str) -> Result<Endpoint, Problem> {
         return Err(Problem::Port);
     }
     Ok(Endpoint::Tcp { host, port })
-}
-
-fn may_be_host(name: &str) -> bool {
-    let odd = |c: char| c.is_control() || c.is_whitespace() || "/?#@[]".contains(c);
-    !name.is_empty() && !name.contains(odd)
-}
-
-/// Decodes percent escapes of a URI.
-fn decoded(text: &str) -> Result<Vec<u8>, Problem> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || {
-            let digit = bytes.next().map(char::from)?;
-            digit
-                .to_digit(16)
-                .and_then(|digit| u8::try_from(digit).ok())
-        };
-        match (digit(), digit()) {
-            (Some(high), Some(low)) => decoded.push(high << 4 | low),
-            _ => return Err(Problem::Escape),
-        }
-    }
-    Ok(decoded)
-}
-
-/// Escapes all but RFC 3986's unreserved characters and those of `allowed`.
-fn percent_encoded(bytes: &[u8], allowed: &[u8]) -> String {
-    let mut encoded = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if plain || allowed.contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 /// Prints the URI as it is parsed, the port always named.

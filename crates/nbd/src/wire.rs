@@ -16,6 +16,9 @@ pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Before each structured reply chunk.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
+/// Longest name of an export, in bytes (the specification's limit for strings).
+pub const EXPORT_NAME_MAX: usize = 4096;
+
 /// Bytes of a request header.
 pub const REQUEST_HEADER: usize = 28;
 /// Bytes of a simple reply without its data.
@@ -27,156 +30,100 @@ pub const OPTION_HEADER: usize = 16;
 /// Reserved zeros after the reply to `NBD_OPT_EXPORT_NAME`.
 pub const EXPORT_NAME_PADDING: usize = 124;
 
-/// Handshake flags, server to client.
+/// Handshake flags that a server sends: `NBD_FLAG_…`.
 pub mod handshake {
-    /// `NBD_FLAG_FIXED_NEWSTYLE`
     pub const FIXED_NEWSTYLE: u16 = 1 << 0;
-    /// `NBD_FLAG_NO_ZEROES`
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// Client flags, client to server.
+/// Handshake flags that a client sends: `NBD_FLAG_C_…`.
 pub mod client {
-    /// `NBD_FLAG_C_FIXED_NEWSTYLE`
     pub const FIXED_NEWSTYLE: u32 = 1 << 0;
-    /// `NBD_FLAG_C_NO_ZEROES`
     pub const NO_ZEROES: u32 = 1 << 1;
 }
 
-/// Transmission flags.
+/// Transmission flags, properties of an export: `NBD_FLAG_…`.
 pub mod flag {
-    /// `NBD_FLAG_HAS_FLAGS`
     pub const HAS_FLAGS: u16 = 1 << 0;
-    /// `NBD_FLAG_READ_ONLY`
     pub const READ_ONLY: u16 = 1 << 1;
-    /// `NBD_FLAG_SEND_FLUSH`
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// `NBD_FLAG_SEND_FUA`
     pub const SEND_FUA: u16 = 1 << 3;
-    /// `NBD_FLAG_SEND_TRIM`
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// `NBD_FLAG_SEND_WRITE_ZEROES`
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// `NBD_FLAG_SEND_DF`
     pub const SEND_DF: u16 = 1 << 7;
-    /// `NBD_FLAG_CAN_MULTI_CONN`
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// `NBD_FLAG_SEND_CACHE`
     pub const SEND_CACHE: u16 = 1 << 10;
-    /// `NBD_FLAG_SEND_FAST_ZERO`
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Option types.
+/// Types of options: `NBD_OPT_…`.
 pub mod opt {
-    /// `NBD_OPT_EXPORT_NAME`
     pub const EXPORT_NAME: u32 = 1;
-    /// `NBD_OPT_ABORT`
     pub const ABORT: u32 = 2;
-    /// `NBD_OPT_LIST`
     pub const LIST: u32 = 3;
-    /// `NBD_OPT_STARTTLS`
     pub const STARTTLS: u32 = 5;
-    /// `NBD_OPT_INFO`
     pub const INFO: u32 = 6;
-    /// `NBD_OPT_GO`
     pub const GO: u32 = 7;
-    /// `NBD_OPT_STRUCTURED_REPLY`
     pub const STRUCTURED_REPLY: u32 = 8;
-    /// `NBD_OPT_LIST_META_CONTEXT`
     pub const LIST_META_CONTEXT: u32 = 9;
-    /// `NBD_OPT_SET_META_CONTEXT`
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Option reply types.
+/// Types of replies to options: `NBD_REP_…`.
 pub mod rep {
-    /// `NBD_REP_ACK`
     pub const ACK: u32 = 1;
-    /// `NBD_REP_SERVER`
     pub const SERVER: u32 = 2;
-    /// `NBD_REP_INFO`
     pub const INFO: u32 = 3;
-    /// `NBD_REP_META_CONTEXT`
     pub const META_CONTEXT: u32 = 4;
     /// The bit that errors have.
     pub const ERROR: u32 = 1 << 31;
-    /// `NBD_REP_ERR_UNSUP`
     pub const ERR_UNSUP: u32 = ERROR | 1;
-    /// `NBD_REP_ERR_POLICY`
     pub const ERR_POLICY: u32 = ERROR | 2;
-    /// `NBD_REP_ERR_INVALID`
     pub const ERR_INVALID: u32 = ERROR | 3;
-    /// `NBD_REP_ERR_TLS_REQD`
     pub const ERR_TLS_REQD: u32 = ERROR | 5;
-    /// `NBD_REP_ERR_UNKNOWN`
     pub const ERR_UNKNOWN: u32 = ERROR | 6;
-    /// `NBD_REP_ERR_SHUTDOWN`
     pub const ERR_SHUTDOWN: u32 = ERROR | 7;
-    /// `NBD_REP_ERR_TOO_BIG`
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
 }
 
-/// Information types of `NBD_OPT_INFO` and `NBD_OPT_GO`.
+/// Information types of `NBD_OPT_INFO` and `NBD_OPT_GO`: `NBD_INFO_…`.
 pub mod info {
-    /// `NBD_INFO_EXPORT`
     pub const EXPORT: u16 = 0;
-    /// `NBD_INFO_NAME`
     pub const NAME: u16 = 1;
-    /// `NBD_INFO_DESCRIPTION`
     pub const DESCRIPTION: u16 = 2;
-    /// `NBD_INFO_BLOCK_SIZE`
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// Request types.
+/// Types of requests: `NBD_CMD_…`.
 pub mod cmd {
-    /// `NBD_CMD_READ`
     pub const READ: u16 = 0;
-    /// `NBD_CMD_WRITE`
     pub const WRITE: u16 = 1;
-    /// `NBD_CMD_DISC`
     pub const DISC: u16 = 2;
-    /// `NBD_CMD_FLUSH`
     pub const FLUSH: u16 = 3;
-    /// `NBD_CMD_TRIM`
     pub const TRIM: u16 = 4;
-    /// `NBD_CMD_CACHE`
     pub const CACHE: u16 = 5;
-    /// `NBD_CMD_WRITE_ZEROES`
     pub const WRITE_ZEROES: u16 = 6;
-    /// `NBD_CMD_BLOCK_STATUS`
     pub const BLOCK_STATUS: u16 = 7;
 }
 
-/// Command flags.
+/// Flags of requests: `NBD_CMD_FLAG_…`.
 pub mod cmd_flag {
-    /// `NBD_CMD_FLAG_FUA`
     pub const FUA: u16 = 1 << 0;
-    /// `NBD_CMD_FLAG_NO_HOLE`
     pub const NO_HOLE: u16 = 1 << 1;
-    /// `NBD_CMD_FLAG_DF`
     pub const DF: u16 = 1 << 2;
-    /// `NBD_CMD_FLAG_REQ_ONE`
     pub const REQ_ONE: u16 = 1 << 3;
-    /// `NBD_CMD_FLAG_FAST_ZERO`
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// The only flag of a structured reply chunk: it is the last of its reply.
+/// `NBD_REPLY_FLAG_DONE`, the only flag of a structured reply chunk: it is the last of its reply.
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
 
-/// Types of structured reply chunks.
+/// Types of structured reply chunks: `NBD_REPLY_TYPE_…`.
 pub mod chunk {
-    /// `NBD_REPLY_TYPE_NONE`
     pub const NONE: u16 = 0;
-    /// `NBD_REPLY_TYPE_OFFSET_DATA`
     pub const OFFSET_DATA: u16 = 1;
-    /// `NBD_REPLY_TYPE_BLOCK_STATUS`
     pub const BLOCK_STATUS: u16 = 5;
-    /// `NBD_REPLY_TYPE_ERROR`
     pub const ERROR: u16 = (1 << 15) | 1;
-    /// `NBD_REPLY_TYPE_ERROR_OFFSET`
     pub const ERROR_OFFSET: u16 = (1 << 15) | 2;
 }
 
@@ -185,23 +132,16 @@ pub const BASE_ALLOCATION: &str = "base:allocation";
 /// Number of this context in block status replies.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Error values, as replies carry them.
+/// Error values as replies carry them: `NBD_E…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WireError {
-    /// `NBD_EPERM`
     Perm = 1,
-    /// `NBD_EIO`
     Io = 5,
-    /// `NBD_ENOMEM`
     NoMem = 12,
-    /// `NBD_EINVAL`
     Inval = 22,
-    /// `NBD_ENOSPC`
     NoSpc = 28,
-    /// `NBD_ENOTSUP`
     NotSup = 95,
-    /// `NBD_ESHUTDOWN`
     Shutdown = 108,
 }
 

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// A file with a certificate or key that cannot be used.
 #[derive(Debug)]
 pub struct FileError {
-    /// The file.
     pub path: PathBuf,
     /// Reason why it cannot be used.
     pub fault: FileFault,

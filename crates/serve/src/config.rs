@@ -91,6 +91,7 @@ pub struct AcmeConfig {
     pub ca: Option<PathBuf>,
 }
 
+/// Access log of the server: the table `[log]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogConfig {
@@ -189,6 +190,7 @@ pub enum Links {
     Any,
 }
 
+/// `Strict-Transport-Security` of a site (RFC 6797).
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HstsConfig {

@@ -53,6 +53,7 @@ pub struct Parts {
     pub volumes: Volumes,
 }
 
+/// A server that runs: its workers and the thread that accepts connections.
 pub struct Server {
     workers: Vec<UnboundedSender<Command>>,
     threads: Vec<JoinHandle<()>>,

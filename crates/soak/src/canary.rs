@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use scrim_backend::sim::SimBackend;
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind};
 
-/// A lie.
+/// A false answer of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canary {
     /// The nth flush succeeds without being done.

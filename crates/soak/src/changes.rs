@@ -26,7 +26,6 @@ const ROOM: u64 = 4;
 /// Offset of its data.
 pub(crate) const ROOMY_LUKS2_DATA: u64 = luks2_data(COPY, ROOM);
 
-/// Version of LUKS.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Version {
     Luks1,
@@ -206,7 +205,7 @@ fn change(
     session.apply(&plan).map_err(refused)
 }
 
-/// Writes bytes durably.
+/// Writes bytes to the device, and flushes it.
 pub(crate) fn write(disk: &dyn Backend, offset: u64, bytes: &[u8]) -> Result<(), Refused> {
     disk.write_at(offset, bytes, Durability::Cached)
         .and_then(|()| disk.flush())

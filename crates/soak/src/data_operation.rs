@@ -9,7 +9,7 @@ use scrim_volume::{Volume, VolumeError};
 
 use crate::broken::Broken;
 use crate::canary;
-use crate::ground::{Front, Ground};
+use crate::fixture::{Fixture, Front};
 use crate::luks::refused;
 use crate::operation::{Effort, Outcomes, survivor};
 use crate::value::UNIT;
@@ -162,8 +162,8 @@ impl DataOperation {
         Ok(failures.len() as u64)
     }
 
-    fn ground(&self) -> Ground {
-        Ground {
+    fn fixture(&self) -> Fixture {
+        Fixture {
             front: Front::Nothing,
             sector_size: self.sector_size,
             size: 64 << 10,
@@ -171,9 +171,9 @@ impl DataOperation {
     }
 
     fn prepare(&self) -> Result<SimBackend, String> {
-        let disk = Arc::new(self.ground().disk(0)?);
-        let volume = self.ground().open(&canary::backend(&disk, None))?;
-        let mut data = vec![0; self.ground().size];
+        let disk = Arc::new(self.fixture().disk(0)?);
+        let volume = self.fixture().open(&canary::backend(&disk, None))?;
+        let mut data = vec![0; self.fixture().size];
         Random::new(1).fill(&mut data);
         volume
             .write(0, &mut data, Durability::Durable)
@@ -189,7 +189,7 @@ impl DataOperation {
     ) -> Result<(Arc<SimBackend>, Result<(), VolumeError>), String> {
         let disk = Arc::new(before.after_cut(0));
         let backend: Arc<dyn Backend> = canary::backend(&disk, None);
-        let volume = self.ground().open(&backend)?;
+        let volume = self.fixture().open(&backend)?;
         disk.arm(faults);
         let done = (self.run)(&volume);
         Ok((disk, done))
@@ -197,8 +197,8 @@ impl DataOperation {
 
     fn read(&self, disk: &SimBackend) -> Result<Vec<u8>, String> {
         let disk = Arc::new(disk.after_cut(0));
-        let volume = self.ground().open(&canary::backend(&disk, None))?;
-        let mut bytes = vec![0; self.ground().size];
+        let volume = self.fixture().open(&canary::backend(&disk, None))?;
+        let mut bytes = vec![0; self.fixture().size];
         volume.read(0, &mut bytes).map_err(refused)?;
         Ok(bytes)
     }

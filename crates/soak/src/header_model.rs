@@ -17,7 +17,7 @@ pub(crate) struct HeaderModel {
     now: Seen,
     /// The change that has begun and not ended well: what it has done is not durable.
     begun: Option<Transition>,
-    /// The last backup.
+    /// The header backup that was made last.
     saved: Option<Vec<u8>>,
     /// Every change that was asked for.
     asked: Vec<HeaderChange>,

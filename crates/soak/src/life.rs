@@ -11,13 +11,13 @@ use scrim_seeded::Random;
 use scrim_volume::{Change, Errno, Volume, VolumeError};
 
 use crate::canary::{self, Canary};
-use crate::ground::{Front, Ground};
+use crate::fixture::{Fixture, Front};
 use crate::header_model::HeaderModel;
-use crate::history::Tally;
 use crate::luks::{self, Refused};
 use crate::model::{Begun, Model};
 use crate::request::{Chooser, Request};
 use crate::state::{Seen, observe};
+use crate::tally::Tally;
 use crate::value::UNIT;
 use crate::way::Way;
 
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A volume from its opening to a power cut.
 pub(crate) struct Life {
-    ground: Ground,
+    fixture: Fixture,
     disk: Arc<SimBackend>,
     backend: Arc<dyn Backend>,
     /// Way in which it was opened.
@@ -55,7 +55,7 @@ struct Done {
 impl Life {
     /// Chooses a life. `saved` is a backup of the header that a life before this one has made.
     pub(crate) fn choose(
-        ground: Ground,
+        fixture: Fixture,
         disk: SimBackend,
         canary: Option<Canary>,
         saved: Option<Vec<u8>>,
@@ -64,12 +64,12 @@ impl Life {
         let disk = Arc::new(disk);
         let backend = canary::of_volume(&disk, canary);
         let way = Way::choose(random);
-        let volume = ground.open_in(way, &backend)?;
-        let header = match ground.front {
+        let volume = fixture.open_in(way, &backend)?;
+        let header = match fixture.front {
             Front::Nothing => None,
             Front::Luks1 | Front::Luks2 => Some(Mutex::new(HeaderModel::seen_on(&disk, saved)?)),
         };
-        let mut bytes = vec![0; ground.size];
+        let mut bytes = vec![0; fixture.size];
         volume.read(0, &mut bytes).map_err(luks::refused)?;
 
         let count = if random.one_in(32) {
@@ -82,7 +82,7 @@ impl Life {
         let each = 4 + random.below(40) / count as u64;
         let threads = (0..count).map(|me| {
             let chooser = Chooser {
-                ground,
+                fixture,
                 threads: count,
                 me,
             };
@@ -107,7 +107,7 @@ impl Life {
             .any(|fault| fault.call == Call::Flush);
         disk.arm(faults.clone());
         Ok(Self {
-            ground,
+            fixture,
             backend,
             way,
             volume,
@@ -213,7 +213,7 @@ impl Life {
                 self.changed(&begun, durable, result)?
             }
             Request::Discard { offset, len } => {
-                let sector = self.ground.sector_size;
+                let sector = self.fixture.sector_size;
                 let first = offset.next_multiple_of(sector);
                 let end = ((offset + len) / sector * sector).max(first);
                 let begun = lock(&self.model).begin_discard(first / UNIT..end / UNIT);
@@ -244,7 +244,7 @@ impl Life {
     /// Puts another table in the place of the one in use. Nothing of this needs the storage, so
     /// nothing of it may fail.
     fn exchange(&self, way: Way) -> Result<(), Refused> {
-        let table = self.ground.table(way)?;
+        let table = self.fixture.table(way)?;
         let open = |_: &str| Ok(Arc::clone(&self.backend));
         let loaded = self.volume.load(table, way.path, Change::OfService, open);
         loaded.map_err(luks::refused)?;
@@ -348,7 +348,7 @@ impl Life {
             }
             None => None,
         };
-        let volume = self.ground.open(&backend)?;
+        let volume = self.fixture.open(&backend)?;
         if let Some(Seen {
             state,
             repair: Some(Consent::NotNeeded),
@@ -359,7 +359,7 @@ impl Life {
                 return Err(format!("opened, and so mended, the header is {mended:?}"));
             }
         }
-        let mut bytes = vec![0; self.ground.size];
+        let mut bytes = vec![0; self.fixture.size];
         volume.read(0, &mut bytes).map_err(luks::refused)?;
         let survived = lock(&self.model).check_survivor(&bytes);
         survived.map_err(luks::refused)
@@ -403,9 +403,9 @@ impl Life {
     pub(crate) fn describe(&self) -> String {
         format!(
             "{:?}, {} bytes in sectors of {}, {}, {} threads, {:?}",
-            self.ground.front,
-            self.ground.size,
-            self.ground.sector_size,
+            self.fixture.front,
+            self.fixture.size,
+            self.fixture.sector_size,
             self.way,
             self.threads.len(),
             self.faults

@@ -10,8 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Parser;
-use scrim_soak::history::{self, Tally};
-use scrim_soak::{Broken, DATA_OPERATIONS, Effort, OPERATIONS, table};
+use scrim_soak::{Broken, DATA_OPERATIONS, Effort, OPERATIONS, Tally, history, table};
 
 /// Time between two reports of progress.
 const TELL: Duration = Duration::from_secs(10);

@@ -27,7 +27,7 @@ const PREFER: Edit = Edit::Priority {
     priority: Priority::Prefer,
 };
 
-/// Every header operation.
+/// Operations on headers, each with its outcomes.
 pub const OPERATIONS: &[Operation] = &[
     Operation {
         name: "format LUKS1",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use scrim_seeded::Random;
 
-use crate::ground::{Front, Ground, LONG};
+use crate::fixture::{Fixture, Front, LONG};
 use crate::value::UNIT;
 use crate::way::Way;
 
@@ -61,14 +61,14 @@ impl Request {
 
 /// Chooses requests for one thread.
 pub(crate) struct Chooser {
-    pub(crate) ground: Ground,
+    pub(crate) fixture: Fixture,
     pub(crate) threads: usize,
     pub(crate) me: usize,
 }
 
 impl Chooser {
     pub(crate) fn choose(&self, random: &mut Random) -> Request {
-        if self.ground.front != Front::Nothing && self.me == 0 && random.one_in(5) {
+        if self.fixture.front != Front::Nothing && self.me == 0 && random.one_in(5) {
             return Request::Header;
         }
         if random.one_in(24) {
@@ -81,12 +81,12 @@ impl Chooser {
         let durable = random.one_in(4);
         match random.below(20) {
             0..=3 => {
-                let (offset, len) = any(random, 0, self.ground.size);
+                let (offset, len) = any(random, 0, self.fixture.size);
                 Request::Read { offset, len }
             }
             4..=6 => Request::Flush,
             7 => {
-                let (offset, len) = any(random, self.shared_from(), self.ground.size);
+                let (offset, len) = any(random, self.shared_from(), self.fixture.size);
                 Request::Discard { offset, len }
             }
             8 | 9 => {
@@ -113,13 +113,13 @@ impl Chooser {
         if self.threads == 1 {
             0
         } else {
-            self.ground.size / 2 / BLOCK * BLOCK
+            self.fixture.size / 2 / BLOCK * BLOCK
         }
     }
 
     /// A range that this thread may change.
     fn changeable(&self, random: &mut Random) -> (usize, usize) {
-        let (shared_from, size) = (self.shared_from(), self.ground.size);
+        let (shared_from, size) = (self.shared_from(), self.fixture.size);
         if self.threads == 1 {
             if size > LONG && random.one_in(4) {
                 let offset = below(random, size - LONG);

@@ -11,7 +11,7 @@ use scrim_volume::{LuksDevice, LuksError};
 
 use crate::luks::{self, PASSPHRASES, Refused, refused};
 
-/// A header device.
+/// State of a header device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is no header.

@@ -14,7 +14,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// A whole unit.
+    /// Makes the value of a whole unit that is known.
     pub(crate) fn known(bytes: &[u8]) -> Self {
         let mut value = Self {
             bytes: Arc::new([0; UNIT]),
@@ -24,7 +24,7 @@ impl Value {
         value
     }
 
-    /// Anything.
+    /// Makes a value that may be anything.
     pub(crate) fn unknown() -> Self {
         Self {
             bytes: Arc::new([0; UNIT]),

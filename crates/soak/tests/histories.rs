@@ -2,8 +2,7 @@
 
 #![allow(clippy::panic, reason = "a failing test may panic")]
 
-use scrim_soak::Canary;
-use scrim_soak::history::{self, Tally};
+use scrim_soak::{Canary, Tally, history};
 
 /// Histories of each of the tests below; each has seeds of its own.
 const EACH: u64 = 2600;

@@ -56,7 +56,6 @@ pub enum ActivationError {
     Count(OsString),
     /// This descriptor was announced and is not there.
     NotOpen(RawFd),
-    /// The system refuses.
     System(io::Error),
 }
 

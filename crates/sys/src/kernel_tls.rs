@@ -15,20 +15,15 @@ use crate::tcp::set;
 /// The version of TLS that records are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// TLS 1.2.
     Tls12,
-    /// TLS 1.3.
     Tls13,
 }
 
 /// Cipher that seals the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cipher {
-    /// AES-128-GCM.
     Aes128Gcm,
-    /// AES-256-GCM.
     Aes256Gcm,
-    /// ChaCha20-Poly1305.
     ChaCha20Poly1305,
 }
 

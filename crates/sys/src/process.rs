@@ -93,7 +93,7 @@ impl Inherited {
         Self((3..Self::END).filter(|number| flags(number) == 0).collect())
     }
 
-    /// Closes them.
+    /// Closes the descriptors that were found.
     pub fn close(self) {
         for number in self.0 {
             // SAFETY: it came with the start of this process, which has not taken it, so nothing here

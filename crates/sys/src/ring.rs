@@ -31,7 +31,7 @@ pub struct Ring<'f> {
     watched: Vec<bool>,
 }
 
-/// Something that has ended.
+/// Completion of an operation.
 #[derive(Debug)]
 pub enum Event {
     /// A slot's transfer; the slot is the caller's again.

@@ -3,7 +3,7 @@
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, LockKind};
 use scrim_luks::{ApplyError, Backup, Consent, Header, Plan, Target};
 
-use crate::luks_device::{LuksDevice, LuksError};
+use crate::luks_device::{LuksDevice, LuksError, start_of};
 
 /// A header device whose header no other program reads or writes until this is dropped.
 ///
@@ -85,12 +85,33 @@ impl<'a> HeaderSession<'a> {
     }
 }
 
-/// The first `len` bytes of a device, or all if it has fewer.
-pub(crate) fn start_of(backend: &dyn Backend, len: usize) -> Result<Vec<u8>, LuksError> {
-    let size = backend.info().size;
-    let mut bytes = vec![0; usize::try_from(size).map_or(len, |size| size.min(len))];
-    backend.read_at(0, &mut bytes)?;
-    Ok(bytes)
+impl LuksDevice {
+    /// Rewrites the worse copy of a LUKS2 header from the better one, where a crash or an older program
+    /// left them different, as cryptsetup does when it opens a volume. Returns whether it did.
+    ///
+    /// # Errors
+    /// When the storage fails, or the header cannot be read again.
+    pub fn repair(backend: &dyn Backend) -> Result<bool, LuksError> {
+        let session = HeaderSession::start(backend)?;
+        // Another program may have repaired it since.
+        let now = session.read()?;
+        if !now.needs_repair() {
+            return Ok(false);
+        }
+        let Some(plan) = now.repair_plan()? else {
+            return Ok(false);
+        };
+        session.apply(&plan)?;
+        Ok(true)
+    }
+
+    /// Writes a new header by a plan, under the lock.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub fn write(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
+        HeaderSession::start(backend)?.apply(plan)
+    }
 }
 
 fn apply(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {

@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod crypt_target;
+mod data_path;
 mod error;
+mod fetched;
 mod gate;
 mod header_session;
 mod in_place;
@@ -14,29 +17,30 @@ mod luks_device;
 mod mapping;
 #[cfg(all(test, shuttle))]
 mod models;
+mod open_flags;
 mod path;
 pub mod queue;
 mod range_lock;
-mod segment;
 mod stats;
-mod stored;
 mod sync;
 mod table;
+mod target;
 mod volume;
 
-pub use error::{Errno, VolumeError};
+pub use data_path::{DataPath, Direction, UnknownDataPath};
+pub use error::{Errno, OpenError, VolumeError};
+pub use fetched::FetchedCiphertext;
 pub use header_session::HeaderSession;
 pub use in_place::{
     Encrypted, InPlace, InPlaceError, Keep, Prepared, Room, is_half_overwritten, undo, undo_in,
 };
-pub use luks_device::{LuksDevice, LuksError, OpenFlags, Unlocked};
-pub use mapping::{Mapping, OpenError, ResizeError};
-pub use path::{DataPath, Direction, UnknownDataPath};
+pub use luks_device::{LuksDevice, LuksError, Unlocked};
+pub use mapping::{Mapping, ResizeError};
+pub use open_flags::OpenFlags;
 pub use scrim_backend::Durability;
 pub use stats::{DirectionStatistics, SAMPLED, Spread, Statistics};
-pub use stored::Stored;
 pub use table::{
-    CryptOptions, CryptTable, CryptTarget, Difference, Keys, Line, LinearTarget, TableError, Target,
+    CryptOptions, CryptSpec, CryptTable, Difference, Keys, Line, LinearSpec, TableError, TargetSpec,
 };
 pub use volume::{
     Change, ForgetError, KeyState, LoadError, RecallError, ResumeError, Resumed, Volume,

@@ -6,65 +6,26 @@ use std::io;
 use scrim_backend::{Backend, BackendError, LockKind};
 use scrim_luks::kdf::{KdfGuard, Unguarded};
 use scrim_luks::{
-    Backup, BackupError, Consent, DataError, Finding, Flag, HEADER_AREA_MAX, Header, HeaderCopy,
+    Backup, BackupError, Consent, DataError, Finding, HEADER_AREA_MAX, Header, HeaderCopy,
     HeaderError, Keyslot, Parsed, Placement, Plan, UnlockError, Unsupported, VolumeKey, WriteError,
     dump,
 };
 use scrim_sys::memory::SecretBytes;
 
-use crate::header_session::{HeaderSession, start_of};
-use crate::mapping::SECTOR;
-use crate::{CryptOptions, CryptTable, CryptTarget, Line, TableError, Target};
+use crate::open_flags::OpenFlags;
+use crate::table::SECTOR;
+use crate::table::{CryptOptions, CryptSpec, CryptTable, Line, TableError, TargetSpec};
 
 /// A checked LUKS header, as it was on its device when it was read.
 pub struct LuksDevice {
     parsed: Parsed,
 }
 
-/// An unlocked volume.
+/// The key of a volume, and the key slot that had it.
 pub struct Unlocked {
     /// The key slot that the passphrase opened.
     pub slot: u8,
-    /// The volume key.
     pub key: VolumeKey,
-}
-
-/// Flags that a user may set beyond those in the header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "dm-crypt's flags are independent of each other"
-)]
-pub struct OpenFlags {
-    /// Pass discards on.
-    pub allow_discards: bool,
-    /// Encrypt on the CPU that asked.
-    pub same_cpu_crypt: bool,
-    /// Write from the threads that encrypt.
-    pub submit_from_crypt_cpus: bool,
-    /// Decrypt without the work queue.
-    pub no_read_workqueue: bool,
-    /// Encrypt without the work queue.
-    pub no_write_workqueue: bool,
-    /// Run the queues at high priority.
-    pub high_priority: bool,
-}
-
-impl OpenFlags {
-    /// Adds the header's persistent flags to the user's.
-    #[must_use]
-    pub fn and_those_of(self, header: &Header) -> Self {
-        let stored = |flag| header.flags().contains(&flag);
-        Self {
-            allow_discards: self.allow_discards || stored(Flag::AllowDiscards),
-            same_cpu_crypt: self.same_cpu_crypt || stored(Flag::SameCpuCrypt),
-            submit_from_crypt_cpus: self.submit_from_crypt_cpus
-                || stored(Flag::SubmitFromCryptCpus),
-            no_read_workqueue: self.no_read_workqueue || stored(Flag::NoReadWorkqueue),
-            no_write_workqueue: self.no_write_workqueue || stored(Flag::NoWriteWorkqueue),
-            high_priority: self.high_priority,
-        }
-    }
 }
 
 impl LuksDevice {
@@ -131,30 +92,19 @@ impl LuksDevice {
         &self.parsed.findings
     }
 
-    /// Rewrites the worse copy of a LUKS2 header from the better one, where a crash or an older program
-    /// left them different, as cryptsetup does when it opens a volume. Returns whether it did.
-    ///
-    /// # Errors
-    /// When the storage fails, or the header cannot be read again.
-    pub fn repair(backend: &dyn Backend) -> Result<bool, LuksError> {
-        let session = HeaderSession::start(backend)?;
-        // Another program may have repaired it since.
-        let now = session.read()?;
-        if !now.needs_repair() {
-            return Ok(false);
-        }
-        let Some(plan) = now.parsed.repair_plan()? else {
-            return Ok(false);
-        };
-        session.apply(&plan)?;
-        Ok(true)
-    }
-
     /// Returns whether [`LuksDevice::repair`] has something to do: a copy is older or torn, and nothing else lies
     /// in its place.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
         self.consent() == Some(Consent::NotNeeded)
+    }
+
+    /// Makes the plan of a repair.
+    ///
+    /// # Errors
+    /// When the better copy cannot be written as it is.
+    pub(crate) fn repair_plan(&self) -> Result<Option<Plan>, LuksError> {
+        Ok(self.parsed.repair_plan()?)
     }
 
     /// Checks whether the copy that should be rewritten may be, if there is one.
@@ -172,18 +122,10 @@ impl LuksDevice {
         dump::json(self.header()) == dump::json(other.header())
     }
 
-    /// The header itself.
+    /// Returns the header, of two copies the better one, without the findings on it.
     #[must_use]
     pub fn into_header(self) -> Header {
         self.parsed.header
-    }
-
-    /// Writes a new header by a plan, under the lock.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub fn write(plan: &Plan, backend: &dyn Backend) -> Result<(), LuksError> {
-        HeaderSession::start(backend)?.apply(plan)
     }
 
     /// Tries the passphrase on the given key slot, or on all in their order.
@@ -304,7 +246,7 @@ impl LuksDevice {
         let header = self.header();
         let segment = header.data_segment()?;
         let extent = segment.extent(placement, device_len)?;
-        let target = CryptTarget {
+        let target = CryptSpec {
             options: CryptOptions::new(segment.sector_size).with_flags(flags.and_those_of(header)),
             // The header's key is of no use to the null cipher, whose own is empty.
             key: if segment.cipher.is_null() {
@@ -320,10 +262,18 @@ impl LuksDevice {
         let line = Line {
             start: 0,
             len: (extent.end - extent.start) / SECTOR,
-            target: Target::Crypt(Box::new(target)),
+            target: TargetSpec::Crypt(Box::new(target)),
         };
         Ok(CryptTable::from_lines(vec![line])?)
     }
+}
+
+/// Reads the first `len` bytes of a device, or all if it has fewer.
+pub(crate) fn start_of(backend: &dyn Backend, len: usize) -> Result<Vec<u8>, LuksError> {
+    let size = backend.info().size;
+    let mut bytes = vec![0; usize::try_from(size).map_or(len, |size| size.min(len))];
+    backend.read_at(0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reason why a LUKS volume cannot be opened, made or changed.

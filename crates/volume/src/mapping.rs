@@ -1,39 +1,35 @@
 //! A table at work, on its backends.
 
 mod forgotten;
+mod forgotten_key;
 mod resize;
 
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use forgotten::ForgottenKey;
+pub(crate) use forgotten_key::ForgottenKey;
 pub use resize::ResizeError;
 
 use rustix::event::{EventfdFlags, eventfd};
-use scrim_backend::{Backend, BackendError, Durability, Medium};
-use scrim_crypt::{CipherError, Geometry, SectorCipher};
+use scrim_backend::{Backend, BackendError, Durability};
 
-use crate::path::{CryptPath, CryptRunner, DataPath, Direction};
-use crate::range_lock::RangeLock;
-use crate::segment::Runner;
+use crate::data_path::{DataPath, Direction};
+use crate::error::{OpenError, VolumeError};
+use crate::path::CryptPath;
 use crate::stats::Record;
-use crate::{CryptTable, CryptTarget, Difference, Line, Target, VolumeError};
-
-/// The unit of a table's numbers, in bytes.
-pub(crate) const SECTOR: u64 = 512;
+use crate::table::{CryptTable, Difference, Line, SECTOR, TargetSpec};
+use crate::target::Target;
 
 /// A table at work. Only its end can change: a volume that gets another table gets another mapping.
 pub struct Mapping {
     table: CryptTable,
     path: DataPath,
-    segments: Vec<Segment>,
+    targets: Vec<Target>,
     /// Backends, each once, with its name in the table.
     backends: Vec<(String, Arc<dyn Backend>)>,
-    /// End of the last segment, in bytes; it alone changes.
+    /// End of the last target, in bytes; it alone changes.
     size: AtomicU64,
     block_size: u32,
     read_only: bool,
@@ -44,12 +40,6 @@ pub struct Mapping {
     forgotten: Option<ForgottenKey>,
     /// Dropped last, so that a weak pointer to it tells when all else is gone, keys included.
     alive: Arc<()>,
-}
-
-pub(crate) struct Segment {
-    /// Range of the volume, in bytes. The last one ends where the volume does.
-    range: Range<u64>,
-    pub(crate) runner: Runner,
 }
 
 impl Mapping {
@@ -63,7 +53,7 @@ impl Mapping {
         mut open: impl FnMut(&str) -> Result<Arc<dyn Backend>, BackendError>,
     ) -> Result<Self, OpenError> {
         let mut opened: Vec<(String, Arc<dyn Backend>)> = Vec::new();
-        let mut segments = Vec::new();
+        let mut targets = Vec::new();
         for line in table.lines() {
             let backend = match line.target.device() {
                 None => None,
@@ -76,16 +66,13 @@ impl Mapping {
                     }
                 },
             };
-            segments.push(Segment {
-                range: line.start * SECTOR..(line.start + line.len) * SECTOR,
-                runner: runner(line, path, backend)?,
-            });
+            targets.push(Target::start(line, path, backend)?);
         }
         let size = table.len() * SECTOR;
-        if let Some(last) = segments.last_mut() {
+        if let Some(last) = targets.last_mut() {
             last.range.end = u64::MAX;
         }
-        let largest = segments.iter().map(|s| s.runner.block_size()).max();
+        let largest = targets.iter().map(Target::block_size).max();
         Ok(Self {
             size: AtomicU64::new(size),
             block_size: largest
@@ -95,7 +82,7 @@ impl Mapping {
             allow_discards: table.lines().iter().all(Line::allows_discards),
             table,
             path,
-            segments,
+            targets,
             backends: opened,
             retired: eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| OpenError::Queues(error.into()))?,
@@ -131,7 +118,7 @@ impl Mapping {
             .lines()
             .iter()
             .find_map(|line| match &line.target {
-                Target::Crypt(crypt) => Some(crypt),
+                TargetSpec::Crypt(crypt) => Some(crypt),
                 _ => None,
             });
         crypt.map_or(self.path, |crypt| self.path.of(&crypt.options, direction))
@@ -169,10 +156,8 @@ impl Mapping {
 
     /// Returns whether a direction of a target goes through dm-crypt's queues.
     pub(crate) fn is_queued(&self) -> bool {
-        self.segments.iter().any(|segment| match &segment.runner {
-            Runner::Crypt(crypt) => crypt.queues.is_some(),
-            _ => false,
-        })
+        let mut crypt = self.targets.iter().filter_map(Target::crypt);
+        crypt.any(|crypt| crypt.kcryptd.is_some())
     }
 
     /// Returns the size in bytes; [`Volume::resize`](crate::Volume::resize) changes it.
@@ -191,7 +176,7 @@ impl Mapping {
     /// Returns the driver of the first crypt target's cipher, as `scrim status` shows it.
     #[must_use]
     pub fn driver(&self) -> Option<&'static str> {
-        self.segments.iter().find_map(|s| s.runner.driver())
+        self.targets.iter().find_map(Target::driver)
     }
 
     /// Returns whether writes are refused.
@@ -211,17 +196,17 @@ impl Mapping {
     /// # Errors
     /// When the range passes the end or the storage fails; `buffer` then holds no plaintext of
     /// another place, but may hold ciphertext.
-    pub(crate) fn read(
+    pub(crate) fn read_from_targets(
         &self,
         offset: u64,
         buffer: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let mut buffer = buffer;
-        for (segment, part) in self.within(offset, buffer.len() as u64)? {
+        for (target, part) in self.within(offset, buffer.len() as u64)? {
             let (now, rest) = buffer.split_at_mut(length(&part));
             buffer = rest;
-            segment.runner.read(part.start, now, record)?;
+            target.map_read(part.start, now, record)?;
         }
         Ok(())
     }
@@ -231,7 +216,7 @@ impl Mapping {
     /// # Errors
     /// When the volume is read-only, the range passes the end, or the storage fails; part of the
     /// data may then have been written.
-    pub(crate) fn write(
+    pub(crate) fn write_to_targets(
         &self,
         offset: u64,
         data: &mut [u8],
@@ -240,10 +225,10 @@ impl Mapping {
     ) -> Result<(), VolumeError> {
         self.check_writable()?;
         let mut data = data;
-        for (segment, part) in self.within(offset, data.len() as u64)? {
+        for (target, part) in self.within(offset, data.len() as u64)? {
             let (now, rest) = data.split_at_mut(length(&part));
             data = rest;
-            segment.runner.write(part.start, now, durability, record)?;
+            target.map_write(part.start, now, durability, record)?;
         }
         Ok(())
     }
@@ -252,7 +237,7 @@ impl Mapping {
     ///
     /// # Errors
     /// When the storage fails, now or in an earlier flush.
-    pub(crate) fn flush(&self) -> Result<(), VolumeError> {
+    pub(crate) fn flush_backends(&self) -> Result<(), VolumeError> {
         // Each is tried, whatever became of the others.
         let results: Vec<_> = self
             .backends
@@ -267,13 +252,13 @@ impl Mapping {
     ///
     /// # Errors
     /// When discards are not allowed, the range passes the end, or the storage fails.
-    pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+    pub(crate) fn discard_in_targets(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.check_writable()?;
         if !self.allow_discards {
             return Err(VolumeError::DiscardNotAllowed);
         }
-        for (segment, part) in self.within(offset, len)? {
-            segment.runner.discard(part)?;
+        for (target, part) in self.within(offset, len)? {
+            target.map_discard(part)?;
         }
         Ok(())
     }
@@ -282,7 +267,7 @@ impl Mapping {
     ///
     /// # Errors
     /// As for [`Volume::write`](crate::Volume::write).
-    pub(crate) fn write_zeroes(
+    pub(crate) fn write_zeros_to_targets(
         &self,
         offset: u64,
         len: u64,
@@ -290,8 +275,8 @@ impl Mapping {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         self.check_writable()?;
-        for (segment, part) in self.within(offset, len)? {
-            segment.runner.write_zeroes(part, durability, record)?;
+        for (target, part) in self.within(offset, len)? {
+            target.map_zeros(part, durability, record)?;
         }
         Ok(())
     }
@@ -300,18 +285,27 @@ impl Mapping {
         self.backends.iter().map(|(_, backend)| &**backend)
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
+    pub(crate) fn targets(&self) -> &[Target] {
+        &self.targets
     }
 
-    /// Returns the segment in which a range lies whole, and the range's offset in it, in bytes.
-    pub(crate) fn segment_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
+    /// Returns the index of the target in which a range lies whole, and the range's offset in it, in bytes.
+    pub(crate) fn target_of(&self, offset: u64, len: usize) -> Option<(usize, u64)> {
         let end = offset
             .checked_add(len as u64)
             .filter(|&end| end <= self.size())?;
-        let index = self.segments.partition_point(|s| s.range.end <= offset);
-        let range = &self.segments.get(index)?.range;
+        let index = self
+            .targets
+            .partition_point(|target| target.range.end <= offset);
+        let range = &self.targets.get(index)?.range;
         (end <= range.end).then(|| (index, offset - range.start))
+    }
+
+    /// Returns the crypt target in which a range lies whole, and the range's offset in it, in bytes.
+    pub(crate) fn crypt_of(&self, offset: u64, len: usize) -> Option<(&CryptPath, u64)> {
+        let (index, within) = self.target_of(offset, len)?;
+        let crypt = self.targets.get(index)?.crypt()?;
+        Some((crypt, within))
     }
 
     fn check_writable(&self) -> Result<(), VolumeError> {
@@ -322,26 +316,28 @@ impl Mapping {
         }
     }
 
-    /// Returns the segments that a range touches, each with the part of the range in it, in bytes from
-    /// the segment's start.
+    /// Returns the targets that a range touches, each with the part of the range in it, in bytes from
+    /// the target's start.
     fn within(
         &self,
         offset: u64,
         len: u64,
-    ) -> Result<impl Iterator<Item = (&Segment, Range<u64>)>, VolumeError> {
+    ) -> Result<impl Iterator<Item = (&Target, Range<u64>)>, VolumeError> {
         let size = self.size();
         let end = offset
             .checked_add(len)
             .filter(|&end| end <= size)
             .ok_or(VolumeError::OutOfRange { offset, len, size })?;
-        let first = self.segments.partition_point(|s| s.range.end <= offset);
-        let touched = self.segments[first..]
+        let first = self
+            .targets
+            .partition_point(|target| target.range.end <= offset);
+        let touched = self.targets[first..]
             .iter()
-            .take_while(move |s| s.range.start < end);
-        Ok(touched.map(move |segment| {
-            let start = offset.max(segment.range.start) - segment.range.start;
-            let end = end.min(segment.range.end) - segment.range.start;
-            (segment, start..end)
+            .take_while(move |target| target.range.start < end);
+        Ok(touched.map(move |target| {
+            let start = offset.max(target.range.start) - target.range.start;
+            let end = end.min(target.range.end) - target.range.start;
+            (target, start..end)
         }))
     }
 }
@@ -353,155 +349,4 @@ impl Mapping {
 )]
 fn length(part: &Range<u64>) -> usize {
     (part.end - part.start) as usize
-}
-
-fn runner(
-    line: &Line,
-    path: DataPath,
-    backend: Option<Arc<dyn Backend>>,
-) -> Result<Runner, OpenError> {
-    Ok(match (&line.target, backend) {
-        (Target::Zero, _) => Runner::Zero,
-        (Target::Crypt(target), Some(backend)) => {
-            let start = fit(line, &target.device, target.offset, &*backend)?;
-            let runner = crypt_runner(target, backend, start)?;
-            let started = CryptPath::start(runner, path, &target.options);
-            Runner::Crypt(Box::new(started.map_err(OpenError::Queues)?))
-        }
-        (Target::Linear(target), Some(backend)) => Runner::Linear {
-            start: fit(line, &target.device, target.offset, &*backend)?,
-            backend,
-        },
-        (Target::Error | Target::Crypt(_) | Target::Linear(_), _) => Runner::Error,
-    })
-}
-
-fn crypt_runner(
-    target: &CryptTarget,
-    backend: Arc<dyn Backend>,
-    start: u64,
-) -> Result<CryptRunner, OpenError> {
-    let options = &target.options;
-    let geometry = Geometry {
-        sector_size: options.sector_size,
-        iv_large_sectors: options.iv_large_sectors,
-    };
-    let cipher = SectorCipher::new(&target.cipher, target.key.expose(), geometry)?;
-    Ok(CryptRunner {
-        cipher,
-        backend,
-        start,
-        first_iv: target.iv_offset,
-        sector_size: geometry.sector_size.bytes(),
-        geometry,
-        locks: RangeLock::new(),
-        asynchronous: target.cipher.is_asynchronous(),
-    })
-}
-
-/// Returns the place where a target starts on its backend, in bytes, if all of it lies within.
-fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<u64, OpenError> {
-    let size = backend.info().size;
-    let end = offset
-        .checked_add(line.len)
-        .and_then(|end| end.checked_mul(SECTOR));
-    if let Medium::File { alignment, .. } = backend.medium() {
-        let unit = match &line.target {
-            Target::Crypt(crypt) => crypt.options.sector_size.bytes() as u64,
-            _ => SECTOR,
-        };
-        let start = offset.saturating_mul(SECTOR);
-        if !unit.is_multiple_of(alignment) || !start.is_multiple_of(alignment) {
-            return Err(OpenError::Blocks {
-                device: device.to_owned(),
-                block: alignment,
-            });
-        }
-    }
-    match end {
-        Some(end) if end <= size => Ok(offset * SECTOR),
-        _ => Err(OpenError::DeviceTooSmall {
-            device: device.to_owned(),
-            needs: end.unwrap_or(u64::MAX),
-            size,
-        }),
-    }
-}
-
-/// Reason why a table could not be started.
-#[derive(Debug)]
-pub enum OpenError {
-    /// A device could not be opened.
-    Backend(BackendError),
-    /// A target passes the end of its device.
-    DeviceTooSmall {
-        /// The device's name in the table.
-        device: String,
-        /// End of the target, in bytes.
-        needs: u64,
-        /// The device's size, in bytes.
-        size: u64,
-    },
-    /// Past the page cache, the device has larger blocks than a target's sectors, or a target does not
-    /// start at one.
-    Blocks {
-        /// The device's name in the table.
-        device: String,
-        /// Block size of the device, in bytes.
-        block: u64,
-    },
-    /// The cipher is not supported, or the key does not fit it.
-    Cipher(CipherError),
-    /// The system gives no threads for the queued path, or no descriptor.
-    Queues(io::Error),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Backend(error) => error.fmt(f),
-            Self::DeviceTooSmall {
-                device,
-                needs,
-                size,
-            } => write!(
-                f,
-                "{device} has {size} bytes, but the table needs {needs}: it was cut short, or the \
-                 table belongs to another device"
-            ),
-            Self::Blocks { device, block } => write!(
-                f,
-                "{device} has blocks of {block} bytes, which a write of less would have to read and \
-                 change; go through the page cache with --direct-io off"
-            ),
-            Self::Cipher(error) => error.fmt(f),
-            Self::Queues(error) => write!(
-                f,
-                "cannot start the threads of the queued path: {error}; use --data-path inline"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Backend(error) => Some(error),
-            Self::Cipher(error) => Some(error),
-            Self::Queues(error) => Some(error),
-            Self::DeviceTooSmall { .. } | Self::Blocks { .. } => None,
-        }
-    }
-}
-
-impl From<BackendError> for OpenError {
-    fn from(error: BackendError) -> Self {
-        Self::Backend(error)
-    }
-}
-
-impl From<CipherError> for OpenError {
-    fn from(error: CipherError) -> Self {
-        Self::Cipher(error)
-    }
 }

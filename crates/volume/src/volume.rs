@@ -11,13 +11,13 @@ pub use forget::{ForgetError, KeyState, RecallError};
 use scrim_backend::{Backend, BackendError, Durability};
 use scrim_sys::memory::SecretBytes;
 
+use crate::data_path::{DataPath, Direction};
+use crate::error::{OpenError, VolumeError};
 use crate::gate::{Gate, Pass};
-use crate::mapping::{Mapping, OpenError, ResizeError};
-use crate::path::{DataPath, Direction};
+use crate::mapping::{Mapping, ResizeError};
 use crate::stats::{Counters, Record, Statistics};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
-use crate::table::Keys;
-use crate::{CryptTable, Difference, VolumeError};
+use crate::table::{CryptTable, Difference, Keys};
 
 /// An open table on its backends, shared between threads. Its data path says which threads do the work of a request.
 ///
@@ -38,7 +38,7 @@ pub struct Volume {
 pub enum Change {
     /// Serve the same data in another way.
     OfService,
-    /// Anything.
+    /// Change anything, also the data that the table gives.
     OfMeaning,
 }
 
@@ -245,8 +245,8 @@ impl Volume {
     /// another place, but may hold ciphertext.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
         let len = buffer.len();
-        self.carry_out(Direction::Read, len, |mapping, record| {
-            mapping.read(offset, buffer, record)
+        self.run_counted(Direction::Read, len, |mapping, record| {
+            mapping.read_from_targets(offset, buffer, record)
         })
     }
 
@@ -261,8 +261,8 @@ impl Volume {
         data: &mut [u8],
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        self.carry_out(Direction::Write, data.len(), |mapping, record| {
-            mapping.write(offset, data, durability, record)
+        self.run_counted(Direction::Write, data.len(), |mapping, record| {
+            mapping.write_to_targets(offset, data, durability, record)
         })
     }
 
@@ -277,8 +277,8 @@ impl Volume {
         durability: Durability,
     ) -> Result<(), VolumeError> {
         let counted = usize::try_from(len).unwrap_or(usize::MAX);
-        self.carry_out(Direction::Write, counted, |mapping, record| {
-            mapping.write_zeroes(offset, len, durability, record)
+        self.run_counted(Direction::Write, counted, |mapping, record| {
+            mapping.write_zeros_to_targets(offset, len, durability, record)
         })
     }
 
@@ -287,7 +287,7 @@ impl Volume {
     /// # Errors
     /// When the storage fails, now or in an earlier flush.
     pub fn flush(&self) -> Result<(), VolumeError> {
-        self.enter().flush()
+        self.enter().flush_backends()
     }
 
     /// Says that `len` bytes at `offset` are no longer needed. What they read as afterwards is
@@ -296,7 +296,7 @@ impl Volume {
     /// # Errors
     /// When discards are not allowed, the range passes the end, or the storage fails.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        self.enter().discard(offset, len)
+        self.enter().discard_in_targets(offset, len)
     }
 
     /// Does [`write_zeroes`](Self::write_zeroes) if that need not wait: `None` while requests are held.
@@ -311,7 +311,7 @@ impl Volume {
     ) -> Option<Result<(), VolumeError>> {
         let mapping = self.try_enter()?;
         let mut record = self.counters.begin(Direction::Write);
-        let result = mapping.write_zeroes(offset, len, durability, &mut record);
+        let result = mapping.write_zeros_to_targets(offset, len, durability, &mut record);
         let counted = usize::try_from(len).unwrap_or(usize::MAX);
         let bytes = result.is_ok().then_some(counted);
         self.counters.end(Direction::Write, bytes, &record);
@@ -323,7 +323,7 @@ impl Volume {
     /// # Errors
     /// As for [`Volume::discard`].
     pub fn try_discard(&self, offset: u64, len: u64) -> Option<Result<(), VolumeError>> {
-        Some(self.try_enter()?.discard(offset, len))
+        Some(self.try_enter()?.discard_in_targets(offset, len))
     }
 
     /// Does [`flush`](Self::flush) if that need not wait: `None` while requests are held.
@@ -331,7 +331,7 @@ impl Volume {
     /// # Errors
     /// As for [`Volume::flush`].
     pub fn try_flush(&self) -> Option<Result<(), VolumeError>> {
-        Some(self.try_enter()?.flush())
+        Some(self.try_enter()?.flush_backends())
     }
 
     /// Returns the mapping, which stays at work until the pass is dropped. See [`Pass`] for what its holder must
@@ -356,7 +356,7 @@ impl Volume {
         &self.counters
     }
 
-    fn carry_out(
+    fn run_counted(
         &self,
         direction: Direction,
         len: usize,
@@ -392,7 +392,7 @@ pub enum LoadError {
     Meaning(Difference),
     /// A key of the new table is all zeros, as where keys are not shown, and no key of the table at work is.
     MaskedKey {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
     },
     /// The key of the table at work is forgotten.
@@ -451,7 +451,7 @@ impl fmt::Display for ResumeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str(
-                "requests under way do not end; the table at work stays, and the other one stays \
+                "requests in flight do not end; the table at work stays, and the other one stays \
                  loaded: resume again once the storage answers",
             ),
             Self::KeyForgotten => f.write_str(KEY_FORGOTTEN),

@@ -198,7 +198,7 @@ fn torn_both_ways(
 ) {
     let same = Arc::clone(volume);
     *torn.in_read.lock().unwrap() = Some(Box::new(move || {
-        // By another thread: this one has its request under way.
+        // By another thread: this one has its request in flight.
         thread::spawn(move || write_part(&same)).join().unwrap();
     }));
     check(place, &read(volume, place), case);
@@ -263,7 +263,7 @@ fn by_queue(engine: Engine) -> impl Fn(&Volume, Place) -> Vec<u8> + Send + Clone
         let mapping = volume.mapping();
         let mut queue = Queue::new(volume, &mapping, engine, &[]).unwrap().unwrap();
         let slot = queue.take().unwrap();
-        queue.read(slot, offset, len);
+        queue.start_read(slot, offset, len);
         queue.submit().unwrap();
         let completion = loop {
             match queue.next_completion() {
@@ -459,7 +459,7 @@ fn a_change_of_a_part_of_a_block_undoes_no_write_by_any_engine() {
                 let queue = Queue::new(&same, &mapping, engine, &[]);
                 let mut queue = queue.unwrap().unwrap();
                 let slot = queue.take().unwrap();
-                queue.write(slot, 0, &mut [b'='; 4096]);
+                queue.start_write(slot, 0, &mut [b'='; 4096]);
                 queue.settle().unwrap();
                 let completion = queue.next_completion().unwrap();
                 completion.result.unwrap();
@@ -510,7 +510,7 @@ fn a_write_that_a_ring_leaves_undone_waits_with_no_locks() {
         let mut queue = queue.unwrap().unwrap();
         for at in [0, 4096] {
             let slot = queue.take().unwrap();
-            queue.write(slot, at, &mut [b'='; 4096]);
+            queue.start_write(slot, at, &mut [b'='; 4096]);
         }
         let change = thread::spawn(move || {
             same.write_at(600, b"+", Durability::Cached).unwrap();

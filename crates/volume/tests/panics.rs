@@ -100,7 +100,7 @@ fn a_queue_ends_although_several_of_its_requests_have_panicked() {
         let mut queue = queue.unwrap();
         for offset in [0, 0, 4096, 0, 8192] {
             let slot = queue.take().unwrap();
-            queue.read(slot, offset, 4096);
+            queue.start_read(slot, offset, 4096);
         }
         // All come home before anybody looks.
         thread::sleep(Duration::from_millis(200));

@@ -67,7 +67,7 @@ fn exchange(volume: &Volume, direct: bool, flags: &str, path: DataPath) {
     assert_eq!(volume.resume(LONG).unwrap(), Resumed::OnNewTable);
 }
 
-/// A request under way, and what it is to bring.
+/// A request in flight, and its expected result.
 enum Pending {
     Read { offset: usize, expected: Vec<u8> },
     Write { offset: usize, len: usize },
@@ -116,13 +116,13 @@ fn requests(queue: &mut Queue<'_>, model: &mut [u8], random: &mut Random, count:
             let index = slot.index();
             if random.one_in(2) {
                 let expected = model[offset..offset + len].to_vec();
-                queue.read(slot, offset as u64, len);
+                queue.start_read(slot, offset as u64, len);
                 pending.push((index, Pending::Read { offset, expected }));
             } else {
                 let mut data = vec![0; len];
                 random.fill(&mut data);
                 model[offset..offset + len].copy_from_slice(&data);
-                queue.write(slot, offset as u64, &mut data);
+                queue.start_write(slot, offset as u64, &mut data);
                 pending.push((index, Pending::Write { offset, len }));
             }
         } else {
@@ -214,11 +214,11 @@ fn own_parts(volume: &Arc<Volume>, engine: Engine, thread: usize) {
     for byte in 1..=100u8 {
         for sector in 0..8 {
             let slot = queue.take().unwrap();
-            queue.write(slot, own(sector), &mut [byte; 900]);
+            queue.start_write(slot, own(sector), &mut [byte; 900]);
             // And whole sectors elsewhere in the same region.
             let slot = queue.take().unwrap();
             let at = (1 + thread as u64) * 65536 + sector * 4096;
-            queue.write(slot, at, &mut [byte; 4096]);
+            queue.start_write(slot, at, &mut [byte; 4096]);
         }
         queue.settle().unwrap();
         end(&mut queue, &mut writes());
@@ -236,10 +236,10 @@ fn read_own_parts(queue: &mut Queue<'_>, start: usize, byte: u8) {
     let slot = queue.take().unwrap();
     let at = 65536 * (1 + start as u64 / 1000);
     let writing = slot.index();
-    queue.write(slot, at, &mut [byte; 4096]);
+    queue.start_write(slot, at, &mut [byte; 4096]);
     for sector in 0..8 {
         let slot = queue.take().unwrap();
-        queue.read(slot, sector * 4096, 4096);
+        queue.start_read(slot, sector * 4096, 4096);
     }
     queue.settle().unwrap();
     while let Some(completion) = queue.next_completion() {
@@ -316,9 +316,9 @@ fn what_a_volume_refuses_a_queue_refuses() {
             continue;
         };
         let slot: Slot = queue.take().unwrap();
-        queue.read(slot, SIZE as u64 - 4096, 8192);
+        queue.start_read(slot, SIZE as u64 - 4096, 8192);
         let slot = queue.take().unwrap();
-        queue.write(slot, SIZE as u64, &mut [0; 512]);
+        queue.start_write(slot, SIZE as u64, &mut [0; 512]);
         queue.settle().unwrap();
         for _ in 0..2 {
             let completion = queue.next_completion().unwrap();
@@ -337,7 +337,7 @@ fn a_flush_is_not_in_the_way_of_who_waits_for_what_is_under_way() {
         .unwrap()
         .unwrap();
     let slot = queue.take().unwrap();
-    queue.read(slot, 0, 4096);
+    queue.start_read(slot, 0, 4096);
     std::thread::scope(|scope| {
         let suspended = scope.spawn(|| volume.suspend(LONG));
         while !queue.is_waited_for() {
@@ -362,9 +362,9 @@ fn a_stale_queue_goes_on_with_the_new_table_and_counts_once() {
         let before = volume.statistics();
         let slot = queue.take().unwrap();
         let written = slot.index();
-        queue.write(slot, 4096, &mut [7; 4096]);
+        queue.start_write(slot, 4096, &mut [7; 4096]);
         let slot = queue.take().unwrap();
-        queue.read(slot, 4096, 4096);
+        queue.start_read(slot, 4096, 4096);
         queue.settle().unwrap();
         while let Some(completion) = queue.next_completion() {
             completion.result.unwrap();
@@ -379,7 +379,7 @@ fn a_stale_queue_goes_on_with_the_new_table_and_counts_once() {
         assert_eq!(after.read.requests, before.read.requests + 1);
         assert_eq!(after.write.requests, before.write.requests + 1);
         assert_eq!(after.write.bytes, before.write.bytes + 4096);
-        // On its old table nothing is under way: it can go at once.
+        // On its old table nothing is in flight: it can go at once.
         assert!(volume.suspend(LONG));
         volume.resume(LONG).unwrap();
     }

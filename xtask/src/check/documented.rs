@@ -1,12 +1,10 @@
-//! Rule: a public type, trait, constant or function has a doc comment. A field, a variant, and a method without
-//! parameters may go without one, where name and type say everything.
+//! Rule: a public type, trait or function has a doc comment. A field, a variant, a constant, a constructor `new`, and a
+//! method without parameters may go without one, where name and type say everything.
 
 use super::repository::{Repository, Violation};
 use super::rust::{Source, Token};
 
-const ITEMS: [&str; 8] = [
-    "struct", "enum", "trait", "type", "const", "static", "union", "fn",
-];
+const ITEMS: [&str; 6] = ["struct", "enum", "trait", "type", "union", "fn"];
 /// Words that may stand between `pub` and the word for the item.
 const QUALIFIERS: [&str; 4] = ["async", "unsafe", "extern", "const"];
 
@@ -24,8 +22,8 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
             let Some((item, name)) = item(&tokens[index + 1..]) else {
                 continue;
             };
-            let is_getter = item == "fn" && is_getter(&tokens[index..]);
-            if !is_getter && !is_documented(source, token.line) {
+            let is_plain = item == "fn" && (name == "new" || is_getter(&tokens[index..]));
+            if !is_plain && !is_documented(source, token.line) {
                 violations.push(Violation::at(
                     path,
                     token.line,
@@ -96,7 +94,6 @@ mod tests {
             "#[derive(Debug)]\npub enum A {}",
             "// A note.\npub fn f(x: u8) {}",
             "pub const fn f(x: u8) {}",
-            "pub const LIMIT: u8 = 1;",
             "impl A {\n    pub fn g(&self, x: u8) {}\n}",
         ] {
             assert_eq!(said(text).len(), 1, "{text}");
@@ -108,8 +105,10 @@ mod tests {
         for text in [
             "/// A thing.\n#[allow(\n    unused,\n    reason = \"so\"\n)]\npub struct A;",
             "/// A thing.\n#[derive(Debug)]\npub struct A {\n    pub len: u64,\n}",
+            "impl A {\n    pub fn new(x: u8) -> Self {}\n}",
             "impl A {\n    pub fn len(&self) -> u64 {}\n}",
             "pub(crate) struct A;",
+            "pub const LIMIT: u8 = 1;",
             "pub use a::B;\npub mod c;",
         ] {
             assert_eq!(said(text), [""; 0], "{text}");

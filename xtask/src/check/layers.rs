@@ -38,7 +38,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
 ];
 
 /// Crates above all layers, on which no other crate may depend.
-const TOOLS: [&str; 2] = ["xtask", "scrim-peers"];
+const TOOLS: [&str; 2] = ["xtask", "scrim-rivals"];
 
 /// A crate beside the layers: tools and tests use it, the program does not.
 const BESIDE: &str = "scrim-guest";
@@ -112,7 +112,7 @@ mod tests {
             check_one("scrim-luks", &["scrim-crypt", "scrim-foreign", "scrim-sys"],).is_empty()
         );
         assert!(check_one("xtask", &["scrim-bench"]).is_empty());
-        assert!(check_one("scrim-peers", &["scrim-bench", "scrim-crypt"]).is_empty());
+        assert!(check_one("scrim-rivals", &["scrim-bench", "scrim-crypt"]).is_empty());
         assert!(check_one("scrim-volume", &["dev:scrim-export"]).is_empty());
     }
 
@@ -129,8 +129,8 @@ mod tests {
             ("scrim-export", "scrim-bench"),
             ("scrim-sys", "scrim-sys"),
             ("scrim-cli", "xtask"),
-            ("scrim-cli", "scrim-peers"),
-            ("xtask", "scrim-peers"),
+            ("scrim-cli", "scrim-rivals"),
+            ("xtask", "scrim-rivals"),
         ] {
             assert_eq!(check_one(user, &[used]).len(), 1, "{user} on {used}");
         }

@@ -7,9 +7,9 @@ use super::rust::{Source, Token};
 const ROOMS: [&str; 3] = ["crates/sys/src/", KERNELS, FOREIGN];
 const KERNELS: &str = "crates/crypt/src/kernels/";
 /// The libraries that Scrim is compared with; no part of the program.
-const FOREIGN: &str = "crates/peers/src/foreign/";
+const FOREIGN: &str = "crates/rivals/src/foreign/";
 /// Crates with such a folder; all others forbid unsafe code at their root.
-const CRATES: [&str; 3] = ["crates/sys/", "crates/crypt/", "crates/peers/"];
+const CRATES: [&str; 3] = ["crates/sys/", "crates/crypt/", "crates/rivals/"];
 /// Folders that may use intrinsics, for instructions that no library wraps.
 const INTRINSICS: [&str; 2] = [KERNELS, FOREIGN];
 
@@ -27,7 +27,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
                 wrong(
                     token.line,
                     "`unsafe` outside crates/sys/src, crates/crypt/src/kernels and \
-                     crates/peers/src/foreign; call a safe function of these, or add one there",
+                     crates/rivals/src/foreign; call a safe function of these, or add one there",
                 );
             } else if token.text == "unsafe" && is_unexplained(source, &tokens[at..]) {
                 wrong(
@@ -40,7 +40,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
                 wrong(
                     token.line,
                     "processor intrinsics outside crates/crypt/src/kernels and \
-                     crates/peers/src/foreign; move them there",
+                     crates/rivals/src/foreign; move them there",
                 );
             }
         }
@@ -118,7 +118,7 @@ mod tests {
         }
         assert!(check_file("crates/sys/src/lib.rs", "").is_empty());
         assert!(check_file("crates/crypt/src/lib.rs", "").is_empty());
-        assert!(check_file("crates/peers/src/main.rs", "").is_empty());
+        assert!(check_file("crates/rivals/src/main.rs", "").is_empty());
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for path in [
             "crates/sys/src/a.rs",
             "crates/crypt/src/kernels/x86_64/a.rs",
-            "crates/peers/src/foreign/a.rs",
+            "crates/rivals/src/foreign/a.rs",
             "crates/crypt/tests/a.rs",
         ] {
             assert!(check_file(path, text).is_empty(), "{path}");
@@ -135,7 +135,7 @@ mod tests {
         for path in [
             "crates/crypt/src/a.rs",
             "crates/luks/src/a.rs",
-            "crates/peers/src/a.rs",
+            "crates/rivals/src/a.rs",
             "xtask/src/a.rs",
         ] {
             let violations = check_file(path, text);
@@ -175,7 +175,7 @@ mod tests {
         let text = "use core::arch::x86_64::__m512i;\nuse std :: arch :: asm;";
         for path in [
             "crates/crypt/src/kernels/a.rs",
-            "crates/peers/src/foreign/a.rs",
+            "crates/rivals/src/foreign/a.rs",
         ] {
             assert!(check_file(path, text).is_empty(), "{path}");
         }

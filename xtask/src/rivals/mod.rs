@@ -1,4 +1,4 @@
-//! Scrim and its peers on this machine, in turn, by the statistic of [`scrim_bench`].
+//! Scrim and its rivals on this machine, in turn, by the statistic of [`scrim_bench`].
 //!
 //! Peers run as their users run them. What a peer or Scrim cannot do here is a warning in the
 //! report, and its ratios are left out.
@@ -29,7 +29,7 @@ use programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD};
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// List the comparisons, their targets, and the peers found here
+    /// List the comparisons, their targets, and the rivals found here
     #[arg(long)]
     list: bool,
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! The store that is an export.
+//! An export of an NBD server as a [`Backend`].
 
 use std::io;
 use std::ops::Range;
@@ -38,7 +38,7 @@ const UNWILLING: &str = "see what it exports with `nbdinfo --list`, and what its
 /// Advice about a server that could not carry out a request.
 const REFUSED: &str = "the server says so: see its log and its storage";
 
-/// An NBD export.
+/// An export of an NBD server as a backend.
 pub struct RemoteBackend {
     pub(super) link: Link,
     /// Name of the export in messages.
@@ -49,7 +49,7 @@ pub struct RemoteBackend {
     align: u32,
     /// Most data of one request, in bytes: a multiple of `align`.
     piece: u32,
-    /// Held across each flush: of two at a time only one may hear of a failure.
+    /// Held across each flush: of two at a time only one might be told of a failure.
     pub(super) flushing: Mutex<()>,
     header: HeaderGate,
 }
@@ -91,7 +91,7 @@ impl RemoteBackend {
     /// As [`RemoteBackend::open`], for text that may be a URI.
     ///
     /// # Errors
-    /// When the text is no URI, too.
+    /// As for [`RemoteBackend::open`], and when the text is not a URI.
     pub fn open_named(
         name: &str,
         access: Access,
@@ -125,7 +125,7 @@ impl RemoteBackend {
         let read_only = access == Access::ReadOnly || export.flags & flag::READ_ONLY != 0;
         Self {
             info: Info {
-                // What is behind the last whole block cannot be asked for.
+                // No request can name bytes behind the last whole block.
                 size: export.size / u64::from(align) * u64::from(align),
                 read_only,
             },

@@ -25,13 +25,13 @@ impl RemoteBackend {
     pub(super) fn read_blocks(
         &self,
         offset: u64,
-        room: &mut [u8],
+        into: &mut [u8],
         deadline: Instant,
     ) -> io::Result<()> {
-        let request = request(Command::Read, offset, room.len() as u64);
+        let request = request(Command::Read, offset, into.len() as u64);
         let answer = self.link.run(
             deadline,
-            |connection| connection.call(request, &[], room, deadline),
+            |connection| connection.call(request, &[], into, deadline),
             |_, answer| answer,
         );
         answer?.map(|_| ()).map_err(error_of)
@@ -112,7 +112,7 @@ impl RemoteBackend {
         self.change(trim, &[], None, deadline)
     }
 
-    /// Carries a change out. The entry is the data that the server may still lose.
+    /// Executes a change. The entry is the data that the server may still lose.
     fn change(
         &self,
         request: Request,
@@ -149,7 +149,7 @@ impl RemoteBackend {
             return Ok(());
         }
         match self.sync(deadline) {
-            // The next flush reports that; nothing is kept any more.
+            // The next flush reports that; the journal is empty from now on.
             Err(_) if self.link.state().sync_failed => Ok(()),
             done => done,
         }
@@ -177,7 +177,7 @@ impl RemoteBackend {
         if state.sync_failed {
             return Err(Errno::IO.into());
         }
-        // The one that was waited for has covered this one too.
+        // The flush that was waited for has covered this one too.
         if waited && state.flushed >= wanted {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl RemoteBackend {
             deadline,
             |connection| connection.call(flush, &[], &mut [], deadline),
             |state, answer| match answer {
-                // On the way to this flush something may have been lost.
+                // Writes may have been lost before this flush.
                 Ok(_) if state.sync_failed => Err(WireError::Io),
                 Ok(covered) => {
                     state.journal.forget(covered);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::journal::overlap;
 
-/// The ranges (bytes) of all changes under way.
+/// The ranges (bytes) of all changes in flight.
 #[derive(Default)]
 pub(super) struct Claims {
     ranges: Vec<Range<u64>>,

@@ -1,20 +1,20 @@
-//! One connection, shared by as many threads as have something to ask.
+//! One connection, shared by all threads that make requests.
 //!
 //! No thread of its own receives the replies. A thread that waits for a reply while no other thread
-//! receives does so itself, and hands out the replies that belong to others, until its own has come; then
+//! receives does so itself, and stores the replies to others for them, until its own has come; then
 //! another waiting thread takes over. So a thread that is alone with the connection sends and receives
-//! with two system calls, and hands nothing over.
+//! with two system calls, and no other thread is involved.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use scrim_nbd::client::{Command, Reply, ReplyError, Request};
 use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::{SIMPLE_HEADER, WireError};
 
-use super::desk::{Collected, Desk, Ticket};
+use super::pending::{Collected, PendingReplies, ReplyHandle};
 use super::stream::{Stream, receive_some, remaining};
 
 /// Number of bytes received at a time: the replies of many small requests, or most of a piece.
@@ -25,17 +25,17 @@ const INBOX: usize = 64 << 10;
 pub(super) enum Failure {
     /// The connection is lost; it is unknown whether the server has carried out the request.
     Lost(Arc<io::Error>),
-    /// The server says that it cannot.
+    /// The server answered with an error.
     Refused(WireError),
 }
 
 /// A connection after its handshake.
 pub(super) struct Connection {
     stream: Stream,
-    /// Held while a request is sent, so that it goes out as a whole.
+    /// Held while a request is sent, so that its bytes stay together.
     sending: Mutex<()>,
     inbox: Mutex<Inbox>,
-    desk: Mutex<Desk>,
+    pending: Mutex<PendingReplies>,
     /// Number of requests in flight.
     load: AtomicUsize,
 }
@@ -46,7 +46,7 @@ impl Connection {
             stream,
             sending: Mutex::new(()),
             inbox: Mutex::new(Inbox::new()),
-            desk: Mutex::new(Desk::default()),
+            pending: Mutex::new(PendingReplies::default()),
             load: AtomicUsize::new(0),
         }
     }
@@ -61,21 +61,21 @@ impl Connection {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// Sends a request with its data, and waits for the reply, whose data fills `room`.
+    /// Sends a request with its data, and waits for the reply, whose data fills `into`.
     pub(super) fn call(
         &self,
         request: Request,
         data: &[u8],
-        room: &mut [u8],
+        into: &mut [u8],
         deadline: Instant,
     ) -> Result<(), Failure> {
         let _counted = Counted::new(&self.load);
-        let ticket = self.ask(request, data, room.len(), deadline)?;
-        self.wait(&ticket, room, deadline)
+        let handle = self.ask(request, data, into.len(), deadline)?;
+        self.wait(&handle, into, deadline)
     }
 
     /// Sends several requests without waiting between them, and then waits for all. The server may
-    /// carry them out in any order. Tells of each whether the server could.
+    /// carry them out in any order. Returns the result of each.
     pub(super) fn call_all(
         &self,
         requests: &[(Request, Vec<u8>)],
@@ -88,7 +88,7 @@ impl Connection {
         let answers =
             asked?
                 .into_iter()
-                .map(|ticket| match self.wait(&ticket, &mut [], deadline) {
+                .map(|handle| match self.wait(&handle, &mut [], deadline) {
                     Ok(()) => Ok(Ok(())),
                     Err(Failure::Refused(error)) => Ok(Err(error)),
                     Err(lost) => Err(lost),
@@ -96,13 +96,13 @@ impl Connection {
         answers.collect()
     }
 
-    /// Cuts the connection: every request that is under way fails.
+    /// Cuts the connection: every request in flight fails.
     pub(super) fn cut(&self, why: io::Error) -> Failure {
         self.stream.cut();
-        Failure::Lost(self.desk().close(why))
+        Failure::Lost(self.pending().close(why))
     }
 
-    /// Takes leave of the server, without waiting for anything.
+    /// Tells the server that the connection ends, without waiting for anything.
     pub(super) fn say_goodbye(&self) {
         let request = Request {
             command: Command::Disconnect,
@@ -118,52 +118,57 @@ impl Connection {
         data: &[u8],
         expected: usize,
         deadline: Instant,
-    ) -> Result<Ticket, Failure> {
-        let ticket = self.desk().register(expected).map_err(Failure::Lost)?;
-        let header = request.to_bytes(ticket.cookie());
+    ) -> Result<ReplyHandle, Failure> {
+        let handle = self.pending().register(expected).map_err(Failure::Lost)?;
+        let header = request.to_bytes(handle.cookie());
         let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = self.stream.send_all([&header, data], deadline);
         drop(sending);
         sent.map_err(|error| self.cut(error))?;
-        Ok(ticket)
+        Ok(handle)
     }
 
     /// Waits for a reply, and receives it if no other thread receives.
-    fn wait(&self, ticket: &Ticket, room: &mut [u8], deadline: Instant) -> Result<(), Failure> {
-        let mut desk = self.desk();
+    fn wait(
+        &self,
+        handle: &ReplyHandle,
+        into: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let mut pending = self.pending();
         loop {
-            match desk.collect(ticket) {
+            match pending.collect(handle) {
                 Some(Collected::Reply(Ok(data))) => {
-                    drop(desk);
-                    room.copy_from_slice(&data);
+                    drop(pending);
+                    into.copy_from_slice(&data);
                     return Ok(());
                 }
                 Some(Collected::Reply(Err(error))) => {
-                    drop(desk);
+                    drop(pending);
                     return Err(self.refused(error));
                 }
                 Some(Collected::Lost(error)) => return Err(Failure::Lost(error)),
                 None => {}
             }
-            if desk.begin_receiving() {
-                drop(desk);
-                let received = self.receive(ticket, room, deadline);
-                // Cut first: the next one to receive might begin in the middle of a reply.
+            if pending.begin_receiving() {
+                drop(pending);
+                let received = self.receive(handle, into, deadline);
+                // Cut first: the next thread to receive might begin in the middle of a reply.
                 let received = received.map_err(|error| self.cut(error));
-                self.desk().end_receiving(ticket);
+                self.pending().end_receiving(handle);
                 return received?.map_err(|error| self.refused(error));
             }
             let Ok(left) = remaining(deadline) else {
-                drop(desk);
+                drop(pending);
                 return Err(self.cut(io::ErrorKind::TimedOut.into()));
             };
-            desk.park(ticket);
-            let woken = ticket.wake.wait_timeout(desk, left);
-            (desk, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            pending.park(handle);
+            let woken = handle.wake.wait_timeout(pending, left);
+            (pending, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// A server that shuts down is as good as gone, and may come back.
+    /// Converts a refusal. A server that shuts down counts as lost: it may come back.
     fn refused(&self, error: WireError) -> Failure {
         match error {
             WireError::Shutdown => self.cut(io::Error::other("the server is shutting down")),
@@ -171,26 +176,26 @@ impl Connection {
         }
     }
 
-    /// Receives replies until that of `ticket` has come, and then those that have come with it.
+    /// Receives replies until that of `handle` has come, and then those that have come with it.
     fn receive(
         &self,
-        ticket: &Ticket,
-        room: &mut [u8],
+        handle: &ReplyHandle,
+        into: &mut [u8],
         deadline: Instant,
     ) -> io::Result<Result<(), WireError>> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let reply = inbox.reply(&self.stream, deadline)?;
-            if reply.cookie != ticket.cookie() {
+            if reply.cookie != handle.cookie() {
                 self.hand_out(&mut inbox, reply, deadline)?;
                 continue;
             }
             let answer = match reply.error {
-                None => Ok(inbox.fill(&self.stream, room, deadline)?),
+                None => Ok(inbox.fill(&self.stream, into, deadline)?),
                 Some(error) => Err(error),
             };
             if !inbox.filled().is_empty() {
-                self.desk().received(ticket);
+                self.pending().received(handle);
             }
             while self.has_another(&inbox)? {
                 let reply = inbox.reply(&self.stream, deadline)?;
@@ -207,7 +212,7 @@ impl Connection {
         };
         let reply = Reply::parse(header).map_err(broken)?;
         let expected = match reply.error {
-            None => self.desk().expected(reply.cookie).map_err(broken)?,
+            None => self.pending().expected(reply.cookie).map_err(broken)?,
             Some(_) => 0,
         };
         Ok(inbox.filled().len() - SIMPLE_HEADER >= expected)
@@ -215,7 +220,7 @@ impl Connection {
 
     /// Gives a reply to the thread that waits for it.
     fn hand_out(&self, inbox: &mut Inbox, reply: Reply, deadline: Instant) -> io::Result<()> {
-        let expected = self.desk().expected(reply.cookie).map_err(broken)?;
+        let expected = self.pending().expected(reply.cookie).map_err(broken)?;
         let answer = match reply.error {
             None => {
                 let mut data = vec![0; expected];
@@ -224,12 +229,12 @@ impl Connection {
             }
             Some(error) => Err(error),
         };
-        self.desk().deliver(reply.cookie, answer);
+        self.pending().deliver(reply.cookie, answer);
         Ok(())
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingReplies> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,7 +242,7 @@ fn broken(error: ReplyError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// A request under way, as long as it lives.
+/// A request in flight, as long as it lives.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -284,15 +289,15 @@ impl Inbox {
             // What is left is less than a header.
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            let room = &mut self.buffer[self.end..];
-            self.end += receive_some(stream, room, deadline)?;
+            let into = &mut self.buffer[self.end..];
+            self.end += receive_some(stream, into, deadline)?;
         }
     }
 
-    /// Takes as many bytes as there is room for; what has not come yet is received in its place.
-    fn fill(&mut self, stream: &Stream, room: &mut [u8], deadline: Instant) -> io::Result<()> {
-        let here = self.filled().len().min(room.len());
-        let (first, mut rest) = room.split_at_mut(here);
+    /// Fills `into`, with bytes that have come and then straight from the socket.
+    fn fill(&mut self, stream: &Stream, into: &mut [u8], deadline: Instant) -> io::Result<()> {
+        let here = self.filled().len().min(into.len());
+        let (first, mut rest) = into.split_at_mut(here);
         first.copy_from_slice(&self.filled()[..here]);
         self.start += here;
         while !rest.is_empty() {
@@ -302,6 +307,3 @@ impl Inbox {
         Ok(())
     }
 }
-
-/// Condition variable that wakes the thread that waits for a reply.
-pub(super) type Wake = Arc<Condvar>;

@@ -2,7 +2,7 @@
 //! which they were acknowledged.
 //!
 //! Writes that overlap never run at the same time (`claims.rs`), so that this order is also the one in
-//! which the server has carried them out, wherever it matters.
+//! which the server has executed them, wherever it matters.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! The way to an export in spite of all that may happen to it: requests are carried out by the current
-//! session, and when that is lost, the first thread that notices makes another.
+//! Requests to an export that outlast the loss of connections: the current session executes them, and when it
+//! is lost, the first thread that notices makes another.
 //!
 //! A new session begins with the journal: every write that the server has acknowledged and no flush has covered is
 //! written again, while no other thread is inside. Then the threads whose requests were in flight send them again.
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Number of bytes of a transfer for each of which, begun or whole, the limit of a request is granted once.
 const PER_LIMIT: u64 = 2 << 20;
 
-/// The way to an export.
+/// An export, through all sessions with its server.
 pub(super) struct Link {
     dial: Dial,
     /// The export's properties at the first connection; they must stay the same.
@@ -134,8 +134,8 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Carries a request out, again and again until there is a reply or the deadline passes. `done` is
-    /// told of the reply before anything else can happen: the server's error, or the number below which a
+    /// Executes a request, repeatedly until there is a reply or the deadline passes. `done` is
+    /// called with the reply before any other change: the server's error, or the number below which a
     /// flush has covered all entries.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl Link {
         if let Some(lost) = state.lost.take() {
             lost.cut();
         }
-        // Each of them hears of the cut at once.
+        // Each of them returns at once after the cut.
         while state.inside > 0 {
             state = self.wait(state, Instant::now() + GRACE);
         }
@@ -285,7 +285,7 @@ impl State {
             self.lost = self.session.take();
             let now = Instant::now();
             match &mut self.outage {
-                // The server took the connection, and has done nothing with it.
+                // The server accepted the connection, and answered nothing.
                 Some(outage) => outage.attempt_failed(now, as_error(why)),
                 None => self.outage = Some(Outage::begin(now, Arc::clone(why))),
             }
@@ -300,8 +300,8 @@ impl State {
     }
 }
 
-/// Returns the error of a request that gives up. The error by which the connection was lost earlier says
-/// more than that its time has run out.
+/// Returns the error of a request whose time is over: the error by which the connection was lost, if there is one,
+/// which says more than a timeout.
 fn telling(error: io::Error, earlier: Option<&Arc<io::Error>>) -> io::Error {
     match earlier {
         Some(earlier) if error.kind() == io::ErrorKind::TimedOut => as_error(earlier),

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 /// Time between the first and the second attempt; each further wait is twice as long.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
-/// The longest wait.
+/// Longest time between two attempts.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
 /// The time since a session was lost.
 pub(super) struct Outage {
     since: Instant,
-    /// Not before this.
+    /// Earliest time of the next attempt.
     next_attempt: Instant,
     back_off: Duration,
     /// Latest error that the outage is known by.

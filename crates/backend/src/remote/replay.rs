@@ -1,8 +1,8 @@
-//! The journal written again, to a server that may have lost what is in it.
+//! Writing the journal again, to a server that may have lost its writes.
 //!
-//! Flushes on the way: what one covers no later attempt has to write, so that even a journal for which
-//! the time of one request is too short is through after some. So that each attempt comes to a flush, no
-//! more is sent ahead than the server has shown that it has done soon: it begins with one write.
+//! Flushes in between cover a part, which no later attempt has to write, so that even a journal that takes longer than
+//! the time of one request is complete after some attempts. So that each attempt reaches a flush, no
+//! more writes are sent ahead of replies than the server has answered soon: it begins with one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Link {
             let bytes = bytes.sum::<u64>();
             let mut state = self.state();
             state.history.replayed_bytes += bytes;
-            // The server would not take some of it.
+            // The server refused some of it.
             state.sync_failed |= answers.iter().any(Result::is_err);
             drop(state);
             uncovered += bytes;

@@ -21,7 +21,6 @@ pub(super) struct Dial {
     pub(super) target: Target,
     /// `None` where the connection is not encrypted.
     pub(super) security: Option<Security>,
-    /// The export's name.
     pub(super) export: String,
     /// Most connections to make, if the server allows several.
     pub(super) connections: usize,
@@ -76,7 +75,7 @@ impl Session {
         best
     }
 
-    /// Cuts all connections.
+    /// Cuts all connections: their requests in flight fail.
     pub(super) fn cut(&self) {
         for connection in &self.connections {
             let why = io::Error::new(
@@ -88,7 +87,7 @@ impl Session {
     }
 }
 
-/// A server that is left is told so.
+/// Tells the server that its connections end.
 impl Drop for Session {
     fn drop(&mut self) {
         for connection in &self.connections {

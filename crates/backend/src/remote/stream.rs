@@ -1,4 +1,4 @@
-//! A connection to a server, as bytes that come and go.
+//! A connection to a server as a stream of bytes, with deadlines.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -129,7 +129,7 @@ impl Stream {
         }
     }
 
-    /// Sends all of both parts. After an error nothing can be sent any more: some of it may have gone.
+    /// Sends all of both parts. After an error nothing can be sent any more: a part may have been sent.
     ///
     /// # Errors
     /// `TimedOut` when the deadline has passed.
@@ -154,7 +154,7 @@ impl Stream {
         }
     }
 
-    /// Ends the stream: every thread that waits for it hears of that at once.
+    /// Ends the stream: every thread that waits for it returns at once.
     pub(super) fn cut(&self) {
         match self {
             Self::Plain(socket) => {
@@ -239,7 +239,7 @@ pub(super) fn remaining(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
-/// Checks whether to try again after an error: it was only a moment that passed, and there is time.
+/// Checks whether to try again after an error: only the short timeout of a call has passed, and there is time left.
 ///
 /// # Errors
 /// Returns the error itself, or `TimedOut`.
@@ -263,7 +263,7 @@ pub(super) fn receive_some(
         match stream.receive(buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
-                // A server that sends a byte now and then gets no more time by that.
+                // A server that sends single bytes does not get more time by that.
                 remaining(deadline)?;
                 return Ok(len);
             }

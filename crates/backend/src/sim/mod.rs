@@ -22,7 +22,7 @@
 //!   the trait shows is an end that comes too early: part of a buffer is filled, or part of a write
 //!   done, and an error returned.
 //! - **Discard**: each whole sector keeps its content, or reads as zeros or as noise; and all of
-//!   that is in the cache, so that a power cut may bring the content back.
+//!   that is in the cache, so that the content may be back after a power cut.
 //! - **Latency** ([`Faults::latency`]): calls pause, and large ones are done in several steps. Of
 //!   overlapping concurrent writes each sector holds one or the other.
 //!
@@ -49,7 +49,6 @@ pub struct Faults {
     /// The power fails during this one of the calls that change something: writes, zeros, discards
     /// and flushes together, as [`SimBackend::changes`] counts them.
     pub cut_at: Option<u64>,
-    /// Calls that fail.
     pub failures: Vec<Fault>,
     /// True if calls pause, and yield to other threads in their middle.
     pub latency: bool,
@@ -66,23 +65,20 @@ pub struct Fault {
     pub failure: Failure,
 }
 
-/// Kinds of calls.
+/// Kinds of calls, as the trait [`Backend`](crate::Backend) has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// [`Backend::read_at`](crate::Backend::read_at).
     Read,
-    /// [`Backend::write_at`](crate::Backend::write_at) and `write_zeroes`.
+    /// A write, of data or of zeros.
     Write,
-    /// [`Backend::flush`](crate::Backend::flush).
     Flush,
-    /// [`Backend::discard`](crate::Backend::discard).
     Discard,
 }
 
 /// Error with which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// `EIO`.
+    /// The call fails with `EIO`.
     Io,
     /// `ENOSPC`; a read fails with `EIO` instead.
     NoSpace,

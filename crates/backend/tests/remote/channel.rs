@@ -47,7 +47,7 @@ impl Secured {
         let len = opened?;
         self.plain.extend(&into[..len]);
         if len == 0 && !self.session.peer_has_closed() {
-            match self.stream.read(self.incoming.room())? {
+            match self.stream.read(self.incoming.spare())? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 more => self.incoming.advance(more),
             }

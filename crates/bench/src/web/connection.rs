@@ -161,7 +161,7 @@ impl Connection {
             if !tls.session.is_handshaking() {
                 break;
             }
-            let got = read(&mut self.socket, tls.incoming.room());
+            let got = read(&mut self.socket, tls.incoming.spare());
             let got = got.map_err(WebError::socket("shake hands", &self.server))?;
             if got == 0 {
                 return Err(ended(&self.server));
@@ -196,7 +196,7 @@ impl Connection {
                 if let Err(error) = tls.flush(&mut self.socket) {
                     return Err(failed(error));
                 }
-                match read(&mut self.socket, tls.incoming.room()) {
+                match read(&mut self.socket, tls.incoming.spare()) {
                     Ok(0) => break 0,
                     Ok(got) => tls.incoming.advance(got),
                     Err(error) => return Err(failed(error)),

@@ -157,7 +157,7 @@ fn room(
 
 fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), CliError> {
     let shown = args.format.image.display();
-    let holds = Contents::of(backend).describe();
+    let holds = Contents::of(backend);
     let size = Size::of_bytes(room.length);
     let warning = format!(
         "This encrypts {shown} where it lies: {holds}, {size}. Until that is finished nobody can \

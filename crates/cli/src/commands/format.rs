@@ -132,14 +132,10 @@ fn confirm(
             Size::of_bytes(device.size_bytes)
         )
     } else {
-        format!(
-            "This will overwrite {path} irrevocably. It holds {}.",
-            contents.describe()
-        )
+        format!("This will overwrite {path} irrevocably. It holds {contents}.")
     };
     let unanswered = format!(
-        "{path} holds {}, and nobody is at a terminal to confirm that it may be overwritten",
-        contents.describe()
+        "{path} holds {contents}, and nobody is at a terminal to confirm that it may be overwritten"
     );
     let question = Question {
         warning: &warning,

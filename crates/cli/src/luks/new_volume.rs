@@ -93,10 +93,9 @@ impl<'a> NewVolume<'a> {
                         false => "",
                     };
                     note(format_args!(
-                        "scrim: warning: {} holds {} with {blocks}, which --sector-size {bytes} does not \
+                        "scrim: warning: {} holds {contents} with {blocks}, which --sector-size {bytes} does not \
                          fit: no kernel can use it so{refused}; leave that option out",
-                        data.path().display(),
-                        contents.describe()
+                        data.path().display()
                     ));
                 }
                 asked

@@ -11,7 +11,7 @@ use std::path::Path;
 use scrim_backend::Backend;
 use scrim_foreign::Foreign;
 use scrim_luks::probe;
-use scrim_volume::{CryptTable, Keys, Line, LinearTarget, Target};
+use scrim_volume::{CryptTable, Keys, Line, LinearSpec, TargetSpec};
 
 use crate::storage::image::absolute;
 use crate::terminal::note;
@@ -259,7 +259,7 @@ fn how_to_open(image: &Path, partition: &LuksPartition) -> String {
     let line = Line {
         start: 0,
         len: len / SECTOR,
-        target: Target::Linear(LinearTarget {
+        target: TargetSpec::Linear(LinearSpec {
             device: name,
             offset: range.start / SECTOR,
         }),

@@ -1,8 +1,18 @@
 //! Argon2's compression function G (RFC 9106, section 3.5) in safe code, for every CPU.
 
-use crate::argon2::{Block, Write};
+/// A block of Argon2's memory: 1024 bytes, as 64-bit little-endian words.
+pub type Block = [u64; 128];
 
-/// Implements [`Compressor::compress`](crate::argon2::Compressor::compress).
+/// Treatment of the old content of a block that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// It is replaced, as in the first pass over the memory.
+    Replace,
+    /// It is combined by exclusive or, as in later passes.
+    Xor,
+}
+
+/// Implements [`Compressor::compress`](crate::argon2::Compressor::compress) on every CPU.
 pub(crate) fn compress(
     x: &Block,
     y: &Block,
@@ -43,7 +53,7 @@ fn permute(z: &mut Block, at: impl Fn(usize) -> usize) {
     }
 }
 
-/// GB (section 3.6).
+/// GB of four words (section 3.6).
 #[inline(always)]
 fn quarter(v: &mut [u64; 16], [a, b, c, d]: [usize; 4]) {
     v[a] = multiply_add(v[a], v[b]);

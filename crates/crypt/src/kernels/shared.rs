@@ -9,7 +9,7 @@ use scrim_sys::memory::MappedBytes;
 /// guest, a file that is mapped. A Rust reference would promise that such bytes do not change, so this is
 /// an address and a length.
 ///
-/// What [`SectorCipher::encrypt_from_shared`](crate::SectorCipher::encrypt_from_shared) makes of each
+/// What [`Vectored::encrypt_from_shared`](crate::vectored::Vectored::encrypt_from_shared) makes of each
 /// byte comes from *one* reading of it: whatever others write meanwhile, the result is the ciphertext of one
 /// value of each byte, and decrypts to it.
 #[derive(Clone, Copy)]
@@ -45,7 +45,6 @@ impl<'a> SharedSource<'a> {
         }
     }
 
-    /// Length in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len

@@ -1,9 +1,10 @@
 //! Every kernel that runs on this CPU, disabled or not, on published vectors and on data units of
 //! any length, which need not be sectors.
 
-use super::{KERNELS, Kernel};
-use crate::iv::Ivs;
-use crate::run::{Run, UNIT_MAX};
+use super::KERNELS;
+use super::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
+use crate::kernels::run::{Run, UNIT_MAX};
 use crate::sector::{Geometry, IvSector, SectorSize};
 use crate::spec::{Algorithm, IvMode};
 

@@ -1,37 +1,6 @@
-//! Every limit of the server, in one place: nothing a client sends makes the server use more time,
-//! memory or threads than these allow.
+//! Limits of the NBD server: those that hold for every export, and the protocol's own.
 
-use std::time::Duration;
-
-use scrim_nbd::tls;
-
-/// Clients served at the same time by one server. Only a client that has got through its handshake counts, and no
-/// other can take its place; a further one is refused the export.
-pub const CLIENTS: usize = 128;
-
-/// Connections at the same time from one address: one of IPv4, a network of 64 bits of IPv6, a user of this machine
-/// on a unix socket.
-pub const CLIENTS_OF_PEER: usize = 64;
-
-/// Connections in their handshake at the same time. A further one displaces another: of the address with the most
-/// of them, one that has not answered the greeting within [`ANSWER`], the oldest.
-pub const NEWCOMERS: usize = 128;
-
-/// Time in which an honest client answers the greeting, over any network.
-pub const ANSWER: Duration = Duration::from_secs(1);
-
-/// Time for which a client waits for the place of another one that has hung up, while the other's thread has not
-/// noticed yet.
-pub const DEPARTURE: Duration = Duration::from_secs(2);
-
-/// Exports one server can hold.
-pub const EXPORTS: usize = 64;
-
-/// Time a client has from connecting to entering the transmission phase.
-pub const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// Time a client has at the end to take some of the replies that are due, or the reason of an error.
-pub const FAREWELL: Duration = Duration::from_secs(60);
+pub use crate::limits::*;
 
 /// Options a client may send in one handshake.
 pub const OPTIONS: u32 = 256;
@@ -44,74 +13,7 @@ pub const OPTION_DATA: u32 = 16 << 10;
 /// client that announces more is disconnected.
 pub const OPTION_SKIPPED: u32 = 1 << 20;
 
-/// Bytes in a name, as the protocol says for every string.
-pub const NAME: usize = 4096;
-
 /// Bytes one `NBD_CMD_READ` or `NBD_CMD_WRITE` may carry: what the protocol asks of every server,
 /// and what is advertised as the maximum block size. Other commands carry no data and may cover any
 /// 32-bit length.
 pub const PAYLOAD: u32 = 32 << 20;
-
-/// Receive buffer of a connection, bytes: as many requests as fit are taken by one system call. It
-/// stays within the processor's second-level cache, so that data is turned where it arrived.
-pub const RECEIVE_BUFFER: usize = 256 << 10;
-
-/// Either buffer of a connection in its handshake, bytes: the longest option that is looked at, beside a record of TLS.
-/// A connection that has said nothing yet has neither buffer nor thread.
-pub const HANDSHAKE_BUFFER: usize = 64 << 10;
-
-/// Send buffer of a connection, bytes: holds the replies that wait for one send.
-pub const SEND_BUFFER: usize = 256 << 10;
-
-/// The same from a connection's first read on that does not fit [`SEND_BUFFER`], and is answered by plain
-/// calls: a reply of 1 MiB goes out by one send. One that is sent in pieces finds the client asleep again
-/// and again, and to wake it takes as long as decrypting 32 KiB and more.
-pub const LONG_SEND_BUFFER: usize = (1 << 20) + SEND_AT;
-
-/// Memory of a connection under TLS, bytes, beside the two buffers that every connection has: a buffer
-/// of records that came, one of records that go, and what rustls may hold of a handshake, its answer and
-/// one record.
-pub const TLS: usize = tls::RECEIVE_BUFFER + tls::SEND_BUFFER + (256 << 10);
-
-/// Unsent replies, in bytes, that are sent before the next request is looked at, so that the client
-/// works on them meanwhile.
-pub const SEND_AT: usize = 64 << 10;
-
-/// Piece, in bytes, in which data larger than this moves between socket and volume.
-pub const PIECE: usize = 128 << 10;
-
-/// Memory, in bytes, for all long reads together of clients without structured replies, which need
-/// memory of their own. A read for which none is left is read twice instead, in pieces.
-pub const READS_APART: usize = 256 << 20;
-
-/// Socket send buffer asked of the kernel, bytes (it may give less): lets the client read one piece
-/// while the next is decrypted.
-pub const SOCKET_BUFFER: usize = 1 << 20;
-
-/// Bytes that one step of a command without data (`NBD_CMD_WRITE_ZEROES`, `NBD_CMD_TRIM`) covers;
-/// between steps a stopping server can take over.
-pub const STEP: usize = 16 << 20;
-
-/// Stack of a connection's thread, bytes.
-pub const STACK: usize = 256 << 10;
-
-/// Longest time a connection polls its socket before it sleeps. Waking a sleeping thread costs 5 to
-/// 70 µs, so longer polling could not win back what it costs.
-pub const POLL: Duration = Duration::from_micros(100);
-
-/// Time for which a TCP client may be silent before the kernel asks whether it is still there.
-pub const KEEPALIVE: Duration = Duration::from_secs(60);
-
-/// Time between these questions, and how many of them may go unanswered: a machine that has vanished gives its places
-/// back after two minutes. Where it owes acknowledgements, the kernel repeats what it has sent for some 15 minutes
-/// (`tcp_retries2`); one that comes back is known by its first answer.
-pub const KEEPALIVE_AGAIN: (Duration, u32) = (Duration::from_secs(20), 3);
-
-/// Events that a server remembers; older ones are forgotten.
-pub const EVENTS: usize = 64;
-
-/// Pause of the accepting thread when the process has no descriptor or memory left for a client.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Connections the kernel holds for a listening socket before they are accepted.
-pub const BACKLOG: i32 = 64;

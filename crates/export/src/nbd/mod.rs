@@ -8,33 +8,28 @@
 //! It listens on unix sockets that only their owner can use, and on TCP: with TLS, which is then
 //! required of every client, or on loopback only.
 //!
-//! One thread serves one connection: it receives, executes and replies, with no queue between, or, where
-//! an export has another [engine](scrim_volume::queue::Engine), with its own. What
+//! One thread serves one connection: it receives, executes and replies, by plain calls or, where
+//! an export has another [engine](scrim_volume::queue::Engine), through a queue of its own. What
 //! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
 
-mod acceptor;
-mod budget;
-mod export;
+mod advertised;
+mod error;
 pub mod limits;
-mod link;
-mod listener;
-mod meter;
 mod negotiate;
 mod option;
 mod pipeline;
-mod registry;
+mod protocol;
 mod reply;
 mod request;
-mod serve;
-mod server;
-mod status;
-mod stop;
-mod tls;
-mod wait;
+mod transmission;
+mod uri;
 
-pub use export::Export;
-pub use listener::{BindError, BindErrorKind, InheritedError, Listener};
+pub use crate::export::Export;
+pub use crate::limits::Limits;
+pub use crate::listener::{BindError, BindErrorKind, InheritedError, Listener};
+pub use crate::server::{StartError, Stopped};
+pub use crate::status::{ClientStatus, Count, Peer, Traffic};
+pub use error::{Incident, ProtocolError};
+pub use protocol::Server;
 pub use scrim_nbd::tls::{FileError, FileFault, Protection, ServerFiles, ServerTls, TlsError};
 pub use scrim_nbd::{Address, AddressError};
-pub use server::{Limits, Server, StartError, Stopped};
-pub use status::{ClientStatus, Count, Event, Incident, Peer, ProtocolError, Status, Traffic};

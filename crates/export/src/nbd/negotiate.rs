@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use scrim_volume::queue::Settled;
 
-use super::export::Export;
+use super::error::{Entry, Incident, ProtocolError, breach};
 use super::limits;
-use super::link::{End, Link, Wait};
 use super::option::{InfoQuery, MetaQuery, Opt, OptionHeader, OptionRefusal};
-use super::registry::Entry;
 use super::request::Terms;
-use super::status::{Incident, ProtocolError};
+use crate::export::Export;
+use crate::link::{End, Link, Wait};
 use scrim_nbd::tls::ServerTls;
 use scrim_nbd::wire::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, IHAVEOPT, NBDMAGIC, OPTION_HEADER,
@@ -27,16 +26,16 @@ use scrim_nbd::wire::{
 const SETTLED: Settled<'static> = Settled::WITHOUT_QUEUE;
 
 /// The bytes that a server sends first.
-pub(super) fn greeting() -> [u8; GREETING] {
+pub(super) const GREETING: [u8; 18] = {
     let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
-    let mut greeting = [0; GREETING];
-    greeting[..8].copy_from_slice(&NBDMAGIC.to_be_bytes());
-    greeting[8..16].copy_from_slice(&IHAVEOPT.to_be_bytes());
-    greeting[16..].copy_from_slice(&flags.to_be_bytes());
+    let mut greeting = [0; 18];
+    let (magics, rest) = greeting.split_at_mut(16);
+    let (first, second) = magics.split_at_mut(8);
+    first.copy_from_slice(&NBDMAGIC.to_be_bytes());
+    second.copy_from_slice(&IHAVEOPT.to_be_bytes());
+    rest.copy_from_slice(&flags.to_be_bytes());
     greeting
-}
-
-const GREETING: usize = 18;
+};
 
 /// Brings a client that has been greeted to the transmission phase: on which export, and on what terms.
 pub(super) fn negotiate(
@@ -61,7 +60,7 @@ pub(super) fn negotiate(
             return Ok(agreed);
         }
     }
-    Err(ProtocolError::TooManyOptions.into())
+    Err(breach(entry, ProtocolError::TooManyOptions))
 }
 
 struct Handshake<'a> {
@@ -80,11 +79,11 @@ struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// Takes the answer to the [`greeting`].
+    /// Takes the answer to the [greeting](GREETING).
     fn greet(&mut self) -> Result<(), End> {
         let flags = u32::from_be_bytes(self.receive()?);
         if flags & !(client::FIXED_NEWSTYLE | client::NO_ZEROES) != 0 {
-            return Err(ProtocolError::ClientFlags(flags).into());
+            return Err(self.breach(ProtocolError::ClientFlags(flags)));
         }
         self.fixed = flags & client::FIXED_NEWSTYLE != 0;
         self.no_zeroes = flags & client::NO_ZEROES != 0;
@@ -93,12 +92,13 @@ impl Handshake<'_> {
 
     /// Answers one option; the result when it ends the handshake.
     fn option(&mut self) -> Result<Option<(Arc<Export>, Terms)>, End> {
-        let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?)?;
+        let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?);
+        let header = header.map_err(|error| self.breach(error))?;
         let code = header.code;
         if self.is_too_early(code) {
             self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
-                return Err(ProtocolError::Plaintext.into());
+                return Err(self.breach(ProtocolError::Plaintext));
             }
             self.reply(code, rep::ERR_TLS_REQD, &[b"this server asks for TLS"])?;
             return Ok(None);
@@ -106,7 +106,7 @@ impl Handshake<'_> {
         if header.len > limits::OPTION_DATA {
             self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
-                return Err(ProtocolError::UnknownExport.into());
+                return Err(self.breach(ProtocolError::UnknownExport));
             }
             self.reply(code, rep::ERR_TOO_BIG, &[b"the option's data is too long"])?;
             return Ok(None);
@@ -116,7 +116,9 @@ impl Handshake<'_> {
         let data = self.link.inbox.take(len).to_vec();
         match Opt::parse(code, &data) {
             Ok(Opt::ExportName(name)) => return self.export_name(name).map(Some),
-            Err(_) if code == opt::EXPORT_NAME => return Err(ProtocolError::UnknownExport.into()),
+            Err(_) if code == opt::EXPORT_NAME => {
+                return Err(self.breach(ProtocolError::UnknownExport));
+            }
             Err(refusal) => {
                 // A failed selection deselects.
                 if code == opt::SET_META_CONTEXT {
@@ -165,7 +167,7 @@ impl Handshake<'_> {
             return self.reply(code, rep::ERR_POLICY, &[reason]);
         };
         if self.link.inbox.len() > 0 {
-            return Err(ProtocolError::BeforeTls.into());
+            return Err(self.breach(ProtocolError::BeforeTls));
         }
         self.structured = false;
         self.allocation = None;
@@ -174,7 +176,8 @@ impl Handshake<'_> {
     }
 
     fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), End> {
-        let export = self.find(name).ok_or(ProtocolError::UnknownExport)?;
+        let export = self.find(name);
+        let export = export.ok_or_else(|| self.breach(ProtocolError::UnknownExport))?;
         if self.take_place(&export).is_err() {
             // This option has no error reply.
             return Err(End::Gone);
@@ -232,6 +235,10 @@ impl Handshake<'_> {
         self.reply(code, rep::ACK, &[])?;
         self.link.send(SETTLED)?;
         Ok(Some(export))
+    }
+
+    fn breach(&self, error: ProtocolError) -> End {
+        breach(self.entry, error)
     }
 
     fn take_place(&self, export: &Export) -> Result<(), Incident> {
@@ -305,7 +312,7 @@ impl Handshake<'_> {
     /// descriptions are limited ([`limits::NAME`]), so any reply fits the outbox.
     fn reply(&mut self, code: u32, kind: u32, payload: &[&[u8]]) -> Result<(), End> {
         let len: usize = payload.iter().map(|part| part.len()).sum();
-        self.link.make_room(OPTION_HEADER + 4 + len, SETTLED)?;
+        self.link.reserve(OPTION_HEADER + 4 + len, SETTLED)?;
         let outbox = &mut self.link.outbox;
         outbox.put(&OPTION_REPLY_MAGIC.to_be_bytes());
         outbox.put(&code.to_be_bytes());

@@ -1,7 +1,7 @@
 //! Parsing of handshake options: untrusted bytes become an [`Opt`].
 
+use super::error::ProtocolError;
 use super::limits;
-use super::status::ProtocolError;
 use scrim_nbd::wire::{IHAVEOPT, OPTION_HEADER, info, opt, rep};
 
 /// The header of an option.

@@ -1,70 +1,50 @@
 //! The transmission phase on a [`Queue`]: many requests of one connection are in flight at a time, and
-//! are answered as they end, in any order.
+//! are answered as they complete, in any order.
 //!
-//! Reads and writes go through the queue, in pieces of at most [`SLOT`]; all else is done by
-//! [`Transmission`], in between. A long read is one content chunk for each piece, or, where the client
-//! has not agreed to that, is put together in memory of its own first. Back-pressure comes from the
+//! Reads and writes go through the queue, in pieces of at most [`SLOT`]; [`Transmission`] executes all other requests,
+//! in between. A long read is answered with one content chunk for each piece, or, where the client
+//! has not agreed to that, is collected in a buffer of its own first. Back-pressure comes from the
 //! slots: nothing more is received while all of them are in flight.
 //!
-//! What is in flight keeps locks and a table for which other clients may wait. So this waits for its client only with
-//! the proof that the queue has settled, and otherwise tries.
+//! Requests in flight keep locks and a table for which other clients may wait. So the pipeline waits for its client
+//! only with the proof that the queue has settled; otherwise it calls what does not wait.
 //!
-//! The queue itself keeps its table in memory, with the keys. So nothing waits here while the volume holds requests,
-//! and no wait for the client outlasts the table: the queue goes, and what is left of a request is [kept](Kept) for the
-//! [`Transmission`], which has no queue while it waits.
+//! The queue itself keeps its table in memory, with the keys. So no request waits here for a suspended volume,
+//! and no wait for the client outlasts the table: the queue is dropped, and the rest of a request is [kept](Kept) for
+//! the [`Transmission`], which has no queue while it waits.
 
 use std::io;
 use std::time::Instant;
 
 use scrim_sys::memory::DataBuffer;
-use scrim_volume::queue::{Completion, Queue, SLOT, SLOTS, Settled, Slot};
+use scrim_volume::queue::{Completion, Queue, SLOT, Settled, Slot};
 
-use super::budget::Taken;
+use super::error::{Entry, Incident, breach};
 use super::limits;
-use super::link::{End, Wait};
-use super::meter::Kind;
-use super::registry::Entry;
 use super::reply::{self, Last, REPLY_MAX};
-use super::request::{Command, Range, Request};
-use super::serve::{Failure, Kept, MIN_PIECE, Transmission, aligned_part, parts};
-use super::status::Incident;
+use super::request::{Command, Request};
+use super::transmission::{Failure, Kept, Transmission};
+use crate::budget::Taken;
+use crate::in_flight::{Completed, InFlight, Requests};
+use crate::link::{End, Wait};
+use crate::meter::Kind;
+use crate::protocol::Ended;
+use crate::range::{MIN_PIECE, Range, aligned_part, parts};
 use scrim_nbd::wire::REQUEST_HEADER;
 
 /// Serves requests through a queue until the connection ends.
 pub(super) struct Pipeline<'t, 'a> {
     base: &'t mut Transmission<'a>,
     queue: Queue<'t>,
-    /// Requests in flight.
-    requests: Vec<Option<UnderWay<'a>>>,
-    /// Pieces that the slots carry, by slot.
-    pieces: [Option<Piece>; SLOTS],
-    /// The read or write whose pieces are being started: its index, and what is left of it.
-    starting: Option<(usize, Range)>,
-    /// True if the queue is to go: replies then wait in the outbox, which grows.
-    gives_way: bool,
+    requests: Requests<Transfer<'a>, Failure>,
+    /// True once the queue is to be dropped: replies then wait in the outbox, which grows.
+    is_yielding: bool,
 }
 
-/// The way in which serving with a queue has ended.
-pub(super) enum Ended {
-    /// The connection goes on.
-    Left,
-    /// The connection ends, and is to be closed in order.
-    ToBeClosed(End),
-    /// The connection ends at once.
-    CutOff(End),
-}
-
-/// A read or write of which pieces are in flight, or still to be started.
-struct UnderWay<'a> {
+/// A read or write that is carried out in pieces.
+struct Transfer<'a> {
     cookie: u64,
-    range: Range,
     work: Work<'a>,
-    /// Number of pieces in flight.
-    pieces: u32,
-    /// True if the last piece has been started.
-    started: bool,
-    /// The first failure, and its offset.
-    failure: Option<(Failure, u64)>,
 }
 
 enum Work<'a> {
@@ -73,19 +53,13 @@ enum Work<'a> {
     },
     /// The data of each piece follows a header of its own.
     Read,
-    ReadApart(Apart<'a>),
+    BufferedRead(BufferedRead<'a>),
 }
 
-/// A read that is put together before any of it is sent.
-struct Apart<'a> {
+/// A read that is collected before any of it is sent.
+struct BufferedRead<'a> {
     data: DataBuffer,
     allowance: Taken<'a>,
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    request: usize,
-    range: Range,
 }
 
 impl<'t, 'a> Pipeline<'t, 'a> {
@@ -93,58 +67,51 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         Self {
             base,
             queue,
-            // Each has a slot, but for the one that waits for it.
-            requests: Vec::with_capacity(SLOTS + 1),
-            pieces: [None; SLOTS],
-            starting: None,
-            gives_way: false,
+            requests: Requests::new(),
+            is_yielding: false,
         }
     }
 
-    /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; returns
-    /// the reason. The queue is gone then. A connection that is to be [closed](super::link::Link::close) may wait for
-    /// its client, so its caller lets go of the table first.
+    /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; drops
+    /// the queue. [Closing](crate::link::Link::close) the connection may wait for the client, so it is left to the
+    /// caller, which drops the table first.
     pub(super) fn run(mut self) -> Ended {
         self.base.may_wait = false;
         let end = loop {
-            if let Err(end) = self.turn() {
+            if let Err(end) = self.step() {
                 break end;
             }
         };
         if end == End::OtherTable {
-            return match self.give_way() {
+            return match self.yield_table() {
                 Ok(()) => Ended::Left,
                 Err(end) => Ended::CutOff(end),
             };
         }
-        // What was received is done and answered, if anyone still listens.
+        // Requests that were received are executed, and answered if the client still takes replies.
         self.base.link.begin_farewell();
         if self.settle().is_ok() {
             let _ = self.answer();
         }
-        // A queue that the system fails keeps what it has, so there is no wait for the client.
+        // A queue that fails keeps its requests in flight, so there is no wait for the client.
         match self.settle() {
             Ok(()) => Ended::ToBeClosed(end),
             Err(_) => Ended::CutOff(end),
         }
     }
 
-    /// Ends what is in flight without waiting for a client, so that the queue can go: replies stay in the outbox, and
-    /// what is left of a request of which pieces were started is kept.
-    fn give_way(&mut self) -> Result<(), End> {
-        self.gives_way = true;
+    /// Completes what is in flight without waiting for the client, so that the queue can be dropped: replies stay in
+    /// the outbox, and the rest of a request whose pieces were being started is kept.
+    fn yield_table(&mut self) -> Result<(), End> {
+        self.is_yielding = true;
         self.settle()?;
         self.answer()?;
-        let Some((index, left)) = self.starting.take() else {
+        let Some((request, left)) = self.requests.take_starting() else {
             return Ok(());
         };
-        let Some(request) = self.requests.get_mut(index).and_then(Option::take) else {
-            return Ok(());
-        };
-        let UnderWay {
-            cookie,
+        let InFlight {
+            request: Transfer { cookie, work },
             range,
-            work,
             failure,
             ..
         } = request;
@@ -162,22 +129,23 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 left,
                 failure,
             },
-            // Nothing of it has been sent.
-            Work::Read | Work::ReadApart(_) => Kept::Whole(Request {
+            // No part of it has been sent.
+            Work::Read | Work::BufferedRead(_) => Kept::Whole(Request {
                 cookie,
                 is_read: true,
                 payload: 0,
-                one_chunk: matches!(work, Work::ReadApart(_)),
+                one_chunk: matches!(work, Work::BufferedRead(_)),
                 command: Ok(Command::Read(range)),
             }),
         });
         Ok(())
     }
 
-    fn turn(&mut self) -> Result<(), End> {
+    /// Answers, starts and submits requests, or waits for the next event.
+    fn step(&mut self) -> Result<(), End> {
         self.answer()?;
         if self.queue.is_waited_for() || self.base.is_stale() {
-            // What has ended is answered before anything else may have to wait.
+            // Completed requests are answered before anything else may have to wait.
             self.settle()?;
             self.answer()?;
             self.send()?;
@@ -193,19 +161,19 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if self.queue.has_free_slot() && self.base.link.try_receive()? {
             return Ok(());
         }
-        self.rest()
+        self.wait()
     }
 
-    /// Starts requests that have been received whole, while there are slots. Returns whether there
-    /// was one.
+    /// Starts requests whose headers have been received, while there are slots. Returns whether there was one.
     fn start_received(&mut self) -> Result<bool, End> {
         let mut any = false;
         while self.queue.has_free_slot()
             && let Some(header) = self.base.link.inbox.first::<REQUEST_HEADER>()
         {
-            let request = Request::parse(header, &self.base.terms)?;
+            let request = Request::parse(header, &self.base.terms);
+            let request = request.map_err(|error| breach(self.base.entry, error))?;
             if !self.queue.try_begin() {
-                // Nothing is in flight. It waits where no queue keeps the table.
+                // Nothing is in flight. The request waits where no queue keeps the table.
                 self.answer()?;
                 self.send()?;
                 return Err(End::OtherTable);
@@ -226,25 +194,25 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Ok(Command::Write { range, fua }) if range.len > 0 => {
                 self.write(request.cookie, range, fua)
             }
-            // A write of nothing, too, goes through the volume.
-            Ok(Command::Cache(_) | Command::Write { .. }) => self.leave(request),
-            Err(_) if request.payload > 0 => self.leave(request),
+            // A write of no bytes goes through the volume too.
+            Ok(Command::Cache(_) | Command::Write { .. }) => self.defer(request),
+            Err(_) if request.payload > 0 => self.defer(request),
             _ => self.execute(request),
         }
     }
 
-    /// Carries out a request that waits for nothing but writes in flight, which must not be ours.
+    /// Executes a request that waits for nothing but writes in flight, none of which may be of this queue.
     fn execute(&mut self, request: &Request) -> Result<(), End> {
         self.base.kept = Some(Kept::Whole(*request));
-        self.make_room(REPLY_MAX)?;
+        self.reserve(REPLY_MAX)?;
         let settled = settle(&mut self.queue, self.base.entry)?;
         self.base.execute(request, settled)?;
         self.base.kept = None;
         Ok(())
     }
 
-    /// Leaves a request to be carried out without a queue: there it may wait in the middle.
-    fn leave(&mut self, request: &Request) -> Result<(), End> {
+    /// Defers a request until there is no queue: it may have to wait in the middle.
+    fn defer(&mut self, request: &Request) -> Result<(), End> {
         self.base.kept = Some(Kept::Whole(*request));
         Err(End::OtherTable)
     }
@@ -254,94 +222,58 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         let work = if range.len as usize <= SLOT || in_chunks {
             Work::Read
         } else {
-            let Some((data, allowance)) = self.base.memory_apart(range.len as usize) else {
-                return self.leave(request);
+            let Some((data, allowance)) = self.base.read_buffer(range.len as usize) else {
+                return self.defer(request);
             };
-            Work::ReadApart(Apart { data, allowance })
+            Work::BufferedRead(BufferedRead { data, allowance })
         };
-        let index = self.enter(request.cookie, range, work);
+        let cookie = request.cookie;
+        self.requests.enter(Transfer { cookie, work }, range);
         for piece in parts(range, SLOT) {
-            let slot = self.slot_for(index, piece)?;
-            self.queue.read(slot, piece.offset, piece.len as usize);
+            let slot = self.slot_for(piece)?;
+            self.queue
+                .start_read(slot, piece.offset, piece.len as usize);
         }
-        self.starting = None;
+        self.requests.end_start();
         Ok(())
     }
 
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
-        let index = self.enter(cookie, range, Work::Write { fua });
-        while let Some((_, left)) = self.starting
-            && left.len > 0
-        {
+        let work = Work::Write { fua };
+        self.requests.enter(Transfer { cookie, work }, range);
+        while let Some(left) = self.requests.left_to_start() {
             let piece = self.receive_piece(left)?;
-            let slot = self.slot_for(index, piece)?;
+            let slot = self.slot_for(piece)?;
             let data = self.base.link.inbox.take(piece.len as usize);
             let len = data.len();
-            self.queue.write(slot, piece.offset, data);
+            self.queue.start_write(slot, piece.offset, data);
             self.base.link.count_copy(len);
         }
-        self.starting = None;
+        self.requests.end_start();
         Ok(())
     }
 
-    /// Enters a request of which no piece has been started.
-    fn enter(&mut self, cookie: u64, range: Range, work: Work<'a>) -> usize {
-        let request = Some(UnderWay {
-            cookie,
-            range,
-            work,
-            pieces: 0,
-            started: false,
-            failure: None,
-        });
-        let index = match self.requests.iter().position(Option::is_none) {
-            Some(free) => {
-                self.requests[free] = request;
-                free
-            }
-            None => {
-                self.requests.push(request);
-                self.requests.len() - 1
-            }
-        };
-        self.starting = Some((index, range));
-        index
-    }
-
-    /// A slot for the next piece of a request, waiting for one where it must. From then on the piece is not left any
-    /// more.
-    fn slot_for(&mut self, index: usize, piece: Range) -> Result<Slot, End> {
+    /// Takes a slot for the next piece of a request, waiting for one if all are in flight. The piece counts as started
+    /// from then on.
+    fn slot_for(&mut self, piece: Range) -> Result<Slot, End> {
         while !self.queue.has_free_slot() {
             let waited = self.queue.wait_for_completion();
             check(self.base.entry, waited)?;
             self.answer()?;
         }
-        if self.gives_way || !self.queue.try_begin() {
+        if self.is_yielding || !self.queue.try_begin() {
             return Err(End::OtherTable);
         }
         let slot = self.queue.take().ok_or(End::Gone)?;
-        if let Some((_, left)) = &mut self.starting {
-            left.offset += u64::from(piece.len);
-            left.len -= piece.len;
-        }
-        if let Some(Some(request)) = self.requests.get_mut(index) {
-            let end = request.range.offset + u64::from(request.range.len);
-            request.pieces += 1;
-            request.started = piece.offset + u64::from(piece.len) == end;
-        }
-        self.pieces[slot.index()] = Some(Piece {
-            request: index,
-            range: piece,
-        });
+        self.requests.start(&slot, piece);
         Ok(slot)
     }
 
-    /// Answers what has ended.
+    /// Answers requests whose last piece has completed.
     fn answer(&mut self) -> Result<(), End> {
         while let Some(Completion { slot, result }) = self.queue.next_completion() {
-            let piece = self.pieces[slot.index()].take();
-            let answered = match piece {
-                Some(piece) => self.end_piece(&slot, piece, result.map_err(Failure::from)),
+            let answered = match self.requests.complete(&slot) {
+                Some(completed) => self.end_piece(&slot, completed, result.map_err(Failure::from)),
                 None => Ok(()),
             };
             self.queue.give_back(slot);
@@ -353,57 +285,46 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn end_piece(
         &mut self,
         slot: &Slot,
-        piece: Piece,
+        mut completed: Completed<Transfer<'a>, Failure>,
         result: Result<(), Failure>,
     ) -> Result<(), End> {
-        let Some(entry) = self.requests.get_mut(piece.request) else {
-            return Ok(());
-        };
-        let Some(mut request) = entry.take() else {
-            return Ok(());
-        };
-        request.pieces -= 1;
+        let Completed { piece, request, .. } = &mut completed;
         match result {
-            Err(failure) => {
-                request.failure.get_or_insert((failure, piece.range.offset));
-            }
-            Ok(()) => self.collect(slot, piece.range, &mut request)?,
+            Err(failure) => request.fail(failure, *piece),
+            Ok(()) => self.collect(slot, *piece, request)?,
         }
         if request.is_done() {
-            self.make_room(REPLY_MAX)?;
-            return self.finish(request);
+            self.reserve(REPLY_MAX)?;
+            return self.finish(completed.request);
         }
-        self.requests[piece.request] = Some(request);
+        self.requests.put_back(completed);
         Ok(())
     }
 
-    /// Takes the data of a read from its slot.
+    /// Copies the data of a read from its slot.
     fn collect(
         &mut self,
         slot: &Slot,
         piece: Range,
-        request: &mut UnderWay<'a>,
+        in_flight: &mut InFlight<Transfer<'a>, Failure>,
     ) -> Result<(), End> {
         let len = piece.len as usize;
+        let is_last = in_flight.is_done() && in_flight.failure.is_none();
+        let request = &mut in_flight.request;
         if !matches!(request.work, Work::Write { .. }) {
             self.base.link.count_copy(len);
         }
         match &mut request.work {
             Work::Write { .. } => Ok(()),
-            Work::ReadApart(apart) => {
+            Work::BufferedRead(read) => {
                 #[allow(clippy::cast_possible_truncation, reason = "within the buffer")]
-                let start = (piece.offset - request.range.offset) as usize;
-                self.queue
-                    .collect(slot, &mut apart.data[start..start + len]);
+                let start = (piece.offset - in_flight.range.offset) as usize;
+                self.queue.collect(slot, &mut read.data[start..start + len]);
                 Ok(())
             }
             Work::Read => {
-                let last = if request.pieces == 0 && request.started && request.failure.is_none() {
-                    Last::Yes
-                } else {
-                    Last::No
-                };
-                self.make_room(REPLY_MAX + len)?;
+                let last = if is_last { Last::Yes } else { Last::No };
+                self.reserve(REPLY_MAX + len)?;
                 if self.base.terms.structured {
                     self.base.put(&reply::data(last, request.cookie, piece));
                 } else {
@@ -417,12 +338,11 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         }
     }
 
-    /// Ends a request whose last piece has ended.
-    fn finish(&mut self, request: UnderWay<'a>) -> Result<(), End> {
-        let UnderWay {
-            cookie,
+    /// Answers a request whose last piece has completed.
+    fn finish(&mut self, request: InFlight<Transfer<'a>, Failure>) -> Result<(), End> {
+        let InFlight {
+            request: Transfer { cookie, work },
             range,
-            work,
             failure,
             ..
         } = request;
@@ -439,40 +359,40 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             (Work::Read, Some((failure, offset))) => {
                 self.base.fail(cookie, Kind::Read, failure, Some(offset));
             }
-            (Work::ReadApart(_), Some((failure, _))) => {
+            (Work::BufferedRead(_), Some((failure, _))) => {
                 self.base.fail(cookie, Kind::Read, failure, None);
             }
             (Work::Read, None) => self.base.count_read(range),
-            (Work::ReadApart(apart), None) => {
+            (Work::BufferedRead(read), None) => {
                 self.base.count_read(range);
                 if self.base.terms.structured {
                     self.base.put(&reply::data(Last::Yes, cookie, range));
                 } else {
                     self.base.put(&reply::simple(cookie, None));
                 }
-                return self.send_apart(apart);
+                return self.send_buffered(read);
             }
         }
         Ok(())
     }
 
-    /// Sends the data of a read, behind the reply that is in the outbox; what cannot be sent now waits there with it.
-    fn send_apart(&mut self, apart: Apart<'a>) -> Result<(), End> {
-        let mut due = &*apart.data;
-        if !self.gives_way {
+    /// Sends the data of a read, behind its header in the outbox; data that cannot be sent now is copied there.
+    fn send_buffered(&mut self, read: BufferedRead<'a>) -> Result<(), End> {
+        let mut due = &*read.data;
+        if !self.is_yielding {
             let settled = settle(&mut self.queue, self.base.entry)?;
             match self.base.link.send_with(&mut due, settled) {
-                Err(End::OtherTable) => self.gives_way = true,
+                Err(End::OtherTable) => self.is_yielding = true,
                 sent => return sent,
             }
         }
         self.base.link.keep(due)?;
-        self.base.allowances.push(apart.allowance);
+        self.base.allowances.push(read.allowance);
         Ok(())
     }
 
-    /// The beginning of what is left of a write, once it is in the inbox: all of it where a slot holds
-    /// it. Of more, what has come: nothing of it is moved to make room for the rest.
+    /// Waits for the next piece of a write with `left` bytes to come: all of them if they fit a slot, else those that
+    /// have been received, so that none is moved in memory to receive the rest.
     fn receive_piece(&mut self, left: Range) -> Result<Range, End> {
         let whole = left.len as usize <= SLOT;
         let wanted = if whole { left.len } else { MIN_PIECE };
@@ -488,7 +408,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn receive(&mut self, len: usize) -> Result<(), End> {
         while self.base.link.inbox.len() < len {
             if !self.base.link.try_receive()? {
-                // This may take as long as the client likes.
+                // The client may take any time to send the rest.
                 self.settle()?;
                 self.answer()?;
                 let settled = settle(&mut self.queue, self.base.entry)?;
@@ -507,28 +427,28 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         self.base.link.send(settled)
     }
 
-    /// Makes room in the outbox, which has it once all is sent. Where that would outlast the table it grows, so that a
-    /// reply never ends with [`End::OtherTable`].
-    fn make_room(&mut self, len: usize) -> Result<(), End> {
+    /// Sends what is in the outbox if `len` more bytes do not fit it. If that would outlast the table the outbox grows
+    /// instead, so that a reply never ends with [`End::OtherTable`].
+    fn reserve(&mut self, len: usize) -> Result<(), End> {
         if self.base.link.outbox.spare().len() >= len {
             return Ok(());
         }
-        if !self.gives_way {
+        if !self.is_yielding {
             match self.send() {
-                Err(End::OtherTable) => self.gives_way = true,
+                Err(End::OtherTable) => self.is_yielding = true,
                 sent => return sent,
             }
         }
         self.base.link.grow(len)
     }
 
-    /// Waits until nothing is in flight; what has ended is not answered yet.
+    /// Waits until nothing is in flight; completed requests are not answered yet.
     fn settle(&mut self) -> Result<(), End> {
         settle(&mut self.queue, self.base.entry).map(drop)
     }
 
-    /// Waits for the queue or the client, whichever comes first.
-    fn rest(&mut self) -> Result<(), End> {
+    /// Waits for a completion or for data of the client, whichever comes first.
+    fn wait(&mut self) -> Result<(), End> {
         let stopping = self.base.link.is_stopping();
         let idle = self.queue.is_idle();
         if stopping && idle {
@@ -544,7 +464,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             return Ok(());
         }
         self.base.link.count_sleep();
-        // A socket from which nothing is received now, or a server that stops, would end every wait.
+        // Data that is not received now, or the signal of a server that stops, would end every wait.
         let waited = if stopping || !self.queue.has_free_slot() {
             self.queue.wait_for_completion()
         } else {
@@ -557,7 +477,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 }
 
-/// Waits until nothing is in flight on a queue; what has ended is not answered yet.
+/// Waits until nothing is in flight on a queue; completed requests are not answered yet.
 fn settle<'q>(queue: &'q mut Queue<'_>, entry: &Entry) -> Result<Settled<'q>, End> {
     check(entry, queue.settle())
 }
@@ -570,10 +490,4 @@ fn check<T>(entry: &Entry, result: io::Result<T>) -> Result<T, End> {
         });
         End::Gone
     })
-}
-
-impl UnderWay<'_> {
-    fn is_done(&self) -> bool {
-        self.pieces == 0 && self.started
-    }
 }

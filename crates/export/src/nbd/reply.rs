@@ -1,7 +1,7 @@
 //! Encoding of replies of the transmission phase (specification, sections "Simple reply message"
 //! and "Structured reply chunk message").
 
-use super::request::Range;
+use crate::range::Range;
 use scrim_nbd::wire::{
     BASE_ALLOCATION_ID, CHUNK_HEADER, REPLY_FLAG_DONE, SIMPLE_HEADER, SIMPLE_REPLY_MAGIC,
     STRUCTURED_REPLY_MAGIC, WireError, chunk,

@@ -1,7 +1,8 @@
 //! Parsing of requests: 28 untrusted bytes become a [`Request`] that is safe to execute.
 
+use super::error::ProtocolError;
 use super::limits;
-use super::status::ProtocolError;
+use crate::range::Range;
 use scrim_nbd::wire::{REQUEST_HEADER, REQUEST_MAGIC, WireError, cmd, cmd_flag};
 
 /// Negotiated features and properties of the export: all that decides whether a request is valid.
@@ -9,23 +10,14 @@ use scrim_nbd::wire::{REQUEST_HEADER, REQUEST_MAGIC, WireError, cmd, cmd_flag};
 pub(super) struct Terms {
     /// Size of the export, bytes.
     pub(super) size: u64,
-    /// Writes are refused.
+    /// True if writes are refused.
     pub(super) read_only: bool,
-    /// `NBD_CMD_TRIM` was offered.
+    /// True if `NBD_CMD_TRIM` was offered.
     pub(super) trim: bool,
-    /// Structured replies were negotiated.
+    /// True if structured replies were negotiated.
     pub(super) structured: bool,
-    /// The metadata context `base:allocation` was selected.
+    /// True if the metadata context `base:allocation` was selected.
     pub(super) allocation: bool,
-}
-
-/// A range that lies within the export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
-    /// Offset of the first byte.
-    pub(super) offset: u64,
-    /// Length in bytes.
-    pub(super) len: u32,
 }
 
 /// A valid request.

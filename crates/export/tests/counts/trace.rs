@@ -88,7 +88,6 @@ fn the_kernel_sees_what_the_meter_counts() {
     assert_eq!(checked, LOADS.len() * engines().count(), "{said}");
 }
 
-/// One system call.
 #[derive(Debug)]
 struct Call {
     thread: u32,

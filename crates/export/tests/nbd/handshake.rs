@@ -1,4 +1,4 @@
-//! The handshake phase.
+//! The handshake phase: options, in order and out of it, and their replies.
 
 use scrim_export::nbd::{Limits, limits};
 

@@ -1,4 +1,4 @@
-//! The transmission phase.
+//! The transmission phase: requests of every kind, and their replies.
 
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;

@@ -333,7 +333,7 @@ fn memory_that_is_kept_for_clients_that_read_nothing_is_not_missed() {
     let data = pattern(1, 8 << 20);
     let mut good = served.simple();
     assert_eq!(good.write(0, &data), 0);
-    let deaf: Vec<Raw> = (0..limits::READS_APART / LONGEST as usize)
+    let deaf: Vec<Raw> = (0..limits::READ_BUFFERS / LONGEST as usize)
         .map(|_| {
             let mut raw = served.simple();
             raw.request(0, READ, 1, 0, LONGEST);

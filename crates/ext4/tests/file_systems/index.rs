@@ -21,9 +21,9 @@ use crate::tree::{Image, budget, open};
 struct Counting(Image, Arc<AtomicU32>);
 
 impl Device for Counting {
-    fn read(&self, offset: u64, into: &mut [u8], patience: Patience) -> io::Result<()> {
+    fn read(&self, offset: u64, into: &mut [u8], mode: Patience) -> io::Result<()> {
         self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.read(offset, into, patience)
+        self.0.read(offset, into, mode)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::error::HeaderError;
-use crate::format::WriteError;
+use crate::error::{HeaderError, WriteError};
 
 /// Why bytes are not a header backup.
 #[derive(Debug)]
@@ -84,7 +83,6 @@ pub enum RestoreError {
     },
     /// One of both has a requirement, such as that of a reencryption.
     Requirement {
-        /// The requirement.
         name: String,
         /// True if the backup has it; false if the header on the device does.
         in_backup: bool,

@@ -3,10 +3,7 @@
 mod error;
 mod restore;
 
-use std::ops::Range;
-
 pub use error::{BackupError, RestoreError};
-pub(crate) use restore::Steps;
 pub use restore::{Restore, RestoreNote};
 
 use crate::finding::Finding;
@@ -92,11 +89,4 @@ impl Backup {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// These bytes of `device`; `None` where they reach behind its end.
-pub(crate) fn slice(device: &[u8], range: &Range<u64>) -> Option<Vec<u8>> {
-    let start = usize::try_from(range.start).ok()?;
-    let end = usize::try_from(range.end).ok()?;
-    device.get(start..end).map(<[u8]>::to_vec)
 }

@@ -1,16 +1,19 @@
-//! Restoring a backup.
+//! Putting a header backup back on a device.
 
 use std::fmt;
 
 use scrim_foreign::Foreign;
 
-use super::{Backup, RestoreError, slice};
-use crate::diagnosis::Signature;
-use crate::finding::{HeaderCopy, Repair};
+use super::{Backup, RestoreError};
+use crate::error::slots_named;
+use crate::finding::Repair;
 use crate::header::{HEADER_AREA_MAX, Header, Parsed};
-use crate::keyslot::{self, Keyslot};
+use crate::header_copy::HeaderCopy;
+use crate::keyslot::Keyslot;
+use crate::on_disk::restore::slice;
 use crate::plan::{Plan, Step};
 use crate::segment::{Placement, Segment};
+use crate::signature::Signature;
 
 /// A backup ready to be restored: its effects and the plan that writes it.
 #[derive(Debug)]
@@ -57,29 +60,16 @@ pub enum RestoreNote {
     /// differently.
     Segment,
     /// Key slots on the device that are lost: the backup does not have them, or has others in their place.
-    Lost {
-        /// Their numbers.
-        slots: Vec<u8>,
-    },
+    Lost { slots: Vec<u8> },
     /// Key slots that come back: passphrases that have since been changed or removed are valid
     /// again.
-    Revived {
-        /// Their numbers.
-        slots: Vec<u8>,
-    },
+    Revived { slots: Vec<u8> },
     /// Until the restored header is written as a whole, a power cut may leave these key slots of the
     /// old one unusable. Restoring again finishes it.
     AtRisk {
         /// Their numbers on the device.
         slots: Vec<u8>,
     },
-}
-
-/// The steps that restore a header, what it will be, and the slots of the old one at risk.
-pub(crate) struct Steps<H> {
-    pub(crate) header: H,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) at_risk: Vec<u8>,
 }
 
 impl Backup {
@@ -339,18 +329,18 @@ impl fmt::Display for RestoreNote {
                 f,
                 "the backup does not have {} of the header on the device: what opens it now no \
                  longer will",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
             Self::Revived { slots } => write!(
                 f,
                 "the device no longer has {} of the backup: what opened it becomes valid again",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
             Self::AtRisk { slots } => write!(
                 f,
                 "if the restoration is cut short, the header on the device loses {}: keep this \
                  backup until it is done",
-                keyslot::named(slots)
+                slots_named(slots)
             ),
         }
     }

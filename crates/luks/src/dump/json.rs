@@ -4,7 +4,7 @@ use scrim_foreign::Foreign;
 use serde_json::{Map, Value, json};
 
 use crate::header::Header;
-use crate::{luks1, luks2};
+use crate::on_disk::{luks1, luks2};
 
 /// Everything in the header, as one object.
 ///

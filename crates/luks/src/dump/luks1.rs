@@ -1,11 +1,11 @@
-//! LUKS1 as text.
+//! A LUKS1 header as text.
 
 use std::fmt::{self, Write};
 
 use scrim_foreign::Foreign;
 
-use super::Hex;
-use crate::luks1::Header;
+use super::hex::Hex;
+use crate::on_disk::luks1::Header;
 
 pub(super) fn write(f: &mut impl Write, header: &Header, device: &str) -> fmt::Result {
     writeln!(f, "LUKS header information for {}\n", Foreign::new(device))?;

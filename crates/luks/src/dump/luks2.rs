@@ -1,15 +1,15 @@
-//! LUKS2 as text.
+//! A LUKS2 header as text.
 
 use std::fmt::{self, Write};
 
 use scrim_foreign::Foreign;
 use serde_json::Value;
 
-use super::Hex;
+use super::hex::Hex;
 use crate::digest::Digest;
 use crate::kdf::Argon2Cost;
 use crate::keyslot::{KdfParameters, Keyslot, KeyslotKind, PassphraseSlot, Priority};
-use crate::luks2::Header;
+use crate::on_disk::luks2::Header;
 use crate::segment::{Segment, SegmentKind, SegmentLength};
 use crate::token::Token;
 

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::argon2::{self, Argon2Cost, Argon2Kind, MAX_WORK_KIB};
-use super::guard::Watch;
-use super::pbkdf2::MAX_ITERATIONS;
-use super::{Hash, Input, KdfError, MachineLimits, Unguarded};
+use super::argon2::{self, MAX_WORK_KIB};
+use super::error::KdfError;
+use super::guard::{Unguarded, Watch};
+use super::hash::Hash;
+use super::input::Input;
+use super::machine::MachineLimits;
+use super::parameters::{Argon2Cost, Argon2Kind};
+use super::pbkdf2::{self, MAX_ITERATIONS};
 
 /// Time that it takes to open a key slot, by cryptsetup's default.
 pub const KEYSLOT_TIME: Duration = Duration::from_secs(2);
@@ -78,7 +82,7 @@ pub fn calibrate_pbkdf2(hash: Hash, key_len: usize, target: Duration) -> Result<
     let mut key = vec![0; key_len];
     search_pbkdf2(target, |iterations| {
         let watch = Watch::new(&Unguarded);
-        fastest_of_two(|| hash.pbkdf2(INPUT, iterations, &mut key, 1, &watch))
+        fastest_of_two(|| pbkdf2::derive(hash, INPUT, iterations, &mut key, 1, &watch))
     })
 }
 

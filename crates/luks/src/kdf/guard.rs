@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use super::{Kdf, KdfError};
+use super::error::KdfError;
+use super::parameters::Kdf;
 
 /// Decides whether a key derivation with the parameters of a header is begun, and whether it goes on.
 ///

@@ -5,13 +5,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use blake2::digest::consts::{U20, U28, U48};
-use hmac::digest::Digest;
-use hmac::{Hmac, SimpleHmac};
+use hmac::digest::{Digest, FixedOutput, Update};
+use hmac::{Hmac, KeyInit, SimpleHmac};
 use zeroize::Zeroize;
 
-use super::guard::Watch;
-use super::pbkdf2;
-use super::{Input, KdfError};
+/// Code that is generic over HMAC with a hash.
+pub(super) trait WithHmac {
+    type Output;
+
+    fn run<M>(self) -> Self::Output
+    where
+        M: KeyInit + Update + FixedOutput + Clone + Sync;
+}
 
 /// One table for all hashes: the variant, its names (the first is the canonical one), what computes
 /// it, and which form of HMAC goes with that.
@@ -28,10 +33,9 @@ macro_rules! hashes {
         }
 
         impl Hash {
-            /// Every hash.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The canonical name.
+            /// The name that headers and cryptsetup use.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -62,18 +66,11 @@ macro_rules! hashes {
                 }
             }
 
-            pub(super) fn pbkdf2(
-                self,
-                input: Input<'_>,
-                iterations: u32,
-                out: &mut [u8],
-                threads: usize,
-                watch: &Watch<'_>,
-            ) -> Result<(), KdfError> {
-                let derive = match self {
-                    $(Self::$variant => pbkdf2::derive::<$hmac<$digest>>,)*
-                };
-                derive(input, iterations, out, threads, watch)
+            /// Runs code that is generic over HMAC with this hash.
+            pub(super) fn with_hmac<W: WithHmac>(self, code: W) -> W::Output {
+                match self {
+                    $(Self::$variant => code.run::<$hmac<$digest>>(),)*
+                }
             }
         }
     };

@@ -97,7 +97,7 @@ const UNIFIED: Files = Files {
     caches: ["active_file", "inactive_file"],
 };
 
-/// Version 1 (`Documentation/admin-guide/cgroup-v1/memory.rst`).
+/// Version 1, by `Documentation/admin-guide/cgroup-v1/memory.rst` of Linux.
 const LEGACY: Files = Files {
     mount: "sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",

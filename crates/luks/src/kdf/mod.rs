@@ -11,49 +11,21 @@ mod calibrate;
 mod error;
 mod guard;
 mod hash;
+mod input;
 mod machine;
 mod parallel;
+mod parameters;
 mod pbkdf2;
 
-pub use argon2::{Argon2Cost, Argon2Kind};
 pub use calibrate::{DIGEST_TIME, KEYSLOT_TIME, calibrate_argon2, calibrate_pbkdf2};
 pub use error::KdfError;
 pub use guard::{KdfGuard, Unguarded};
 pub use hash::{Hash, UnknownHash};
 pub use machine::MachineLimits;
+pub use parameters::{Argon2Cost, Argon2Kind, Kdf};
 
 use guard::Watch;
-
-/// Passphrase and salt from which a key is derived.
-#[derive(Clone, Copy)]
-struct Input<'a> {
-    passphrase: &'a [u8],
-    salt: &'a [u8],
-}
-
-/// A key derivation function with its cost. The salt is stored beside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kdf {
-    /// PBKDF2 (RFC 8018, section 5.2) with HMAC.
-    Pbkdf2 {
-        /// The hash of HMAC.
-        hash: Hash,
-        /// Iterations: 1 to 2³⁰, which takes minutes to half an hour.
-        iterations: u32,
-    },
-    /// Argon2i (RFC 9106), version 1.3: reads its memory in an order that tells nothing about the
-    /// passphrase.
-    Argon2i {
-        /// Passes, memory and lanes.
-        cost: Argon2Cost,
-    },
-    /// Argon2id (RFC 9106), version 1.3: as Argon2i for half a pass, then in an order that depends
-    /// on the passphrase, which costs an attacker more.
-    Argon2id {
-        /// Passes, memory and lanes.
-        cost: Argon2Cost,
-    },
-}
+use input::Input;
 
 impl Kdf {
     /// Fills `out` with the key for `passphrase` and `salt`, within what this machine has at the
@@ -107,7 +79,7 @@ impl Kdf {
             Self::Pbkdf2 { hash, iterations } => {
                 pbkdf2::check(*iterations)?;
                 let input = Input { passphrase, salt };
-                return hash.pbkdf2(input, *iterations, out, limits.cpus, watch);
+                return pbkdf2::derive(*hash, input, *iterations, out, limits.cpus, watch);
             }
             Self::Argon2i { cost } => (Argon2Kind::Argon2i, *cost),
             Self::Argon2id { cost } => (Argon2Kind::Argon2id, *cost),

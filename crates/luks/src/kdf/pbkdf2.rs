@@ -6,7 +6,9 @@ use zeroize::Zeroize;
 
 use super::error::{KdfError, check as check_range};
 use super::guard::Watch;
-use super::{Input, parallel};
+use super::hash::{Hash, WithHmac};
+use super::input::Input;
+use super::parallel;
 
 /// Most iterations: a hundred times what a fast CPU does in the usual two seconds.
 pub(super) const MAX_ITERATIONS: u32 = 1 << 30;
@@ -19,9 +21,53 @@ pub(super) fn check(iterations: u32) -> Result<(), KdfError> {
     check_range("iterations", iterations.into(), 1, MAX_ITERATIONS.into())
 }
 
-/// Fills `out` by PBKDF2 with `M` as its pseudorandom function. Each piece of `out` as long as that
-/// function's result stands alone, so several are made at once, on up to `threads` threads.
-pub(super) fn derive<M>(
+/// Fills `out` by PBKDF2 with HMAC of `hash`. Each piece of `out` as long as a digest stands alone, so several are
+/// made at once, on up to `threads` threads.
+pub(super) fn derive(
+    hash: Hash,
+    input: Input<'_>,
+    iterations: u32,
+    out: &mut [u8],
+    threads: usize,
+    watch: &Watch<'_>,
+) -> Result<(), KdfError> {
+    hash.with_hmac(Derivation {
+        input,
+        iterations,
+        out,
+        threads,
+        watch,
+    })
+}
+
+/// A derivation whose pseudorandom function is still to be chosen.
+struct Derivation<'a> {
+    input: Input<'a>,
+    iterations: u32,
+    out: &'a mut [u8],
+    threads: usize,
+    watch: &'a Watch<'a>,
+}
+
+impl WithHmac for Derivation<'_> {
+    type Output = Result<(), KdfError>;
+
+    fn run<M>(self) -> Self::Output
+    where
+        M: KeyInit + Update + FixedOutput + Clone + Sync,
+    {
+        derive_with::<M>(
+            self.input,
+            self.iterations,
+            self.out,
+            self.threads,
+            self.watch,
+        )
+    }
+}
+
+/// Fills `out` by PBKDF2 with `M` as its pseudorandom function.
+fn derive_with<M>(
     input: Input<'_>,
     iterations: u32,
     out: &mut [u8],

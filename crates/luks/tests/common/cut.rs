@@ -12,7 +12,6 @@ const SECTOR: usize = 512;
 /// Random choices of sectors in each group of writes between two syncs.
 const RANDOM: usize = 24;
 
-/// The disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disk {
     /// Keeps what was synced.

@@ -149,7 +149,6 @@ pub(crate) fn material(header: &Header, slot: u8, path: &Path) -> Vec<u8> {
     material
 }
 
-/// Opens one slot.
 pub(crate) fn unlock(header: &Header, slot: u8, path: &Path, passphrase: &str) -> Option<Vec<u8>> {
     let material = material(header, slot, path);
     match header.unlock(slot, &material, &secret(passphrase)) {

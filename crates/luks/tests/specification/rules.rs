@@ -101,7 +101,7 @@ fn json_area(sound: &[u8]) -> Vec<Case> {
     ]
 }
 
-/// The object `config`.
+/// Rules about the object `config`.
 #[rustfmt::skip]
 fn config() -> Vec<Case> {
     vec![
@@ -170,7 +170,7 @@ fn keyslots() -> Vec<Case> {
     ]
 }
 
-/// Their member `kdf`.
+/// Rules about the member `kdf` of key slots.
 #[rustfmt::skip]
 fn key_derivation() -> Vec<Case> {
     let argon2 = |change: (&str, Option<Value>)| {

@@ -83,7 +83,7 @@ pub fn greet(stream: &mut (impl Read + Write)) -> Result<Greeting, HandshakeErro
 }
 
 /// Asks for TLS by `NBD_OPT_STARTTLS`. The server agrees and says nothing more before the client has begun TLS:
-/// bytes that follow its agreement in the clear are not to be believed. [`go`] comes next, within TLS.
+/// bytes in plaintext that follow its agreement are not trusted. [`go`] comes next, within TLS.
 ///
 /// # Errors
 /// When the connection fails, the server breaks the protocol or has no TLS.
@@ -110,7 +110,7 @@ pub fn start_tls(
 }
 
 /// Asks for an export by `NBD_OPT_GO`. A server that does not know this option and has no TLS is asked by
-/// `NBD_OPT_EXPORT_NAME`, whose reply depends on what was said in the clear. Once the server has agreed,
+/// `NBD_OPT_EXPORT_NAME`, whose reply depends on options that were negotiated in plaintext. Once the server has agreed,
 /// requests may be sent.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Messages of an NBD client and their answers: the [`handshake`], and requests and replies.
 //!
 //! Every byte that a server sends is untrusted: what breaks the protocol becomes an error that names
-//! it, and no length that a server names is believed beyond its limit here.
+//! it, and every length that a server names has a limit here.
 
 mod error;
 pub mod handshake;

@@ -5,19 +5,16 @@ use crate::wire::{
     REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_HEADER, SIMPLE_REPLY_MAGIC, WireError, cmd, cmd_flag,
 };
 
-/// Kind of a request.
+/// Kind of a request: `NBD_CMD_…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// `NBD_CMD_READ`
     Read,
-    /// `NBD_CMD_WRITE`, followed by `len` bytes of data.
+    /// Followed by `len` bytes of data.
     Write {
         /// Durable when it is answered.
         fua: bool,
     },
-    /// `NBD_CMD_FLUSH`
     Flush,
-    /// `NBD_CMD_TRIM`
     Trim,
     /// `NBD_CMD_WRITE_ZEROES`, which may leave a hole.
     WriteZeroes,
@@ -63,7 +60,7 @@ impl Request {
 /// A simple reply without its data, which follows a read that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's cookie, if the server is honest; the caller knows which requests it has sent.
+    /// The request's cookie, unless the server breaks the protocol: the caller knows which requests it has sent.
     pub cookie: u64,
     /// Error of the request; `None` for success.
     pub error: Option<WireError>,
@@ -73,7 +70,7 @@ impl Reply {
     /// Parses a simple reply.
     ///
     /// # Errors
-    /// When it does not begin as one: where the next reply begins cannot be known then.
+    /// When it does not begin as one: the start of the next reply cannot be found then.
     pub fn parse(bytes: &[u8; SIMPLE_HEADER]) -> Result<Self, ReplyError> {
         let [m0, m1, m2, m3, e0, e1, e2, e3, cookie @ ..] = *bytes;
         match u32::from_be_bytes([m0, m1, m2, m3]) {

@@ -63,8 +63,8 @@ impl ClientTls {
         Self::of(builder, files.own.as_ref())
     }
 
-    /// As [`ClientTls::load`], but any server is believed, whatever certificate it shows: an attacker on the
-    /// way can pose as the server.
+    /// As [`ClientTls::load`], but any server is trusted, whatever certificate it shows: an attacker between
+    /// can pose as the server.
     ///
     /// # Errors
     /// When a file of `own` cannot be read or used.
@@ -76,7 +76,7 @@ impl ClientTls {
         Self::of(builder, own)
     }
 
-    /// Uses a configuration of the caller's, which decides what certificates are believed.
+    /// Uses a configuration of the caller's, which decides what certificates are trusted.
     #[must_use]
     pub fn with_config(config: ClientConfig) -> Self {
         Self {
@@ -153,7 +153,7 @@ fn builder(blamed: &Path) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, 
         })
 }
 
-/// Believes every certificate, and checks that the server has its key.
+/// Trusts every certificate, and checks that the server has its key.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -21,7 +21,7 @@ pub(super) fn certified_key(
     scrim_pem::certified_key(certificate, key, FILE_MAX).map(Arc::new)
 }
 
-/// The certificates of authorities whose signature is believed.
+/// The certificates of trusted authorities.
 pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, FileError> {
     let mut store = RootCertStore::empty();
     for certificate in scrim_pem::certificates(path, ROOTS_MAX)? {

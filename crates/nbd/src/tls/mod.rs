@@ -1,6 +1,6 @@
 //! TLS 1.3 and 1.2 for both sides of an NBD connection, by rustls on AWS-LC.
 //!
-//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, the authorities that it believes.
+//! [`ServerTls`] and [`ClientTls`] are what a side has: certificates, a key, the authorities that it trusts.
 //! A [`Session`] is one connection's state, and does no I/O: records go in by a [`Wire`] buffer and come out by
 //! another. A server drives it beside its own socket calls; a client calls [`ClientTls::handshake`] and gets a
 //! [`TlsReader`] and a [`TlsWriter`].
@@ -26,9 +26,9 @@ pub use client::{ClientFiles, ClientTls};
 pub use error::TlsError;
 pub use scrim_pem::{FileError, FileFault};
 pub use server::{ServerFiles, ServerTls};
-pub use session::{PLAINTEXT_MAX, Protection, Session};
+pub use session::{Protection, Session};
 pub use stream::{TlsReader, TlsWriter};
-pub use wire::{RECEIVE_BUFFER, SEND_BUFFER, Wire};
+pub use wire::{PLAINTEXT_MAX, RECEIVE_BUFFER, SEND_BUFFER, Wire};
 
 /// AWS-LC with the suites in the order of preference; none without forward secrecy.
 fn provider() -> Arc<CryptoProvider> {

@@ -6,10 +6,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use rustls::{CipherSuite, CommonState, ProtocolVersion};
 
 use super::error::TlsError;
-use super::wire::Wire;
-
-/// Most plaintext in a record, bytes.
-pub const PLAINTEXT_MAX: usize = 16 << 10;
+use super::wire::{PLAINTEXT_MAX, Wire};
 
 /// Most bytes of the handshake, and of alerts and key updates after it, that wait to be sent.
 const PENDING_MAX: usize = 128 << 10;
@@ -33,7 +30,7 @@ pub struct Session {
     /// they go before everything that is encrypted later.
     pending: Vec<u8>,
     peer_closed: bool,
-    /// True after an error: rustls may hold parts of messages then, and is not asked for anything any more.
+    /// True after an error: rustls may hold parts of messages then, and is not called any more.
     failed: bool,
 }
 
@@ -80,7 +77,7 @@ impl Session {
         self.common().is_handshaking()
     }
 
-    /// Returns whether the other side has said that it sends no more.
+    /// Returns whether the other side has announced that it sends no more (`close_notify`).
     #[must_use]
     pub fn peer_has_closed(&self) -> bool {
         self.peer_closed
@@ -104,8 +101,8 @@ impl Session {
         Some(Protection { version, suite })
     }
 
-    /// Takes records from `incoming`: goes on with the handshake, and decrypts data into `into`, as much as is
-    /// there. Returns the number of decrypted bytes. Records are taken only while `into` has room for
+    /// Takes records from `incoming`: continues the handshake, and decrypts all data that is there into
+    /// `into`. Returns the number of decrypted bytes. Records are taken only while `into` has space for
     /// [`PLAINTEXT_MAX`] bytes, so more may be left; once it returns 0, it needs more bytes.
     ///
     /// [`has_pending`](Self::has_pending) tells whether there is something to be sent afterwards; after an
@@ -121,7 +118,7 @@ impl Session {
         if opened.is_err() {
             self.failed = true;
             while self.common().wants_write() {
-                // The alert that gives the reason. Another error would not be news.
+                // The alert that gives the reason. A second error is of no use.
                 if self.turn(&mut [], &mut []).1.is_err() {
                     break;
                 }
@@ -139,7 +136,7 @@ impl Session {
                 Turn::Again => {}
                 Turn::Plain(len) => received += len,
                 Turn::Closed => break,
-                Turn::Blocked if incoming.room().is_empty() => return Err(TlsError::Fragments),
+                Turn::Blocked if incoming.spare().is_empty() => return Err(TlsError::Fragments),
                 Turn::Blocked => break,
                 Turn::Ready => {
                     if !self.is_handshaking() {
@@ -160,19 +157,19 @@ impl Session {
 
     /// Moves what waits to be sent into `outgoing`, as much as fits.
     pub fn take_pending(&mut self, outgoing: &mut Wire) {
-        let room = outgoing.room();
-        let len = room.len().min(self.pending.len());
-        room[..len].copy_from_slice(&self.pending[..len]);
+        let spare = outgoing.spare();
+        let len = spare.len().min(self.pending.len());
+        spare[..len].copy_from_slice(&self.pending[..len]);
         self.pending.drain(..len);
         outgoing.advance(len);
     }
 
-    /// Encrypts the start of `data` into `outgoing`, behind what waits to be sent, as far as there is room;
+    /// Encrypts the start of `data` into `outgoing`, behind what waits to be sent, as much as fits;
     /// returns the number of bytes that it took. 0 means that `outgoing` must be sent first. The handshake must
     /// be over.
     ///
     /// # Errors
-    /// When the key has encrypted as much as it may, which only TLS 1.2 has no answer to, or the
+    /// When the key has encrypted as much as it may, which only TLS 1.2 cannot change, or the
     /// connection has ended by an error.
     pub fn seal(&mut self, data: &[u8], outgoing: &mut Wire) -> Result<usize, TlsError> {
         if self.failed || self.is_handshaking() {
@@ -180,16 +177,16 @@ impl Session {
         }
         loop {
             self.take_pending(outgoing);
-            let len = outgoing.plaintext_room().min(data.len());
+            let len = outgoing.plaintext_capacity().min(data.len());
             if self.has_pending() || len == 0 {
                 return Ok(0);
             }
-            let room = outgoing.room();
-            // Without records in hand rustls has nothing to decrypt. It may not hold the pieces of a
+            let spare = outgoing.spare();
+            // Without received records rustls has nothing to decrypt. It may not hold the pieces of a
             // handshake message either, which it would look for there: `open` leaves it none.
             let sealed = match &mut self.side {
-                Side::Server(c) => encrypt(c.process_tls_records(&mut []), &data[..len], room),
-                Side::Client(c) => encrypt(c.process_tls_records(&mut []), &data[..len], room),
+                Side::Server(c) => encrypt(c.process_tls_records(&mut []), &data[..len], spare),
+                Side::Client(c) => encrypt(c.process_tls_records(&mut []), &data[..len], spare),
             };
             match sealed? {
                 Sealed::Bytes(written) => {
@@ -202,8 +199,8 @@ impl Session {
         }
     }
 
-    /// Says that no more data comes; it waits to be sent. After an error, and before the end of the
-    /// handshake, there is nothing to say.
+    /// Queues the alert that no more data comes (`close_notify`). After an error, and before the end of the
+    /// handshake, there is no such alert.
     pub fn close(&mut self) {
         if self.failed || self.is_handshaking() {
             return;
@@ -292,7 +289,7 @@ fn step<Data>(
                     None => break,
                 }
             }
-            // A record always fits the room that is asked for; one that did not would make this go on for ever.
+            // A record always fits the buffer that rustls asks for; otherwise this would go on for ever.
             match len {
                 0 => Err(unexpected()),
                 len => Ok(Step::Turn(Turn::Plain(len))),
@@ -338,11 +335,11 @@ enum Sealed {
 fn encrypt<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     data: &[u8],
-    room: &mut [u8],
+    spare: &mut [u8],
 ) -> Result<Sealed, TlsError> {
     match status.state? {
         ConnectionState::WriteTraffic(mut traffic) => traffic
-            .encrypt(data, room)
+            .encrypt(data, spare)
             .map(Sealed::Bytes)
             .map_err(|error| match error {
                 EncryptError::EncryptExhausted => TlsError::Exhausted,
@@ -359,10 +356,10 @@ fn encrypt<Data>(
 }
 
 /// Writes a close_notify, if the connection is in a state to send one; returns its length.
-fn goodbye<Data>(status: UnbufferedStatus<'_, '_, Data>, room: &mut [u8]) -> usize {
+fn goodbye<Data>(status: UnbufferedStatus<'_, '_, Data>, spare: &mut [u8]) -> usize {
     match status.state {
         Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-            traffic.queue_close_notify(room).unwrap_or(0)
+            traffic.queue_close_notify(spare).unwrap_or(0)
         }
         // An alert has been sent, or nothing can be.
         _ => 0,
@@ -371,7 +368,7 @@ fn goodbye<Data>(status: UnbufferedStatus<'_, '_, Data>, room: &mut [u8]) -> usi
 
 /// Refuses a whole record that rustls keeps in the buffer. It does so only with part of a handshake message,
 /// and would look for it there at the next call, whatever the buffer is then. After the handshake such messages
-/// are short: an honest peer has no reason to cut one.
+/// are short: a well-behaved peer has no reason to cut one.
 fn refuse_fragment(left: &[u8]) -> Result<(), TlsError> {
     let Some(&[.., high, low]) = left.first_chunk::<RECORD_HEADER>() else {
         return Ok(());

@@ -8,13 +8,13 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::error::TlsError;
-use super::session::{PLAINTEXT_MAX, Protection, Session};
-use super::wire::{RECEIVE_BUFFER, Wire};
+use super::session::{Protection, Session};
+use super::wire::{PLAINTEXT_MAX, RECEIVE_BUFFER, Wire};
 
 /// State that reader and writers share.
 ///
 /// The session is locked while records are decrypted or encrypted, never during a system call: else a
-/// writer that waits for a server that waits for the reader would keep the reader from its work. What
+/// writer that waits for a server that waits for the reader would block the reader. What
 /// is encrypted first must be sent first, so a writer holds `outgoing` from before it encrypts until
 /// all is sent. The order of locks is `outgoing`, then `session`.
 struct Shared {
@@ -46,9 +46,9 @@ pub(super) fn handshake(
     let mut outgoing = Wire::to_send();
     let mut plain = Wire::new(RECEIVE_BUFFER);
     loop {
-        let opened = session.open(&mut incoming, plain.room());
+        let opened = session.open(&mut incoming, plain.spare());
         let sent = send_pending(&socket, &mut session, &mut outgoing, go_on);
-        // The reason of the failure tells more than an error of sending the alert.
+        // The reason of the failure says more than an error of sending the alert.
         plain.advance(opened?);
         sent?;
         if !session.is_handshaking() {
@@ -59,7 +59,7 @@ pub(super) fn handshake(
         }
         match receive(&socket, &mut incoming) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // A server that sends a byte now and then does not get more time by that.
+            // A server that sends single bytes does not get more time by that.
             Ok(_) => go_on(again())?,
             Err(error) => go_on(error)?,
         }
@@ -84,20 +84,20 @@ impl TlsReader {
         lock(&self.shared.session).protection()
     }
 
-    /// Decrypts what has come, into `into` if it has room for a record; returns the number of bytes.
+    /// Decrypts what has come, into `into` if a whole record fits it; returns the number of bytes.
     fn open(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
         let mut session = lock(&self.shared.session);
         if into.len() >= PLAINTEXT_MAX {
             return session.open(&mut self.incoming, into);
         }
-        let len = session.open(&mut self.incoming, self.plain.room())?;
+        let len = session.open(&mut self.incoming, self.plain.spare())?;
         self.plain.advance(len);
         drop(session);
         Ok(self.take_plain(into))
     }
 
     /// As [`TlsReader::read`], with at most one call of the socket: a server that sends a byte now and then
-    /// does not keep the caller from looking at the time.
+    /// does not keep the caller from checking its deadline.
     ///
     /// # Errors
     /// The same, and `Interrupted` when what has come is not a whole record yet.
@@ -157,7 +157,7 @@ impl TlsWriter {
     /// # Errors
     /// Those of the socket, also its timeout, or a [`TlsError`] as the source of one of kind
     /// `InvalidData`. The connection cannot be written to afterwards, since part of a record may have
-    /// gone out.
+    /// been sent.
     pub fn write_all(&self, parts: &[&[u8]]) -> io::Result<()> {
         self.write_all_while(parts, &mut Err)
     }
@@ -206,7 +206,7 @@ impl TlsWriter {
         let _ = shutdown(&self.0.socket, Shutdown::Write);
     }
 
-    /// Ends the connection without a word: threads that wait for it hear of that at once.
+    /// Ends the connection without an alert: threads that wait for it return at once.
     pub fn cut(&self) {
         let _ = shutdown(&self.0.socket, Shutdown::Both);
     }
@@ -232,7 +232,7 @@ impl TlsWriter {
     }
 }
 
-/// Locks; a panic in between leaves a session that refuses or is refused, not one that leaks.
+/// Locks. After a panic in between a session refuses records or its records are refused; it does not leak plaintext.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -273,7 +273,7 @@ fn send_all(
 /// Receives some bytes, waiting for them; 0 at the end of the connection.
 fn receive(socket: &OwnedFd, incoming: &mut Wire) -> io::Result<usize> {
     loop {
-        match recv(socket, incoming.room(), RecvFlags::empty()) {
+        match recv(socket, incoming.spare(), RecvFlags::empty()) {
             Ok((_, len)) => {
                 incoming.advance(len);
                 return Ok(len);

@@ -77,7 +77,7 @@ fn echo(session: Session, socket: UnixStream) -> thread::JoinHandle<Result<Sessi
             if opened > 0 {
                 continue;
             }
-            match socket.read(incoming.room()) {
+            match socket.read(incoming.spare()) {
                 Ok(0) | Err(_) => return Ok(session),
                 Ok(len) => incoming.advance(len),
             }
@@ -383,7 +383,7 @@ fn a_message_in_pieces_after_the_handshake_ends_the_connection() {
     .unwrap();
     let mut incoming = Wire::to_receive();
     for bytes in [&header[..], &record] {
-        incoming.room()[..bytes.len()].copy_from_slice(bytes);
+        incoming.spare()[..bytes.len()].copy_from_slice(bytes);
         incoming.advance(bytes.len());
     }
     let mut plain = vec![0; 64 << 10];
@@ -411,9 +411,9 @@ fn what_is_not_tls_is_refused_with_an_alert_and_never_panics() {
             1 => &[22, 3, 3, 0, 3, 1, 0, 0],
             _ => b"",
         };
-        let room = incoming.room();
-        room[..head.len()].copy_from_slice(head);
-        random.fill(&mut room[head.len()..200]);
+        let spare = incoming.spare();
+        spare[..head.len()].copy_from_slice(head);
+        random.fill(&mut spare[head.len()..200]);
         incoming.advance(200);
         let refused = server.open(&mut incoming, &mut plain);
         if let Err(error) = refused {

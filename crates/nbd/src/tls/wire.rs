@@ -2,24 +2,25 @@
 
 use scrim_sys::memory::DataBuffer;
 
-use super::session::PLAINTEXT_MAX;
+/// Most plaintext in a record, bytes.
+pub const PLAINTEXT_MAX: usize = 16 << 10;
 
 /// Most bytes that a record has beside its plaintext: header, explicit nonce, tag, content type.
 const RECORD_OVERHEAD: usize = 64;
 
-/// Room for records that are not data, such as an alert or an update of keys.
+/// Space for records that are not data, such as an alert or an update of keys.
 const SLACK: usize = 1024;
 
 /// Receive buffer of a session, bytes: what one system call takes of a client's 128 KiB request, and
 /// more than the longest handshake message (64 KiB).
 pub const RECEIVE_BUFFER: usize = 160 << 10;
 
-/// Send buffer of a session, bytes: four full records and some room, so that the other side decrypts
+/// Send buffer of a session, bytes: four full records and some space for others, so that the other side decrypts
 /// them while the next four are encrypted, and they stay in the cache until they are sent.
 pub const SEND_BUFFER: usize = 4 * (PLAINTEXT_MAX + RECORD_OVERHEAD) + SLACK;
 
-/// Bytes that have come and were not taken yet, or that wait to be sent. They are decrypted where they
-/// lie, so the memory is of the kind that plaintext has.
+/// Received bytes that were not taken yet, or bytes that wait to be sent. They are decrypted in place, so the
+/// memory is of the kind that plaintext has.
 pub struct Wire {
     buffer: DataBuffer,
     start: usize,
@@ -68,9 +69,9 @@ impl Wire {
         self.start += len.min(self.end - self.start);
     }
 
-    /// Free part of the buffer; empty when it is full. The filled part moves to the front when half of the room
-    /// is used up.
-    pub fn room(&mut self) -> &mut [u8] {
+    /// Free part of the buffer; empty when it is full. The filled part moves to the front once more than half
+    /// of the buffer is used.
+    pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 && self.end > self.buffer.len() / 2 {
@@ -80,15 +81,15 @@ impl Wire {
         &mut self.buffer[self.end..]
     }
 
-    /// Counts the first `len` bytes of [`Wire::room`] as filled.
+    /// Counts the first `len` bytes of [`Wire::spare`] as filled.
     pub fn advance(&mut self, len: usize) {
         self.end += len.min(self.buffer.len() - self.end);
     }
 
     /// Bytes of plaintext, in full records, that fit in as ciphertext.
-    pub(super) fn plaintext_room(&mut self) -> usize {
-        let room = self.room().len().saturating_sub(SLACK);
-        room / (PLAINTEXT_MAX + RECORD_OVERHEAD) * PLAINTEXT_MAX
+    pub(super) fn plaintext_capacity(&mut self) -> usize {
+        let spare = self.spare().len().saturating_sub(SLACK);
+        spare / (PLAINTEXT_MAX + RECORD_OVERHEAD) * PLAINTEXT_MAX
     }
 }
 
@@ -99,22 +100,22 @@ mod tests {
     #[test]
     fn bytes_go_through_in_order_and_room_comes_back() {
         let mut wire = Wire::new(8);
-        wire.room()[..6].copy_from_slice(b"abcdef");
+        wire.spare()[..6].copy_from_slice(b"abcdef");
         wire.advance(6);
         wire.consume(4);
         assert_eq!(wire.filled(), b"ef");
-        assert_eq!(wire.room().len(), 6);
-        wire.room()[..6].copy_from_slice(b"ghijkl");
+        assert_eq!(wire.spare().len(), 6);
+        wire.spare()[..6].copy_from_slice(b"ghijkl");
         wire.advance(100);
         assert_eq!(wire.filled(), b"efghijkl");
-        assert!(wire.room().is_empty());
+        assert!(wire.spare().is_empty());
         wire.consume(100);
         assert!(wire.is_empty());
-        assert_eq!(wire.room().len(), 8);
+        assert_eq!(wire.spare().len(), 8);
     }
 
     #[test]
     fn four_records_fit_the_send_buffer() {
-        assert_eq!(Wire::to_send().plaintext_room(), 4 * PLAINTEXT_MAX);
+        assert_eq!(Wire::to_send().plaintext_capacity(), 4 * PLAINTEXT_MAX);
     }
 }

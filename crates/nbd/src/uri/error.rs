@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::EXPORT_NAME_MAX;
+use crate::wire::EXPORT_NAME_MAX;
 
 /// A text that is not an NBD URI.
 #[derive(Debug, Clone, PartialEq, Eq)]

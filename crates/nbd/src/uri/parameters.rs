@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::error::Problem;
-use super::{decoded, may_be_host, percent_encoded};
+use super::text::{decoded, may_be_host, percent_encoded};
 
 const CERTIFICATES: &str = "tls-certificates";
 const HOSTNAME: &str = "tls-hostname";

@@ -12,6 +12,7 @@ use crate::files::OpenFile;
 /// A field of an answer: its name and its value.
 pub type Field = (HeaderName, HeaderValue);
 
+/// An HTTP response: status, fields and body.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,

@@ -29,6 +29,7 @@ pub struct CompletedHandshake {
     pub incoming: Vec<u8>,
 }
 
+/// Result of one step of a handshake.
 pub enum HandshakeOutcome {
     /// The handshake is complete.
     Done(Box<CompletedHandshake>),

@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSliceMut};
 
-use scrim_volume::Stored;
+use scrim_volume::FetchedCiphertext;
 use zeroize::Zeroize;
 
 use super::error::TransportError;
@@ -31,7 +31,7 @@ pub(super) struct Batch {
     /// Payload length in bytes of the record that is being filled.
     used: usize,
     /// Fetched ciphertext, and its parts that are not decrypted yet, in the order of the buffer.
-    fetched: Vec<Stored>,
+    fetched: Vec<FetchedCiphertext>,
     pending: Vec<Pending>,
     /// Length in bytes of the buffer's front that holds, or will hold, plaintext of a volume.
     plain: usize,
@@ -278,7 +278,7 @@ impl Batch {
     fn check_fetched(&mut self) -> Result<(), TransportError> {
         let mut fetched = self.fetched.drain(..);
         fetched
-            .try_for_each(Stored::check)
+            .try_for_each(FetchedCiphertext::check)
             .map_err(TransportError::File)
     }
 }
@@ -291,7 +291,7 @@ impl Drop for Batch {
 }
 
 impl Pending {
-    fn decrypt(&self, fetched: &[Stored], buffer: &mut [u8]) {
+    fn decrypt(&self, fetched: &[FetchedCiphertext], buffer: &mut [u8]) {
         let place = &mut buffer[self.at..self.at + self.len];
         fetched[self.fetch].decrypt(self.offset, place);
     }

@@ -131,7 +131,7 @@ impl<T> Drop for Locked<T> {
 }
 
 /// A page-aligned buffer for data in flight: left out of core dumps, and locked against swap while
-/// `RLIMIT_MEMLOCK` leaves room beyond what secrets need.
+/// `RLIMIT_MEMLOCK` allows more than secrets need.
 pub struct DataBuffer {
     pages: Pages,
     len: usize,
@@ -142,7 +142,7 @@ impl DataBuffer {
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self {
-            pages: Pages::map(len, Lock::IfRoom),
+            pages: Pages::map(len, Lock::IfSpare),
             len,
         }
     }
@@ -150,7 +150,7 @@ impl DataBuffer {
     /// As [`DataBuffer::zeroed`], or `None` if there is not enough memory: for lengths that others choose.
     #[must_use]
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        let pages = Pages::try_map(len, Lock::IfRoom)?;
+        let pages = Pages::try_map(len, Lock::IfSpare)?;
         Some(Self { pages, len })
     }
 }

@@ -147,7 +147,7 @@ impl MappedFile {
         !self.has_failed() && self.there().is_ok_and(|there| at + len <= there)
     }
 
-    /// Lets nothing of it count from now on.
+    /// Marks the whole mapping as not trustworthy.
     pub fn give_up(&self) {
         self.watch.failed.store(true, Ordering::SeqCst);
     }
@@ -318,7 +318,7 @@ fn fill_in(watch: &Watch, address: usize) -> bool {
     filled.is_ok()
 }
 
-/// Does what would have been done without this module.
+/// Does what the process would have done without this module.
 fn hand_on(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
     let handler = BEFORE.get().map_or(libc::SIG_DFL, |it| it.sa_sigaction);
     let wants_all = BEFORE

@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | [`SecretBytes`] | keys, passphrases | yes, reported by [`locking`] when it failed | no | yes |
 //! | [`Locked`] | one value, such as an expanded key | likewise | no | yes |
-//! | [`DataBuffer`] | plaintext and ciphertext in flight | while the limit has room | no | no (pages return to the kernel, which clears them) |
+//! | [`DataBuffer`] | plaintext and ciphertext in flight | while the limit allows it | no | no (pages return to the kernel, which clears them) |
 //! | [`HugeSlice`] | Argon2's blocks | no (up to 1 GiB) | no | no (likewise) |
 //! | [`MappedFile`] | what is stored in a file, as the page cache has it | no (it is on disk as it is) | no | no |
 

@@ -41,9 +41,9 @@ pub fn locking() -> Locking {
 pub(super) enum Lock {
     /// Always try; a failure is remembered for [`locking`].
     Secret,
-    /// Only while the limit has room to spare for secrets.
-    IfRoom,
-    /// Never.
+    /// Only while the limit leaves enough for secrets.
+    IfSpare,
+    /// The pages may be swapped out.
     No,
 }
 
@@ -93,13 +93,13 @@ impl Pages {
 
     /// At least `len` bytes for data in flight, or `None` if there is not enough memory.
     pub(crate) fn for_data(len: usize) -> Option<Self> {
-        Self::try_map(len, Lock::IfRoom)
+        Self::try_map(len, Lock::IfSpare)
     }
 
     fn lock(&mut self, lock: Lock) {
         let wanted = match lock {
             Lock::Secret => true,
-            Lock::IfRoom => has_room_for(self.bytes),
+            Lock::IfSpare => has_room_for(self.bytes),
             Lock::No => false,
         };
         if !wanted || INTERPRETED {

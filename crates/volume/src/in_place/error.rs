@@ -6,9 +6,9 @@ use std::fmt;
 use scrim_backend::BackendError;
 use scrim_luks::{Underway, Unsupported, WriteError};
 
+use crate::error::OpenError;
 use crate::error::VolumeError;
 use crate::luks_device::LuksError;
-use crate::mapping::OpenError;
 
 /// Error of encrypting data where it lies.
 #[derive(Debug)]

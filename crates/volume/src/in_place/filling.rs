@@ -6,11 +6,12 @@ use scrim_luks::kdf::Hash;
 use scrim_sys::memory::DataBuffer;
 
 use super::error::InPlaceError;
+use super::pieces::{PIECE, SECTOR, pieces};
 use super::record::{Record, Stage};
-use super::start::{PART, SECTOR};
-use super::{PIECE, pieces};
 
 const MAGIC: &[u8; 16] = b"scrim overwrites";
+/// Bytes of a filling that can be told from anybody's.
+pub(super) const PART: usize = 32;
 /// Bytes of a sector that say something: the magic, the sector's offset, and what the record says.
 /// The rest repeats their SHA-256.
 const HEAD: usize = 4 * PART;

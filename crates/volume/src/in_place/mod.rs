@@ -10,7 +10,7 @@
 //! 1. The start of the data, as much as the header will take, is saved behind everything else; the
 //!    header is made beside it; then a [`Record`] behind that says so. Until here nothing is lost by a
 //!    crash, and the data may still be used.
-//! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
+//! 2. The header is written over the [`Start`](start::Start), with a requirement that keeps every program from the
 //!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo()`]
 //!    puts back those sectors of the start that prove that nobody else has written to them. Then the
 //!    record is destroyed, before anything moves: a header that is damaged later must not look like one
@@ -18,7 +18,7 @@
 //! 3. One stretch of at most `shift` bytes after the other, from the last one on, is encrypted from
 //!    where it lies to where it belongs, behind it. What is overwritten has been moved before, and the
 //!    note says so durably; what is read stays until the next stretch is written. So after a crash
-//!    [`InPlace::resume`] does the stretch again that was under way.
+//!    [`InPlace::resume`] does the stretch again that was being encrypted.
 //! 4. The first stretch is read where it was saved. Then that and the record are overwritten, a file is
 //!    cut, and the requirement is lifted.
 //!
@@ -26,8 +26,11 @@
 //! that by being cut, and is cut while the header still says that there is something to go on with. So
 //! whatever it is killed at, its length never stays wrong.
 
+mod digest;
 mod error;
+mod filled_start;
 mod filling;
+mod pieces;
 mod record;
 mod room;
 mod start;
@@ -39,18 +42,18 @@ use scrim_backend::{Backend, Durability};
 use scrim_luks::{FormatError, Formatted, Header, Placement, Underway, VolumeKey, luks2};
 use scrim_sys::memory::{DataBuffer, SecretBytes};
 
-use crate::luks_device::{LuksDevice, OpenFlags};
-use crate::{DataPath, HeaderSession, Volume};
+use crate::data_path::DataPath;
+use crate::header_session::HeaderSession;
+use crate::luks_device::LuksDevice;
+use crate::open_flags::OpenFlags;
+use crate::volume::Volume;
 
 pub use error::{InPlaceError, Keep};
 use filling::Filling;
+use pieces::{PIECE, pieces};
 use record::{Record, Stage};
 pub use room::Room;
-use start::Start;
 pub use undo::{is_half_overwritten, undo, undo_in};
-
-/// Bytes that are moved at a time.
-const PIECE: usize = 1 << 20;
 
 /// An encryption in place for which everything has been checked, and nothing has been written.
 pub struct Prepared {
@@ -118,7 +121,7 @@ impl InPlace {
             key,
         } = prepared;
         room::check_raw(session, room.size_meanwhile())?;
-        let start = Start::save(&*backend, room, &made.plan)?;
+        let start = room.save_start(&*backend, &made.plan)?;
         let record = Record {
             stage: Stage::Saved,
             original: room.original,
@@ -291,23 +294,4 @@ fn encrypted(header: &Header) -> Result<Header, InPlaceError> {
     // This plan is never carried out: the header on the disk keeps its note.
     let _plan = encrypted.set_underway(None)?;
     Ok(encrypted)
-}
-
-/// Copies within a device.
-fn copy(backend: &dyn Backend, from: u64, to: u64, len: u64) -> Result<(), InPlaceError> {
-    let mut buffer = DataBuffer::zeroed(PIECE);
-    for (at, len) in pieces(len) {
-        let piece = &mut buffer[..len];
-        backend.read_at(from + at, piece)?;
-        backend.write_at(to + at, piece, Durability::Cached)?;
-    }
-    Ok(())
-}
-
-/// Offset and length of each piece of `len` bytes.
-fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
-    (0..len).step_by(PIECE).map(move |at| {
-        let left = usize::try_from(len - at).unwrap_or(PIECE);
-        (at, left.min(PIECE))
-    })
 }

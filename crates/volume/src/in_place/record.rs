@@ -1,12 +1,12 @@
 //! The record at the end of a device, until its header is whole.
 
 use scrim_backend::{Backend, Durability};
-use scrim_luks::kdf::Hash;
 use scrim_sys::memory::DataBuffer;
 
+use super::digest::Digest;
 use super::error::InPlaceError;
+use super::pieces::{PIECE, SECTOR, are_zeros, is_zero, pieces};
 use super::start::Start;
-use super::{PIECE, pieces};
 
 /// Length of the record at the end of the device, in bytes. A device counts up to the last multiple of it.
 pub(super) const LEN: u64 = BYTES as u64;
@@ -14,10 +14,8 @@ const BYTES: usize = 4096;
 /// Opens a record of any version; the version follows.
 const MAGIC: &[u8; 15] = b"scrim in place\x00";
 const VERSION: u8 = 3;
-/// Bytes that say something. They are one sector, which a power cut does not tear: a record that is
-/// written over an older one leaves one of the two.
-const SECTOR: usize = 512;
-/// Bytes that the digest at the end covers.
+/// Bytes that the digest at the end covers: with it they are one sector, which a power cut does not tear. So a record
+/// that is written over an older one leaves one of the two.
 const BODY: usize = SECTOR - 32;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
@@ -41,37 +39,13 @@ pub(super) struct Record {
     pub(super) original: u64,
     /// Bytes by which everything is to move.
     pub(super) shift: u64,
-    /// The saved start.
     pub(super) start: Start,
     /// UUID of the header that is to be written.
     pub(super) uuid: String,
 }
 
-/// Digest of bytes in pieces: the SHA-256 of the digest before and the piece, for each piece.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Digest(pub(super) [u8; 32]);
-
-impl Digest {
-    pub(super) fn add(&mut self, piece: &[u8]) {
-        let before = self.0;
-        Hash::Sha256.digest(&[&before, piece], &mut self.0);
-    }
-
-    /// Digests a range of a device.
-    pub(super) fn of(backend: &dyn Backend, from: u64, len: u64) -> Result<Self, InPlaceError> {
-        let mut buffer = DataBuffer::zeroed(PIECE);
-        let mut digest = Self::default();
-        for (at, len) in pieces(len) {
-            let piece = &mut buffer[..len];
-            backend.read_at(from + at, piece)?;
-            digest.add(piece);
-        }
-        Ok(digest)
-    }
-}
-
 impl Record {
-    /// Writes it durably.
+    /// Writes the record at the end of the device, durably.
     pub(super) fn write(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
         let at = place(backend).ok_or(InPlaceError::NoRoom)?;
         backend.write_at(at, &self.encode(), Durability::Cached)?;
@@ -248,24 +222,6 @@ impl Record {
         }
         Ok(true)
     }
-}
-
-/// Checks whether a range is all zeros.
-pub(super) fn are_zeros(backend: &dyn Backend, from: u64, end: u64) -> Result<bool, InPlaceError> {
-    let mut buffer = DataBuffer::zeroed(PIECE);
-    for (at, len) in pieces(end.saturating_sub(from)) {
-        let piece = &mut buffer[..len];
-        backend.read_at(from + at, piece)?;
-        if !is_zero(piece) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Checks whether all bytes are zero.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
 }
 
 /// Checks whether the device ends with the record of another version of this program.

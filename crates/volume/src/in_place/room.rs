@@ -1,6 +1,7 @@
 //! Division of a device while its data is encrypted.
 
-use scrim_luks::{HeaderError, Underway};
+use scrim_backend::Backend;
+use scrim_luks::{HeaderError, Plan, Underway};
 
 use super::error::InPlaceError;
 use super::record::{self, Record, Stage};
@@ -82,10 +83,35 @@ impl Room {
             stage: Stage::Grown,
             original: self.original,
             shift: self.shift,
-            start: Start::unsaved(session.backend(), *self)?,
+            start: self.unsaved_start(session.backend())?,
             uuid: String::new(),
         };
         Ok((self.saved() + self.shift, record.encode()))
+    }
+
+    /// Returns the start of the data before anything is done.
+    fn unsaved_start(&self, backend: &dyn Backend) -> Result<Start, InPlaceError> {
+        Start::unsaved(backend, self.saved(), self.overwritten(), self.original)
+    }
+
+    /// Saves the start of the data, and makes the header beside it; all of it is durable then.
+    pub(super) fn save_start(
+        &self,
+        backend: &dyn Backend,
+        header: &Plan,
+    ) -> Result<Start, InPlaceError> {
+        Start::save(
+            backend,
+            self.saved(),
+            self.overwritten(),
+            self.shift,
+            header,
+        )
+    }
+
+    /// Returns the length of the data that the header overwrites, in bytes.
+    fn overwritten(&self) -> u64 {
+        self.length.min(self.shift)
     }
 
     /// Returns the size of the device from its beginning to its end.

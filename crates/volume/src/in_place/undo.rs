@@ -3,11 +3,12 @@
 use scrim_backend::Backend;
 use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, Header, HeaderCopy};
 
+use super::digest::Digest;
 use super::error::{InPlaceError, Keep};
+use super::filled_start::Found;
 use super::filling::Filling;
-use super::record::{self, Digest, Record, Stage};
-use super::start::Found;
-use crate::HeaderSession;
+use super::record::{self, Record, Stage};
+use crate::header_session::HeaderSession;
 use crate::luks_device::{LuksDevice, LuksError};
 
 /// Undoes like [`undo_in`], under a lock of its own that is only taken where there is something to undo.

@@ -1,94 +1,30 @@
 //! A mapping whose key is forgotten: it keeps the devices and says what the table was.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 use scrim_luks::VolumeKey;
-use scrim_luks::kdf::{Hash, Kdf};
-use scrim_sys::memory::SecretBytes;
 
-use super::{Mapping, OpenError, SECTOR, Segment};
-use crate::segment::Runner;
-use crate::{CryptTable, Target};
-
-/// Recogniser of a key that is forgotten, by the ciphertext that it makes.
-///
-/// The cipher, which keeps its keys in memory for secrets, encrypts a sector of zeros behind the volume's end, and the
-/// digest of that is kept. No hash ever sees the key itself, of which it would leave a copy on the stack.
-pub(crate) struct ForgottenKey {
-    /// Index of the segment whose key it is.
-    segment: usize,
-    /// Offset from the segment's start, in bytes, at which the volume has no data.
-    offset: u64,
-    key_len: usize,
-    digest: [u8; 32],
-    /// Alive while any part is left of the mapping that had the key.
-    remains: Weak<()>,
-}
-
-impl ForgottenKey {
-    /// `None` where `mapping` does not have exactly one key, or its digest cannot be computed.
-    fn of(mapping: &Mapping) -> Option<Self> {
-        let (segment, key) = mapping.only_key()?;
-        let sealed = mapping.segments.get(segment)?;
-        let end = mapping.size().saturating_sub(sealed.range.start);
-        let offset = end.checked_next_multiple_of(sealed.runner.unit() as u64)?;
-        Some(Self {
-            segment,
-            offset,
-            key_len: key.len(),
-            digest: digest(&sealed.runner, offset)?,
-            remains: Arc::downgrade(&mapping.alive),
-        })
-    }
-
-    /// Tells whether `key` may be the one: it has the same length.
-    pub(crate) fn fits(&self, key: &VolumeKey) -> bool {
-        key.len() == self.key_len
-    }
-
-    /// Tells whether `mapping`, which has the same table but for its key, has this key.
-    pub(crate) fn is_of(&self, mapping: &Mapping) -> bool {
-        let sealed = mapping.segments.get(self.segment);
-        sealed.and_then(|sealed| digest(&sealed.runner, self.offset)) == Some(self.digest)
-    }
-
-    /// Tells whether any thread still has the key in memory.
-    pub(crate) fn remains(&self) -> bool {
-        self.remains.strong_count() > 0
-    }
-}
-
-/// Returns a digest of zeros that are encrypted for `offset`. With a stream cipher such a sector, were it kept
-/// itself, would reveal every sector with the same IV to its reader.
-fn digest(runner: &Runner, offset: u64) -> Option<[u8; 32]> {
-    let len = runner.unit();
-    let mut sealed = SecretBytes::zeroed(len);
-    runner.seal(offset, &vec![0; len], sealed.expose_mut());
-    let derivation = Kdf::Pbkdf2 {
-        hash: Hash::Sha256,
-        iterations: 1000,
-    };
-    let mut digest = [0; 32];
-    derivation
-        .derive(sealed.expose(), b"scrim forgotten key", &mut digest)
-        .ok()?;
-    Some(digest)
-}
+use super::Mapping;
+use super::forgotten_key::ForgottenKey;
+use crate::error::OpenError;
+use crate::table::{CryptTable, SECTOR, TargetSpec};
+use crate::target::Target;
 
 impl Mapping {
     /// Makes the same mapping without the key of its only crypt target: a request that comes through fails. `None`
     /// where the number of keys is not one.
     pub(crate) fn without_key(&self) -> Option<Result<Self, OpenError>> {
-        let forgotten = ForgottenKey::of(self)?;
+        let (index, key) = self.only_key()?;
+        let forgotten = ForgottenKey::of(&self.targets, index, key, self.size(), &self.alive)?;
         let retired = eventfd(0, EventfdFlags::CLOEXEC);
         Some(match retired {
             Err(error) => Err(OpenError::Queues(error.into())),
             Ok(retired) => Ok(Self {
                 table: self.table_with(None),
                 path: self.path,
-                segments: self.failing_segments(),
+                targets: self.targets.iter().map(Target::failing).collect(),
                 backends: self.backends.clone(),
                 size: AtomicU64::new(self.size()),
                 block_size: self.block_size,
@@ -101,6 +37,11 @@ impl Mapping {
         })
     }
 
+    /// Tells whether this mapping, which has the same table but for its key, has the key that is forgotten.
+    pub(crate) fn has_key(&self, forgotten: &ForgottenKey) -> bool {
+        forgotten.is_of(&self.targets)
+    }
+
     /// Returns the recogniser of the key, if it is forgotten.
     pub(crate) fn forgotten(&self) -> Option<&ForgottenKey> {
         self.forgotten.as_ref()
@@ -111,20 +52,12 @@ impl Mapping {
         self.table.with_key_until(self.size() / SECTOR, key)
     }
 
-    fn failing_segments(&self) -> Vec<Segment> {
-        let segments = self.segments.iter().map(|segment| Segment {
-            range: segment.range.clone(),
-            runner: Runner::Error,
-        });
-        segments.collect()
-    }
-
-    /// Returns the index of the segment that has a key, and the key, if there is exactly one.
+    /// Returns the index of the target that has a key, and the key, if there is exactly one.
     fn only_key(&self) -> Option<(usize, &VolumeKey)> {
         let lines = self.table.lines().iter().enumerate();
         let mut keys = lines.filter_map(|(index, line)| match &line.target {
-            Target::Crypt(crypt) => Some((index, &crypt.key)),
-            Target::Linear(_) | Target::Zero | Target::Error => None,
+            TargetSpec::Crypt(crypt) => Some((index, &crypt.key)),
+            TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => None,
         });
         let only = keys.next().filter(|(_, key)| key.len() > 0)?;
         keys.next().is_none().then_some(only)

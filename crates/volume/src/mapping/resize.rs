@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use scrim_backend::BackendError;
 use scrim_sys::memory::SecretBytes;
 
-use super::{Mapping, SECTOR};
-use crate::segment::Runner;
-use crate::table::Keys;
+use super::Mapping;
+use crate::table::{Keys, SECTOR};
 
 impl Mapping {
     /// Sets the volume's size to `size` bytes. Requests that have begun keep the size that they began
@@ -18,15 +17,11 @@ impl Mapping {
     /// # Errors
     /// [`ResizeError`]; the size has not changed.
     pub(crate) fn resize(&self, size: u64) -> Result<(), ResizeError> {
-        let [segment] = &self.segments[..] else {
+        let [target] = &self.targets[..] else {
             return Err(ResizeError::Table);
         };
-        let (backend, start) = match &segment.runner {
-            Runner::Crypt(crypt) => (&crypt.runner.backend, crypt.runner.start),
-            Runner::Linear { backend, start } => (backend, *start),
-            Runner::Zero | Runner::Error => return Err(ResizeError::Table),
-        };
-        let unit = segment.runner.block_size() as u64;
+        let (backend, start) = target.storage().ok_or(ResizeError::Table)?;
+        let unit = target.block_size() as u64;
         if size == 0 || !size.is_multiple_of(unit) {
             return Err(ResizeError::Unit { size, unit });
         }

@@ -8,7 +8,8 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 
 use super::{hold, is_found_out};
-use crate::path::handover::{Finished, Home, JobList, Room};
+use crate::path::completion::{CompletionQueue, FinishedJob, JobBuffer};
+use crate::path::job_list::JobList;
 use crate::stats::Record;
 
 const JOBS: usize = 4;
@@ -16,15 +17,15 @@ const JOBS: usize = 4;
 struct Job {
     tag: usize,
     loan: Loan,
-    home: Arc<Home>,
+    completions: Arc<CompletionQueue>,
 }
 
 impl Job {
     fn carry_out(mut self) {
         self.loan.fill(1);
-        self.home.bring(Finished {
+        self.completions.complete(FinishedJob {
             tag: self.tag,
-            room: Room::Lent(self.loan),
+            buffer: JobBuffer::Lent(self.loan),
             result: Ok(Ok(())),
             record: Record::default(),
         });
@@ -110,15 +111,19 @@ fn request<L: List>(list: &L) {
     let mut memory = [0; JOBS / 2];
     let mut record = Record::default();
     lend(&mut memory, |loan| {
-        let home = Arc::new(Home::quiet());
+        let completions = Arc::new(CompletionQueue::new());
         let mut rest = loan;
         for tag in 0..JOBS / 2 {
             let (loan, others) = rest.split_at(1);
             rest = others;
-            let home = Arc::clone(&home);
-            list.push(Job { tag, loan, home });
+            let completions = Arc::clone(&completions);
+            list.push(Job {
+                tag,
+                loan,
+                completions,
+            });
         }
-        home.wait_for(JOBS / 2, &mut record).unwrap();
+        completions.wait_for(JOBS / 2, &mut record).unwrap();
     });
     assert_eq!(memory, [1; JOBS / 2]);
     assert_eq!(record.handovers as usize, JOBS / 2);
@@ -137,31 +142,34 @@ fn a_list_that_rings_too_early_is_found_out() {
 #[test]
 fn who_waits_for_fewer_jobs_than_are_under_way_is_found_out() {
     is_found_out(20_000, || {
-        let home = Arc::new(Home::quiet());
+        let completions = Arc::new(CompletionQueue::new());
         let workers = (0..2).map(|tag| {
-            let home = Arc::clone(&home);
+            let completions = Arc::clone(&completions);
             thread::spawn(move || {
-                home.bring(Finished {
+                completions.complete(FinishedJob {
                     tag,
-                    room: Room::Own(scrim_sys::memory::DataBuffer::try_zeroed(1).unwrap(), 1),
+                    buffer: JobBuffer::Owned(
+                        scrim_sys::memory::DataBuffer::try_zeroed(1).unwrap(),
+                        1,
+                    ),
                     result: Ok(Ok(())),
                     record: Record::default(),
                 });
             })
         });
         let workers: Vec<_> = workers.collect();
-        home.wait_for(1, &mut Record::default()).unwrap();
-        assert!(ended(&home).is_empty(), "one has come too late");
+        completions.wait_for(1, &mut Record::default()).unwrap();
+        assert!(ended(&completions).is_empty(), "one has come too late");
         for thread in workers {
             thread.join().unwrap();
-            assert!(ended(&home).is_empty(), "one has come too late");
+            assert!(ended(&completions).is_empty(), "one has come too late");
         }
     });
 }
 
 /// Returns the jobs that have ended and were not taken before.
-fn ended(home: &Home) -> Vec<Finished> {
+fn ended(completions: &CompletionQueue) -> Vec<FinishedJob> {
     let mut ended = Vec::new();
-    home.take(&mut ended);
+    completions.take(&mut ended);
     ended
 }

@@ -8,7 +8,6 @@ use shuttle::thread;
 
 use super::watched::{WAYS, Watched, Way};
 use super::{hold, is_found_out};
-use crate::segment::Runner;
 use crate::stats::Record;
 use crate::{DataPath, Volume};
 
@@ -128,14 +127,12 @@ fn bytes_that_nobody_writes_are_read_as_they_are_on_every_way() {
 }
 
 /// Reads the first sector with `read`, and decrypts it.
-fn sector_by(volume: &Volume, read: impl Fn(&crate::path::CryptRunner, &mut [u8])) {
+fn sector_by(volume: &Volume, read: impl Fn(&crate::crypt_target::CryptTarget, &mut [u8])) {
     let mapping = volume.enter();
-    let Runner::Crypt(crypt) = &mapping.segments()[0].runner else {
-        panic!("a crypt target");
-    };
+    let crypt = mapping.targets()[0].crypt().expect("a crypt target");
     let mut sector = [9; SECTOR];
-    read(&crypt.runner, &mut sector);
-    (crypt.runner).decrypt(0, &mut sector, &mut Record::default());
+    read(&crypt.target, &mut sector);
+    (crypt.target).decrypt_sectors(0, &mut sector, &mut Record::default());
     check(&sector);
 }
 
@@ -145,8 +142,8 @@ fn a_reader_that_does_not_look_for_changes_is_found_out() {
         is_found_out(ORDERS, move || {
             let volume = start(Way(cipher, "", DataPath::Inline), false);
             beside_changes(&volume, |volume| {
-                sector_by(volume, |runner, sector| {
-                    runner.backend.read_at(0, sector).unwrap();
+                sector_by(volume, |target, sector| {
+                    target.backend.read_at(0, sector).unwrap();
                 });
             });
         });
@@ -158,9 +155,9 @@ fn a_reader_that_does_not_hold_changes_off_is_found_out() {
     is_found_out(10 * ORDERS, || {
         let volume = start(Way(CBC, "", DataPath::Inline), false);
         beside_changes(&volume, |volume| {
-            sector_by(volume, |runner, sector| {
-                let mut read = || runner.backend.read_at(0, sector).unwrap();
-                let undisturbed = runner.locks.undisturbed(0, SECTOR as u64, &mut read);
+            sector_by(volume, |target, sector| {
+                let mut read = || target.backend.read_at(0, sector).unwrap();
+                let undisturbed = target.locks.undisturbed(0, SECTOR as u64, &mut read);
                 undisturbed.unwrap_or_else(read);
             });
         });

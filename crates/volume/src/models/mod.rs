@@ -12,8 +12,8 @@ mod watched;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use shuttle::Config;
 use shuttle::scheduler::RandomScheduler;
-use shuttle::{Config, Runner};
 
 /// Stack of a modelled thread, in bytes: ciphers have their tables on it.
 const STACK: usize = 256 << 10;
@@ -22,7 +22,7 @@ const STACK: usize = 256 << 10;
 fn hold(orders: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = STACK;
-    Runner::new(RandomScheduler::new(orders), config).run(model);
+    shuttle::Runner::new(RandomScheduler::new(orders), config).run(model);
 }
 
 /// Demands that `model`, which has a fault, does not hold.

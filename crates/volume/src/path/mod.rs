@@ -2,21 +2,18 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`choice`] | which way is taken |
-//! | [`inline`] | the requester does it all |
 //! | [`split`] | long requests, by the requester and idle processors together |
 //! | [`kcryptd`] | dm-crypt's queues |
 //! | [`request`] | what all of them are given |
-//! | [`job`], [`handover`] | what goes from thread to thread in the last two, and how |
+//! | [`sector_job`] | what goes from thread to thread in the last two |
+//! | [`job_list`], [`completion`] | its way to a worker, and back |
 
-mod choice;
-pub(crate) mod handover;
-mod inline;
-pub(crate) mod job;
+pub(crate) mod completion;
+pub(crate) mod job_list;
 pub(crate) mod kcryptd;
-mod parts;
 mod processors;
 mod request;
+pub(crate) mod sector_job;
 mod split;
 
 use std::io;
@@ -24,23 +21,24 @@ use std::sync::Arc;
 
 use scrim_backend::Durability;
 
-pub(crate) use choice::Route;
-pub use choice::{DataPath, Direction, UnknownDataPath};
-pub(crate) use inline::CryptRunner;
 use kcryptd::Kcryptd;
 use request::Request;
 use split::Splitter;
 
+use crate::crypt_target::CryptTarget;
+use crate::data_path::{DataPath, Direction, Route};
+use crate::error::VolumeError;
+use crate::range_lock::STRIPE;
 use crate::stats::Record;
-use crate::{CryptOptions, VolumeError};
+use crate::table::CryptOptions;
 
 /// A crypt target at work, with the data path of each direction.
 pub(crate) struct CryptPath {
-    pub(crate) runner: Arc<CryptRunner>,
+    pub(crate) target: Arc<CryptTarget>,
     read: Route,
     write: Route,
     /// dm-crypt's queues, where a direction is queued.
-    pub(crate) queues: Option<Kcryptd>,
+    pub(crate) kcryptd: Option<Kcryptd>,
     splitter: Splitter,
 }
 
@@ -48,43 +46,43 @@ impl CryptPath {
     /// # Errors
     /// When the system gives no threads for the queues.
     pub(crate) fn start(
-        runner: CryptRunner,
+        target: CryptTarget,
         path: DataPath,
         options: &CryptOptions,
     ) -> io::Result<Self> {
         let read = Route::of(path, options, Direction::Read);
         let write = Route::of(path, options, Direction::Write);
-        let queues = if [read, write].contains(&Route::Queued) {
-            Some(Kcryptd::start(options, &runner)?)
+        let kcryptd = if [read, write].contains(&Route::Queued) {
+            Some(Kcryptd::start(options, &target)?)
         } else {
             None
         };
         Ok(Self {
-            runner: Arc::new(runner),
+            target: Arc::new(target),
             read,
             write,
-            queues,
+            kcryptd,
             splitter: Splitter::default(),
         })
     }
 
-    pub(crate) fn read(
+    pub(crate) fn route_read(
         &self,
         offset: u64,
         buffer: &mut [u8],
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let request = Request {
-            runner: &self.runner,
+            target: &self.target,
             direction: Direction::Read,
             offset,
             memory: buffer,
             durability: Durability::Cached,
         };
-        self.carry_out(request, record)
+        self.dispatch(request, record)
     }
 
-    pub(crate) fn write(
+    pub(crate) fn route_write(
         &self,
         offset: u64,
         data: &mut [u8],
@@ -92,31 +90,46 @@ impl CryptPath {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let request = Request {
-            runner: &self.runner,
+            target: &self.target,
             direction: Direction::Write,
             offset,
             memory: data,
             durability,
         };
-        self.carry_out(request, record)
+        self.dispatch(request, record)
     }
 
-    fn carry_out(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
-        if let Some(queues) = self.queues_for(request.direction) {
-            queues.carry_out(request, record)
+    fn dispatch(&self, request: Request<'_>, record: &mut Record) -> Result<(), VolumeError> {
+        if let Some(kcryptd) = self.kcryptd_for(request.direction) {
+            kcryptd.run_queued(request, record)
         } else if self.route(request.direction) == Route::Auto
             && self.splitter.is_for(request.memory.len())
         {
-            self.splitter.carry_out(request, record)
+            self.splitter.run_split(request, record)
         } else {
-            request.inline(record)
+            request.run_inline(record)
         }
     }
 
     /// Returns the queues, if requests of this direction go through them.
-    pub(crate) fn queues_for(&self, direction: Direction) -> Option<&Kcryptd> {
-        let queues = self.queues.as_ref();
-        queues.filter(|_| self.route(direction) == Route::Queued)
+    pub(crate) fn kcryptd_for(&self, direction: Direction) -> Option<&Kcryptd> {
+        let kcryptd = self.kcryptd.as_ref();
+        kcryptd.filter(|_| self.route(direction) == Route::Queued)
+    }
+
+    /// Returns the queues, if they take the range: whole sectors of one stripe.
+    pub(crate) fn kcryptd_for_range(
+        &self,
+        direction: Direction,
+        offset: u64,
+        len: usize,
+    ) -> Option<&Kcryptd> {
+        let kcryptd = self.kcryptd_for(direction)?;
+        let (unit, len) = (self.target.sector_size as u64, len as u64);
+        let last = offset + len.checked_sub(1)?;
+        let is_whole = offset.is_multiple_of(unit) && len.is_multiple_of(unit);
+        let is_one_stripe = offset / STRIPE == last / STRIPE;
+        (is_whole && is_one_stripe).then_some(kcryptd)
     }
 
     pub(crate) fn route(&self, direction: Direction) -> Route {

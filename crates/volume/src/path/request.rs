@@ -6,16 +6,16 @@ use std::sync::Arc;
 use scrim_backend::Durability;
 use scrim_sys::loan::{Loan, lend};
 
-use super::choice::Direction;
-use super::handover::{Home, Room};
-use super::inline::{CryptRunner, piecewise};
-use super::job::Job;
-use super::parts::Part;
-use crate::VolumeError;
+use super::completion::{CompletionQueue, JobBuffer};
+use super::sector_job::SectorJob;
+use crate::crypt_target::Part;
+use crate::crypt_target::{CryptTarget, piecewise};
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::stats::Record;
 
 pub(super) struct Request<'a> {
-    pub(super) runner: &'a Arc<CryptRunner>,
+    pub(super) target: &'a Arc<CryptTarget>,
     pub(super) direction: Direction,
     /// Offset from the target's start, in bytes.
     pub(super) offset: u64,
@@ -26,12 +26,12 @@ pub(super) struct Request<'a> {
 
 impl Request<'_> {
     /// Carries the request out on this thread.
-    pub(super) fn inline(self, record: &mut Record) -> Result<(), VolumeError> {
+    pub(super) fn run_inline(self, record: &mut Record) -> Result<(), VolumeError> {
         match self.direction {
-            Direction::Read => self.runner.read(self.offset, self.memory, record),
+            Direction::Read => self.target.read_inline(self.offset, self.memory, record),
             Direction::Write => {
-                let (runner, durability) = (self.runner, self.durability);
-                runner.write(self.offset, self.memory, durability, record)
+                let (target, durability) = (self.target, self.durability);
+                target.write_inline(self.offset, self.memory, durability, record)
             }
         }
     }
@@ -42,18 +42,18 @@ impl Request<'_> {
         self,
         most: usize,
         record: &mut Record,
-        work: impl FnOnce(VecDeque<Job>, &Home, &mut Record) -> Result<(), VolumeError>,
+        work: impl FnOnce(VecDeque<SectorJob>, &CompletionQueue, &mut Record) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        let parts = self.runner.parts(self.offset, self.memory.len(), most);
+        let parts = self.target.parts(self.offset, self.memory.len(), most);
         let each = piecewise(&parts, self.durability);
         let cut = Cut {
-            runner: self.runner,
+            target: self.target,
             direction: self.direction,
             durability: each,
         };
         lend(self.memory, |loan| {
-            // In here, so that a panic gives back the memory of jobs that have come home.
-            let home = Arc::new(Home::quiet());
+            // In here, so that a panic gives back the memory of jobs that have come completions.
+            let completions = Arc::new(CompletionQueue::new());
             let mut jobs = VecDeque::new();
             let mut loan = loan;
             let mut result = Ok(());
@@ -61,33 +61,39 @@ impl Request<'_> {
                 let (now, rest) = loan.split_at(part.len);
                 loan = rest;
                 if part.whole {
-                    jobs.push_back(cut.job(part.offset, now, &home, record));
+                    jobs.push_back(cut.job(part.offset, now, &completions, record));
                 } else {
                     result = result.and(cut.part(&part, now, record));
                 }
             }
-            result.and(work(jobs, &home, record))
+            result.and(work(jobs, &completions, record))
         })?;
-        self.runner.settle(each, self.durability)
+        self.target.flush_once(each, self.durability)
     }
 }
 
 /// Properties that all jobs of a request share.
 struct Cut<'a> {
-    runner: &'a Arc<CryptRunner>,
+    target: &'a Arc<CryptTarget>,
     direction: Direction,
     durability: Durability,
 }
 
 impl Cut<'_> {
-    fn job(&self, offset: u64, memory: Loan, home: &Arc<Home>, record: &Record) -> Job {
-        Job {
-            runner: Arc::clone(self.runner),
+    fn job(
+        &self,
+        offset: u64,
+        memory: Loan,
+        completions: &Arc<CompletionQueue>,
+        record: &Record,
+    ) -> SectorJob {
+        SectorJob {
+            target: Arc::clone(self.target),
             direction: self.direction,
             offset,
-            room: Room::Lent(memory),
+            buffer: JobBuffer::Lent(memory),
             durability: self.durability,
-            home: Arc::clone(home),
+            completions: Arc::clone(completions),
             tag: 0,
             record: record.part(),
         }
@@ -95,8 +101,8 @@ impl Cut<'_> {
 
     fn part(&self, part: &Part, mut memory: Loan, record: &mut Record) -> Result<(), VolumeError> {
         match self.direction {
-            Direction::Read => self.runner.read_part(part, &mut memory, record),
-            Direction::Write => (self.runner).modify_sector(part, &memory, self.durability, record),
+            Direction::Read => self.target.read_part(part, &mut memory, record),
+            Direction::Write => (self.target).modify_sector(part, &memory, self.durability, record),
         }
     }
 }

@@ -11,11 +11,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::handover::{JobList, hire};
-use super::job::Job;
+use super::job_list::{JobList, WorkerThreads};
 use super::processors;
 use super::request::Request;
-use crate::VolumeError;
+use super::sector_job::SectorJob;
+use crate::error::VolumeError;
 use crate::stats::Record;
 use crate::sync::{AtomicUsize, Mutex, OnceLock, Ordering, PoisonError, thread};
 
@@ -47,7 +47,7 @@ pub(crate) struct Splitter {
 struct Helpers {
     /// Calls of the helpers, one for each processor.
     lists: Vec<Calls>,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 /// Requests to which the helper of a processor is called.
@@ -57,7 +57,7 @@ struct Calls {
 }
 
 /// Pieces of a request that no thread has begun.
-struct Pieces(Mutex<VecDeque<Job>>);
+struct Pieces(Mutex<VecDeque<SectorJob>>);
 
 /// A long request in flight.
 struct Long<'a>(&'a AtomicUsize);
@@ -68,7 +68,7 @@ impl Splitter {
     }
 
     /// Carries out a request whose requester waits for it.
-    pub(super) fn carry_out(
+    pub(super) fn run_split(
         &self,
         request: Request<'_>,
         record: &mut Record,
@@ -76,30 +76,30 @@ impl Splitter {
         let long = Long::begin(&self.long);
         let idle = self.idle(&long);
         if idle == 0 {
-            return request.inline(record);
+            return request.run_inline(record);
         }
         record.split = true;
-        request.in_jobs(PIECE, record, |jobs, home, record| {
+        request.in_jobs(PIECE, record, |jobs, completions, record| {
             let all = jobs.len();
             let pieces = Arc::new(Pieces(Mutex::new(jobs)));
             self.call(&pieces, idle.min(all.saturating_sub(1)));
             let (mut mine, mut result) = (0, Ok(()));
             while let Some(mut job) = pieces.next() {
                 mine += 1;
-                let ended = job.carry_out();
+                let ended = job.run_whole();
                 record.add(&job.record);
                 result = result.and(ended);
                 // Another thread with a short request may have waited for the processor.
                 thread::yield_now();
             }
-            result.and(home.wait_for(all - mine, record))
+            result.and(completions.wait_for(all - mine, record))
         })
     }
 
     /// Returns the number of processors, of those with a helper, on which no long request is being carried out.
     fn idle(&self, long: &Long<'_>) -> usize {
-        let helpers = self.helpers.get_or_init(Helpers::hire);
-        helpers.threads.len().saturating_sub(long.all())
+        let helpers = self.helpers.get_or_init(Helpers::spawn_all);
+        helpers.threads.count().saturating_sub(long.all())
     }
 
     fn call(&self, pieces: &Arc<Pieces>, helpers: usize) {
@@ -114,8 +114,8 @@ impl Splitter {
 
 impl Helpers {
     /// Starts one helper for each processor, or fewer if the system does not give that many threads.
-    fn hire() -> Self {
-        let (mut lists, mut threads) = (Vec::new(), Vec::new());
+    fn spawn_all() -> Self {
+        let (mut lists, mut threads) = (Vec::new(), WorkerThreads::default());
         for processor in processors::all().into_iter().take(HELPERS) {
             let list = Arc::new(JobList::<Arc<Pieces>>::new());
             let calls = Arc::clone(&list);
@@ -125,10 +125,9 @@ impl Helpers {
                     pieces.help();
                 }
             };
-            let Ok(thread) = hire("scrim-split", help) else {
+            if threads.spawn("scrim-split", help).is_err() {
                 break;
-            };
-            threads.push(thread);
+            }
             lists.push(Calls { processor, list });
         }
         Self { lists, threads }
@@ -140,15 +139,11 @@ impl Drop for Helpers {
         for calls in &self.lists {
             calls.list.end();
         }
-        for thread in self.threads.drain(..) {
-            // A panic has gone to the requester.
-            let _ = thread.join();
-        }
     }
 }
 
 impl Pieces {
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<SectorJob> {
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.pop_front()
     }

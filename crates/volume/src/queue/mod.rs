@@ -11,11 +11,12 @@
 //! |---|---|---|
 //! | [`Engine::Plain`] | memory and cached files | no queue at all: calls of [`Volume`] on the thread that asks |
 //! | [`Engine::IoUring`] | devices, and files past the page cache | one ring for storage and sockets |
-//! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a crew of threads for each queue |
+//! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
-//! A direction on the queued path has threads of its own, dm-crypt's, whatever the engine is.
+//! A direction on the queued path has threads of its own, dm-crypt's, whatever the engine is. So there are two engines of
+//! queues: the ring, and workers, which are the threads of a pool or dm-crypt's.
 //!
-//! A queue is made for one table. It keeps the table at work as long as a request is under way, so its
+//! A queue is made for one table. It keeps the table at work as long as a request is in flight, so its
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
 //! table; later requests are carried out on the new one, one call each, until the queue
 //! is replaced.
@@ -24,125 +25,29 @@
 //! volume asks [`try_begin`](Queue::try_begin) before each request, and drops the queue where that is refused or where
 //! a wait ends with [`Settled::retired`].
 
-mod crew;
-mod kcryptd;
+mod engine;
+mod pool;
 mod ring;
-mod slots;
+mod slot;
+mod worker_slots;
+mod workers;
 
-use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use scrim_backend::{Durability, Medium};
+use scrim_backend::Durability;
 
+pub use engine::{Engine, UnknownEngine};
+pub use slot::{Completion, SLOT, SLOTS, Slot};
+
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::gate::Pass;
-use crate::path::Direction;
+use crate::mapping::Mapping;
 use crate::stats::{Record, Stage};
-use crate::{Mapping, Volume, VolumeError};
-use crew::CrewQueue;
-use kcryptd::KcryptdQueue;
-use ring::RingQueue;
-
-/// Bytes of a slot's buffer: the longest request.
-pub const SLOT: usize = 128 << 10;
-/// Slots of a queue: the most requests of one thread under way.
-pub const SLOTS: usize = 32;
-
-/// Engine by which requests reach the storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// Calls on the thread that asks.
-    Plain,
-    /// A ring of the kernel's.
-    IoUring,
-    /// Calls on other threads.
-    Threads,
-}
-
-impl Engine {
-    /// Returns the engine for the medium that a volume lies on.
-    #[must_use]
-    pub fn for_volume(volume: &Volume) -> Self {
-        let (mut waits, mut files) = (false, true);
-        for backend in volume.mapping().backends() {
-            match backend.medium() {
-                Medium::Memory
-                | Medium::File {
-                    cached: Some(_), ..
-                } => {}
-                Medium::File { cached: None, .. } => waits = true,
-                Medium::Remote => (waits, files) = (true, false),
-            }
-        }
-        match (waits, files) {
-            (false, _) => Self::Plain,
-            (true, true) if Self::IoUring.is_allowed() => Self::IoUring,
-            (true, _) => Self::Threads,
-        }
-    }
-
-    /// Returns whether this process may use the engine.
-    #[must_use]
-    pub fn is_allowed(self) -> bool {
-        self != Self::IoUring || ring::is_allowed()
-    }
-}
-
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Plain => "plain",
-            Self::IoUring => "io_uring",
-            Self::Threads => "threads",
-        })
-    }
-}
-
-impl FromStr for Engine {
-    type Err = UnknownEngine;
-
-    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
-        [Self::Plain, Self::IoUring, Self::Threads]
-            .into_iter()
-            .find(|engine| engine.to_string() == text)
-            .ok_or(UnknownEngine)
-    }
-}
-
-/// A text that names no engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownEngine;
-
-impl fmt::Display for UnknownEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the engines are plain, io_uring and threads")
-    }
-}
-
-impl std::error::Error for UnknownEngine {}
-
-/// A buffer and the right to make one request with it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Slot(usize);
-
-impl Slot {
-    /// Returns its number, below [`SLOTS`].
-    #[must_use]
-    pub fn index(&self) -> usize {
-        self.0
-    }
-}
-
-/// A request that has ended.
-#[derive(Debug)]
-pub struct Completion {
-    /// Slot with which the request was made.
-    pub slot: Slot,
-    /// Result of the request.
-    pub result: Result<(), VolumeError>,
-}
+use crate::volume::Volume;
+use engine::Running;
 
 /// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that
 /// keeps a table at work. With it the thread may wait for anything, such as a client, until the table of its queue
@@ -174,20 +79,13 @@ pub struct Queue<'v> {
     pass: Option<Pass<'v, Mapping>>,
     /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
-    kind: Kind<'v>,
+    engine: Running<'v>,
     free: Vec<Slot>,
-    /// Requests, by slot.
-    carried: Vec<Carried>,
-}
-
-enum Kind<'v> {
-    Ring(Box<RingQueue<'v>>),
-    Crew(CrewQueue<'v>),
-    Kcryptd(KcryptdQueue<'v>),
+    requests_by_slot: Vec<SlotRequest>,
 }
 
 /// A request in its slot.
-struct Carried {
+struct SlotRequest {
     direction: Direction,
     len: usize,
     is_ok: bool,
@@ -213,16 +111,10 @@ impl<'v> Queue<'v> {
         let mut watched = watched.to_vec();
         watched.push(mapping.retired());
         let watched = &watched[..];
-        let kind = if mapping.is_queued() {
-            Kind::Kcryptd(KcryptdQueue::new(mapping, watched)?)
-        } else {
-            match engine {
-                Engine::Plain => return Ok(None),
-                Engine::IoUring => Kind::Ring(Box::new(RingQueue::new(mapping, watched)?)),
-                Engine::Threads => Kind::Crew(CrewQueue::new(mapping, watched)?),
-            }
+        let Some(engine) = Running::start(engine, mapping, watched)? else {
+            return Ok(None);
         };
-        let idle = || Carried {
+        let idle = || SlotRequest {
             direction: Direction::Read,
             len: 0,
             is_ok: false,
@@ -234,9 +126,9 @@ impl<'v> Queue<'v> {
             mapping,
             pass: None,
             has_written_elsewhere: false,
-            kind,
+            engine,
             free: (0..SLOTS).map(Slot).collect(),
-            carried: (0..SLOTS).map(|_| idle()).collect(),
+            requests_by_slot: (0..SLOTS).map(|_| idle()).collect(),
         }))
     }
 
@@ -247,55 +139,49 @@ impl<'v> Queue<'v> {
 
     /// Gives back a slot whose completion has been handled.
     pub fn give_back(&mut self, slot: Slot) {
-        let carried = &mut self.carried[slot.0];
-        let bytes = carried.is_ok.then_some(carried.len);
-        carried.is_counted = false;
-        let record = std::mem::take(&mut carried.record);
-        (self.volume.counters()).end(carried.direction, bytes, &record);
+        let request = &mut self.requests_by_slot[slot.0];
+        let bytes = request.is_ok.then_some(request.len);
+        request.is_counted = false;
+        let record = std::mem::take(&mut request.record);
+        (self.volume.counters()).end(request.direction, bytes, &record);
         self.free.push(slot);
     }
 
     /// Starts to read `len` bytes of plaintext, at most [`SLOT`], from `offset`.
-    pub fn read(&mut self, slot: Slot, offset: u64, len: usize) {
+    pub fn start_read(&mut self, slot: Slot, offset: u64, len: usize) {
         self.begin(&slot, Direction::Read, len);
         let other = self.enter();
-        let record = &mut self.carried[slot.0].record;
+        let record = &mut self.requests_by_slot[slot.0].record;
         if let Some(other) = other {
-            let call = |buffer: &mut [u8]| other.read(offset, &mut buffer[..len], record);
-            return self.kind.carry_out(slot, call);
+            let call =
+                |buffer: &mut [u8]| other.read_from_targets(offset, &mut buffer[..len], record);
+            return self.engine.run_by_call(slot, call);
         }
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.read(slot, offset, len, record),
-            Kind::Crew(crew) => crew.read(slot, offset, len, record),
-            Kind::Kcryptd(queues) => queues.read(slot, offset, len, record),
-        }
+        self.engine.begin_read(slot, offset, len, record);
     }
 
     /// Starts to write plaintext, at most [`SLOT`] bytes, at `offset`. It is encrypted on its way into
     /// the slot, or where it lies: `data` holds nothing of use afterwards.
-    pub fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
+    pub fn start_write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
         self.begin(&slot, Direction::Write, data.len());
         let other = self.enter();
-        let record = &mut self.carried[slot.0].record;
+        let record = &mut self.requests_by_slot[slot.0].record;
         if let Some(other) = other {
             self.has_written_elsewhere = true;
-            let call = |_: &mut [u8]| other.write(offset, data, Durability::Cached, record);
-            return self.kind.carry_out(slot, call);
+            let call =
+                |_: &mut [u8]| other.write_to_targets(offset, data, Durability::Cached, record);
+            return self.engine.run_by_call(slot, call);
         }
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.write(slot, offset, data, record),
-            Kind::Crew(crew) => crew.write(slot, offset, data, record),
-            Kind::Kcryptd(queues) => queues.write(slot, offset, data, record),
-        }
+        self.engine.begin_write(slot, offset, data, record);
     }
 
-    /// Makes all writes of this queue that have ended durable, while others may be under way. It flushes the storage
+    /// Makes all writes of this queue that have ended durable, while others may be in flight. It flushes the storage
     /// that they went to, also while requests are held: [`Volume::flush`] would wait until they are not.
     ///
     /// # Errors
     /// When the storage fails, now or in an earlier flush.
     pub fn flush(&mut self) -> Result<(), VolumeError> {
-        self.mapping.flush()?;
+        self.mapping.flush_backends()?;
         if self.has_written_elsewhere {
             self.volume.flush()?;
         }
@@ -304,12 +190,8 @@ impl<'v> Queue<'v> {
 
     /// Decrypts the data of a successful read into `into`, whose length is that of the read.
     pub fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
-        let record = &mut self.carried[slot.0].record;
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.collect(slot, into, record),
-            Kind::Crew(crew) => crew.slots.collect(slot, into, record),
-            Kind::Kcryptd(queues) => queues.slots.collect(slot, into, record),
-        }
+        let record = &mut self.requests_by_slot[slot.0].record;
+        self.engine.collect(slot, into, record);
     }
 
     /// Submits the requests that were started.
@@ -317,25 +199,17 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself.
     pub fn submit(&mut self) -> io::Result<()> {
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.submit(),
-            // Threads begin at once.
-            Kind::Crew(_) | Kind::Kcryptd(_) => Ok(()),
-        }
+        self.engine.submit_started()
     }
 
     /// Returns the next request that has ended, if there is one.
     pub fn next_completion(&mut self) -> Option<Completion> {
-        let (completion, record) = match &mut self.kind {
-            Kind::Ring(ring) => (ring.done.pop_front()?, None),
-            Kind::Crew(crew) => crew.slots.next_completion()?,
-            Kind::Kcryptd(queues) => queues.slots.next_completion()?,
-        };
-        let carried = &mut self.carried[completion.slot.0];
-        carried.is_ok = completion.result.is_ok();
+        let (completion, record) = self.engine.next_completion()?;
+        let request = &mut self.requests_by_slot[completion.slot.0];
+        request.is_ok = completion.result.is_ok();
         match record {
-            Some(record) => carried.record.add(&record),
-            None => carried.record.trace.mark(Stage::Backend),
+            Some(record) => request.record.add(&record),
+            None => request.record.trace.mark(Stage::Backend),
         }
         Some(completion)
     }
@@ -346,11 +220,7 @@ impl<'v> Queue<'v> {
     /// When the system fails the queue itself.
     pub fn wait(&mut self) -> io::Result<()> {
         self.leave_if_idle();
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.wait(),
-            Kind::Crew(crew) => crew.slots.wait(),
-            Kind::Kcryptd(queues) => queues.slots.wait(),
-        }
+        self.engine.wait()
     }
 
     /// Waits until a request has ended, or a signal came; not for watched files.
@@ -358,11 +228,7 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself.
     pub fn wait_for_completion(&mut self) -> io::Result<()> {
-        match &mut self.kind {
-            Kind::Ring(ring) => ring.wait_for_completion(),
-            Kind::Crew(crew) => crew.slots.wait_for_completion(),
-            Kind::Kcryptd(queues) => queues.slots.wait_for_completion(),
-        }
+        self.engine.wait_for_completion()
     }
 
     /// Waits until every request has ended. Any later call of the queue, such as a flush, may take a lock or a
@@ -371,13 +237,9 @@ impl<'v> Queue<'v> {
     /// # Errors
     /// When the system fails the queue itself: the requests in flight then stay so.
     pub fn settle(&mut self) -> io::Result<Settled<'_>> {
-        self.kind.settle()?;
+        self.engine.settle()?;
         self.leave_if_idle();
-        match &mut self.kind {
-            Kind::Ring(_) => {}
-            Kind::Crew(crew) => crew.slots.pass_on_panic(),
-            Kind::Kcryptd(queues) => queues.slots.pass_on_panic(),
-        }
+        self.engine.resume_panic();
         Ok(Settled {
             retired: Some(self.mapping.retired()),
         })
@@ -415,13 +277,13 @@ impl<'v> Queue<'v> {
     /// Lets other threads exchange the table, if no request is in flight. Its owner must call it before
     /// it waits for anything else than requests.
     pub fn leave_if_idle(&mut self) {
-        if self.kind.under_way() == 0 {
+        if self.engine.in_flight() == 0 {
             self.pass = None;
         }
     }
 
     fn begin(&mut self, slot: &Slot, direction: Direction, len: usize) {
-        self.carried[slot.0] = Carried {
+        self.requests_by_slot[slot.0] = SlotRequest {
             direction,
             len,
             is_ok: false,
@@ -445,43 +307,20 @@ impl<'v> Queue<'v> {
     }
 }
 
-impl Kind<'_> {
-    fn under_way(&self) -> usize {
-        match self {
-            Self::Ring(ring) => ring.under_way(),
-            Self::Crew(crew) => crew.slots.under_way(),
-            Self::Kcryptd(queues) => queues.slots.under_way(),
-        }
-    }
-
-    fn settle(&mut self) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => ring.settle(),
-            Self::Crew(crew) => crew.slots.settle(),
-            Self::Kcryptd(queues) => queues.slots.settle(),
-        }
-    }
-
-    /// Ends a request by a call, which is given the slot's buffer.
-    fn carry_out(&mut self, slot: Slot, call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>) {
-        match self {
-            Self::Ring(ring) => ring.carry_out(slot, call),
-            Self::Crew(crew) => crew.slots.carry_out(slot, call),
-            Self::Kcryptd(queues) => queues.slots.carry_out(slot, call),
-        }
-    }
-}
-
 impl Drop for Queue<'_> {
     /// Waits until no request is in flight on a table that other threads may take away.
     fn drop(&mut self) {
-        if self.kind.settle().is_err() {
-            // What the system has left under way keeps it.
+        if self.engine.settle().is_err() {
+            // What the system has left in flight keeps it.
             std::mem::forget(self.pass.take());
         }
         // No caller has asked for the results of these.
-        for carried in self.carried.iter().filter(|carried| carried.is_counted) {
-            (self.volume.counters()).end(carried.direction, None, &carried.record);
+        for request in self
+            .requests_by_slot
+            .iter()
+            .filter(|request| request.is_counted)
+        {
+            (self.volume.counters()).end(request.direction, None, &request.record);
         }
     }
 }

@@ -10,12 +10,13 @@ use std::sync::{Arc, OnceLock};
 use scrim_backend::{Backend, BackendError, BlockLocks, Durability, Medium, SharedBlocks};
 use scrim_sys::ring::{Event, FileIndex, Ring};
 
-use super::{Completion, SLOT, SLOTS, Slot};
+use super::slot::{Completion, SLOT, SLOTS, Slot};
+use crate::error::VolumeError;
+use crate::mapping::Mapping;
 use crate::range_lock::Watch;
-use crate::segment::Runner;
 use crate::stats::{Record, Stage};
 use crate::sync::RwLockReadGuard;
-use crate::{Mapping, VolumeError};
+use crate::target::Target;
 
 /// Returns whether this process may have a ring.
 pub(super) fn is_allowed() -> bool {
@@ -23,25 +24,24 @@ pub(super) fn is_allowed() -> bool {
     *ALLOWED.get_or_init(|| Ring::new(1, 1, &[]).is_ok())
 }
 
-pub(super) struct RingQueue<'v> {
+pub(super) struct RingEngine<'v> {
     mapping: &'v Mapping,
     ring: Ring<'v>,
-    /// Ways of the ring to the storage, by segment of the volume; `None` where the ring cannot reach it.
-    ways: Vec<Option<Way<'v>>>,
+    /// Files of the storage, by target of the mapping; `None` where the ring cannot reach it.
+    files: Vec<Option<RingFile<'v>>>,
     /// True for each watched file that the ring looks at.
     watching: Vec<bool>,
-    /// States by slot.
-    states: Vec<State<'v>>,
-    under_way: usize,
+    slot_states: Vec<State<'v>>,
+    in_flight: usize,
     /// Slots whose transfers have to be repeated by calls, which may wait for locks.
     unfinished: Vec<usize>,
-    pub(super) done: VecDeque<Completion>,
+    done: VecDeque<Completion>,
 }
 
 /// A file that the ring knows.
 #[derive(Clone, Copy)]
-struct Way<'v> {
-    file: FileIndex,
+struct RingFile<'v> {
+    index: FileIndex,
     alignment: u64,
     /// Locks that writes share while they are in flight, where parts of blocks are changed.
     blocks: Option<&'v BlockLocks>,
@@ -50,50 +50,50 @@ struct Way<'v> {
 enum State<'v> {
     Idle,
     Reading {
-        passage: Passage<'v>,
+        extent: Extent<'v>,
         /// Tells of changes of parts of the same sectors, where there are such changes.
         watch: Option<Watch>,
     },
     Writing {
-        passage: Passage<'v>,
+        extent: Extent<'v>,
         /// Keeps a read-modify-write away from the same sectors.
         sectors: Option<RwLockReadGuard<'v, ()>>,
         /// Keeps a read-modify-write away from the same blocks of the storage.
         _blocks: Option<SharedBlocks<'v>>,
     },
     /// A read that has met a change of a part of a sector.
-    Disturbed(Passage<'v>),
+    Disturbed(Extent<'v>),
     /// A write of which a part at most is stored.
     Cut {
-        passage: Passage<'v>,
+        extent: Extent<'v>,
         _sectors: Option<RwLockReadGuard<'v, ()>>,
     },
     /// A read whose data is in the buffer, as it was stored.
-    Stored(Passage<'v>),
+    Fetched(Extent<'v>),
     Plain,
 }
 
 /// A range of the volume, and its place on the storage.
 #[derive(Clone, Copy)]
-struct Passage<'v> {
-    runner: &'v Runner,
+struct Extent<'v> {
+    target: &'v Target,
     /// Offset from the target's start, in bytes.
     within: u64,
     backend: &'v dyn Backend,
     /// Offset on the storage, in bytes.
     at: u64,
-    way: Way<'v>,
+    file: RingFile<'v>,
     len: usize,
 }
 
-impl<'v> RingQueue<'v> {
+impl<'v> RingEngine<'v> {
     pub(super) fn new(mapping: &'v Arc<Mapping>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
         let mut files = watched.to_vec();
-        let ways = mapping
-            .segments()
+        let ring_files = mapping
+            .targets()
             .iter()
-            .map(|segment| {
-                let (backend, _) = segment.runner.storage()?;
+            .map(|target| {
+                let (backend, _) = target.storage()?;
                 let Medium::File {
                     file,
                     alignment,
@@ -104,12 +104,12 @@ impl<'v> RingQueue<'v> {
                     return None;
                 };
                 files.push(file);
-                let file = FileIndex::try_from(files.len() - 1).ok()?;
+                let index = FileIndex::try_from(files.len() - 1).ok()?;
                 // A target that stores whole blocks alone changes no part of one.
-                let unit = segment.runner.unit() as u64;
+                let unit = target.unit() as u64;
                 let blocks = blocks.filter(|_| !unit.is_multiple_of(alignment));
-                Some(Way {
-                    file,
+                Some(RingFile {
+                    index,
                     alignment,
                     blocks,
                 })
@@ -118,64 +118,79 @@ impl<'v> RingQueue<'v> {
         Ok(Self {
             ring: Ring::new(SLOTS, SLOT, &files)?,
             mapping,
-            ways,
+            files: ring_files,
             watching: vec![false; watched.len()],
-            states: (0..SLOTS).map(|_| State::Idle).collect(),
-            under_way: 0,
+            slot_states: (0..SLOTS).map(|_| State::Idle).collect(),
+            in_flight: 0,
             unfinished: Vec::with_capacity(SLOTS),
             done: VecDeque::with_capacity(SLOTS),
         })
     }
 
-    pub(super) fn read(&mut self, slot: Slot, offset: u64, len: usize, record: &mut Record) {
-        if self.start_read(&slot, offset, len).is_some() {
+    pub(super) fn transfer_read(
+        &mut self,
+        slot: Slot,
+        offset: u64,
+        len: usize,
+        record: &mut Record,
+    ) {
+        if self.try_transfer_read(&slot, offset, len).is_some() {
             return;
         }
         let mapping = self.mapping;
         let settled = self.end_writes();
-        self.carry_out(slot, |buffer| {
+        self.run_by_call(slot, |buffer| {
             settled.map_err(VolumeError::Queue)?;
-            mapping.read(offset, &mut buffer[..len], record)
+            mapping.read_from_targets(offset, &mut buffer[..len], record)
         });
     }
 
-    fn start_read(&mut self, slot: &Slot, offset: u64, len: usize) -> Option<()> {
-        let passage = self.passage(offset, len)?;
-        let watch = match passage.runner.locks() {
-            Some(locks) => Some(locks.watch(passage.within, len as u64)?),
+    fn try_transfer_read(&mut self, slot: &Slot, offset: u64, len: usize) -> Option<()> {
+        let extent = self.extent(offset, len)?;
+        let watch = match extent.target.locks() {
+            Some(locks) => Some(locks.watch(extent.within, len as u64)?),
             None => None,
         };
-        let started = self.ring.read(slot.0, passage.way.file, passage.at, len);
+        let started = self.ring.read(slot.0, extent.file.index, extent.at, len);
         started.ok()?;
-        self.states[slot.0] = State::Reading { passage, watch };
-        self.under_way += 1;
+        self.slot_states[slot.0] = State::Reading { extent, watch };
+        self.in_flight += 1;
         Some(())
     }
 
-    /// Ends a request by a call, which is given the slot's buffer.
-    pub(super) fn carry_out(
+    /// Carries out a request by a call, which is given the slot's buffer.
+    pub(super) fn run_by_call(
         &mut self,
         slot: Slot,
         call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
     ) {
         let result = call(self.ring.buffer(slot.0));
-        self.states[slot.0] = State::Plain;
+        self.slot_states[slot.0] = State::Plain;
         self.done.push_back(Completion { slot, result });
     }
 
-    pub(super) fn write(&mut self, slot: Slot, offset: u64, data: &mut [u8], record: &mut Record) {
-        if self.start_write(&slot, offset, data, record).is_some() {
+    pub(super) fn transfer_write(
+        &mut self,
+        slot: Slot,
+        offset: u64,
+        data: &mut [u8],
+        record: &mut Record,
+    ) {
+        if self
+            .try_transfer_write(&slot, offset, data, record)
+            .is_some()
+        {
             return;
         }
         // A read-modify-write waits for the writes to its region to end: these must not be ours.
         let result = match self.settle() {
-            Ok(()) => (self.mapping).write(offset, data, Durability::Cached, record),
+            Ok(()) => (self.mapping).write_to_targets(offset, data, Durability::Cached, record),
             Err(error) => Err(VolumeError::Queue(error)),
         };
         self.done.push_back(Completion { slot, result });
     }
 
-    fn start_write(
+    fn try_transfer_write(
         &mut self,
         slot: &Slot,
         offset: u64,
@@ -185,41 +200,41 @@ impl<'v> RingQueue<'v> {
         if self.mapping.is_read_only() {
             return None;
         }
-        let passage = self.passage(offset, data.len())?;
+        let extent = self.extent(offset, data.len())?;
         let len = data.len() as u64;
-        let sectors = match passage.runner.locks() {
-            Some(locks) => Some(locks.try_share(passage.within, len)?),
+        let sectors = match extent.target.locks() {
+            Some(locks) => Some(locks.try_share(extent.within, len)?),
             None => None,
         };
-        let blocks = match passage.way.blocks {
-            Some(blocks) => Some(blocks.try_share(&(passage.at..passage.at + len))?),
+        let blocks = match extent.file.blocks {
+            Some(blocks) => Some(blocks.try_share(&(extent.at..extent.at + len))?),
             None => None,
         };
         let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
-        passage.runner.seal(passage.within, data, buffer);
+        extent.target.encrypt(extent.within, data, buffer);
         record.trace.mark(Stage::Cipher);
         let started = self
             .ring
-            .write(slot.0, passage.way.file, passage.at, data.len());
+            .write(slot.0, extent.file.index, extent.at, data.len());
         started.ok()?;
-        self.states[slot.0] = State::Writing {
-            passage,
+        self.slot_states[slot.0] = State::Writing {
+            extent,
             sectors,
             _blocks: blocks,
         };
-        self.under_way += 1;
+        self.in_flight += 1;
         Some(())
     }
 
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     pub(super) fn collect(&mut self, slot: &Slot, into: &mut [u8], record: &mut Record) {
         let from = &mut self.ring.buffer(slot.0)[..into.len()];
-        match std::mem::replace(&mut self.states[slot.0], State::Idle) {
-            State::Stored(passage) => {
-                passage.runner.open(passage.within, from, into);
+        match std::mem::replace(&mut self.slot_states[slot.0], State::Idle) {
+            State::Fetched(extent) => {
+                extent.target.decrypt(extent.within, from, into);
                 record.trace.mark(Stage::Cipher);
             }
             _ => {
@@ -229,8 +244,12 @@ impl<'v> RingQueue<'v> {
         }
     }
 
-    pub(super) fn submit(&mut self) -> io::Result<()> {
-        if self.under_way > 0 {
+    pub(super) fn next_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    pub(super) fn submit_and_reap(&mut self) -> io::Result<()> {
+        if self.in_flight > 0 {
             self.ring.submit(0)?;
         }
         self.reap()
@@ -253,7 +272,7 @@ impl<'v> RingQueue<'v> {
 
     pub(super) fn wait_for_completion(&mut self) -> io::Result<()> {
         self.reap()?;
-        if self.done.is_empty() && self.under_way > 0 {
+        if self.done.is_empty() && self.in_flight > 0 {
             self.ring.submit(1)?;
             self.reap()?;
         }
@@ -262,7 +281,7 @@ impl<'v> RingQueue<'v> {
 
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.reap()?;
-        while self.under_way > 0 {
+        while self.in_flight > 0 {
             self.ring.submit(1)?;
             self.reap()?;
         }
@@ -277,7 +296,7 @@ impl<'v> RingQueue<'v> {
         let ended = self.end_writes();
         while let Some(slot) = self.unfinished.pop() {
             let result = match &ended {
-                Ok(()) => self.repeat(slot),
+                Ok(()) => self.repeat_by_call(slot),
                 Err(error) => Err(VolumeError::Queue(error.kind().into())),
             };
             let slot = Slot(slot);
@@ -290,7 +309,7 @@ impl<'v> RingQueue<'v> {
     /// writes in flight, which must not be ours.
     fn end_writes(&mut self) -> io::Result<()> {
         let is_writing = |state: &State| matches!(state, State::Writing { .. });
-        while self.states.iter().any(is_writing) {
+        while self.slot_states.iter().any(is_writing) {
             self.ring.submit(1)?;
             self.end_transfers();
         }
@@ -298,21 +317,21 @@ impl<'v> RingQueue<'v> {
     }
 
     /// Does the whole transfer of a slot by a call, which also knows how to say what is wrong.
-    fn repeat(&mut self, slot: usize) -> Result<(), VolumeError> {
-        let state = std::mem::replace(&mut self.states[slot], State::Plain);
+    fn repeat_by_call(&mut self, slot: usize) -> Result<(), VolumeError> {
+        let state = std::mem::replace(&mut self.slot_states[slot], State::Plain);
         let buffer = self.ring.buffer(slot);
         match &state {
-            State::Disturbed(passage) => {
+            State::Disturbed(extent) => {
                 // Its request counts already.
                 let mut record = Record::default();
-                let buffer = &mut buffer[..passage.len];
-                passage.runner.read(passage.within, buffer, &mut record)
+                let buffer = &mut buffer[..extent.len];
+                extent.target.map_read(extent.within, buffer, &mut record)
             }
-            State::Cut { passage, .. } => {
-                let buffer = &buffer[..passage.len];
-                let written = passage
+            State::Cut { extent, .. } => {
+                let buffer = &buffer[..extent.len];
+                let written = extent
                     .backend
-                    .write_at(passage.at, buffer, Durability::Cached);
+                    .write_at(extent.at, buffer, Durability::Cached);
                 Ok(written?)
             }
             _ => Ok(()),
@@ -327,37 +346,37 @@ impl<'v> RingQueue<'v> {
                         *watching = false;
                     }
                 }
-                Event::Transfer { slot, result } => self.end(slot, &result),
+                Event::Transfer { slot, result } => self.end_transfer(slot, &result),
             }
         }
     }
 
     /// Ends a transfer. A call reads what it left undone, which waits for no lock, and also knows how to say what is
     /// wrong.
-    fn end(&mut self, slot: usize, result: &io::Result<usize>) {
-        self.under_way -= 1;
+    fn end_transfer(&mut self, slot: usize, result: &io::Result<usize>) {
+        self.in_flight -= 1;
         let moved = *result.as_ref().unwrap_or(&0);
         let mut result: Result<(), BackendError> = Ok(());
-        match std::mem::replace(&mut self.states[slot], State::Idle) {
-            State::Reading { passage, watch } => {
-                let moved = moved.min(passage.len);
-                let rest = &mut self.ring.buffer(slot)[moved..passage.len];
+        match std::mem::replace(&mut self.slot_states[slot], State::Idle) {
+            State::Reading { extent, watch } => {
+                let moved = moved.min(extent.len);
+                let rest = &mut self.ring.buffer(slot)[moved..extent.len];
                 if !rest.is_empty() {
-                    result = passage.backend.read_at(passage.at + moved as u64, rest);
+                    result = extent.backend.read_at(extent.at + moved as u64, rest);
                 }
-                let locks = passage.runner.locks().zip(watch);
+                let locks = extent.target.locks().zip(watch);
                 if locks.is_some_and(|(locks, watch)| !locks.is_undisturbed(&watch)) {
-                    self.states[slot] = State::Disturbed(passage);
+                    self.slot_states[slot] = State::Disturbed(extent);
                     self.unfinished.push(slot);
                     return;
                 }
-                self.states[slot] = State::Stored(passage);
+                self.slot_states[slot] = State::Fetched(extent);
             }
             State::Writing {
-                passage, sectors, ..
-            } if moved < passage.len => {
-                self.states[slot] = State::Cut {
-                    passage,
+                extent, sectors, ..
+            } if moved < extent.len => {
+                self.slot_states[slot] = State::Cut {
+                    extent,
                     _sectors: sectors,
                 };
                 self.unfinished.push(slot);
@@ -373,33 +392,33 @@ impl<'v> RingQueue<'v> {
     }
 
     /// Returns the place of a range on the storage, if the ring can reach it.
-    fn passage(&self, offset: u64, len: usize) -> Option<Passage<'v>> {
-        let (index, within) = self.mapping.segment_of(offset, len)?;
-        let way = (*self.ways.get(index)?)?;
-        let runner = &self.mapping.segments()[index].runner;
-        let (backend, start) = runner.storage()?;
+    fn extent(&self, offset: u64, len: usize) -> Option<Extent<'v>> {
+        let (index, within) = self.mapping.target_of(offset, len)?;
+        let file = (*self.files.get(index)?)?;
+        let target = &self.mapping.targets()[index];
+        let (backend, start) = target.storage()?;
         let at = start + within;
-        let unit = runner.unit() as u64;
-        let aligned = |number: u64| number.is_multiple_of(way.alignment);
+        let unit = target.unit() as u64;
+        let aligned = |number: u64| number.is_multiple_of(file.alignment);
         // A file would be made longer.
         let there = at.checked_add(len as u64)? <= backend.info().size;
         let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);
-        (there && whole && aligned(at) && aligned(len as u64)).then_some(Passage {
-            runner,
+        (there && whole && aligned(at) && aligned(len as u64)).then_some(Extent {
+            target,
             within,
             backend,
             at,
-            way,
+            file,
             len,
         })
     }
 }
 
-impl Drop for RingQueue<'_> {
+impl Drop for RingEngine<'_> {
     fn drop(&mut self) {
         if self.settle().is_err() {
             // The kernel may still write: the locks of that must not be released.
-            self.states.drain(..).for_each(std::mem::forget);
+            self.slot_states.drain(..).for_each(std::mem::forget);
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct Spread {
     pub p99: Duration,
     /// 999 of 1000 took no longer.
     pub p999: Duration,
-    /// The longest.
+    /// The longest of all times.
     pub max: Duration,
 }
 

@@ -9,8 +9,9 @@ mod trace;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::data_path::Direction;
 use crate::gate::{LANES, lane_of_this_thread};
-use crate::path::Direction;
+
 pub(crate) use histogram::Histogram;
 pub use histogram::Spread;
 pub(crate) use trace::{Stage, Trace};
@@ -21,7 +22,7 @@ pub const SAMPLED: u32 = 17;
 /// Statistics of a volume since it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
-    /// Reads.
+    /// Statistics of requests that read.
     pub read: DirectionStatistics,
     /// Writes, and zeros that were written.
     pub write: DirectionStatistics,

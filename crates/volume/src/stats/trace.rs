@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 pub(crate) enum Stage {
     /// Waiting in a queue, or for a lock.
     Waiting,
-    /// Encryption or decryption.
+    /// Being encrypted or decrypted.
     Cipher,
-    /// The storage.
+    /// Waiting for the storage.
     Backend,
 }
 

@@ -3,8 +3,8 @@
 use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 
-use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
-use crate::OpenFlags;
+use super::{CryptOptions, CryptSpec, CryptTable, Line, TargetSpec};
+use crate::open_flags::OpenFlags;
 
 impl CryptOptions {
     /// Returns the options with these flags in place of its own.
@@ -23,7 +23,7 @@ impl CryptOptions {
     }
 }
 
-impl CryptTarget {
+impl CryptSpec {
     fn with_key(&self, key: VolumeKey) -> Self {
         Self {
             cipher: self.cipher.clone(),
@@ -49,16 +49,16 @@ impl CryptTable {
                 false => line.len,
             },
             target: match &line.target {
-                Target::Crypt(crypt) => {
+                TargetSpec::Crypt(crypt) => {
                     let key = match key {
                         Some(key) => SecretBytes::copied_from(key.expose()),
                         None => SecretBytes::zeroed(crypt.key.len()),
                     };
-                    Target::Crypt(Box::new(crypt.with_key(VolumeKey::new(key))))
+                    TargetSpec::Crypt(Box::new(crypt.with_key(VolumeKey::new(key))))
                 }
-                Target::Linear(linear) => Target::Linear(linear.clone()),
-                Target::Zero => Target::Zero,
-                Target::Error => Target::Error,
+                TargetSpec::Linear(linear) => TargetSpec::Linear(linear.clone()),
+                TargetSpec::Zero => TargetSpec::Zero,
+                TargetSpec::Error => TargetSpec::Error,
             },
         });
         Self {
@@ -70,7 +70,7 @@ impl CryptTable {
     #[must_use]
     pub fn with_flags(mut self, flags: OpenFlags) -> Self {
         for line in &mut self.lines {
-            if let Target::Crypt(crypt) = &mut line.target {
+            if let TargetSpec::Crypt(crypt) = &mut line.target {
                 crypt.options = crypt.options.with_flags(flags);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{CryptTable, CryptTarget, Line, Target};
+use super::{CryptSpec, CryptTable, Line, TargetSpec};
 
 /// Place where another table would make other data of the same stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,11 +54,11 @@ impl CryptTable {
     #[must_use]
     pub fn masked_key(&self, new: &Self) -> Option<usize> {
         let is_masked = |line: &Line| match &line.target {
-            Target::Crypt(crypt) => {
+            TargetSpec::Crypt(crypt) => {
                 let key = crypt.key.expose();
                 !key.is_empty() && key.iter().all(|byte| *byte == 0)
             }
-            Target::Linear(_) | Target::Zero | Target::Error => false,
+            TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => false,
         };
         let found = new.lines.iter().position(is_masked)?;
         let is_real = self.lines.iter().any(is_masked);
@@ -74,16 +74,16 @@ fn difference(old: &Line, len: u64, new: &Line, is_last: bool) -> Option<&'stati
         return Some("length");
     }
     match (&old.target, &new.target) {
-        (Target::Crypt(old), Target::Crypt(new)) => crypt_difference(old, new),
-        (Target::Linear(old), Target::Linear(new)) => {
+        (TargetSpec::Crypt(old), TargetSpec::Crypt(new)) => crypt_difference(old, new),
+        (TargetSpec::Linear(old), TargetSpec::Linear(new)) => {
             place_difference((&old.device, old.offset), (&new.device, new.offset))
         }
-        (Target::Zero, Target::Zero) | (Target::Error, Target::Error) => None,
+        (TargetSpec::Zero, TargetSpec::Zero) | (TargetSpec::Error, TargetSpec::Error) => None,
         _ => Some("target"),
     }
 }
 
-fn crypt_difference(old: &CryptTarget, new: &CryptTarget) -> Option<&'static str> {
+fn crypt_difference(old: &CryptSpec, new: &CryptSpec) -> Option<&'static str> {
     if !old.cipher.is_equivalent_to(&new.cipher) {
         return Some("cipher");
     }

@@ -16,6 +16,9 @@ pub use meaning::Difference;
 pub use parse::TableError;
 pub use print::Keys;
 
+/// Unit of a table's numbers, in bytes.
+pub(crate) const SECTOR: u64 = 512;
+
 /// A whole mapping: lines that follow each other from sector 0 without a gap.
 pub struct CryptTable {
     lines: Vec<Line>,
@@ -28,26 +31,25 @@ pub struct Line {
     /// Length in 512-byte units, at least 1.
     pub len: u64,
     /// Target that serves these sectors.
-    pub target: Target,
+    pub target: TargetSpec,
 }
 
 /// Target that serves a range of sectors.
-pub enum Target {
+pub enum TargetSpec {
     /// An encrypted range of a device.
-    Crypt(Box<CryptTarget>),
+    Crypt(Box<CryptSpec>),
     /// A plain range of a device.
-    Linear(LinearTarget),
+    Linear(LinearSpec),
     /// Zeros; writes are forgotten.
     Zero,
-    /// Every request fails.
+    /// Errors: every request fails.
     Error,
 }
 
 /// The crypt target: `cipher key iv_offset device offset [options]`.
-pub struct CryptTarget {
+pub struct CryptSpec {
     /// Cipher, mode and IV.
     pub cipher: CipherSpec,
-    /// The volume key.
     pub key: VolumeKey,
     /// Added to the sector number to make the IV, in 512-byte units.
     pub iv_offset: u64,
@@ -55,13 +57,12 @@ pub struct CryptTarget {
     pub device: String,
     /// Start of the ciphertext on the device, in 512-byte units.
     pub offset: u64,
-    /// The optional parameters.
     pub options: CryptOptions,
 }
 
 /// The linear target: `device offset`.
 #[derive(Clone)]
-pub struct LinearTarget {
+pub struct LinearSpec {
     /// The device: a path.
     pub device: String,
     /// Start of the range on the device, in 512-byte units.
@@ -135,13 +136,13 @@ impl Line {
     #[must_use]
     pub fn allows_discards(&self) -> bool {
         match &self.target {
-            Target::Crypt(crypt) => crypt.options.allow_discards,
-            Target::Linear(_) | Target::Zero | Target::Error => true,
+            TargetSpec::Crypt(crypt) => crypt.options.allow_discards,
+            TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => true,
         }
     }
 }
 
-impl Target {
+impl TargetSpec {
     /// Returns the device it lies on, if any.
     #[must_use]
     pub fn device(&self) -> Option<&str> {

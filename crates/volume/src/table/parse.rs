@@ -7,7 +7,7 @@ use scrim_crypt::{CipherError, CipherSpec, SectorSize};
 use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 
-use super::{CryptOptions, CryptTable, CryptTarget, Line, LinearTarget, Target};
+use super::{CryptOptions, CryptSpec, CryptTable, Line, LinearSpec, TargetSpec};
 
 /// The largest mapping, in 512-byte units: its size in bytes fits an `i64`, as file offsets must.
 const SECTORS_MAX: u64 = (i64::MAX as u64) / 512;
@@ -67,7 +67,7 @@ impl CryptTable {
 
 /// Sectors larger than 512 bytes start and end on their own boundaries, as the kernel demands.
 fn check_target(line: &Line) -> Result<(), Problem> {
-    if let Target::Crypt(crypt) = &line.target {
+    if let TargetSpec::Crypt(crypt) = &line.target {
         let unit = crypt.options.sector_size.bytes() as u64 / 512;
         let aligned = [line.start, line.len, crypt.iv_offset, crypt.offset];
         if aligned.iter().any(|value| !value.is_multiple_of(unit)) {
@@ -129,16 +129,16 @@ fn parse_line(words: &[Cow<'_, str>]) -> Result<Line, Problem> {
         return Err(Problem::KeyMisplaced);
     }
     let target = match kind.as_ref() {
-        "crypt" => Target::Crypt(Box::new(parse_crypt(arguments)?)),
+        "crypt" => TargetSpec::Crypt(Box::new(parse_crypt(arguments)?)),
         "linear" => match arguments {
-            [device, offset] => Target::Linear(LinearTarget {
+            [device, offset] => TargetSpec::Linear(LinearSpec {
                 device: device.to_string(),
                 offset: number("offset", offset)?,
             }),
             _ => return Err(Problem::Arguments("linear takes: device offset")),
         },
-        "zero" if arguments.is_empty() => Target::Zero,
-        "error" if arguments.is_empty() => Target::Error,
+        "zero" if arguments.is_empty() => TargetSpec::Zero,
+        "error" if arguments.is_empty() => TargetSpec::Error,
         "zero" | "error" => return Err(Problem::Arguments("zero and error take no argument")),
         other => return Err(Problem::UnknownTarget(other.to_owned())),
     };
@@ -157,13 +157,13 @@ fn looks_like_key(word: &str) -> bool {
     word.split_ascii_whitespace().any(is_key)
 }
 
-fn parse_crypt(arguments: &[Cow<'_, str>]) -> Result<CryptTarget, Problem> {
+fn parse_crypt(arguments: &[Cow<'_, str>]) -> Result<CryptSpec, Problem> {
     let [cipher, key, iv_offset, device, offset, rest @ ..] = arguments else {
         return Err(Problem::Arguments(
             "crypt takes: cipher key iv_offset device offset [count options…]",
         ));
     };
-    Ok(CryptTarget {
+    Ok(CryptSpec {
         cipher: cipher.parse::<CipherSpec>().map_err(Problem::Cipher)?,
         key: parse_key(key)?,
         iv_offset: number("iv_offset", iv_offset)?,

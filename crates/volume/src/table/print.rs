@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CryptOptions, CryptTable, CryptTarget, Line, Target};
+use super::{CryptOptions, CryptSpec, CryptTable, Line, TargetSpec};
 use scrim_crypt::SectorSize;
 use scrim_sys::memory::SecretBytes;
 
@@ -40,21 +40,21 @@ impl Line {
     fn print(&self, text: &mut SecretText, len: u64, keys: Keys) {
         text.push(&format!("{} {len} ", self.start));
         match &self.target {
-            Target::Zero => text.push("zero"),
-            Target::Error => text.push("error"),
-            Target::Linear(linear) => {
+            TargetSpec::Zero => text.push("zero"),
+            TargetSpec::Error => text.push("error"),
+            TargetSpec::Linear(linear) => {
                 text.push(&format!(
                     "linear {} {}",
                     escape(&linear.device),
                     linear.offset
                 ));
             }
-            Target::Crypt(crypt) => crypt.print(text, keys),
+            TargetSpec::Crypt(crypt) => crypt.print(text, keys),
         }
     }
 }
 
-impl CryptTarget {
+impl CryptSpec {
     fn print(&self, text: &mut SecretText, keys: Keys) {
         text.push(&format!("crypt {} ", self.cipher));
         text.push_key(self.key.expose(), keys);
@@ -110,14 +110,14 @@ fn escape(word: &str) -> String {
 
 /// Text that grows in secret memory.
 struct SecretText {
-    room: SecretBytes,
+    buffer: SecretBytes,
     used: usize,
 }
 
 impl Default for SecretText {
     fn default() -> Self {
         Self {
-            room: SecretBytes::zeroed(4096),
+            buffer: SecretBytes::zeroed(4096),
             used: 0,
         }
     }
@@ -145,17 +145,17 @@ impl SecretText {
 
     fn push_bytes(&mut self, bytes: &[u8]) {
         let end = self.used + bytes.len();
-        if end > self.room.len() {
+        if end > self.buffer.len() {
             let mut larger = SecretBytes::zeroed(end.next_power_of_two());
-            larger.expose_mut()[..self.used].copy_from_slice(&self.room.expose()[..self.used]);
-            self.room = larger;
+            larger.expose_mut()[..self.used].copy_from_slice(&self.buffer.expose()[..self.used]);
+            self.buffer = larger;
         }
-        self.room.expose_mut()[self.used..end].copy_from_slice(bytes);
+        self.buffer.expose_mut()[self.used..end].copy_from_slice(bytes);
         self.used = end;
     }
 
     fn into_secret(mut self) -> SecretBytes {
-        self.room.truncate(self.used);
-        self.room
+        self.buffer.truncate(self.used);
+        self.buffer
     }
 }

@@ -8,7 +8,8 @@ use scrim_backend::{Backend, BackendError};
 use scrim_luks::VolumeKey;
 
 use super::Volume;
-use crate::mapping::{ForgottenKey, Mapping, OpenError};
+use crate::error::OpenError;
+use crate::mapping::{ForgottenKey, Mapping};
 use crate::sync::thread;
 
 /// Pause between two looks whether the last thread has let the key go.
@@ -84,7 +85,7 @@ impl Volume {
             Some(backend) => Ok(Arc::clone(backend)),
             None => open(name),
         })?;
-        if !forgotten.is_of(&mapping) {
+        if !mapping.has_key(forgotten) {
             return Err(RecallError::AnotherKey);
         }
         self.exchange(mapping);
@@ -138,7 +139,7 @@ impl fmt::Display for ForgetError {
                  requests",
             ),
             Self::Busy => f.write_str(
-                "requests under way do not end, so it goes on; try again once its storage answers",
+                "requests in flight do not end, so it goes on; try again once its storage answers",
             ),
             Self::Open(error) => error.fmt(f),
             Self::Kept => f.write_str(

@@ -115,7 +115,7 @@ fn roots(repository: &Repository) -> impl Iterator<Item = (&str, &str)> {
             let library = format!("{folder}/src/lib.rs");
             repository.path(&library).is_none().then_some(folder)
         })?;
-        Some((folder, path))
+        (folder.starts_with("crates/") || folder == "xtask").then_some((folder, path))
     })
 }
 

@@ -1,7 +1,7 @@
 //! `rivals ciphers`: Scrim's sectors beside those of aws-lc, OpenSSL, RustCrypto, libgcrypt, GnuTLS,
 //! Nettle, intel-ipsec-mb and ISA-L crypto, and beside the processor's limit.
 //!
-//! A separate program measures (the package `scrim-peers`, which builds and loads the libraries). It runs
+//! A separate program measures (the package `scrim-rivals`, which builds and loads the libraries). It runs
 //! once with all instruction sets of the processor and once for each restriction. This module turns its
 //! samples into ratios.
 

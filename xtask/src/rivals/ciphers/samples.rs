@@ -36,7 +36,7 @@ impl Sampling {
     }
 }
 
-/// The program of the package `scrim-peers`.
+/// The program of the package `scrim-rivals`.
 pub(super) struct Instrument(PathBuf);
 
 impl Instrument {
@@ -48,7 +48,7 @@ impl Instrument {
             "building {}, which takes some minutes the first time",
             Self::NAME
         );
-        Ok(Self(cargo::build("scrim-peers", Self::NAME, true)?))
+        Ok(Self(cargo::build(Self::NAME, Self::NAME, true)?))
     }
 
     /// Libraries that are found on this machine.
@@ -114,7 +114,7 @@ struct Sampled {
 }
 
 impl Samples {
-    /// The object that the documentation of `scrim-peers` describes.
+    /// The object that the documentation of `scrim-rivals` describes.
     fn parse(text: &str) -> Option<Self> {
         let said: Value = serde_json::from_str(text).ok()?;
         let missing = said["missing"].as_object()?.iter();

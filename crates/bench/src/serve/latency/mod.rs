@@ -22,6 +22,7 @@ pub use page::page;
 pub use plan::{DataPath, Plan, Way};
 
 use self::fixture::{Fixture, Server};
+use self::outcome::QUANTILES;
 use super::{ServeError, once};
 use crate::pin::{Pinned, apart};
 use crate::web::Crowd;
@@ -38,13 +39,6 @@ const TRIALS: usize = 3;
 const LOAD: f64 = 0.5;
 /// Fewest responses in a round by which a quantile of 99.9 % is more than its slowest few.
 const ENOUGH: f64 = 2000.0;
-/// Quantiles: the label, the part of all responses, and the name in series.
-const QUANTILES: [(&str, f64, &str); 3] = [
-    ("p50", 0.5, "p50"),
-    ("p99", 0.99, "p99"),
-    ("p99.9", 0.999, "p999"),
-];
-
 /// A way and where its samples go.
 struct Contender {
     way: Way,

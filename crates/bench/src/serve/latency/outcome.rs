@@ -2,8 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::QUANTILES;
 use crate::stat::median;
+
+/// Quantiles: the label, the part of all responses, and the name in series.
+pub(super) const QUANTILES: [(&str, f64, &str); 3] = [
+    ("p50", 0.5, "p50"),
+    ("p99", 0.99, "p99"),
+    ("p99.9", 0.999, "p999"),
+];
 
 /// The figures of one run.
 #[derive(Clone, Debug, Default)]

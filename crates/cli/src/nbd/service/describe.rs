@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrim_export::nbd::{ClientStatus, Protection};
 use scrim_sys::memory::{Locking, SecretBytes, locking};
-use scrim_volume::{CryptTarget, Direction, KeyState, Line, Target};
+use scrim_volume::{CryptSpec, Direction, KeyState, Line, TargetSpec};
 
 use super::OpenVolume;
 use crate::cipher::self_tests;
@@ -139,9 +139,9 @@ fn protected(tls: Protection) -> Protected {
     }
 }
 
-fn crypt_target(line: &Line) -> Option<&CryptTarget> {
+fn crypt_target(line: &Line) -> Option<&CryptSpec> {
     match &line.target {
-        Target::Crypt(crypt) => Some(crypt),
-        Target::Linear(_) | Target::Zero | Target::Error => None,
+        TargetSpec::Crypt(crypt) => Some(crypt),
+        TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => None,
     }
 }

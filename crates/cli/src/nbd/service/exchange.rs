@@ -8,7 +8,7 @@ use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
     Change, CryptTable, DataPath, ForgetError, Keys, LoadError, OpenFlags, RecallError,
-    ResumeError, Resumed, Target,
+    ResumeError, Resumed, TargetSpec,
 };
 
 use super::{DEPARTURE, OpenVolume};
@@ -115,7 +115,7 @@ impl OpenVolume {
         let mapping = self.volume.mapping();
         let mut lines = mapping.table().lines().iter();
         let data = lines.find_map(|line| match &line.target {
-            Target::Crypt(crypt) => Some((&crypt.device, crypt.offset.saturating_mul(512))),
+            TargetSpec::Crypt(crypt) => Some((&crypt.device, crypt.offset.saturating_mul(512))),
             _ => None,
         });
         let refused = || CliError::usage(format!("{} has no header there", self.name.as_str()));

@@ -3,10 +3,11 @@
 
 use scrim_sys::memory::Locked;
 
-use super::{Aes, BLOCKS, piecewise, xor};
-use crate::iv::{Ivs, OneByOne};
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::Run;
+use super::blocks::{Aes, BLOCKS, piecewise, xor};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::SectorKernel;
+use crate::kernels::iv::{Ivs, OneByOne};
+use crate::kernels::run::Run;
 use crate::spec::Algorithm;
 use crate::wipe;
 

@@ -2,10 +2,11 @@
 
 use scrim_sys::memory::Locked;
 
-use super::{Aes, BLOCKS, piecewise};
-use crate::iv::{Block, Ivs};
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::Run;
+use super::blocks::{Aes, BLOCKS, piecewise};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::SectorKernel;
+use crate::kernels::iv::{Block, Ivs};
+use crate::kernels::run::Run;
 use crate::spec::Algorithm;
 use crate::wipe;
 

@@ -1,8 +1,8 @@
 //! The kernel's null cipher: bytes unchanged, to measure the cost of everything else.
 
-use crate::iv::Ivs;
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::{Data, Run};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, SectorKernel};
+use crate::kernels::run::{Data, Run};
 use crate::spec::Algorithm;
 
 pub(crate) const NULL: Kernel = Kernel {

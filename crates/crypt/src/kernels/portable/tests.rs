@@ -1,9 +1,9 @@
 //! One small case of each mode, so that it runs under Miri. `kernels::tests` has the many.
 
 use super::{CBC, CTR, ECB, XTS};
-use crate::iv::{Block, Ivs};
-use crate::kernels::Kernel;
-use crate::run::Run;
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Block, Ivs};
+use crate::kernels::run::Run;
 
 const KEY: u128 = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c;
 const PLAIN: [u128; 2] = [

@@ -3,10 +3,11 @@
 use aes::cipher::{Array, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use scrim_sys::memory::Locked;
 
-use super::{Aes, BLOCKS, piecewise, xor};
-use crate::iv::{Block, Ivs};
-use crate::kernels::{Kernel, SectorKernel};
-use crate::run::{Run, UNIT_MAX};
+use super::blocks::{Aes, BLOCKS, piecewise, xor};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::SectorKernel;
+use crate::kernels::iv::{Block, Ivs};
+use crate::kernels::run::{Run, UNIT_MAX};
 use crate::spec::Algorithm;
 use crate::wipe;
 

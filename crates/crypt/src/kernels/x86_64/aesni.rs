@@ -3,25 +3,44 @@
 use core::arch::x86_64::*;
 
 use super::cpu::AesNi;
+use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::wide::Wide;
+use super::wide::{Mode, Wide};
+use crate::kernels::iv::Ivs;
 
-/// Round keys.
 pub(super) type Schedule = super::wide::Schedule<AesNi>;
 
-// SAFETY: the token is only given out where the CPU has AES-NI.
+// SAFETY: the token is only given out where the CPU has all of its features, AES-NI among them.
 unsafe impl Wide for AesNi {
     type Register = __m128i;
     // SAFETY: any pattern of bits is a value.
     const ZERO: __m128i = unsafe { core::mem::zeroed() };
+    const FAMILY: &str = "aesni";
+    const PRIORITY: u32 = 400;
 
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
         *schedule = *keys;
     }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(never)]
+    #[target_feature(enable = "aes,pclmulqdq,ssse3")]
+    unsafe fn transform<M: Mode<Self>, const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &M::Keys,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe { M::transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
 }
 
-/// A block, given as a little-endian number. Not by way of memory: a load of more bytes than were
-/// stored at once waits until all that was before it has ended.
+/// A block, given as a little-endian number. It does not go through memory: a load that is wider than
+/// the stores before it cannot be forwarded, and stalls until they have retired.
 #[inline(always)]
 pub(super) fn block(number: u128) -> __m128i {
     let bytes = number.to_le_bytes();

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use zeroize::Zeroize;
 
-use crate::iv::Numbers;
+use crate::kernels::iv::Numbers;
 
 /// Tweaks that a call leaves for the next one.
 #[repr(C)]
@@ -163,9 +163,9 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::iv::Ivs;
+    use crate::kernels::iv::Ivs;
+    use crate::sector::{Geometry, IvSector, SectorSize};
     use crate::spec::IvMode;
-    use crate::{Geometry, IvSector, SectorSize};
 
     fn ivs(first: u64) -> Numbers {
         let geometry = Geometry::new(SectorSize::S512);

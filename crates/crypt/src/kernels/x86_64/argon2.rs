@@ -19,10 +19,10 @@
 
 use core::arch::x86_64::*;
 
-pub(crate) use super::cpu::{Avx2, Avx512};
-use crate::argon2::{Block, Write};
+pub(crate) use super::cpu::{Avx2, Avx512, Proof};
+use crate::kernels::argon2::{Block, Write};
 
-/// [`compress`](crate::argon2::Compressor::compress) with AVX-512.
+/// Implements [`compress`](crate::argon2::Compressor::compress) with AVX-512.
 #[inline]
 pub(crate) fn compress_avx512(
     _proof: Avx512,
@@ -36,7 +36,7 @@ pub(crate) fn compress_avx512(
     unsafe { avx512::compress(x, y, into, write, early) }
 }
 
-/// [`compress`](crate::argon2::Compressor::compress) with AVX2.
+/// Implements [`compress`](crate::argon2::Compressor::compress) with AVX2.
 #[inline]
 pub(crate) fn compress_avx2(
     _proof: Avx2,
@@ -50,7 +50,7 @@ pub(crate) fn compress_avx2(
     unsafe { avx2::compress(x, y, into, write, early) }
 }
 
-/// [`prefetch`](crate::argon2::prefetch).
+/// Implements [`prefetch`](crate::argon2::prefetch), a line at a time.
 #[inline]
 pub(crate) fn prefetch(block: &Block) {
     for line in block.chunks_exact(8) {

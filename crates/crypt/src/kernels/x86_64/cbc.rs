@@ -10,11 +10,11 @@
 //!
 //! *Decryption* has no such chain.
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds, some_rounds};
-use super::wide::{Schedule, Wide};
-use crate::iv::{Batches, Block, Ivs, OneByOne};
+use super::wide::{Mode, Schedule, Schedules, Wide};
+use crate::kernels::iv::{Batches, Block, Ivs, OneByOne};
 
 /// A width for which there is a kernel.
 pub(super) trait WideCbc: Vaes {
@@ -57,18 +57,46 @@ pub(super) type Lines<W> = [<W as Wide>::Register; LINE];
 /// cycles.
 const UNITS: usize = 16;
 
+pub(super) struct Cbc;
+
+impl<W: WideCbc> Mode<W> for Cbc {
+    type Keys = Schedules<W>;
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: W,
+        keys: &Schedules<W>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        let keys = keys.of::<ENCRYPT>();
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe {
+            if ENCRYPT {
+                encrypt::<W, ROUNDS>(width, keys, ivs, at, unit, units);
+            } else {
+                decrypt::<W, ROUNDS>(width, keys, ivs, at, unit, units);
+            }
+        }
+    }
+}
+
 /// # Safety
 /// `units` data units of `unit` bytes can be read and written `at`.
 #[inline(always)]
-pub(super) unsafe fn encrypt<W: WideCbc, const ROUNDS: usize>(
+unsafe fn encrypt<W: WideCbc, const ROUNDS: usize>(
     width: W,
     keys: &Schedule<W>,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = Batches::new(&mut ivs, units);
+    let mut ivs = Batches::new(ivs, units);
     let mut left = units;
     while left > 0 {
         let units = left.min(UNITS);
@@ -243,15 +271,15 @@ impl<W: WideCbc, const N: usize> Lanes<'_, W, N> {
 /// # Safety
 /// `units` data units of `unit` bytes can be read and written `at`.
 #[inline(always)]
-pub(super) unsafe fn decrypt<W: WideCbc, const ROUNDS: usize>(
+unsafe fn decrypt<W: WideCbc, const ROUNDS: usize>(
     width: W,
     keys: &Schedule<W>,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(&mut ivs, units);
+    let mut ivs = OneByOne::new(ivs, units);
     let mut left = units * unit;
     for _ in 0..units {
         let mut before = width.in_every_lane(ivs.next());

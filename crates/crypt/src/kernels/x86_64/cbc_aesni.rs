@@ -15,40 +15,31 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
-use super::lanes::{GROUP, Group, in_groups, turn, zero};
-use super::mode::{Mode, set_up};
+use super::cursor::Cursor;
+use super::lanes::{GROUP, Group, all_rounds, in_groups, zero};
+use super::mode::kernel;
 use super::opaque::opaque;
-use super::wide::Schedules;
-use crate::iv::{Ivs, OneByOne};
-use crate::kernels::Kernel;
+use super::wide::{Mode, Schedules};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, OneByOne};
 use crate::spec::Algorithm;
 
-pub(crate) const CBC_AESNI: Kernel = Kernel {
-    algorithm: Algorithm::AesCbc,
-    driver: "cbc-aes-aesni",
-    family: "aesni",
-    priority: 400,
-    constant_time: true,
-    features: AesNi::FEATURES,
-    runs_here: || AesNi::detect().is_some(),
-    set_up: |key| set_up::<Cbc>(AesNi::detect()?, key),
-};
+pub(crate) const CBC_AESNI: Kernel = kernel::<Cbc, AesNi>(Algorithm::AesCbc, "cbc-aes-aesni");
 
 struct Cbc;
 
-impl Mode for Cbc {
-    type Width = AesNi;
+impl Mode<AesNi> for Cbc {
+    type Keys = Schedules<AesNi>;
 
     /// # Safety
     /// As the trait says.
-    #[inline]
+    #[inline(always)]
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         _: AesNi,
         keys: &Schedules<AesNi>,
-        ivs: Ivs<'_>,
+        ivs: &mut Ivs<'_>,
         at: Cursor,
         unit: usize,
         units: usize,
@@ -67,15 +58,16 @@ impl Mode for Cbc {
 
 /// # Safety
 /// As for [`Mode::transform`].
+#[inline]
 #[target_feature(enable = "aes")]
 unsafe fn encrypt<const ROUNDS: usize>(
     keys: &Schedule,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(&mut ivs, units);
+    let mut ivs = OneByOne::new(ivs, units);
     in_groups!(units, index, LANES => {
         // SAFETY: data units `index` to `index + LANES` are in the run.
         unsafe { side_by_side::<ROUNDS, LANES>(keys, &mut ivs, at.add(index * unit), unit) };
@@ -104,7 +96,7 @@ unsafe fn side_by_side<const ROUNDS: usize, const LANES: usize>(
             let plain = unsafe { load(at.source.add(lane * unit + block_at), 0) };
             *block = _mm_xor_si128(*block, plain);
         }
-        turn::<ROUNDS, true, LANES>(opaque(keys), &mut chain);
+        all_rounds::<ROUNDS, true, LANES>(opaque(keys), &mut chain);
         for (lane, block) in chain[..LANES].iter().enumerate() {
             // SAFETY: as for the loads.
             unsafe { store(at.destination.add(lane * unit + block_at), 0, *block) };
@@ -114,15 +106,16 @@ unsafe fn side_by_side<const ROUNDS: usize, const LANES: usize>(
 
 /// # Safety
 /// As for [`Mode::transform`].
+#[inline]
 #[target_feature(enable = "aes")]
 unsafe fn decrypt<const ROUNDS: usize>(
     keys: &Schedule,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(&mut ivs, units);
+    let mut ivs = OneByOne::new(ivs, units);
     for _ in 0..units {
         let mut before = block(ivs.next());
         in_groups!(unit / 16, index, LANES => {
@@ -152,7 +145,7 @@ unsafe fn group<const ROUNDS: usize, const LANES: usize>(
         *block = unsafe { load(at.source, index) };
     }
     let last = data[LANES - 1];
-    turn::<ROUNDS, false, LANES>(opaque(keys), &mut data);
+    all_rounds::<ROUNDS, false, LANES>(opaque(keys), &mut data);
     // Backwards: in place, each block's predecessor must still be ciphertext.
     for index in (0..LANES).rev() {
         // SAFETY: as for the loads above.

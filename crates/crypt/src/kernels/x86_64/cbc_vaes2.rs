@@ -13,83 +13,15 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
-use super::cbc::{self, Lines, WideCbc};
+use super::cbc::{Cbc, Lines, WideCbc};
 use super::cpu::Vaes2;
-use super::mode::{Mode, set_up};
+use super::mode::kernel;
 use super::vaes2::{load, store, words};
-use super::wide::{Schedules, Wide};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::wide::Wide;
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const CBC_VAES2: Kernel = Kernel {
-    algorithm: Algorithm::AesCbc,
-    driver: "cbc-aes-vaes2",
-    family: "vaes2",
-    priority: 600,
-    constant_time: true,
-    features: Vaes2::FEATURES,
-    runs_here: || Vaes2::detect().is_some(),
-    set_up: |key| set_up::<Cbc>(Vaes2::detect()?, key),
-};
-
-struct Cbc;
-
-impl Mode for Cbc {
-    type Width = Vaes2;
-
-    /// # Safety
-    /// As the trait says.
-    #[inline]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        width: Vaes2,
-        keys: &Schedules<Vaes2>,
-        ivs: Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
-        unsafe {
-            if ENCRYPT {
-                encrypt::<ROUNDS>(width, keys, ivs, at, unit, units);
-            } else {
-                decrypt::<ROUNDS>(width, keys, ivs, at, unit, units);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`Mode::transform`].
-#[target_feature(enable = "vaes,avx2")]
-unsafe fn encrypt<const ROUNDS: usize>(
-    width: Vaes2,
-    keys: &Schedules<Vaes2>,
-    ivs: Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { cbc::encrypt::<_, ROUNDS>(width, keys.of::<true>(), ivs, at, unit, units) }
-}
-
-/// # Safety
-/// As for [`Mode::transform`].
-#[target_feature(enable = "vaes,avx2")]
-unsafe fn decrypt<const ROUNDS: usize>(
-    width: Vaes2,
-    keys: &Schedules<Vaes2>,
-    ivs: Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { cbc::decrypt::<_, ROUNDS>(width, keys.of::<false>(), ivs, at, unit, units) }
-}
+pub(crate) const CBC_VAES2: Kernel = kernel::<Cbc, Vaes2>(Algorithm::AesCbc, "cbc-aes-vaes2");
 
 impl WideCbc for Vaes2 {
     #[inline(always)]

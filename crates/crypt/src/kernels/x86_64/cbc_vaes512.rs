@@ -14,83 +14,15 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
-use super::cbc::{self, Lines, WideCbc};
+use super::cbc::{Cbc, Lines, WideCbc};
 use super::cpu::Vaes512;
-use super::mode::{Mode, set_up};
+use super::mode::kernel;
 use super::vaes::Vaes;
-use super::wide::{Schedules, Wide};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::wide::Wide;
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const CBC_VAES512: Kernel = Kernel {
-    algorithm: Algorithm::AesCbc,
-    driver: "cbc-aes-vaes512",
-    family: "vaes512",
-    priority: 800,
-    constant_time: true,
-    features: Vaes512::FEATURES,
-    runs_here: || Vaes512::detect().is_some(),
-    set_up: |key| set_up::<Cbc>(Vaes512::detect()?, key),
-};
-
-struct Cbc;
-
-impl Mode for Cbc {
-    type Width = Vaes512;
-
-    /// # Safety
-    /// As the trait says.
-    #[inline]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        width: Vaes512,
-        keys: &Schedules<Vaes512>,
-        ivs: Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
-        unsafe {
-            if ENCRYPT {
-                encrypt::<ROUNDS>(width, keys, ivs, at, unit, units);
-            } else {
-                decrypt::<ROUNDS>(width, keys, ivs, at, unit, units);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`Mode::transform`].
-#[target_feature(enable = "vaes,avx512f,avx512bw")]
-unsafe fn encrypt<const ROUNDS: usize>(
-    width: Vaes512,
-    keys: &Schedules<Vaes512>,
-    ivs: Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { cbc::encrypt::<_, ROUNDS>(width, keys.of::<true>(), ivs, at, unit, units) }
-}
-
-/// # Safety
-/// As for [`Mode::transform`].
-#[target_feature(enable = "vaes,avx512f,avx512bw")]
-unsafe fn decrypt<const ROUNDS: usize>(
-    width: Vaes512,
-    keys: &Schedules<Vaes512>,
-    ivs: Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { cbc::decrypt::<_, ROUNDS>(width, keys.of::<false>(), ivs, at, unit, units) }
-}
+pub(crate) const CBC_VAES512: Kernel = kernel::<Cbc, Vaes512>(Algorithm::AesCbc, "cbc-aes-vaes512");
 
 impl WideCbc for Vaes512 {
     #[inline(always)]

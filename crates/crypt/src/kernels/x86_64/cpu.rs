@@ -2,78 +2,41 @@
 //! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on
 //! the strength of it.
 
-/// This CPU has AES-NI, PCLMULQDQ and SSSE3 (SSE2 is in every x86-64).
-#[derive(Clone, Copy)]
-pub(super) struct AesNi(());
+/// Features of a CPU, and the proof that this one has them.
+pub(crate) trait Proof: Copy + Send + Sync + 'static {
+    /// The features, as [`Kernel::features`](crate::kernels::descriptor::Kernel::features) lists them.
+    const FEATURES: &[&str];
 
-impl AesNi {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
-    pub(super) const FEATURES: &[&str] = &["aes", "pclmulqdq", "ssse3"];
-
-    /// The proof, on a CPU that has them.
-    pub(super) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("aes")
-            && is_x86_feature_detected!("pclmulqdq")
-            && is_x86_feature_detected!("ssse3"))
-        .then_some(Self(()))
-    }
+    /// The proof, on a CPU that has all features.
+    fn detect() -> Option<Self>;
 }
 
-/// This CPU has VAES and VPCLMULQDQ on 512-bit registers.
-#[derive(Clone, Copy)]
-pub(super) struct Vaes512(());
+/// One table for all tokens: the type, and its features.
+macro_rules! proofs {
+    ($($(#[$doc:meta])* $token:ident: [$($feature:tt)*];)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $token(());
 
-impl Vaes512 {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
-    pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx512f", "avx512bw"];
+        impl Proof for $token {
+            const FEATURES: &[&str] = &[$($feature,)*];
 
-    /// The proof, on a CPU that has them.
-    pub(super) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("aes")
-            && is_x86_feature_detected!("vaes")
-            && is_x86_feature_detected!("vpclmulqdq")
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw"))
-        .then_some(Self(()))
-    }
+            fn detect() -> Option<Self> {
+                ($(is_x86_feature_detected!($feature))&&*).then_some(Self(()))
+            }
+        }
+    )*};
 }
 
-/// This CPU has VAES and VPCLMULQDQ on 256-bit registers.
-#[derive(Clone, Copy)]
-pub(super) struct Vaes2(());
-
-impl Vaes2 {
-    /// The features, as [`Kernel::features`](crate::kernels::Kernel::features) lists them.
-    pub(super) const FEATURES: &[&str] = &["aes", "vaes", "vpclmulqdq", "avx2"];
-
-    /// The proof, on a CPU that has them.
-    pub(super) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("aes")
-            && is_x86_feature_detected!("vaes")
-            && is_x86_feature_detected!("vpclmulqdq")
-            && is_x86_feature_detected!("avx2"))
-        .then_some(Self(()))
-    }
-}
-
-/// This CPU has AVX2.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx2(());
-
-impl Avx2 {
-    /// The proof, on a CPU that has it.
-    pub(crate) fn detect() -> Option<Self> {
-        is_x86_feature_detected!("avx2").then_some(Self(()))
-    }
-}
-
-/// This CPU has the foundation of AVX-512.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
-
-impl Avx512 {
-    /// The proof, on a CPU that has it.
-    pub(crate) fn detect() -> Option<Self> {
-        is_x86_feature_detected!("avx512f").then_some(Self(()))
-    }
+proofs! {
+    /// AES on 128-bit registers. SSE2 is in every x86-64.
+    AesNi: ["aes" "pclmulqdq" "ssse3"];
+    /// VAES and VPCLMULQDQ on 256-bit registers.
+    Vaes2: ["aes" "vaes" "vpclmulqdq" "avx2"];
+    /// VAES and VPCLMULQDQ on 512-bit registers.
+    Vaes512: ["aes" "vaes" "vpclmulqdq" "avx512f" "avx512bw"];
+    /// Integer arithmetic on 256-bit registers.
+    Avx2: ["avx2"];
+    /// The foundation of AVX-512.
+    Avx512: ["avx512f"];
 }

@@ -4,11 +4,11 @@
 //! that a group whose lower half would carry, which hardly ever comes, is counted in general ones.
 //! That is a branch on a number that is not a secret.
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::opaque::opaque;
 use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds};
-use super::wide::Schedule;
-use crate::iv::{Ivs, OneByOne};
+use super::wide::{Mode, Schedule, Schedules};
+use crate::kernels::iv::{Ivs, OneByOne};
 
 /// A width for which there is a kernel.
 pub(super) trait WideCtr: Vaes {
@@ -17,18 +17,40 @@ pub(super) trait WideCtr: Vaes {
     fn counters(self, first: Self::Register, index: usize) -> Self::Register;
 }
 
+pub(super) struct Ctr;
+
+impl<W: WideCtr> Mode<W> for Ctr {
+    type Keys = Schedules<W>;
+    const ONE_DIRECTION: bool = true;
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: W,
+        keys: &Schedules<W>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe { transform::<W, ROUNDS>(width, keys.of::<true>(), ivs, at, unit, units) }
+    }
+}
+
 /// # Safety
 /// `units` data units of `unit` bytes can be read and written `at`.
 #[inline(always)]
-pub(super) unsafe fn transform<W: WideCtr, const ROUNDS: usize>(
+unsafe fn transform<W: WideCtr, const ROUNDS: usize>(
     width: W,
     keys: &Schedule<W>,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(&mut ivs, units);
+    let mut ivs = OneByOne::new(ivs, units);
     let mut left = units * unit;
     for _ in 0..units {
         let mut counter = ivs.next().swap_bytes();

@@ -15,40 +15,32 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
-use super::lanes::{GROUP, Group, in_groups, turn, zero};
-use super::mode::{Mode, set_up};
+use super::cursor::Cursor;
+use super::lanes::{GROUP, Group, all_rounds, in_groups, zero};
+use super::mode::kernel;
 use super::opaque::opaque;
-use super::wide::Schedules;
-use crate::iv::{Ivs, OneByOne};
-use crate::kernels::Kernel;
+use super::wide::{Mode, Schedules};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, OneByOne};
 use crate::spec::Algorithm;
 
-pub(crate) const CTR_AESNI: Kernel = Kernel {
-    algorithm: Algorithm::AesCtr,
-    driver: "ctr-aes-aesni",
-    family: "aesni",
-    priority: 400,
-    constant_time: true,
-    features: AesNi::FEATURES,
-    runs_here: || AesNi::detect().is_some(),
-    set_up: |key| set_up::<Ctr>(AesNi::detect()?, key),
-};
+pub(crate) const CTR_AESNI: Kernel = kernel::<Ctr, AesNi>(Algorithm::AesCtr, "ctr-aes-aesni");
 
 struct Ctr;
 
-impl Mode for Ctr {
-    type Width = AesNi;
+impl Mode<AesNi> for Ctr {
+    type Keys = Schedules<AesNi>;
+    const ONE_DIRECTION: bool = true;
 
     /// # Safety
     /// As the trait says.
-    #[inline]
+    #[inline(always)]
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         _: AesNi,
         keys: &Schedules<AesNi>,
-        ivs: Ivs<'_>,
+        ivs: &mut Ivs<'_>,
         at: Cursor,
         unit: usize,
         units: usize,
@@ -60,15 +52,16 @@ impl Mode for Ctr {
 
 /// # Safety
 /// As for [`Mode::transform`].
+#[inline]
 #[target_feature(enable = "aes,ssse3")]
 unsafe fn transform<const ROUNDS: usize>(
     keys: &Schedule,
-    mut ivs: Ivs<'_>,
+    ivs: &mut Ivs<'_>,
     mut at: Cursor,
     unit: usize,
     units: usize,
 ) {
-    let mut ivs = OneByOne::new(&mut ivs, units);
+    let mut ivs = OneByOne::new(ivs, units);
     for _ in 0..units {
         let mut counter = ivs.next().swap_bytes();
         in_groups!(unit / 16, index, LANES => {
@@ -92,7 +85,7 @@ unsafe fn group<const ROUNDS: usize, const LANES: usize>(
     at: Cursor,
 ) -> u128 {
     let mut data = counters::<LANES>(counter);
-    turn::<ROUNDS, true, LANES>(opaque(keys), &mut data);
+    all_rounds::<ROUNDS, true, LANES>(opaque(keys), &mut data);
     for (index, block) in data[..LANES].iter().enumerate() {
         // SAFETY: the caller promises these blocks.
         unsafe {

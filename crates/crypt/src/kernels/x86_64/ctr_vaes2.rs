@@ -13,61 +13,13 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::cpu::Vaes2;
-use super::ctr::{self, WideCtr};
-use super::mode::{Mode, set_up};
-use super::wide::Schedules;
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::ctr::{Ctr, WideCtr};
+use super::mode::kernel;
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const CTR_VAES2: Kernel = Kernel {
-    algorithm: Algorithm::AesCtr,
-    driver: "ctr-aes-vaes2",
-    family: "vaes2",
-    priority: 600,
-    constant_time: true,
-    features: Vaes2::FEATURES,
-    runs_here: || Vaes2::detect().is_some(),
-    set_up: |key| set_up::<Ctr>(Vaes2::detect()?, key),
-};
-
-struct Ctr;
-
-impl Mode for Ctr {
-    type Width = Vaes2;
-
-    /// # Safety
-    /// As the trait says.
-    #[inline]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        width: Vaes2,
-        keys: &Schedules<Vaes2>,
-        ivs: Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features; the rest is the caller's.
-        unsafe { transform::<ROUNDS>(width, keys, ivs, at, unit, units) }
-    }
-}
-
-/// # Safety
-/// As for [`Mode::transform`].
-#[target_feature(enable = "vaes,avx2")]
-unsafe fn transform<const ROUNDS: usize>(
-    width: Vaes2,
-    keys: &Schedules<Vaes2>,
-    ivs: Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { ctr::transform::<_, ROUNDS>(width, keys.of::<true>(), ivs, at, unit, units) }
-}
+pub(crate) const CTR_VAES2: Kernel = kernel::<Ctr, Vaes2>(Algorithm::AesCtr, "ctr-aes-vaes2");
 
 impl WideCtr for Vaes2 {
     #[inline(always)]

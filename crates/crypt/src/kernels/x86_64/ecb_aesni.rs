@@ -11,40 +11,31 @@
 //!
 //! Blocks know nothing of data units, so the run is taken as a whole.
 
-use super::Cursor;
 use super::aesni::{Schedule, load, store};
 use super::cpu::AesNi;
-use super::lanes::{GROUP, in_groups, turn, zero};
-use super::mode::{Mode, set_up};
+use super::cursor::Cursor;
+use super::lanes::{GROUP, all_rounds, in_groups, zero};
+use super::mode::kernel;
 use super::opaque::opaque;
-use super::wide::Schedules;
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::wide::{Mode, Schedules};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::Ivs;
 use crate::spec::Algorithm;
 
-pub(crate) const ECB_AESNI: Kernel = Kernel {
-    algorithm: Algorithm::AesEcb,
-    driver: "ecb-aes-aesni",
-    family: "aesni",
-    priority: 400,
-    constant_time: true,
-    features: AesNi::FEATURES,
-    runs_here: || AesNi::detect().is_some(),
-    set_up: |key| set_up::<Ecb>(AesNi::detect()?, key),
-};
+pub(crate) const ECB_AESNI: Kernel = kernel::<Ecb, AesNi>(Algorithm::AesEcb, "ecb-aes-aesni");
 
 struct Ecb;
 
-impl Mode for Ecb {
-    type Width = AesNi;
+impl Mode<AesNi> for Ecb {
+    type Keys = Schedules<AesNi>;
 
     /// # Safety
     /// As the trait says.
-    #[inline]
+    #[inline(always)]
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         _: AesNi,
         keys: &Schedules<AesNi>,
-        _: Ivs<'_>,
+        _: &mut Ivs<'_>,
         at: Cursor,
         unit: usize,
         units: usize,
@@ -56,6 +47,7 @@ impl Mode for Ecb {
 
 /// # Safety
 /// So many blocks can be read and written at `start`.
+#[inline]
 #[target_feature(enable = "aes")]
 unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     keys: &Schedule,
@@ -83,7 +75,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const LANES: usize>(
         // SAFETY: the caller promises these blocks.
         *block = unsafe { load(at.source, index) };
     }
-    turn::<ROUNDS, ENCRYPT, LANES>(opaque(keys), &mut data);
+    all_rounds::<ROUNDS, ENCRYPT, LANES>(opaque(keys), &mut data);
     for (index, block) in data[..LANES].iter().enumerate() {
         // SAFETY: as for the loads.
         unsafe { store(at.destination, index, *block) };

@@ -41,10 +41,10 @@ macro_rules! in_groups {
 
 pub(super) use in_groups;
 
-/// Transforms the first `LANES` blocks; the others remain.
+/// All rounds of the first `LANES` blocks; the others remain.
 #[inline]
 #[target_feature(enable = "aes")]
-pub(super) fn turn<const ROUNDS: usize, const ENCRYPT: bool, const LANES: usize>(
+pub(super) fn all_rounds<const ROUNDS: usize, const ENCRYPT: bool, const LANES: usize>(
     rounds: &RoundKeys,
     data: &mut Group,
 ) {

@@ -1,57 +1,55 @@
-//! Common parts of kernels of modes with one key, whatever their width: keys, and the way in.
+//! Kernels of a mode at a width: how they are described, set up and called.
 
 use scrim_sys::memory::Locked;
 
-use super::wide::{Schedules, Wide};
-use super::{Cursor, RawRun};
-use crate::iv::Ivs;
-use crate::kernels::SectorKernel;
-use crate::run::Run;
+use super::cursor::{Cursor, RawRun};
+use super::wide::{KeySet, Mode, Wide};
+use crate::kernels::descriptor::Kernel;
+use crate::kernels::iv::{Ivs, SectorKernel};
+use crate::kernels::run::Run;
+use crate::spec::Algorithm;
 
-/// A mode of operation with registers of one width.
-pub(super) trait Mode: 'static {
-    type Width: Wide;
-
-    /// Transforms the run that the last three arguments describe. It takes no [`RawRun`], which would come
-    /// in memory: what is stored there by words may be loaded by pairs, and such a load waits until
-    /// all that was before it has ended. Then the work of two calls would not overlap.
-    ///
-    /// # Safety
-    /// They keep the promises of [`RawRun`].
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        proof: Self::Width,
-        keys: &Schedules<Self::Width>,
-        ivs: Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    );
+/// Describes the kernel of a mode at a width. All are constant in time.
+pub(super) const fn kernel<M: Mode<W>, W: Wide>(
+    algorithm: Algorithm,
+    driver: &'static str,
+) -> Kernel {
+    Kernel {
+        algorithm,
+        driver,
+        family: W::FAMILY,
+        priority: W::PRIORITY,
+        constant_time: true,
+        features: W::FEATURES,
+        runs_here: || W::detect().is_some(),
+        set_up: |key| set_up::<M, W>(W::detect()?, key),
+    }
 }
 
 /// A kernel with `key` expanded; `None` for a key of another algorithm.
-pub(super) fn set_up<M: Mode>(width: M::Width, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-    match key.len() {
-        16 => Some(Box::new(Keyed::<M, 10>::new(width, key))),
-        24 => Some(Box::new(Keyed::<M, 12>::new(width, key))),
-        32 => Some(Box::new(Keyed::<M, 14>::new(width, key))),
+fn set_up<M: Mode<W>, W: Wide>(width: W, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    let aes_keys = M::Keys::AES_KEYS;
+    match (key.len() / aes_keys, key.len() % aes_keys) {
+        (16, 0) => Some(Box::new(Keyed::<M, W, 10>::new(width, key))),
+        (24, 0) => Some(Box::new(Keyed::<M, W, 12>::new(width, key))),
+        (32, 0) => Some(Box::new(Keyed::<M, W, 14>::new(width, key))),
         _ => None,
     }
 }
 
-struct Keyed<M: Mode, const ROUNDS: usize> {
-    width: M::Width,
-    keys: Locked<Schedules<M::Width>>,
+struct Keyed<M: Mode<W>, W: Wide, const ROUNDS: usize> {
+    width: W,
+    keys: Locked<M::Keys>,
 }
 
-impl<M: Mode, const ROUNDS: usize> Keyed<M, ROUNDS> {
-    fn new(width: M::Width, key: &[u8]) -> Self {
-        let mut keys = Locked::new(|| Schedules::EMPTY);
-        keys.expand::<ROUNDS>(width, key);
+impl<M: Mode<W>, W: Wide, const ROUNDS: usize> Keyed<M, W, ROUNDS> {
+    fn new(width: W, key: &[u8]) -> Self {
+        let keys = M::Keys::locked::<ROUNDS>(width, key);
         Self { width, keys }
     }
 
     #[inline]
-    fn transform<const ENCRYPT: bool>(&self, ivs: Ivs<'_>, run: Run<'_>) {
+    fn transform<const ENCRYPT: bool>(&self, ivs: &mut Ivs<'_>, run: Run<'_>) {
         let RawRun {
             source,
             destination,
@@ -62,18 +60,23 @@ impl<M: Mode, const ROUNDS: usize> Keyed<M, ROUNDS> {
             source,
             destination,
         };
+        let (width, keys) = (self.width, &*self.keys);
         // SAFETY: the memory that the pointers point to was borrowed by `run`, for longer than this
         // call takes.
-        unsafe { M::transform::<ROUNDS, ENCRYPT>(self.width, &self.keys, ivs, at, unit, units) }
+        unsafe { width.transform::<M, ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) }
     }
 }
 
-impl<M: Mode, const ROUNDS: usize> SectorKernel for Keyed<M, ROUNDS> {
-    fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        self.transform::<true>(ivs, run);
+impl<M: Mode<W>, W: Wide, const ROUNDS: usize> SectorKernel for Keyed<M, W, ROUNDS> {
+    fn encrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
+        self.transform::<true>(&mut ivs, run);
     }
 
-    fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
-        self.transform::<false>(ivs, run);
+    fn decrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
+        if M::ONE_DIRECTION {
+            self.transform::<true>(&mut ivs, run);
+        } else {
+            self.transform::<false>(&mut ivs, run);
+        }
     }
 }

@@ -3,10 +3,10 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
-use super::cpu::{AesNi, Vaes2, Vaes512};
+use super::cpu::{AesNi, Proof, Vaes2, Vaes512};
 use super::{vaes2, vaes512};
 
-/// Implements [`aes_rounds`](crate::probe::aes_rounds).
+/// Implements [`aes_rounds`](crate::probe::aes_rounds) with the widest registers.
 pub(crate) fn aes_rounds(blocks: usize) -> bool {
     if Vaes512::detect().is_some() {
         // SAFETY: the CPU has the features.

@@ -58,6 +58,86 @@ pub(super) unsafe trait Vaes: Wide {
     );
 }
 
+/// Implements [`Vaes`] for a width by the functions of the same names in the module where it is used,
+/// and by `first_words` there, which says what to load and store of a register that is not whole.
+/// Those functions are compiled for the CPU features that they need, all among those of the token.
+macro_rules! vaes_by_functions {
+    ($width:ident, $register:ident, $lanes:literal) => {
+        // SAFETY: the token shows that the CPU has all features of the width, and the functions
+        // that are called here use no others.
+        unsafe impl Vaes for $width {
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn in_every_lane(self, number: u128) -> $register {
+                // SAFETY: the token shows that the CPU has the features, here and below.
+                unsafe { in_every_lane(number) }
+            }
+
+            #[inline(always)]
+            fn xor(self, one: $register, other: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { xor(one, other) }
+            }
+
+            #[inline(always)]
+            fn xor3(self, late: $register, a: $register, b: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { xor3(late, a, b) }
+            }
+
+            #[inline(always)]
+            fn one_round<const ENCRYPT: bool>(
+                self,
+                blocks: $register,
+                key: $register,
+            ) -> $register {
+                // SAFETY: as above.
+                unsafe { one_round::<ENCRYPT>(blocks, key) }
+            }
+
+            #[inline(always)]
+            fn last_round<const ENCRYPT: bool>(
+                self,
+                blocks: $register,
+                key: $register,
+            ) -> $register {
+                // SAFETY: as above.
+                unsafe { last_round::<ENCRYPT>(blocks, key) }
+            }
+
+            #[inline(always)]
+            fn in_step(self, data: &mut Group) {
+                // SAFETY: as above.
+                unsafe { in_step(data) }
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> $register {
+                // SAFETY: as above; the caller promises what is read.
+                unsafe { load::<WHOLE>(source, first_words(blocks)) }
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn store<const WHOLE: bool>(
+                self,
+                destination: *mut u8,
+                blocks: usize,
+                register: $register,
+            ) {
+                // SAFETY: as above; the caller promises what is written.
+                unsafe { store::<WHOLE>(destination, first_words(blocks), register) }
+            }
+        }
+    };
+}
+
+pub(super) use vaes_by_functions;
+
 /// Takes the first `N` registers through all rounds but the last, which is left to the caller: it
 /// has something to add. The others remain.
 #[inline(always)]

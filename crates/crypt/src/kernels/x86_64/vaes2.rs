@@ -5,9 +5,11 @@ use core::arch::x86_64::*;
 
 use super::aesni::block;
 use super::cpu::Vaes2;
+use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::vaes::Vaes;
-use super::wide::Wide;
+use super::vaes::{Vaes, vaes_by_functions};
+use super::wide::{Mode, Wide};
+use crate::kernels::iv::Ivs;
 
 /// Blocks in a register.
 pub(super) const LANES: usize = 2;
@@ -21,14 +23,15 @@ pub(super) type Group = [__m256i; WIDTH];
 /// Bytes of a group.
 pub(super) const GROUP: usize = size_of::<Group>();
 
-/// Round keys.
 pub(super) type Schedule = super::wide::Schedule<Vaes2>;
 
-// SAFETY: the token is only given out where the CPU has AES-NI too.
+// SAFETY: the token is only given out where the CPU has all of its features, AES-NI among them.
 unsafe impl Wide for Vaes2 {
     type Register = __m256i;
     // SAFETY: any pattern of bits is a value.
     const ZERO: __m256i = unsafe { core::mem::zeroed() };
+    const FAMILY: &str = "vaes2";
+    const PRIORITY: u32 = 600;
 
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
         #[target_feature(enable = "avx2")]
@@ -40,67 +43,44 @@ unsafe impl Wide for Vaes2 {
         // SAFETY: the token shows that the CPU has the feature.
         unsafe { broadcast(keys, schedule) }
     }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(never)]
+    #[target_feature(enable = "vaes,vpclmulqdq,avx2")]
+    unsafe fn transform<M: Mode<Self>, const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &M::Keys,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe { M::transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
 }
 
-// SAFETY: the token shows that the CPU has VAES and AVX2, which is all that is used here.
-unsafe impl Vaes for Vaes2 {
-    const LANES: usize = 2;
+vaes_by_functions!(Vaes2, __m256i, 2);
 
-    #[inline(always)]
-    fn in_every_lane(self, number: u128) -> __m256i {
-        // SAFETY: the token shows that the CPU has the features, here and below.
-        unsafe { _mm256_broadcastsi128_si256(block(number)) }
-    }
+/// A block, given as a little-endian number, in every lane.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_every_lane(number: u128) -> __m256i {
+    _mm256_broadcastsi128_si256(block(number))
+}
 
-    #[inline(always)]
-    fn xor(self, one: __m256i, other: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_xor_si256(one, other) }
-    }
+#[inline]
+#[target_feature(enable = "avx2")]
+fn xor(one: __m256i, other: __m256i) -> __m256i {
+    _mm256_xor_si256(one, other)
+}
 
-    #[inline(always)]
-    fn xor3(self, late: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        self.xor(late, self.xor(a, b))
-    }
-
-    #[inline(always)]
-    fn one_round<const ENCRYPT: bool>(self, blocks: __m256i, key: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { one_round::<ENCRYPT>(blocks, key) }
-    }
-
-    #[inline(always)]
-    fn last_round<const ENCRYPT: bool>(self, blocks: __m256i, key: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { last_round::<ENCRYPT>(blocks, key) }
-    }
-
-    #[inline(always)]
-    fn in_step(self, data: &mut Group) {
-        // SAFETY: as above.
-        unsafe { in_step(data) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m256i {
-        // SAFETY: as above; the caller promises what is read.
-        unsafe { load::<WHOLE>(source, words(0, blocks)) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn store<const WHOLE: bool>(
-        self,
-        destination: *mut u8,
-        blocks: usize,
-        register: __m256i,
-    ) {
-        // SAFETY: as above; the caller promises what is written.
-        unsafe { store::<WHOLE>(destination, words(0, blocks), register) }
-    }
+/// The sum of three, of which `late` is the last to be ready.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn xor3(late: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    xor(late, xor(a, b))
 }
 
 /// One round of a group.
@@ -144,6 +124,13 @@ pub(super) fn words(index: usize, blocks: usize) -> __m256i {
     let left = blocks.saturating_sub(LANES * index);
     let word = |number: usize| if left > number / 2 { -1 } else { 0 };
     _mm256_set_epi64x(word(3), word(2), word(1), word(0))
+}
+
+/// Of a register that begins with `blocks` blocks: its words of 64 bits that are among them.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_words(blocks: usize) -> __m256i {
+    words(0, blocks)
 }
 
 /// Two blocks, when they are `WHOLE`; otherwise those `words` of them, and zeros.

@@ -5,9 +5,11 @@ use core::arch::x86_64::*;
 
 use super::aesni::block;
 use super::cpu::Vaes512;
+use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::vaes::Vaes;
-use super::wide::Wide;
+use super::vaes::{Vaes, vaes_by_functions};
+use super::wide::{Mode, Wide};
+use crate::kernels::iv::Ivs;
 
 /// Registers in flight. At one round a cycle and a latency of 3 or 4 cycles four would do, but what
 /// comes between two groups takes its time too; and eight are one sector of 512 bytes.
@@ -19,14 +21,15 @@ pub(super) type Group = [__m512i; WIDTH];
 /// Bytes of a group.
 pub(super) const GROUP: usize = size_of::<Group>();
 
-/// Round keys.
 pub(super) type Schedule = super::wide::Schedule<Vaes512>;
 
-// SAFETY: the token is only given out where the CPU has AES-NI too.
+// SAFETY: the token is only given out where the CPU has all of its features, AES-NI among them.
 unsafe impl Wide for Vaes512 {
     type Register = __m512i;
     // SAFETY: any pattern of bits is a value.
     const ZERO: __m512i = unsafe { core::mem::zeroed() };
+    const FAMILY: &str = "vaes512";
+    const PRIORITY: u32 = 800;
 
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule) {
         #[target_feature(enable = "avx512f")]
@@ -38,68 +41,37 @@ unsafe impl Wide for Vaes512 {
         // SAFETY: the token shows that the CPU has the feature.
         unsafe { broadcast(keys, schedule) }
     }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(never)]
+    #[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+    unsafe fn transform<M: Mode<Self>, const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &M::Keys,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: the caller promises what is to be read and written.
+        unsafe { M::transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
 }
 
-// SAFETY: the token shows that the CPU has VAES and AVX-512, which is all that is used here.
-unsafe impl Vaes for Vaes512 {
-    const LANES: usize = 4;
+vaes_by_functions!(Vaes512, __m512i, 4);
 
-    #[inline(always)]
-    fn in_every_lane(self, number: u128) -> __m512i {
-        // SAFETY: the token shows that the CPU has the features, here and below.
-        unsafe { _mm512_broadcast_i32x4(block(number)) }
-    }
+/// A block, given as a little-endian number, in every lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn in_every_lane(number: u128) -> __m512i {
+    _mm512_broadcast_i32x4(block(number))
+}
 
-    #[inline(always)]
-    fn xor(self, one: __m512i, other: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { _mm512_xor_si512(one, other) }
-    }
-
-    #[inline(always)]
-    fn xor3(self, late: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { xor3(late, a, b) }
-    }
-
-    #[inline(always)]
-    fn one_round<const ENCRYPT: bool>(self, blocks: __m512i, key: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { one_round::<ENCRYPT>(blocks, key) }
-    }
-
-    #[inline(always)]
-    fn last_round<const ENCRYPT: bool>(self, blocks: __m512i, key: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { last_round::<ENCRYPT>(blocks, key) }
-    }
-
-    #[inline(always)]
-    fn in_step(self, data: &mut Group) {
-        // SAFETY: as above.
-        unsafe { in_step(data) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn load<const WHOLE: bool>(self, source: *const u8, blocks: usize) -> __m512i {
-        // SAFETY: as above; the caller promises what is read.
-        unsafe { load::<WHOLE>(source, words(blocks)[0]) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn store<const WHOLE: bool>(
-        self,
-        destination: *mut u8,
-        blocks: usize,
-        register: __m512i,
-    ) {
-        // SAFETY: as above; the caller promises what is written.
-        unsafe { store::<WHOLE>(destination, words(blocks)[0], register) }
-    }
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn xor(one: __m512i, other: __m512i) -> __m512i {
+    _mm512_xor_si512(one, other)
 }
 
 /// One round of a group.
@@ -155,6 +127,13 @@ pub(super) const ALL: Words = [0xff; WIDTH];
 pub(super) fn words(blocks: usize) -> Words {
     let all = u64::MAX >> (64 - 2 * blocks);
     all.to_le_bytes()
+}
+
+/// Mask of the first `blocks` blocks of a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn first_words(blocks: usize) -> __mmask8 {
+    words(blocks)[0]
 }
 
 /// Four blocks, when they are `WHOLE`; otherwise those `words` of them, and zeros.

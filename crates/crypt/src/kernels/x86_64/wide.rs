@@ -1,21 +1,81 @@
-//! Round keys for kernels with registers of any width: a register holds a round key once for each block.
+//! Registers of any width, and modes on them. A register holds a round key once for each block.
 
 use core::arch::x86_64::*;
 
+use scrim_sys::memory::Locked;
 use zeroize::Zeroize;
 
+use super::cpu::Proof;
+use super::cursor::Cursor;
 use super::key::{RoundKeys, expand, invert};
+use crate::kernels::iv::Ivs;
 
 /// A width of registers: a proof token, with what can be done where it can be had.
 ///
 /// # Safety
-/// A value can only be had where the CPU has AES-NI.
-pub(super) unsafe trait Wide: Copy + Send + Sync + 'static {
+/// A value can only be had where the CPU has AES-NI, and all for which
+/// [`transform`](Self::transform) is compiled.
+pub(super) unsafe trait Wide: Proof {
     type Register: Copy + Send + Sync;
     const ZERO: Self::Register;
 
+    /// Name of all kernels of this width, for `SCRIM_DISABLE`.
+    const FAMILY: &str;
+    /// Rank of these kernels among those of the same mode.
+    const PRIORITY: u32;
+
     /// Writes each of `keys`, as often as a register has room, to `schedule`.
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule<Self>);
+
+    /// [`Mode::transform`], in a function that is compiled for the CPU features of this width: all that
+    /// the mode does is inlined there. This is the only way in, for every mode.
+    ///
+    /// # Safety
+    /// As for [`Mode::transform`].
+    unsafe fn transform<M: Mode<Self>, const ROUNDS: usize, const ENCRYPT: bool>(
+        self,
+        keys: &M::Keys,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    );
+}
+
+/// A mode of operation with registers of one width.
+pub(super) trait Mode<W: Wide>: 'static {
+    type Keys: KeySet<W>;
+
+    /// True if decryption is the same as encryption.
+    const ONE_DIRECTION: bool = false;
+
+    /// Transforms the run that the last three arguments describe. Names no CPU feature, and is inlined
+    /// into [`Wide::transform`].
+    ///
+    /// It takes no [`RawRun`](super::cursor::RawRun), which would be passed in memory: words that were
+    /// stored one by one may be loaded in pairs, and such a load cannot be forwarded from the stores. It
+    /// stalls until they have retired, and the work of two calls would not overlap.
+    ///
+    /// # Safety
+    /// `units` data units of `unit` bytes can be read and written `at`, as
+    /// [`RawRun`](super::cursor::RawRun) promises.
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: W,
+        keys: &Self::Keys,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    );
+}
+
+/// Expanded keys, as a mode uses them.
+pub(super) trait KeySet<W: Wide>: Send + Sync + Sized {
+    /// Number of AES keys, all of one length, that a key of the mode consists of.
+    const AES_KEYS: usize;
+
+    /// Expands `key`, whose AES keys have the length that goes with `ROUNDS`.
+    fn locked<const ROUNDS: usize>(width: W, key: &[u8]) -> Locked<Self>;
 }
 
 /// Round keys, in memory: there are too few registers for both them and the data, and from L1 they
@@ -59,6 +119,16 @@ impl<W: Wide> Schedules<W> {
         } else {
             &self.decrypt
         }
+    }
+}
+
+impl<W: Wide> KeySet<W> for Schedules<W> {
+    const AES_KEYS: usize = 1;
+
+    fn locked<const ROUNDS: usize>(width: W, key: &[u8]) -> Locked<Self> {
+        let mut keys = Locked::new(|| Self::EMPTY);
+        keys.expand::<ROUNDS>(width, key);
+        keys
     }
 }
 

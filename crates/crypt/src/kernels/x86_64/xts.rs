@@ -1,4 +1,4 @@
-//! AES-XTS at any width: keys, the way in, and which tweaks are made when. Each width has its own code that
+//! AES-XTS at any width: keys, and which tweaks are made when. Each width has its own code that
 //! transforms blocks and makes their tweaks meanwhile.
 //!
 //! Tweaks that are kept in memory are wiped: with the keys where they stay for the next call, otherwise
@@ -11,12 +11,10 @@ use zeroize::Zeroize;
 
 use super::aesni::block;
 use super::ahead::{Ahead, BATCH, Places, Units};
+use super::cursor::Cursor;
 use super::opaque::opaque;
-use super::wide::{Schedule, Schedules, Wide, expand_to_encrypt};
-use super::{Cursor, RawRun};
-use crate::iv::{Batches, Ivs, Numbers};
-use crate::kernels::SectorKernel;
-use crate::run::Run;
+use super::wide::{KeySet, Mode, Schedule, Schedules, Wide, expand_to_encrypt};
+use crate::kernels::iv::{Batches, Ivs, Numbers};
 
 /// A width for which there is a kernel. Methods that name no CPU feature are inlined where they are
 /// used.
@@ -28,34 +26,6 @@ pub(super) trait WideXts: Wide {
     /// Tweaks of blocks that are kept from one group to the next, and between calls.
     type Tweaks: Copy + Send + Zeroize;
     const NO_TWEAKS: Self::Tweaks;
-
-    /// [`transform`], in a function of this width. Not with a [`RawRun`], which would come in memory:
-    /// what is stored there by words may be loaded by pairs, and such a load waits until all that was
-    /// before it has ended. Then the work of two calls would not overlap.
-    ///
-    /// # Safety
-    /// As for the function.
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    );
-
-    /// [`transform_any`], likewise in a function of this width.
-    ///
-    /// # Safety
-    /// As for the function.
-    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    );
 
     /// `units` data units of `unit` bytes, a multiple of [`WHOLE`](Self::WHOLE). In `ahead` are the
     /// tweaks of the first group, and at the end those of the group behind the last one.
@@ -109,24 +79,11 @@ pub(super) struct Keys<W: WideXts> {
     ahead: Places<Ahead<W::Tweaks>>,
 }
 
-/// A kernel with `key` expanded; `None` for a key of another algorithm.
-pub(super) fn set_up<W: WideXts>(width: W, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-    match key.len() {
-        32 => Some(Box::new(Xts::<W, 10>::new(width, key))),
-        48 => Some(Box::new(Xts::<W, 12>::new(width, key))),
-        64 => Some(Box::new(Xts::<W, 14>::new(width, key))),
-        _ => None,
-    }
-}
+impl<W: WideXts> KeySet<W> for Keys<W> {
+    const AES_KEYS: usize = 2;
 
-struct Xts<W: WideXts, const ROUNDS: usize> {
-    width: W,
-    keys: Locked<Keys<W>>,
-}
-
-impl<W: WideXts, const ROUNDS: usize> Xts<W, ROUNDS> {
-    fn new(width: W, key: &[u8]) -> Self {
-        let mut keys = Locked::new(|| Keys {
+    fn locked<const ROUNDS: usize>(width: W, key: &[u8]) -> Locked<Self> {
+        let mut keys = Locked::new(|| Self {
             data: Schedules::EMPTY,
             tweak: [W::ZERO; 15],
             ahead: Places::new(|| Ahead::nothing(W::NO_TWEAKS)),
@@ -134,114 +91,91 @@ impl<W: WideXts, const ROUNDS: usize> Xts<W, ROUNDS> {
         let (data, tweak) = key.split_at(key.len() / 2);
         keys.data.expand::<ROUNDS>(width, data);
         expand_to_encrypt::<W, ROUNDS>(width, tweak, &mut keys.tweak);
-        Self { width, keys }
+        keys
     }
+}
 
-    #[inline]
-    fn transform<const ENCRYPT: bool>(&self, ivs: &mut Ivs<'_>, run: Run<'_>) {
-        let RawRun {
-            source,
-            destination,
-            unit,
-            units,
-        } = run.into();
-        let at = Cursor {
-            source,
-            destination,
+pub(super) struct Xts;
+
+impl<W: WideXts> Mode<W> for Xts {
+    type Keys = Keys<W>;
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: W,
+        keys: &Keys<W>,
+        ivs: &mut Ivs<'_>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // Taken here and not passed by the caller: three words in memory could be loaded in pairs (see
+        // `Mode`).
+        let (Some(mut ivs), true) = (ivs.numbers(), unit.is_multiple_of(W::WHOLE)) else {
+            // SAFETY: the caller promises what is to be read and written.
+            unsafe { width.transform::<AnyUnits, ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
+            return;
         };
-        let (width, keys) = (self.width, &*self.keys);
-        // SAFETY: the memory that the pointers point to was borrowed by `run`, for longer than this
-        // call takes.
-        unsafe {
-            if unit.is_multiple_of(W::WHOLE) {
-                width.transform::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            } else {
-                width.transform_any::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units);
-            }
+        // SAFETY: until this one returns there is no other call in this thread: IVs that would be
+        // encrypted by one are none that come here.
+        let mine = unsafe { keys.ahead.mine() };
+        let mut spare = None;
+        let ahead = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(W::NO_TWEAKS)));
+        if !ahead.units.go_on(&mut ivs) {
+            begin::<W, ROUNDS>(width, keys, &mut ivs, ahead);
         }
-    }
-}
-
-impl<W: WideXts, const ROUNDS: usize> SectorKernel for Xts<W, ROUNDS> {
-    fn encrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
-        self.transform::<true>(&mut ivs, run);
-    }
-
-    fn decrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
-        self.transform::<false>(&mut ivs, run);
-    }
-}
-
-/// The whole run, of data units of a multiple of [`WideXts::WHOLE`] bytes.
-///
-/// # Safety
-/// `units` data units of `unit` bytes can be read and written `at`.
-#[inline(always)]
-pub(super) unsafe fn transform<W: WideXts, const ROUNDS: usize, const ENCRYPT: bool>(
-    width: W,
-    keys: &Keys<W>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // Here and not by the caller: three words in memory could be loaded by pairs (see `WideXts`).
-    let Some(mut ivs) = ivs.numbers() else {
-        // SAFETY: as for this one.
-        return unsafe { width.transform_any::<ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) };
-    };
-    // SAFETY: until this one returns there is no other call in this thread: IVs that would be
-    // encrypted by one are none that come here.
-    let mine = unsafe { keys.ahead.mine() };
-    let mut spare = None;
-    let ahead = mine.unwrap_or_else(|| spare.insert(Ahead::nothing(W::NO_TWEAKS)));
-    if !ahead.units.go_on(&mut ivs) {
-        begin::<W, ROUNDS>(width, keys, &mut ivs, ahead);
-    }
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { width.whole_units::<ROUNDS, ENCRYPT>(keys, &mut ivs, ahead, at, unit, units) }
-}
-
-/// Like [`transform`], for data units of any length and for IVs of any rule. Leaves no tweaks for the
-/// next call.
-///
-/// # Safety
-/// As for [`transform`].
-#[inline(always)]
-pub(super) unsafe fn transform_any<W: WideXts, const ROUNDS: usize, const ENCRYPT: bool>(
-    width: W,
-    keys: &Keys<W>,
-    ivs: &mut Ivs<'_>,
-    mut at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    let mut ivs = Batches::new(ivs, units);
-    let mut ahead = Ahead::nothing(W::NO_TWEAKS);
-    if unit.is_multiple_of(W::WHOLE) {
-        begin::<W, ROUNDS>(width, keys, &mut ivs, &mut ahead);
         // SAFETY: the caller promises what is to be read and written.
-        unsafe {
-            width.whole_units::<ROUNDS, ENCRYPT>(keys, &mut ivs, &mut ahead, at, unit, units);
-        }
-        return;
+        unsafe { width.whole_units::<ROUNDS, ENCRYPT>(keys, &mut ivs, ahead, at, unit, units) }
     }
-    for _ in 0..units {
-        if ahead.units.are_used_up() {
-            refill::<W, ROUNDS>(width, keys, &mut ivs, &mut ahead.units);
-        }
-        let mut first = width.in_all_lanes(ahead.units.next());
-        let mut left = unit;
-        while left > 0 {
-            let len = left.min(W::GROUP);
-            let (keys, room) = (keys.data.of::<ENCRYPT>(), &mut ahead.blocks);
-            // SAFETY: so much is left of the unit.
+}
+
+/// Like [`Xts`], for data units of any length and for IVs of any rule. Leaves no tweaks for the next
+/// call.
+struct AnyUnits;
+
+impl<W: WideXts> Mode<W> for AnyUnits {
+    type Keys = Keys<W>;
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: W,
+        keys: &Keys<W>,
+        ivs: &mut Ivs<'_>,
+        mut at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        let mut ivs = Batches::new(ivs, units);
+        let mut ahead = Ahead::nothing(W::NO_TWEAKS);
+        if unit.is_multiple_of(W::WHOLE) {
+            begin::<W, ROUNDS>(width, keys, &mut ivs, &mut ahead);
+            // SAFETY: the caller promises what is to be read and written.
             unsafe {
-                width.part::<ROUNDS, ENCRYPT>(keys, room, first, at, len / 16);
-                at = at.add(len);
+                width.whole_units::<ROUNDS, ENCRYPT>(keys, &mut ivs, &mut ahead, at, unit, units);
             }
-            left -= len;
-            first = width.next_group(first);
+            return;
+        }
+        for _ in 0..units {
+            if ahead.units.are_used_up() {
+                refill::<W, ROUNDS>(width, keys, &mut ivs, &mut ahead.units);
+            }
+            let mut first = width.in_all_lanes(ahead.units.next());
+            let mut left = unit;
+            while left > 0 {
+                let len = left.min(W::GROUP);
+                let (keys, room) = (keys.data.of::<ENCRYPT>(), &mut ahead.blocks);
+                // SAFETY: so much is left of the unit.
+                unsafe {
+                    width.part::<ROUNDS, ENCRYPT>(keys, room, first, at, len / 16);
+                    at = at.add(len);
+                }
+                left -= len;
+                first = width.next_group(first);
+            }
         }
     }
 }
@@ -377,3 +311,99 @@ pub(super) unsafe fn in_pairs<W: InPairs, const ROUNDS: usize, const ENCRYPT: bo
         }
     }
 }
+
+/// Implements [`WideXts`] and [`InPairs`] for a width by functions in the module where it is used:
+/// `group`, `part`, `first_tweaks`, `in_all_lanes`, `next_group` and `encrypt_ivs`. They are compiled for
+/// the CPU features that they need, all among those of the token.
+macro_rules! xts_in_pairs {
+    ($width:ident, $register:ident) => {
+        impl WideXts for $width {
+            const GROUP: usize = GROUP;
+            const WHOLE: usize = 2 * GROUP;
+            /// The tweaks of two groups: the one in flight and, made meanwhile, the one after it.
+            type Tweaks = [Group; 2];
+            const NO_TWEAKS: [Group; 2] = [[Self::ZERO; WIDTH]; 2];
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
+                self,
+                keys: &Keys<Self>,
+                ivs: &mut impl NextIvs,
+                ahead: &mut Ahead<[Group; 2]>,
+                at: Cursor,
+                unit: usize,
+                units: usize,
+            ) {
+                // SAFETY: the caller promises what is to be read and written.
+                unsafe { in_pairs::<_, ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
+                self,
+                keys: &Schedule,
+                room: &mut [Group; 2],
+                first: $register,
+                at: Cursor,
+                blocks: usize,
+            ) {
+                // SAFETY: the token shows that the CPU has the features, here and below; the rest is
+                // the caller's.
+                unsafe { part::<ROUNDS, ENCRYPT>(keys, &mut room[0], first, at, blocks) }
+            }
+
+            #[inline(always)]
+            fn first_group(self, first: $register, tweaks: &mut [Group; 2]) {
+                // SAFETY: as above.
+                tweaks[0] = unsafe { first_tweaks(first) };
+            }
+
+            #[inline(always)]
+            fn in_all_lanes(self, tweak: __m128i) -> $register {
+                // SAFETY: as above.
+                unsafe { in_all_lanes(tweak) }
+            }
+
+            #[inline(always)]
+            fn next_group(self, first: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { next_group(first) }
+            }
+
+            #[inline(always)]
+            fn encrypt_ivs<const ROUNDS: usize>(
+                self,
+                keys: &Schedule,
+                ivs: [__m128i; BATCH],
+            ) -> [__m128i; BATCH] {
+                // SAFETY: as above.
+                unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
+            }
+        }
+
+        impl InPairs for $width {
+            type Group = Group;
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
+                self,
+                keys: &Schedule,
+                tweaks: &mut Group,
+                next: &mut Group,
+                following: $register,
+                at: Cursor,
+            ) {
+                // SAFETY: as above.
+                unsafe { group::<ROUNDS, ENCRYPT, END>(keys, tweaks, next, following, at) }
+            }
+        }
+    };
+}
+
+pub(super) use xts_in_pairs;

@@ -21,181 +21,49 @@
 
 use core::arch::x86_64::*;
 
-use super::Cursor;
 use super::aesni::{Schedule, load, store};
 use super::ahead::{Ahead, BATCH};
 use super::cpu::AesNi;
-use super::lanes::{GROUP as WIDTH, Group, in_groups, in_step, last_round, round, turn, zero};
+use super::cursor::Cursor;
+use super::lanes::{
+    GROUP as WIDTH, Group, all_rounds, in_groups, in_step, last_round, round, zero,
+};
+use super::mode::kernel;
 use super::opaque::{opaque, opaque_mut};
 use super::wide::Wide;
-use super::xts::{self, InPairs, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::xts::{InPairs, Keys, NextIvs, WideXts, Xts, in_pairs, xts_in_pairs};
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const XTS_AESNI: Kernel = Kernel {
-    algorithm: Algorithm::AesXts,
-    driver: "xts-aes-aesni",
-    family: "aesni",
-    priority: 400,
-    constant_time: true,
-    features: AesNi::FEATURES,
-    runs_here: || AesNi::detect().is_some(),
-    set_up: |key| set_up(AesNi::detect()?, key),
-};
+pub(crate) const XTS_AESNI: Kernel = kernel::<Xts, AesNi>(Algorithm::AesXts, "xts-aes-aesni");
 
 /// Bytes of a group.
 const GROUP: usize = size_of::<Group>();
 
-impl WideXts for AesNi {
-    const GROUP: usize = GROUP;
-    const WHOLE: usize = 2 * GROUP;
-    /// The tweaks of two groups: the one in flight and, made meanwhile, the one after it.
-    type Tweaks = [Group; 2];
-    const NO_TWEAKS: [Group; 2] = [[Self::ZERO; WIDTH]; 2];
+xts_in_pairs!(AesNi, __m128i);
 
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
-        // caller's.
-        unsafe { transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { transform_any::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut impl NextIvs,
-        ahead: &mut Ahead<[Group; 2]>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the caller promises what is to be read and written.
-        unsafe { xts::in_pairs::<_, ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Schedule,
-        room: &mut Self::Tweaks,
-        first: Self::Register,
-        at: Cursor,
-        blocks: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { part::<ROUNDS, ENCRYPT>(keys, &mut room[0], first, at, blocks) }
-    }
-
-    #[inline(always)]
-    fn first_group(self, first: __m128i, tweaks: &mut [Group; 2]) {
-        // SAFETY: as above.
-        tweaks[0] = unsafe { powers(first) };
-    }
-
-    #[inline(always)]
-    fn in_all_lanes(self, tweak: __m128i) -> Self::Register {
-        tweak
-    }
-
-    #[inline(always)]
-    fn next_group(self, first: Self::Register) -> Self::Register {
-        // SAFETY: as above.
-        unsafe { times_alpha_8(first) }
-    }
-
-    #[inline(always)]
-    fn encrypt_ivs<const ROUNDS: usize>(
-        self,
-        keys: &Schedule,
-        ivs: [__m128i; BATCH],
-    ) -> [__m128i; BATCH] {
-        let [a, b, c, d] = ivs;
-        let mut tweaks = [a, b, c, d, zero(), zero(), zero(), zero()];
-        // SAFETY: as above.
-        unsafe { turn::<ROUNDS, true, BATCH>(keys, &mut tweaks) };
-        let [a, b, c, d, ..] = tweaks;
-        [a, b, c, d]
-    }
+#[inline]
+#[target_feature(enable = "sse2")]
+fn in_all_lanes(tweak: __m128i) -> __m128i {
+    tweak
 }
 
-impl InPairs for AesNi {
-    type Group = Group;
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
-        self,
-        keys: &Schedule,
-        tweaks: &mut Group,
-        next: &mut Group,
-        following: Self::Register,
-        at: Cursor,
-    ) {
-        // SAFETY: as above.
-        unsafe { group::<ROUNDS, ENCRYPT, END>(keys, tweaks, next, following, at) }
-    }
+/// The tweak of the block a group further on.
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+fn next_group(first: __m128i) -> __m128i {
+    times_alpha_8(first)
 }
 
-/// # Safety
-/// As for [`xts::transform`].
-#[target_feature(enable = "aes,pclmulqdq")]
-unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: AesNi,
-    keys: &Keys<AesNi>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
-}
-
-/// # Safety
-/// As for [`xts::transform_any`].
-#[inline(never)]
-#[target_feature(enable = "aes,pclmulqdq")]
-unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: AesNi,
-    keys: &Keys<AesNi>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform_any::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
+/// Encrypts IVs, side by side.
+#[inline]
+#[target_feature(enable = "aes")]
+fn encrypt_ivs<const ROUNDS: usize>(keys: &Schedule, ivs: [__m128i; BATCH]) -> [__m128i; BATCH] {
+    let [a, b, c, d] = ivs;
+    let mut tweaks = [a, b, c, d, zero(), zero(), zero(), zero()];
+    all_rounds::<ROUNDS, true, BATCH>(keys, &mut tweaks);
+    let [a, b, c, d, ..] = tweaks;
+    [a, b, c, d]
 }
 
 /// Transforms 8 blocks with `tweaks`, and writes those of the next 8 to `next`: of the same data unit
@@ -261,7 +129,7 @@ unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
     at: Cursor,
     blocks: usize,
 ) {
-    *tweaks = powers(first);
+    *tweaks = first_tweaks(first);
     let tweaks = opaque_mut(tweaks);
     in_groups!(blocks, index, LANES => {
         let mut data = [zero(); WIDTH];
@@ -271,7 +139,7 @@ unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
             let input = unsafe { load(at.source, index + lane) };
             *block = _mm_xor_si128(input, tweaks[(index + lane) % WIDTH]);
         }
-        turn::<ROUNDS, ENCRYPT, LANES>(opaque(keys), &mut data);
+        all_rounds::<ROUNDS, ENCRYPT, LANES>(opaque(keys), &mut data);
         for (lane, block) in data[..LANES].iter().enumerate() {
             let output = _mm_xor_si128(*block, tweaks[(index + lane) % WIDTH]);
             // SAFETY: as for the loads.
@@ -283,7 +151,7 @@ unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
 /// `tweak` times α⁰ to α⁷.
 #[inline]
 #[target_feature(enable = "sse2")]
-fn powers(mut tweak: __m128i) -> Group {
+fn first_tweaks(mut tweak: __m128i) -> Group {
     let mut powers = [tweak; WIDTH];
     for power in &mut powers[1..] {
         tweak = times_alpha(tweak);

@@ -22,176 +22,34 @@
 use core::arch::x86_64::*;
 use core::mem;
 
-use super::Cursor;
 use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes2;
+use super::cursor::Cursor;
+use super::mode::kernel;
 use super::opaque::{opaque, opaque_mut};
 use super::vaes2::{
     GROUP, Group, Schedule, WIDTH, in_step, last_round, load, one_round, round, store, words,
 };
 use super::wide::Wide;
-use super::xts::{self, InPairs, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::xts::{InPairs, Keys, NextIvs, WideXts, Xts, in_pairs, xts_in_pairs};
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const XTS_VAES2: Kernel = Kernel {
-    algorithm: Algorithm::AesXts,
-    driver: "xts-aes-vaes2",
-    family: "vaes2",
-    priority: 600,
-    constant_time: true,
-    features: Vaes2::FEATURES,
-    runs_here: || Vaes2::detect().is_some(),
-    set_up: |key| set_up(Vaes2::detect()?, key),
-};
+pub(crate) const XTS_VAES2: Kernel = kernel::<Xts, Vaes2>(Algorithm::AesXts, "xts-aes-vaes2");
 
-impl WideXts for Vaes2 {
-    const GROUP: usize = GROUP;
-    const WHOLE: usize = 2 * GROUP;
-    /// Of two groups: the one in flight and, made meanwhile, the one after it.
-    type Tweaks = [Group; 2];
-    const NO_TWEAKS: [Group; 2] = [[Self::ZERO; WIDTH]; 2];
+xts_in_pairs!(Vaes2, __m256i);
 
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
-        // caller's.
-        unsafe { transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { transform_any::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut impl NextIvs,
-        ahead: &mut Ahead<[Group; 2]>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the caller promises what is to be read and written.
-        unsafe { xts::in_pairs::<_, ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Schedule,
-        room: &mut Self::Tweaks,
-        first: Self::Register,
-        at: Cursor,
-        blocks: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { part::<ROUNDS, ENCRYPT>(keys, &mut room[0], first, at, blocks) }
-    }
-
-    #[inline(always)]
-    fn first_group(self, first: __m256i, tweaks: &mut [Group; 2]) {
-        // SAFETY: as above.
-        tweaks[0] = unsafe { first_tweaks(first) };
-    }
-
-    #[inline(always)]
-    fn in_all_lanes(self, tweak: __m128i) -> Self::Register {
-        // SAFETY: as above.
-        unsafe { _mm256_broadcastsi128_si256(tweak) }
-    }
-
-    #[inline(always)]
-    fn next_group(self, first: Self::Register) -> Self::Register {
-        // SAFETY: as above.
-        unsafe { times_alpha_bytes::<2, 14>(first) }
-    }
-
-    #[inline(always)]
-    fn encrypt_ivs<const ROUNDS: usize>(
-        self,
-        keys: &Schedule,
-        ivs: [__m128i; BATCH],
-    ) -> [__m128i; BATCH] {
-        // SAFETY: as above.
-        unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
-    }
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_all_lanes(tweak: __m128i) -> __m256i {
+    _mm256_broadcastsi128_si256(tweak)
 }
 
-impl InPairs for Vaes2 {
-    type Group = Group;
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool, const END: bool>(
-        self,
-        keys: &Schedule,
-        tweaks: &mut Group,
-        next: &mut Group,
-        following: Self::Register,
-        at: Cursor,
-    ) {
-        // SAFETY: as above.
-        unsafe { group::<ROUNDS, ENCRYPT, END>(keys, tweaks, next, following, at) }
-    }
-}
-
-/// # Safety
-/// As for [`xts::transform`].
-#[target_feature(enable = "vaes,vpclmulqdq,avx2")]
-unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: Vaes2,
-    keys: &Keys<Vaes2>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
-}
-
-/// # Safety
-/// As for [`xts::transform_any`].
-#[inline(never)]
-#[target_feature(enable = "vaes,vpclmulqdq,avx2")]
-unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: Vaes2,
-    keys: &Keys<Vaes2>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform_any::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
+/// The tweak of the block a group further on.
+#[inline]
+#[target_feature(enable = "vpclmulqdq,avx2")]
+fn next_group(first: __m256i) -> __m256i {
+    times_alpha_bytes::<2, 14>(first)
 }
 
 /// Encrypts IVs, side by side.

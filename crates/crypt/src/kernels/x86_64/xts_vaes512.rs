@@ -27,67 +27,27 @@
 use core::arch::x86_64::*;
 use core::mem;
 
-use super::Cursor;
 use super::ahead::{Ahead, BATCH};
 use super::cpu::Vaes512;
+use super::cursor::Cursor;
+use super::mode::kernel;
 use super::opaque::opaque;
 use super::vaes512::{
     ALL, GROUP, Group, Schedule, WIDTH, Words, encrypt, in_step, last_round, load, round, store,
     words, xor3,
 };
 use super::wide::Wide;
-use super::xts::{self, Keys, NextIvs, WideXts, set_up};
-use crate::iv::Ivs;
-use crate::kernels::Kernel;
+use super::xts::{self, Keys, NextIvs, WideXts, Xts};
+use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const XTS_VAES512: Kernel = Kernel {
-    algorithm: Algorithm::AesXts,
-    driver: "xts-aes-vaes512",
-    family: "vaes512",
-    priority: 800,
-    constant_time: true,
-    features: Vaes512::FEATURES,
-    runs_here: || Vaes512::detect().is_some(),
-    set_up: |key| set_up(Vaes512::detect()?, key),
-};
+pub(crate) const XTS_VAES512: Kernel = kernel::<Xts, Vaes512>(Algorithm::AesXts, "xts-aes-vaes512");
 
 impl WideXts for Vaes512 {
     const GROUP: usize = GROUP;
     const WHOLE: usize = GROUP;
     type Tweaks = Group;
     const NO_TWEAKS: Group = [Self::ZERO; WIDTH];
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
-        // caller's.
-        unsafe { transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut Ivs<'_>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { transform_any::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
-    }
 
     /// # Safety
     /// As the trait says.
@@ -101,7 +61,8 @@ impl WideXts for Vaes512 {
         unit: usize,
         units: usize,
     ) {
-        // SAFETY: as above.
+        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
+        // caller's.
         unsafe { whole_units::<ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
     }
 
@@ -147,37 +108,6 @@ impl WideXts for Vaes512 {
         // SAFETY: as above.
         unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
     }
-}
-
-/// # Safety
-/// As for [`xts::transform`].
-#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
-unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: Vaes512,
-    keys: &Keys<Vaes512>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
-}
-
-/// # Safety
-/// As for [`xts::transform_any`].
-#[inline(never)]
-#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
-unsafe fn transform_any<const ROUNDS: usize, const ENCRYPT: bool>(
-    width: Vaes512,
-    keys: &Keys<Vaes512>,
-    ivs: &mut Ivs<'_>,
-    at: Cursor,
-    unit: usize,
-    units: usize,
-) {
-    // SAFETY: the caller promises what is to be read and written.
-    unsafe { xts::transform_any::<_, ROUNDS, ENCRYPT>(width, keys, ivs, at, unit, units) }
 }
 
 /// The tweaks of a group are in registers while it is in flight; in `ahead` only between calls.

@@ -32,7 +32,7 @@ pub(super) fn blake2b(pieces: &[&[u8]], out: &mut [u8]) -> Result<(), KdfError> 
 /// H′ (RFC 9106, section 3.3) of `pieces`, as if they were one, as long as `out`: 1 to 2³² − 1
 /// bytes.
 pub(super) fn long_hash(pieces: &[&[u8]], out: &mut [u8]) -> Result<(), KdfError> {
-    let length = super::length(out);
+    let length = length(out);
     let mut prefixed = Vec::with_capacity(1 + pieces.len());
     prefixed.push(&length[..]);
     prefixed.extend(pieces);
@@ -52,4 +52,9 @@ pub(super) fn long_hash(pieces: &[&[u8]], out: &mut [u8]) -> Result<(), KdfError
         half.copy_from_slice(&v[..LONGEST / 2]);
     }
     blake2b(&[&*v], rest)
+}
+
+/// A length as the hashes take it; the caller has checked that it fits.
+pub(super) fn length(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }

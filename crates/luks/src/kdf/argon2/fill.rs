@@ -4,9 +4,10 @@ use std::mem;
 
 use scrim_crypt::argon2::{Block, Compressor, Write, prefetch, wipe_stack};
 
-use super::{Argon2Cost, Argon2Kind};
+use crate::kdf::error::KdfError;
 use crate::kdf::guard::Watch;
-use crate::kdf::{KdfError, parallel};
+use crate::kdf::parallel;
+use crate::kdf::parameters::{Argon2Cost, Argon2Kind};
 
 /// Slices of the matrix. Lanes wait for one another at their ends.
 pub(super) const SLICES: usize = 4;

@@ -11,11 +11,13 @@ use scrim_crypt::argon2::Block;
 use scrim_sys::memory::HugeSlice;
 use zeroize::Zeroizing;
 
-use self::blake2b::{blake2b, long_hash};
+use self::blake2b::{blake2b, length, long_hash};
 use self::fill::{Matrix, SLICES};
 use super::error::{KdfError, check};
 use super::guard::Watch;
-use super::{Input, MachineLimits};
+use super::input::Input;
+use super::machine::MachineLimits;
+use super::parameters::{Argon2Cost, Argon2Kind};
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = size_of::<Block>();
@@ -35,27 +37,6 @@ const MIN_SALT: u64 = 8;
 
 /// The length fields of the first hash have 32 bits.
 const MAX_LENGTH: u64 = u32::MAX as u64;
-
-/// Cost of one derivation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Argon2Cost {
-    /// Passes over the memory.
-    pub time: u32,
-    /// Memory in KiB: at least 8 for each lane, at most 4 GiB.
-    pub memory_kib: u32,
-    /// Lanes, of which each can have a thread. They are part of what is computed: the result
-    /// depends on how many they are, not on the number of threads.
-    pub lanes: u32,
-}
-
-/// The variants of Argon2 that LUKS2 has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Argon2Kind {
-    /// Reads its memory in an order that does not depend on the passphrase.
-    Argon2i,
-    /// Reads its memory in such an order for half of the first pass only.
-    Argon2id,
-}
 
 impl Argon2Kind {
     /// y in section 3.2.
@@ -154,11 +135,6 @@ fn seed(
         &mut *seed,
     )?;
     Ok(seed)
-}
-
-/// A length as the hashes take it; [`derive()`] has checked that it fits.
-fn length(bytes: &[u8]) -> [u8; 4] {
-    u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// The first two blocks of every lane (section 3.2, steps 3 and 4).

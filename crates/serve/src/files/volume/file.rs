@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest;
 use scrim_ext4::{FileSystem, Inode, Patience, Place, Run};
-use scrim_volume::Stored;
+use scrim_volume::FetchedCiphertext;
 
 use super::VolumeFiles;
 use super::device::{read, read_now};
@@ -94,7 +94,7 @@ impl VolumeFile {
         &self,
         at: u64,
         pieces: &mut [IoSliceMut<'_>],
-    ) -> io::Result<(usize, Stored)> {
+    ) -> io::Result<(usize, FetchedCiphertext)> {
         let fetched = self.files.volume.fetch_now(at, pieces);
         fetched.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }

@@ -15,6 +15,7 @@ use crate::tls::accept::CompletedHandshake;
 use crate::tls::error::TlsError;
 use crate::tls::post_handshake::PostHandshake;
 
+/// Owner of the keys after an attempt to give a connection to the kernel.
 pub enum Outcome {
     /// The kernel has the keys.
     Kernel(Box<KernelSession>),

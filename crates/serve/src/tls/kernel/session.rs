@@ -9,13 +9,14 @@ use rustix::net::RecvFlags;
 use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
+use scrim_crypt::stream::Aead;
 use scrim_sys::kernel_tls::{self, Cipher, RECORD};
 
 use super::early::Early;
 use super::keys;
 use super::statistics::Statistics;
 use crate::tls::post_handshake::{FATAL, Meaning, OUR_KEY_UPDATE, PostHandshake, WARNING};
-use crate::tls::record::{Direction, GCM_RECORDS, KEPT, Kind, OpenFault, SealFault};
+use crate::tls::record::{Direction, Kind, OpenFault, SealFault, data_max};
 use crate::tls::{Facts, TlsError};
 
 /// State of a connection whose keys the kernel has. It cannot be moved back to user space.
@@ -52,6 +53,7 @@ pub(super) enum Receiving {
     Failed(TlsError),
 }
 
+/// Content of what one receive from the kernel has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// Data of the application.
@@ -92,10 +94,11 @@ impl KernelSession {
 
     /// Limit on the records of a key: `wanted`, but at most what is safe for the cipher.
     pub(super) fn max_records(cipher: Cipher, wanted: u64) -> u64 {
-        let safe = match cipher {
-            Cipher::Aes128Gcm | Cipher::Aes256Gcm => GCM_RECORDS - KEPT,
-            Cipher::ChaCha20Poly1305 => u64::MAX - KEPT,
-        };
+        let safe = data_max(match cipher {
+            Cipher::Aes128Gcm => Aead::Aes128Gcm,
+            Cipher::Aes256Gcm => Aead::Aes256Gcm,
+            Cipher::ChaCha20Poly1305 => Aead::ChaCha20Poly1305,
+        });
         // Each call counts for one record more than its bytes need, so a limit of 1 would allow no data.
         wanted.clamp(2, safe)
     }

@@ -7,7 +7,7 @@ use rustls::AlertDescription;
 /// Reason for which a record was not sealed. Nothing of it may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SealFault {
-    /// The payload is longer than [`PAYLOAD_MAX`](super::PAYLOAD_MAX).
+    /// The payload is longer than [`PAYLOAD_MAX`](super::wire::PAYLOAD_MAX).
     TooLong,
     /// The memory for the record is shorter than payload and overhead.
     NoRoom,

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use aws_lc_rs::aead::{Aad, Nonce};
+use scrim_crypt::stream::{self, EXPLICIT_NONCE, StreamError, TAG};
 
-use super::keys::{Direction, Form, Key, tls12_data};
-use super::{EXPLICIT_NONCE, HEADER, Header, Kind, OpenFault, PAYLOAD_MAX, TAG, VERSION};
+use super::fault::OpenFault;
+use super::form::Form;
+use super::keys::{Direction, Parts};
+use super::wire::{HEADER, Header, Kind, PAYLOAD_MAX, VERSION, tls12_data};
 
 /// A record that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,18 +20,28 @@ pub struct OpenRecord {
 
 /// Opens the records of one direction, in the order in which they come.
 pub struct Opener {
-    key: Key,
+    stream: stream::Opener,
+    form: Form,
 }
 
 impl Opener {
     /// The one opener of a key; `None` if the suite is unknown.
     #[must_use]
     pub fn new(direction: Direction) -> Option<Self> {
-        Key::new(direction).map(Self::of)
+        let Direction {
+            sequence,
+            secrets,
+            tls13,
+        } = direction;
+        Self::of(&Parts::of(&secrets, tls13)?, sequence)
     }
 
-    pub(super) fn of(key: Key) -> Self {
-        Self { key }
+    pub(super) fn of(parts: &Parts<'_>, first: u64) -> Option<Self> {
+        let Parts { aead, key, iv, .. } = *parts;
+        Some(Self {
+            stream: stream::Opener::new(aead, key, iv, first).ok()?,
+            form: parts.form,
+        })
     }
 
     /// Length in bytes of the record that `bytes` begin with, its header included; `None` if they are too few to tell.
@@ -44,12 +56,12 @@ impl Opener {
         if header.major != VERSION[0] {
             return Err(OpenFault::Version);
         }
-        let hidden = self.key.form == Form::Tls13;
+        let hidden = self.form == Form::Tls13;
         match Kind::from_wire(header.kind) {
             Some(kind) if kind == Kind::Data || !hidden => {}
             _ => return Err(OpenFault::Kind),
         }
-        let (least, most) = self.key.form.fragment();
+        let (least, most) = self.form.fragment();
         match header.len {
             len if len > most => Err(OpenFault::TooLong),
             len if len < least => Err(OpenFault::Mac),
@@ -65,22 +77,20 @@ impl Opener {
         if self.record_len(record)? != Some(record.len()) {
             return Err(OpenFault::Cut);
         }
-        let (number, nonce) = self.key.next().ok_or(OpenFault::Spent)?;
-        match self.key.form {
-            Form::Tls13 => self.open_tls13(nonce, record),
-            Form::Tls12Gcm | Form::Tls12ChaCha => self.open_tls12(number, nonce, record),
+        match self.form {
+            Form::Tls13 => self.open_tls13(record),
+            Form::Tls12Gcm | Form::Tls12ChaCha => self.open_tls12(record),
         }
     }
 
-    fn open_tls13(&self, nonce: Nonce, record: &mut [u8]) -> Result<OpenRecord, OpenFault> {
+    fn open_tls13(&mut self, record: &mut [u8]) -> Result<OpenRecord, OpenFault> {
         let (header, rest) = record
             .split_first_chunk_mut::<HEADER>()
             .ok_or(OpenFault::Cut)?;
         let (body, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(OpenFault::Mac)?;
-        self.key
-            .cipher
-            .open_in_place_separate_tag(nonce, Aad::from(*header), tag, body)
-            .map_err(|_| OpenFault::Mac)?;
+        self.stream
+            .open_in_place(header, body, tag)
+            .map_err(fault)?;
         if body.len() > PAYLOAD_MAX + 1 {
             return Err(OpenFault::TooLong);
         }
@@ -95,35 +105,27 @@ impl Opener {
         })
     }
 
-    fn open_tls12(
-        &self,
-        number: u64,
-        nonce: Nonce,
-        record: &mut [u8],
-    ) -> Result<OpenRecord, OpenFault> {
+    fn open_tls12(&mut self, record: &mut [u8]) -> Result<OpenRecord, OpenFault> {
         let kind = Kind::from_wire(record[0]).ok_or(OpenFault::Kind)?;
-        let (head, rest) = record.split_at_mut(self.key.form.before());
-        let nonce = match head[HEADER..].first_chunk::<EXPLICIT_NONCE>() {
-            None => nonce,
-            // The sender has chosen these bytes, and the number is authenticated below.
-            Some(sent) => {
-                let mut whole = *nonce.as_ref();
-                if let Some(place) = whole.last_chunk_mut::<EXPLICIT_NONCE>() {
-                    *place = *sent;
-                }
-                Nonce::assume_unique_for_key(whole)
-            }
-        };
+        let (head, rest) = record.split_at_mut(self.form.before());
         let (body, tag) = rest.split_last_chunk_mut::<TAG>().ok_or(OpenFault::Mac)?;
-        let data = Aad::from(tls12_data(number, kind.to_wire(), body.len()));
-        self.key
-            .cipher
-            .open_in_place_separate_tag(nonce, data, tag, body)
-            .map_err(|_| OpenFault::Mac)?;
+        let data = tls12_data(self.stream.number(), kind.to_wire(), body.len());
+        match head[HEADER..].first_chunk::<EXPLICIT_NONCE>() {
+            None => self.stream.open_in_place(&data, body, tag),
+            Some(sent) => self.stream.open_in_place_with(*sent, &data, body, tag),
+        }
+        .map_err(fault)?;
         let start = head.len();
         Ok(OpenRecord {
             kind,
             payload: start..start + body.len(),
         })
+    }
+}
+
+fn fault(error: StreamError) -> OpenFault {
+    match error {
+        StreamError::KeyExhausted { .. } => OpenFault::Spent,
+        _ => OpenFault::Mac,
     }
 }

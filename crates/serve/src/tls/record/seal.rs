@@ -1,12 +1,14 @@
 //! Sealing of records.
 
-use aws_lc_rs::aead::{Aad, Nonce};
+use scrim_crypt::stream::{self, Aead, StreamError, TAG};
 
-use super::keys::{Direction, Form, Key, tls12_data, wire_len};
-use super::{EXPLICIT_NONCE, HEADER, Kind, PAYLOAD_MAX, SealFault, TAG, VERSION};
+use super::fault::SealFault;
+use super::form::Form;
+use super::keys::{Direction, Parts};
+use super::wire::{HEADER, Kind, PAYLOAD_MAX, header, tls12_data};
 
 /// Records that a key keeps for alerts and key updates when data has used up the others.
-pub(in crate::tls) const KEPT: u64 = 16;
+const KEPT: u64 = 16;
 
 /// Layout of a record: the same for all records of a connection, key updates included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,39 +27,54 @@ impl Layout {
     }
 }
 
+/// Most records of data that a key of `aead` may seal, some being kept for alerts and key updates.
+pub(in crate::tls) const fn data_max(aead: Aead) -> u64 {
+    aead.records_max() - KEPT
+}
+
 /// Seals the records of one direction, in the order in which they are sent.
 pub struct Sealer {
-    key: Key,
+    stream: stream::Sealer,
+    form: Form,
     /// Records, from the key's first on, that data may have.
     data_max: u64,
 }
 
 impl Sealer {
-    /// The one sealer of a key. None if the suite is unknown. Data gets at most `records` of the key,
-    /// and no more than the suite allows, some being kept for alerts and key updates.
+    /// The one sealer of a key; `None` if the suite is unknown. Data gets at most `records` of the key,
+    /// and no more than the suite allows.
     #[must_use]
     pub fn new(direction: Direction, records: u64) -> Option<Self> {
-        Some(Self::of(Key::new(direction)?, records))
+        let Direction {
+            sequence,
+            secrets,
+            tls13,
+        } = direction;
+        Self::of(&Parts::of(&secrets, tls13)?, sequence, records)
     }
 
-    pub(super) fn of(key: Key, records: u64) -> Self {
-        let data_max = (key.records_max - KEPT).min(records);
-        Self { key, data_max }
+    pub(super) fn of(parts: &Parts<'_>, first: u64, records: u64) -> Option<Self> {
+        let Parts { aead, key, iv, .. } = *parts;
+        Some(Self {
+            stream: stream::Sealer::new(aead, key, iv, first).ok()?,
+            form: parts.form,
+            data_max: data_max(aead).min(records),
+        })
     }
 
     /// Layout of the records that it seals.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout {
-            before: self.key.form.before(),
-            after: self.key.form.after(),
+            before: self.form.before(),
+            after: self.form.after(),
         }
     }
 
     /// Number of records of data that the key may still seal.
     #[must_use]
     pub fn records_left(&self) -> u64 {
-        self.data_max.saturating_sub(self.key.count())
+        self.data_max.saturating_sub(self.stream.number())
     }
 
     /// Turns the start of `record`, where `payload` bytes lie behind [`Layout::before`], into a record; returns its
@@ -77,72 +94,54 @@ impl Sealer {
         let record = record
             .get_mut(..self.layout().record(payload))
             .ok_or(SealFault::NoRoom)?;
-        let most = match kind {
-            Kind::Data => self.data_max,
-            Kind::Alert | Kind::Handshake => self.key.records_max,
-        };
-        if self.key.count() >= most {
+        if kind == Kind::Data && self.stream.number() >= self.data_max {
             return Err(SealFault::Spent);
         }
-        let (number, nonce) = self.key.next().ok_or(SealFault::Spent)?;
-        match self.key.form {
-            Form::Tls13 => self.seal_tls13(kind, nonce, record, payload),
-            Form::Tls12Gcm | Form::Tls12ChaCha => {
-                self.seal_tls12(kind, number, nonce, record, payload)
-            }
-        }
-        .ok_or(SealFault::Cipher)?;
-        Ok(record.len())
+        let len = record.len();
+        match self.form {
+            Form::Tls13 => self.seal_tls13(kind, record),
+            Form::Tls12Gcm | Form::Tls12ChaCha => self.seal_tls12(kind, record, payload),
+        }?;
+        Ok(len)
     }
 
-    fn seal_tls13(
-        &self,
-        kind: Kind,
-        nonce: Nonce,
-        record: &mut [u8],
-        payload: usize,
-    ) -> Option<()> {
+    fn seal_tls13(&mut self, kind: Kind, record: &mut [u8]) -> Result<(), SealFault> {
         let header = header(Kind::Data, record.len() - HEADER);
-        let (head, rest) = record.split_first_chunk_mut::<HEADER>()?;
+        let (head, rest) = record
+            .split_first_chunk_mut::<HEADER>()
+            .ok_or(SealFault::NoRoom)?;
         *head = header;
-        let (body, tag) = rest.split_at_mut(payload + 1);
-        body[payload] = kind.to_wire();
-        let sealed = self
-            .key
-            .cipher
-            .seal_in_place_separate_tag(nonce, Aad::from(header), body);
-        tag.copy_from_slice(sealed.ok()?.as_ref());
-        Some(())
+        let (body, tag) = rest
+            .split_last_chunk_mut::<TAG>()
+            .ok_or(SealFault::NoRoom)?;
+        *body.last_mut().ok_or(SealFault::NoRoom)? = kind.to_wire();
+        self.stream.seal_in_place(&header, body, tag).map_err(fault)
     }
 
     fn seal_tls12(
-        &self,
+        &mut self,
         kind: Kind,
-        number: u64,
-        nonce: Nonce,
         record: &mut [u8],
         payload: usize,
-    ) -> Option<()> {
-        let (head, rest) = record.split_at_mut(self.key.form.before());
+    ) -> Result<(), SealFault> {
+        let (head, rest) = record.split_at_mut(self.form.before());
         let len = head.len() - HEADER + payload + TAG;
         head[..HEADER].copy_from_slice(&header(kind, len));
-        if self.key.form == Form::Tls12Gcm {
-            // The first four bytes of the nonce are a secret of the connection; the others are sent.
-            let (_, sent) = nonce.as_ref().split_last_chunk::<EXPLICIT_NONCE>()?;
-            head[HEADER..].copy_from_slice(sent);
+        if self.form == Form::Tls12Gcm {
+            head[HEADER..].copy_from_slice(&self.stream.explicit_nonce());
         }
-        let data = Aad::from(tls12_data(number, kind.to_wire(), payload));
-        let (body, tag) = rest.split_at_mut(payload);
-        let sealed = self
-            .key
-            .cipher
-            .seal_in_place_separate_tag(nonce, data, body);
-        tag.copy_from_slice(sealed.ok()?.as_ref());
-        Some(())
+        let data = tls12_data(self.stream.number(), kind.to_wire(), payload);
+        let (body, tag) = rest
+            .split_last_chunk_mut::<TAG>()
+            .ok_or(SealFault::NoRoom)?;
+        self.stream.seal_in_place(&data, body, tag).map_err(fault)
     }
 }
 
-fn header(kind: Kind, len: usize) -> [u8; HEADER] {
-    let [high, low] = wire_len(len);
-    [kind.to_wire(), VERSION[0], VERSION[1], high, low]
+fn fault(error: StreamError) -> SealFault {
+    match error {
+        StreamError::KeyExhausted { .. } => SealFault::Spent,
+        StreamError::TooLong { .. } => SealFault::TooLong,
+        _ => SealFault::Cipher,
+    }
 }

@@ -6,6 +6,7 @@ use rustls::AlertDescription::{
 };
 use rustls::ConnectionTrafficSecrets;
 use rustls::crypto::cipher::AeadKey;
+use scrim_crypt::stream::Aead;
 
 use super::*;
 
@@ -181,9 +182,23 @@ const CLIENT_IV: &str = "5b 78 92 3d ee 08 57 90 33 e5 23 d9";
 const SERVER_KEY: &str = "9f 02 28 3b 6c 9c 07 ef c2 6b b9 f2 ac 92 e3 56";
 const SERVER_IV: &str = "cf 78 2b 88 dd 83 54 9a ad f1 e9 84";
 
-fn rfc_key(key: &str, iv: &str) -> keys::Key {
-    let iv = unhex(iv).try_into().unwrap();
-    keys::Key::from_bytes(&AES_128_GCM, &unhex(key), iv, keys::Form::Tls13).unwrap()
+/// Calls `with` with a key and an IV of the RFC.
+fn of_rfc<T>(key: &str, iv: &str, with: impl Fn(&keys::Parts<'_>) -> Option<T>) -> T {
+    with(&keys::Parts {
+        aead: Aead::Aes128Gcm,
+        key: &unhex(key),
+        iv: unhex(iv)[..].try_into().unwrap(),
+        form: form::Form::Tls13,
+    })
+    .unwrap()
+}
+
+fn opener_of_client() -> Opener {
+    of_rfc(CLIENT_KEY, CLIENT_IV, |parts| Opener::of(parts, 0))
+}
+
+fn sealer_of_rfc(key: &str, iv: &str) -> Sealer {
+    of_rfc(key, iv, |parts| Sealer::of(parts, 0, u64::MAX))
 }
 
 #[test]
@@ -201,7 +216,7 @@ fn the_records_of_rfc_8448_are_opened_and_made() {
     );
     let goodbye = unhex("17 03 03 00 13 c9 87 27 60 65 56 66 b7 4d 7f f1 15 3e fd 6d b6 d0 b0 e3");
 
-    let mut opener = Opener::of(rfc_key(CLIENT_KEY, CLIENT_IV));
+    let mut opener = opener_of_client();
     let mut record = of_client.clone();
     let opened = opener.open(&mut record).unwrap();
     assert_eq!(
@@ -215,18 +230,18 @@ fn the_records_of_rfc_8448_are_opened_and_made() {
         (Kind::Alert, &[1, 0][..])
     );
 
-    let mut sealer = Sealer::of(rfc_key(CLIENT_KEY, CLIENT_IV), u64::MAX);
+    let mut sealer = sealer_of_rfc(CLIENT_KEY, CLIENT_IV);
     assert_eq!(sealed(&mut sealer, Kind::Data, &payload), of_client);
     assert_eq!(sealed(&mut sealer, Kind::Alert, &[1, 0]), goodbye);
     // The server has sent a ticket before.
-    let mut sealer = Sealer::of(rfc_key(SERVER_KEY, SERVER_IV), u64::MAX);
+    let mut sealer = sealer_of_rfc(SERVER_KEY, SERVER_IV);
     let _ = sealed(&mut sealer, Kind::Handshake, b"ticket");
     assert_eq!(sealed(&mut sealer, Kind::Data, &payload), of_server);
 }
 
 #[test]
 fn padding_is_taken_off_and_content_without_a_kind_refused() {
-    let client = || Opener::of(rfc_key(CLIENT_KEY, CLIENT_IV));
+    let client = opener_of_client;
     let mut inner = b"padded\x17".to_vec();
     inner.resize(1000, 0);
     let mut record = raw(0, &inner);

@@ -24,15 +24,15 @@ use scrim_backend::Medium;
 
 use sorted::SortedList;
 
-use super::choice::Direction;
-use super::handover::{JobList, hire};
-use super::inline::CryptRunner;
-use super::job::Job;
+use super::job_list::{JobList, WorkerThreads};
 use super::processors;
 use super::request::Request;
+use super::sector_job::SectorJob;
+use crate::crypt_target::CryptTarget;
+use crate::data_path::Direction;
+use crate::error::VolumeError;
 use crate::stats::Record;
-use crate::sync::thread;
-use crate::{CryptOptions, VolumeError};
+use crate::table::CryptOptions;
 
 /// Most bytes of one job, like the pieces that a kernel's block layer makes of long requests. A power of two.
 pub(crate) const JOB: usize = 128 << 10;
@@ -43,16 +43,16 @@ const WAITERS: usize = if cfg!(all(test, shuttle)) { 2 } else { 16 };
 /// The queues of one target, and their threads.
 pub(crate) struct Kcryptd {
     queues: Arc<Queues>,
-    threads: Vec<thread::JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 struct Queues {
-    /// `kcryptd_io`.
-    io: JobList<Job>,
+    /// Jobs of `kcryptd_io`, which reads.
+    io: JobList<SectorJob>,
     /// `kcryptd`: one list, or one for each processor.
     crypt: Vec<CryptList>,
     /// `cryptd`, where the cipher asks for it.
-    cryptd: Option<JobList<Job>>,
+    cryptd: Option<JobList<SectorJob>>,
     /// `dmcrypt_write`, if writes are sorted.
     write: Option<SortedList>,
     /// True if requests wait for the storage.
@@ -63,7 +63,7 @@ struct Queues {
 struct CryptList {
     /// The processor that its thread is bound to.
     bound_to: Option<usize>,
-    jobs: JobList<Job>,
+    jobs: JobList<SectorJob>,
 }
 
 impl Kcryptd {
@@ -71,9 +71,9 @@ impl Kcryptd {
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub(crate) fn start(options: &CryptOptions, runner: &CryptRunner) -> io::Result<Self> {
+    pub(crate) fn start(options: &CryptOptions, target: &CryptTarget) -> io::Result<Self> {
         let waits = matches!(
-            runner.backend.medium(),
+            target.backend.medium(),
             Medium::Remote | Medium::File { cached: None, .. }
         );
         let bindings = if options.same_cpu_crypt {
@@ -89,23 +89,23 @@ impl Kcryptd {
             queues: Arc::new(Queues {
                 io: JobList::new(),
                 crypt: crypt.collect(),
-                cryptd: runner.asynchronous.then(JobList::new),
+                cryptd: target.asynchronous.then(JobList::new),
                 write: (!options.submit_from_crypt_cpus).then(SortedList::new),
                 waits,
                 high_priority: options.high_priority,
             }),
-            threads: Vec::new(),
+            threads: WorkerThreads::default(),
         };
-        started.hire_all()?;
+        started.spawn_all()?;
         Ok(started)
     }
 
-    fn hire_all(&mut self) -> io::Result<()> {
+    fn spawn_all(&mut self) -> io::Result<()> {
         let processors = processors::all().len();
         let queues = Arc::clone(&self.queues);
         let readers = if queues.waits { WAITERS } else { processors };
         for _ in 0..readers {
-            self.hire("kcryptd_io", Queues::serve_io)?;
+            self.spawn("kcryptd_io", Queues::serve_io)?;
         }
         for index in 0..queues.crypt.len() {
             let threads = if queues.crypt.len() > 1 {
@@ -114,52 +114,54 @@ impl Kcryptd {
                 processors
             };
             for _ in 0..threads {
-                self.hire("kcryptd", move |queues| queues.serve_crypt(index))?;
+                self.spawn("kcryptd", move |queues| queues.serve_crypt(index))?;
             }
         }
         if queues.cryptd.is_some() {
             for _ in 0..processors {
-                self.hire("cryptd", Queues::serve_cryptd)?;
+                self.spawn("cryptd", Queues::serve_cryptd)?;
             }
         }
         if queues.write.is_some() {
-            self.hire("dmcrypt_write", Queues::serve_writes)?;
+            self.spawn("dmcrypt_write", Queues::serve_writes)?;
         }
         Ok(())
     }
 
-    fn hire(&mut self, name: &str, serve: impl FnOnce(&Queues) + Send + 'static) -> io::Result<()> {
+    fn spawn(
+        &mut self,
+        name: &str,
+        serve: impl FnOnce(&Queues) + Send + 'static,
+    ) -> io::Result<()> {
         let queues = Arc::clone(&self.queues);
-        let thread = hire(name, move || {
+        self.threads.spawn(name, move || {
             if queues.high_priority {
                 processors::hurry();
             }
             serve(&queues);
-        })?;
-        self.threads.push(thread);
-        Ok(())
+        })
     }
 
     /// Starts a job, which will end in its completion queue.
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn enqueue(&self, job: SectorJob) {
         match job.direction {
             Direction::Read => {
                 self.queues.io.push(job);
             }
-            Direction::Write => self.queues.to_kcryptd(job),
+            Direction::Write => self.queues.push_to_kcryptd(job),
         }
     }
 
     /// Carries out a request whose requester waits for it.
-    pub(super) fn carry_out(
+    pub(super) fn run_queued(
         &self,
         request: Request<'_>,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        request.in_jobs(JOB, record, |jobs, home, record| {
+        request.in_jobs(JOB, record, |jobs, completions, record| {
             let all = jobs.len();
-            jobs.into_iter().for_each(|job| self.submit(job));
-            home.wait_for(all, record)
+            jobs.into_iter().for_each(|job| self.enqueue(job));
+            completions.wait_for(all, record)
         })
     }
 }
@@ -167,15 +169,11 @@ impl Kcryptd {
 impl Drop for Kcryptd {
     fn drop(&mut self) {
         self.queues.end();
-        for thread in self.threads.drain(..) {
-            // A panic has gone to the requester.
-            let _ = thread.join();
-        }
     }
 }
 
 impl Queues {
-    fn to_kcryptd(&self, job: Job) {
+    fn push_to_kcryptd(&self, job: SectorJob) {
         let here = if self.crypt.len() > 1 {
             processors::here()
         } else {
@@ -193,7 +191,7 @@ impl Queues {
             job.arrive();
             let direction = job.direction;
             match (direction, job.fetch_or_store()) {
-                (Direction::Read, Some(job)) => self.to_kcryptd(job),
+                (Direction::Read, Some(job)) => self.push_to_kcryptd(job),
                 (Direction::Write, Some(job)) => job.end(Ok(Ok(()))),
                 (_, None) => {}
             }
@@ -223,14 +221,14 @@ impl Queues {
         }
     }
 
-    fn encrypt_or_decrypt(&self, job: Job) {
+    fn encrypt_or_decrypt(&self, job: SectorJob) {
         let Some(job) = job.encrypt_or_decrypt() else {
             return;
         };
         match (job.direction, &self.write) {
             (Direction::Read, _) => job.end(Ok(Ok(()))),
             (Direction::Write, Some(sorted)) => sorted.push(job),
-            (Direction::Write, None) => self.store(job),
+            (Direction::Write, None) => self.write_and_end(job),
         }
     }
 
@@ -241,13 +239,13 @@ impl Queues {
                 if self.waits {
                     self.io.push(job);
                 } else {
-                    self.store(job);
+                    self.write_and_end(job);
                 }
             }
         }
     }
 
-    fn store(&self, job: Job) {
+    fn write_and_end(&self, job: SectorJob) {
         if let Some(job) = job.fetch_or_store() {
             job.end(Ok(Ok(())));
         }

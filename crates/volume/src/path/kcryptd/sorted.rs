@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::job::Job;
+use super::super::sector_job::SectorJob;
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// dm-crypt's `write_tree`.
+/// Writes in the order of their sectors, as in dm-crypt's `write_tree`.
 pub(super) struct SortedList {
     waiting: Mutex<Waiting>,
     more: Condvar,
@@ -14,7 +14,7 @@ pub(super) struct SortedList {
 #[derive(Default)]
 struct Waiting {
     /// Jobs by offset; those of the same offset in the order in which they came.
-    jobs: BTreeMap<(u64, u64), Job>,
+    jobs: BTreeMap<(u64, u64), SectorJob>,
     /// Number of jobs that have come.
     came: u64,
     ended: bool,
@@ -28,7 +28,7 @@ impl SortedList {
         }
     }
 
-    pub(super) fn push(&self, job: Job) {
+    pub(super) fn push(&self, job: SectorJob) {
         let mut waiting = self.lock();
         waiting.came += 1;
         let place = (job.offset, waiting.came);
@@ -38,7 +38,7 @@ impl SortedList {
     }
 
     /// Takes all waiting jobs, in their order, once there are some; `None` at the end.
-    pub(super) fn take(&self) -> Option<impl Iterator<Item = Job>> {
+    pub(super) fn take(&self) -> Option<impl Iterator<Item = SectorJob>> {
         let mut waiting = self.lock();
         while waiting.jobs.is_empty() {
             if waiting.ended {

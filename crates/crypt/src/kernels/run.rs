@@ -1,0 +1,110 @@
+//! The bytes that one call transforms.
+
+use super::shared::SharedSource;
+
+/// The bytes that one call transforms: whole data units, in place or from one buffer to another of
+/// the same length. Only this module makes one, after checks that kernels rely on.
+pub(crate) struct Run<'a> {
+    unit: usize,
+    units: usize,
+    data: Data<'a>,
+}
+
+pub(crate) enum Data<'a> {
+    InPlace(&'a mut [u8]),
+    /// The borrow checker keeps the two apart: they never overlap.
+    Copy {
+        source: &'a [u8],
+        destination: &'a mut [u8],
+    },
+    /// To be encrypted, each byte of the source is read once.
+    Shared {
+        source: SharedSource<'a>,
+        destination: &'a mut [u8],
+    },
+}
+
+/// The largest data unit, in bytes.
+pub(crate) const UNIT_MAX: usize = 4096;
+
+impl<'a> Run<'a> {
+    /// `unit` is the length of a data unit in bytes.
+    ///
+    /// # Panics
+    /// When `data` is not whole units.
+    pub(crate) fn in_place(unit: usize, data: &'a mut [u8]) -> Self {
+        Self {
+            unit,
+            units: units(unit, data.len(), data.len()),
+            data: Data::InPlace(data),
+        }
+    }
+
+    /// `unit` is the length of a data unit in bytes.
+    ///
+    /// # Panics
+    /// When `source` is not whole units or `destination` of another length.
+    pub(crate) fn copy(unit: usize, source: &'a [u8], destination: &'a mut [u8]) -> Self {
+        Self {
+            unit,
+            units: units(unit, source.len(), destination.len()),
+            data: Data::Copy {
+                source,
+                destination,
+            },
+        }
+    }
+
+    /// Like [`Run::copy`], from memory that others may change meanwhile.
+    ///
+    /// # Panics
+    /// When `source` is not whole units or `destination` of another length.
+    pub(crate) fn shared(unit: usize, source: SharedSource<'a>, destination: &'a mut [u8]) -> Self {
+        Self {
+            unit,
+            units: units(unit, source.len(), destination.len()),
+            data: Data::Shared {
+                source,
+                destination,
+            },
+        }
+    }
+
+    /// Length of a data unit in bytes: a multiple of 16, at most [`UNIT_MAX`].
+    pub(crate) fn unit(&self) -> usize {
+        self.unit
+    }
+
+    /// Number of data units.
+    pub(crate) fn units(&self) -> usize {
+        self.units
+    }
+
+    pub(crate) fn into_data(self) -> Data<'a> {
+        self.data
+    }
+}
+
+/// Number of data units of `unit` bytes, after checks on which kernels, unsafe ones among them,
+/// rely.
+fn units(unit: usize, source: usize, destination: usize) -> usize {
+    assert!(
+        unit.is_multiple_of(16) && (16..=UNIT_MAX).contains(&unit),
+        "a data unit of {unit} bytes"
+    );
+    // Sectors are powers of two, and a division would take long beside a call for one sector.
+    let (units, rest) = if unit.is_power_of_two() {
+        (source >> unit.trailing_zeros(), source & (unit - 1))
+    } else {
+        (source / unit, source % unit)
+    };
+    assert!(
+        rest == 0,
+        "a run of {source} bytes is not whole sectors of {unit}"
+    );
+    assert!(
+        source == destination,
+        "a source of {source} bytes for a destination of {destination}"
+    );
+    units
+}

@@ -1,0 +1,97 @@
+//! Runs as pointers, and positions in them.
+
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+use crate::kernels::run::{Data, Run};
+
+/// A [`Run`] as pointers, for kernels that treat both its forms alike.
+///
+/// `source` can be read and `destination` written for `units * unit` bytes, as long as what the
+/// [`Run`] was made of is borrowed. They are the same address or do not overlap. No alignment is
+/// promised.
+///
+/// Others may change a source meanwhile ([`Data::Shared`]). So encryption loads each of its bytes
+/// once, or keeps only the result of the last load, as `tests/shared_source.rs` checks.
+pub(super) struct RawRun {
+    pub(super) source: *const u8,
+    pub(super) destination: *mut u8,
+    /// Bytes of a data unit: a multiple of 16, not 0.
+    pub(super) unit: usize,
+    /// Number of data units.
+    pub(super) units: usize,
+}
+
+impl From<Run<'_>> for RawRun {
+    fn from(run: Run<'_>) -> Self {
+        let (unit, units) = (run.unit(), run.units());
+        let (source, destination) = match run.into_data() {
+            Data::InPlace(data) => {
+                let start = data.as_mut_ptr();
+                (start.cast_const(), start)
+            }
+            Data::Copy {
+                source,
+                destination,
+            } => (source.as_ptr(), destination.as_mut_ptr()),
+            Data::Shared {
+                source,
+                destination,
+            } => (source.start(), destination.as_mut_ptr()),
+        };
+        Self {
+            source,
+            destination,
+            unit,
+            units,
+        }
+    }
+}
+
+/// Position of a kernel in a run.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor {
+    pub(super) source: *const u8,
+    pub(super) destination: *mut u8,
+}
+
+impl Cursor {
+    /// The position `bytes` further on.
+    ///
+    /// # Safety
+    /// The new position is in the run, or at its end.
+    #[inline]
+    pub(super) unsafe fn add(self, bytes: usize) -> Self {
+        // SAFETY: source and destination of a run are as long as the run.
+        unsafe {
+            Self {
+                source: self.source.add(bytes),
+                destination: self.destination.add(bytes),
+            }
+        }
+    }
+
+    /// Prefetches the `len` bytes that begin [`AHEAD`] bytes further on, if they are among the `left`
+    /// bytes of the run. Processors prefetch by themselves, but not across pages.
+    #[inline]
+    pub(super) fn prefetch(self, len: usize, left: usize) {
+        if left < AHEAD + len {
+            return;
+        }
+        prefetch_lines(self.source, len);
+        if self.source != self.destination {
+            prefetch_lines(self.destination, len);
+        }
+    }
+}
+
+/// Prefetches the `len` bytes that begin [`AHEAD`] bytes after `here`.
+#[inline(always)]
+fn prefetch_lines(here: *const u8, len: usize) {
+    for line in (AHEAD..AHEAD + len).step_by(64) {
+        // SAFETY: every x86-64 has the instruction, and it changes nothing that can be seen.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(here.wrapping_add(line).cast()) };
+    }
+}
+
+/// Distance of prefetching in bytes: about the bandwidth of memory times its latency.
+const AHEAD: usize = 2048;

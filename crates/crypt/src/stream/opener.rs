@@ -1,0 +1,89 @@
+//! Opening of records, in the order of their numbers.
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+
+use super::aead::{Aead, EXPLICIT_NONCE, NONCE, TAG};
+use super::error::StreamError;
+use super::key;
+use super::nonces::Nonces;
+
+/// Opens the records of one key, one number after the other.
+///
+/// A record that fails to open leaves zeros where its plaintext would be.
+pub struct Opener {
+    key: LessSafeKey,
+    nonces: Nonces,
+    next: u64,
+}
+
+impl Opener {
+    /// Sets up `key` and `iv`, of which the caller keeps and wipes the originals. `first` is the number of the first
+    /// record.
+    ///
+    /// # Errors
+    /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
+    pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
+        Ok(Self {
+            key: key::expand(aead, key)?,
+            nonces: Nonces::new(iv),
+            next: first,
+        })
+    }
+
+    /// Number of the next record.
+    #[must_use]
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.next
+    }
+
+    /// Verifies the next record and decrypts its content in place.
+    ///
+    /// # Errors
+    /// [`StreamError::Forged`], and [`StreamError::KeyExhausted`] after the last number that a sealer uses. Both leave
+    /// the number as it is.
+    #[inline]
+    pub fn open_in_place(
+        &mut self,
+        additional: &[u8],
+        content: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), StreamError> {
+        self.open(self.nonces.nonce(self.next), additional, content, tag)
+    }
+
+    /// Like [`Opener::open_in_place`], with the part of the nonce that AES-GCM in TLS 1.2 sends with a record. The
+    /// sender has chosen it; the caller puts the number into the additional data, so that it is verified.
+    ///
+    /// # Errors
+    /// Those of [`Opener::open_in_place`].
+    #[inline]
+    pub fn open_in_place_with(
+        &mut self,
+        explicit: [u8; EXPLICIT_NONCE],
+        additional: &[u8],
+        content: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), StreamError> {
+        self.open(self.nonces.with(explicit), additional, content, tag)
+    }
+
+    #[inline]
+    fn open(
+        &mut self,
+        nonce: [u8; NONCE],
+        additional: &[u8],
+        content: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), StreamError> {
+        let number = self.next;
+        let after = number.checked_add(1);
+        let after = after.ok_or(StreamError::KeyExhausted { records: u64::MAX })?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.key
+            .open_in_place_separate_tag(nonce, Aad::from(additional), tag, content)
+            .map_err(|_| StreamError::Forged { number })?;
+        self.next = after;
+        Ok(())
+    }
+}

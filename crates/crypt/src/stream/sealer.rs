@@ -1,0 +1,76 @@
+//! Sealing of records, in the order of their numbers.
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+
+use super::aead::{Aead, CONTENT_MAX, EXPLICIT_NONCE, NONCE, TAG};
+use super::error::StreamError;
+use super::key;
+use super::nonces::Nonces;
+
+/// Seals the records of one key, one number after the other.
+///
+/// There is no `Clone` and no way back to a number: two records under one number would give away both, and let others
+/// forge more.
+pub struct Sealer {
+    key: LessSafeKey,
+    nonces: Nonces,
+    next: u64,
+    records_max: u64,
+}
+
+impl Sealer {
+    /// Sets up `key` and `iv`, of which the caller keeps and wipes the originals. `first` is the number of the first
+    /// record: 0 for a new key, or the count of records that others have sealed with it.
+    ///
+    /// # Errors
+    /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
+    pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
+        Ok(Self {
+            key: key::expand(aead, key)?,
+            nonces: Nonces::new(iv),
+            next: first,
+            records_max: aead.records_max(),
+        })
+    }
+
+    /// Number of the next record.
+    #[must_use]
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.next
+    }
+
+    /// Part of the next record's nonce that AES-GCM in TLS 1.2 sends with it.
+    #[must_use]
+    #[inline]
+    pub fn explicit_nonce(&self) -> [u8; EXPLICIT_NONCE] {
+        self.nonces.explicit(self.next)
+    }
+
+    /// Encrypts `content` in place, and writes its tag.
+    ///
+    /// # Errors
+    /// [`StreamError::TooLong`], [`StreamError::KeyExhausted`]; both leave the content and the number as they are.
+    #[inline]
+    pub fn seal_in_place(
+        &mut self,
+        additional: &[u8],
+        content: &mut [u8],
+        tag: &mut [u8; TAG],
+    ) -> Result<(), StreamError> {
+        let bytes = content.len();
+        if bytes > CONTENT_MAX {
+            return Err(StreamError::TooLong { bytes });
+        }
+        let (number, records) = (self.next, self.records_max);
+        if number >= records {
+            return Err(StreamError::KeyExhausted { records });
+        }
+        // From here on the number is used, even if sealing fails. Below a limit, it is not the last one.
+        self.next = number + 1;
+        let nonce = Nonce::assume_unique_for_key(self.nonces.nonce(number));
+        self.key
+            .seal_in_place_scatter(nonce, Aad::from(additional), content, &[], tag)
+            .map_err(|_| StreamError::Library)
+    }
+}

@@ -1,0 +1,209 @@
+//! Nettle, from its headers of version 3.8: everything called `libnettle.so.8`.
+
+use super::library::{Shared, functions};
+use crate::rival::{Fault, Library, Missing, SetUp};
+use crate::serial::{self, Sector};
+use crate::work::{BLOCK, Cipher, Direction, Work};
+
+pub(crate) const NETTLE: Library = Library {
+    name: "nettle",
+    version: || {
+        let functions = Functions::ready()?;
+        // SAFETY: no arguments.
+        let version = unsafe { ((functions.version_major)(), (functions.version_minor)()) };
+        Ok(format!("Nettle {}.{}", version.0, version.1))
+    },
+    set_up,
+};
+
+/// A structure of Nettle's with expanded keys. The largest here has two schedules of AES-256, 480
+/// bytes.
+#[repr(C, align(16))]
+struct Context([u8; 1024]);
+
+type SetKey = unsafe extern "C" fn(*mut Context, *const u8);
+/// `nettle_cipher_func`: whole blocks, in place or not.
+type Blocks = unsafe extern "C" fn(*const Context, usize, *mut u8, *const u8);
+/// A message of XTS: context, tweak, length, destination, source.
+type Message = unsafe extern "C" fn(*mut Context, *const u8, usize, *mut u8, *const u8);
+/// A message of CBC or CTR, with the block cipher: context, cipher, block size, IV, length,
+/// destination, source.
+type Chain =
+    unsafe extern "C" fn(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
+/// CBC of one cipher: context, IV, length, destination, source.
+type OwnChain = unsafe extern "C" fn(*const Context, *mut u8, usize, *mut u8, *const u8);
+
+functions! {
+    struct Functions("nettle_") {
+        fn version_major() -> i32;
+        fn version_minor() -> i32;
+        fn xts_aes256_set_encrypt_key(*mut Context, *const u8);
+        fn xts_aes256_set_decrypt_key(*mut Context, *const u8);
+        fn xts_aes256_encrypt_message(*mut Context, *const u8, usize, *mut u8, *const u8);
+        fn xts_aes256_decrypt_message(*mut Context, *const u8, usize, *mut u8, *const u8);
+        fn xts_aes128_set_encrypt_key(*mut Context, *const u8);
+        fn xts_aes128_set_decrypt_key(*mut Context, *const u8);
+        fn xts_aes128_encrypt_message(*mut Context, *const u8, usize, *mut u8, *const u8);
+        fn xts_aes128_decrypt_message(*mut Context, *const u8, usize, *mut u8, *const u8);
+        fn aes256_set_encrypt_key(*mut Context, *const u8);
+        fn aes256_set_decrypt_key(*mut Context, *const u8);
+        fn aes256_encrypt(*const Context, usize, *mut u8, *const u8);
+        fn aes256_decrypt(*const Context, usize, *mut u8, *const u8);
+        fn aes128_set_encrypt_key(*mut Context, *const u8);
+        fn aes128_set_decrypt_key(*mut Context, *const u8);
+        fn aes128_encrypt(*const Context, usize, *mut u8, *const u8);
+        fn aes128_decrypt(*const Context, usize, *mut u8, *const u8);
+        fn cbc_aes256_encrypt(*const Context, *mut u8, usize, *mut u8, *const u8);
+        fn cbc_decrypt(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
+        fn ctr_crypt(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
+    }
+}
+
+impl Functions {
+    fn ready() -> Result<Self, Missing> {
+        Self::load(Shared::open(
+            &["libnettle.so.8"],
+            "install libnettle8, or libnettle8t64",
+        )?)
+    }
+}
+
+/// Way to encrypt or decrypt a sector.
+enum Mode {
+    Xts(Message),
+    Ecb(Blocks),
+    Chain(Chain, Blocks),
+    OwnChain(OwnChain),
+}
+
+/// A key for one direction, with the way to turn a sector.
+struct Key {
+    context: Box<Context>,
+    mode: Mode,
+}
+
+impl Key {
+    /// # Safety
+    /// `set_key` fills the context that `mode`'s functions read, from a key as long as `key`.
+    unsafe fn new(set_key: SetKey, key: &[u8], mode: Mode) -> Self {
+        let mut context = Box::new(Context([0; 1024]));
+        // SAFETY: the caller's promise; the context has room for any structure of keys.
+        unsafe { set_key(&raw mut *context, key.as_ptr()) };
+        Self { context, mode }
+    }
+
+    fn turn(&mut self, mut iv: [u8; BLOCK], data: &mut [u8]) {
+        let context = &raw mut *self.context;
+        let (len, at) = (data.len(), data.as_mut_ptr());
+        // SAFETY: the context was filled for these functions; whole blocks; all of them allow source
+        // and destination to be the same.
+        unsafe {
+            match self.mode {
+                Mode::Xts(message) => message(context, iv.as_ptr(), len, at, at),
+                Mode::Ecb(blocks) => blocks(context, len, at, at),
+                Mode::OwnChain(chain) => chain(context, iv.as_mut_ptr(), len, at, at),
+                Mode::Chain(chain, blocks) => {
+                    chain(context, blocks, BLOCK, iv.as_mut_ptr(), len, at, at);
+                }
+            }
+        }
+    }
+}
+
+/// Keys for both directions.
+struct Keys {
+    encrypt: Key,
+    decrypt: Key,
+}
+
+impl Sector for Keys {
+    fn turn_sector(
+        &mut self,
+        direction: Direction,
+        iv: &[u8; BLOCK],
+        sector: &mut [u8],
+    ) -> Result<(), Fault> {
+        let key = match direction {
+            Direction::Encrypt => &mut self.encrypt,
+            Direction::Decrypt => &mut self.decrypt,
+        };
+        key.turn(*iv, sector);
+        Ok(())
+    }
+}
+
+fn set_up(work: Work) -> SetUp {
+    let Ok(nettle) = Functions::ready() else {
+        return Ok(None);
+    };
+    let keys = |encrypt: (SetKey, Mode), decrypt: (SetKey, Mode), key: &[u8]| {
+        // SAFETY: below, `set_key` and the mode's functions are of one cipher, which takes the key
+        // that is given with it.
+        let key = |(set_key, mode)| unsafe { Key::new(set_key, key, mode) };
+        Keys {
+            encrypt: key(encrypt),
+            decrypt: key(decrypt),
+        }
+    };
+    let (encrypt, decrypt) = match work.cipher {
+        Cipher::Aes256Xts => (
+            (
+                nettle.xts_aes256_set_encrypt_key as SetKey,
+                Mode::Xts(nettle.xts_aes256_encrypt_message),
+            ),
+            (
+                nettle.xts_aes256_set_decrypt_key as SetKey,
+                Mode::Xts(nettle.xts_aes256_decrypt_message),
+            ),
+        ),
+        Cipher::Aes128Xts => (
+            (
+                nettle.xts_aes128_set_encrypt_key as SetKey,
+                Mode::Xts(nettle.xts_aes128_encrypt_message),
+            ),
+            (
+                nettle.xts_aes128_set_decrypt_key as SetKey,
+                Mode::Xts(nettle.xts_aes128_decrypt_message),
+            ),
+        ),
+        Cipher::Aes256CbcEssiv => (
+            (
+                nettle.aes256_set_encrypt_key as SetKey,
+                Mode::OwnChain(nettle.cbc_aes256_encrypt),
+            ),
+            (
+                nettle.aes256_set_decrypt_key as SetKey,
+                Mode::Chain(nettle.cbc_decrypt, nettle.aes256_decrypt),
+            ),
+        ),
+        Cipher::Aes128Ctr => {
+            let set_key = nettle.aes128_set_encrypt_key as SetKey;
+            let mode = || Mode::Chain(nettle.ctr_crypt, nettle.aes128_encrypt);
+            ((set_key, mode()), (set_key, mode()))
+        }
+        Cipher::Aes128Ecb => (
+            (
+                nettle.aes128_set_encrypt_key as SetKey,
+                Mode::Ecb(nettle.aes128_encrypt),
+            ),
+            (
+                nettle.aes128_set_decrypt_key as SetKey,
+                Mode::Ecb(nettle.aes128_decrypt),
+            ),
+        ),
+        Cipher::Aes128Cbc | Cipher::Aes128Gcm => return Ok(None),
+    };
+    serial::set_up(work, keys(encrypt, decrypt, work.cipher.key()), |key| {
+        Ok(keys(
+            (
+                nettle.aes256_set_encrypt_key,
+                Mode::Ecb(nettle.aes256_encrypt),
+            ),
+            (
+                nettle.aes256_set_decrypt_key,
+                Mode::Ecb(nettle.aes256_decrypt),
+            ),
+            key,
+        ))
+    })
+}

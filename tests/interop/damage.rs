@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Output;
 
-use crate::numbers::Numbers;
+use scrim_seeded::Random;
+
 use crate::support::{assert_same, have};
 use crate::volume::{CHEAP, Case, Image, LUKS1, USUAL};
 
@@ -107,12 +108,12 @@ fn a_flipped_bit_in_either_luks2_header_costs_a_warning() {
         return;
     }
     let patient = Patient::new(USUAL);
-    let mut numbers = Numbers(2);
+    let mut random = Random::new(2);
     for (copy, name) in [(0, "primary"), (16384, "secondary")] {
         // The binary header's fields, its padding, the JSON area.
         for (from, to, count) in [(0, 512, 10), (512, 4096, 3), (4096, 16384, 5)] {
             for _ in 0..count {
-                let bit = 8 * (copy + from) + numbers.below(8 * (to - from));
+                let bit = 8 * (copy + from) + random.index(8 * (to - from));
                 match patient.after_flipping(bit) {
                     Outcome::Opened(served, said) => {
                         assert_same(&served, &patient.payload, &format!("bit {bit}"));
@@ -134,12 +135,12 @@ fn a_flipped_bit_in_a_luks1_header_is_refused_or_harmless() {
         return;
     }
     let patient = Patient::new(LUKS1[1]);
-    let mut numbers = Numbers(1);
+    let mut random = Random::new(1);
     let payload_offset = 8 * 104..8 * 108;
     let (mut opened, mut refused) = (0, 0);
     while opened + refused < 40 {
         // The first key slot's description ends at byte 256.
-        let bit = numbers.below(8 * 256);
+        let bit = random.index(8 * 256);
         if payload_offset.contains(&bit) {
             continue;
         }
@@ -188,9 +189,9 @@ fn a_flipped_bit_in_a_key_slot_spoils_it() {
     }
     for (case, area) in [(LUKS1[1], 4096), (USUAL, 32768)] {
         let patient = Patient::new(case);
-        let mut numbers = Numbers(3);
+        let mut random = Random::new(3);
         for _ in 0..6 {
-            let bit = 8 * area + numbers.below(8 * 64 * 4000);
+            let bit = 8 * area + random.index(8 * 64 * 4000);
             match patient.after_flipping(bit) {
                 Outcome::Refused(2, _) => {}
                 Outcome::Refused(code, said) => panic!("bit {bit}: {code} {said}"),
@@ -207,7 +208,7 @@ fn an_image_cut_anywhere_is_refused_or_serves_what_is_left() {
     }
     for case in [LUKS1[1], USUAL] {
         let patient = Patient::new(case);
-        let mut numbers = Numbers(4);
+        let mut random = Random::new(4);
         let mut lengths = vec![
             0,
             1,
@@ -221,8 +222,8 @@ fn an_image_cut_anywhere_is_refused_or_serves_what_is_left() {
             START,
             START + 511,
         ];
-        lengths.extend((0..8).map(|_| numbers.below(START)));
-        lengths.extend((0..3).map(|_| START + numbers.below(LENGTH)));
+        lengths.extend((0..8).map(|_| random.index(START)));
+        lengths.extend((0..3).map(|_| START + random.index(LENGTH)));
         lengths.push(START + 4096);
         lengths.push(START + 512);
         for length in lengths {

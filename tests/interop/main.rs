@@ -29,7 +29,6 @@ mod keys;
 mod killed;
 mod luks1_peers;
 mod no_root;
-mod numbers;
 mod options;
 mod partitions;
 mod production;

@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::process::Output;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::numbers::Numbers;
+use scrim_seeded::Random;
+
 use crate::support::{Place, have, scrim};
 use crate::volume::CHEAP;
 
@@ -47,7 +48,7 @@ struct Model {
 /// An image in the middle of its history.
 struct History {
     place: Place,
-    numbers: Numbers,
+    random: Random,
     model: Model,
     backup: Option<Model>,
     /// True if one copy of a LUKS2 header is damaged, so that the other must stay.
@@ -95,7 +96,7 @@ impl History {
         };
         let mut history = Self {
             place,
-            numbers: Numbers(seed),
+            random: Random::new(seed),
             model,
             backup: None,
             damaged: false,
@@ -126,7 +127,7 @@ impl History {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        self.numbers.below(limit)
+        self.random.index(limit)
     }
 
     /// One of the slots with the volume key, and its key.

@@ -10,17 +10,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::FsWord;
 use rustix::io::{Errno, ReadWriteFlags};
+use scrim_sys::file_system::FileSystem;
 use scrim_sys::memory::{MappedBytes, MappedFile};
 
 /// Bytes of a window.
 const WINDOW: u64 = 1 << 30;
 /// Most windows of a file at a time. The kernel's page tables for one take at most 2 MiB.
 const WINDOWS: usize = 16;
-
-/// The number of tmpfs among file systems (`statfs(2)`).
-const TMPFS: FsWord = 0x0102_1994;
 
 /// Windows of one file.
 pub struct PageCache {
@@ -95,7 +92,7 @@ fn suits(file: BorrowedFd<'_>) -> io::Result<bool> {
     let mut byte = [0];
     let place = &mut [io::IoSliceMut::new(&mut byte)];
     let is_near = match rustix::io::preadv2(file, place, 0, ReadWriteFlags::NOWAIT) {
-        Err(Errno::OPNOTSUPP) => rustix::fs::fstatfs(file)?.f_type == TMPFS,
+        Err(Errno::OPNOTSUPP) => FileSystem::of(file)?.is_tmpfs,
         Ok(_) | Err(Errno::AGAIN) => true,
         Err(_) => false,
     };

@@ -10,8 +10,9 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, SimBackend};
 use scrim_backend::{Backend, Durability};
+use scrim_seeded::Random;
 
 const SECTOR: usize = 512;
 const CACHED: Durability = Durability::Cached;

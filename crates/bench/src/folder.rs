@@ -5,14 +5,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::statfs;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
-
-/// Folder of the file system in memory.
-pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
-/// `TMPFS_MAGIC`.
-const TMPFS: u64 = 0x0102_1994;
+use scrim_sys::file_system::FileSystem;
 
 /// A folder of ours alone, which is removed with this.
 pub(crate) struct Folder(PathBuf);
@@ -64,10 +59,8 @@ impl Drop for Folder {
 
 /// Bytes that are free in a folder in memory; `None` where it is on a disk.
 pub(crate) fn free_memory(folder: &Path) -> Option<u64> {
-    let there = statfs(folder).ok()?;
-    let is_memory = u64::try_from(there.f_type) == Ok(TMPFS);
-    let block = u64::try_from(there.f_bsize).unwrap_or(0);
-    is_memory.then(|| there.f_bavail.saturating_mul(block))
+    let there = FileSystem::at(folder).ok()?;
+    there.is_tmpfs.then_some(there.free_bytes)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::picture::escaped;
+use scrim_foreign::Html;
+
 use crate::report::Report;
 use crate::svg::COLOURS;
 
@@ -59,18 +60,17 @@ pub(crate) fn end(html: &mut String, report: &Report) {
     }
     html.push_str("</table>\n<h2>Machine</h2>\n");
     let machine = &report.machine;
-    let known = |text: &Option<String>| escaped(text.as_deref().unwrap_or("unknown"));
+    let cpu = Html::new(machine.cpu.as_deref().unwrap_or("unknown"));
+    let kernel = Html::new(machine.kernel.as_deref().unwrap_or("unknown"));
     let _ = writeln!(
         html,
-        "<p>{}, {} cores, Linux {}</p>",
-        known(&machine.cpu),
-        machine.cores,
-        known(&machine.kernel)
+        "<p>{cpu}, {} cores, Linux {kernel}</p>",
+        machine.cores
     );
     if !report.warnings.is_empty() {
         html.push_str("<h2>Warnings</h2>\n<ul>\n");
         for warning in &report.warnings {
-            let _ = writeln!(html, "<li>{}</li>", escaped(warning));
+            let _ = writeln!(html, "<li>{}</li>", Html::new(warning));
         }
         html.push_str("</ul>\n");
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use scrim_foreign::Html;
+
 use crate::svg::COLOURS;
 
 const WIDTH: f64 = 720.0;
@@ -23,7 +25,7 @@ pub(crate) struct Bar {
 pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     let height = TOP + ROW * bars.len() as f64 + 12.0;
     let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    let title = escaped(title);
+    let title = Html::new(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          font-family=\"system-ui, sans-serif\" font-size=\"13\">\n<title>{title}</title>\n\
@@ -44,7 +46,7 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
              <text x=\"{:.1}\" y=\"{:.0}\">{:.0} {unit}</text>",
             LEFT - 8.0,
             y + 14.0,
-            escaped(&bar.label),
+            Html::new(&bar.label),
             bar.colour % COLOURS.len(),
             LEFT + length + 6.0,
             y + 14.0,
@@ -53,12 +55,6 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     }
     svg.push_str("</svg>\n");
     svg
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::picture::escaped;
+use scrim_foreign::Html;
+
 use crate::svg::COLOURS;
 
 /// Narrow, so that its words can be read on a telephone.
@@ -25,7 +26,7 @@ pub(crate) struct Row {
 pub(crate) fn spread(title: &str, names: &[&str; 3], rows: &[Row]) -> String {
     let bottom = TOP + ROW * rows.len() as f64;
     let height = bottom + 28.0;
-    let title = escaped(title);
+    let title = Html::new(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          style=\"width:38rem\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
@@ -68,7 +69,7 @@ fn legend(svg: &mut String, names: &[&str; 3]) {
             svg,
             "<text x=\"{:.0}\" y=\"44\">{}</text></g>",
             x + 12.0,
-            escaped(name)
+            Html::new(name)
         );
     }
 }
@@ -99,9 +100,9 @@ fn draw(svg: &mut String, scale: &Scale, index: usize, row: &Row, names: &[&str;
         "<text x=\"{LEFT}\" y=\"{:.0}\" font-weight=\"600\">{}</text>\
          <text x=\"{RIGHT}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\n<g class=\"c{}\">",
         y + 18.0,
-        escaped(&row.label),
+        Html::new(&row.label),
         y + 18.0,
-        escaped(&words.join(" · ")),
+        Html::new(&words.join(" · ")),
         index % COLOURS.len()
     );
     let (line, from, to) = (y + LANE, scale.x(row.values[0]), scale.x(row.values[2]));

@@ -1,5 +1,7 @@
 //! The median of paired ratios and its bootstrap interval.
 
+use scrim_seeded::Random;
+
 use crate::Better;
 
 /// Number of resamples from which the interval is taken.
@@ -52,11 +54,11 @@ pub fn bootstrap_interval(values: &[f64]) -> Option<Interval> {
     if values.is_empty() {
         return None;
     }
-    let mut random = SplitMix64(SEED);
+    let mut random = Random::new(SEED);
     let mut resample = vec![0.0; values.len()];
     let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        resample.fill_with(|| values[random.below(values.len())]);
+        resample.fill_with(|| values[draw(&mut random, values.len())]);
         medians.extend(median_in_place(&mut resample));
     }
     medians.sort_unstable_by(f64::total_cmp);
@@ -81,27 +83,14 @@ fn median_in_place(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// Steele, Lea and Flood's generator: small, and good enough to draw with replacement.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// A number below `bound`, which is not zero. The bias of the remainder is under 2⁻⁵⁰ here.
-    fn below(&mut self, bound: usize) -> usize {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the remainder is smaller than `bound`, a usize"
-        )]
-        let index = (self.next() % bound as u64) as usize;
-        index
-    }
+/// Returns an index below `len`, which is not zero. The bias of the remainder is under 2⁻⁵⁰ here.
+fn draw(random: &mut Random, len: usize) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the remainder is smaller than `len`, a usize"
+    )]
+    let index = (random.next() % len as u64) as usize;
+    index
 }
 
 #[cfg(test)]

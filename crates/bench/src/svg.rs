@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use scrim_foreign::Html;
+
 /// A chart of some lines over the same places, which lie evenly beside each other.
 #[derive(Clone, Debug)]
 pub struct LineChart {
@@ -79,7 +81,7 @@ impl LineChart {
             let _ = write!(light, ".c{index}{{stroke:{on_light};fill:{on_light}}}");
             let _ = write!(dark, ".c{index}{{stroke:{on_dark};fill:{on_dark}}}");
         }
-        let title = escaped(&self.title);
+        let title = Html::new(&self.title);
         let _ = write!(
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
@@ -121,7 +123,7 @@ impl LineChart {
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 scale.x(index),
                 BOTTOM + 20.0,
-                escaped(place)
+                Html::new(place)
             );
         }
         let _ = writeln!(
@@ -130,9 +132,9 @@ impl LineChart {
              <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
             HEIGHT - 14.0,
-            escaped(&self.x_label),
+            Html::new(&self.x_label),
             f64::midpoint(TOP, BOTTOM),
-            escaped(&self.y_label)
+            Html::new(&self.y_label)
         );
     }
 
@@ -161,7 +163,7 @@ impl LineChart {
              <path class=\"c{colour}\" d=\"M{legend:.1} 44h20\"/>\
              <text x=\"{:.1}\" y=\"48\">{}</text>",
             legend + 28.0,
-            escaped(&line.name)
+            Html::new(&line.name)
         );
     }
 }
@@ -227,12 +229,6 @@ impl Scale {
         let digits = (-self.step.log10().floor()).clamp(0.0, 9.0) as usize;
         format!("{tick:.digits$}")
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

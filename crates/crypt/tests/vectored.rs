@@ -6,9 +6,10 @@ mod common;
 
 use std::io::{IoSlice, IoSliceMut};
 
-use common::{Numbers, cipher, drivers, key_sizes, plaintext, sector_size};
+use common::{cipher, drivers, key_sizes, plaintext, sector_size};
 use scrim_crypt::vectored::{Gathered, Vectored};
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SharedSource};
+use scrim_seeded::Random;
 
 /// IV sectors wrap within the request.
 const FIRST: IvSector = IvSector(u64::MAX - 20);
@@ -25,7 +26,7 @@ const SPECS: [&str; 7] = [
 
 #[test]
 fn every_mode_and_sector_size_with_random_splits() {
-    let mut numbers = Numbers(4);
+    let mut random = Random::new(4);
     for spec in SPECS {
         for driver in drivers(spec) {
             for key_size in key_sizes(spec) {
@@ -33,7 +34,7 @@ fn every_mode_and_sector_size_with_random_splits() {
                     let geometry = Geometry::new(sector_size(sector));
                     let cipher = cipher(driver, spec, key_size, geometry);
                     for _ in 0..8 {
-                        Request::random(spec, &cipher, &mut numbers).check();
+                        Request::random(spec, &cipher, &mut random).check();
                     }
                 }
             }
@@ -44,25 +45,25 @@ fn every_mode_and_sector_size_with_random_splits() {
 /// The null cipher has no driver in its specification's name.
 #[test]
 fn the_null_cipher_with_random_splits() {
-    let mut numbers = Numbers(5);
+    let mut random = Random::new(5);
     let spec = "cipher_null-ecb";
     let cipher =
         SectorCipher::new(&spec.parse().unwrap(), &[], Geometry::new(sector_size(512))).unwrap();
     for _ in 0..50 {
-        Request::random(spec, &cipher, &mut numbers).check();
+        Request::random(spec, &cipher, &mut random).check();
     }
 }
 
 #[test]
 fn large_iv_sectors_count_sectors() {
-    let mut numbers = Numbers(6);
+    let mut random = Random::new(6);
     let geometry = Geometry {
         sector_size: sector_size(2048),
         iv_large_sectors: true,
     };
     let cipher = cipher("xts-aes-portable", "aes-xts-plain64", 64, geometry);
     for _ in 0..20 {
-        Request::random("aes-xts-plain64", &cipher, &mut numbers).check();
+        Request::random("aes-xts-plain64", &cipher, &mut random).check();
     }
 }
 
@@ -74,13 +75,13 @@ fn overlapping_runs() {
     let plain = plaintext(24 * 512);
     let mut whole = plain.clone();
     cipher.encrypt_in_place(FIRST, &mut whole);
-    let mut numbers = Numbers(7);
+    let mut random = Random::new(7);
     for _ in 0..40 {
-        let (from, to) = (numbers.below(24), numbers.below(24));
+        let (from, to) = (random.index(24), random.index(24));
         let (from, to) = (from.min(to), from.max(to) + 1);
         let first = IvSector(FIRST.0.wrapping_add(from as u64));
         let mut part = whole[from * 512..to * 512].to_vec();
-        let cuts = cuts(part.len(), &mut numbers);
+        let cuts = cuts(part.len(), &mut random);
         Vectored::of(&cipher).decrypt_in_place(first, &mut cut_mut(&mut part, &cuts));
         assert!(part == plain[from * 512..to * 512]);
     }
@@ -132,16 +133,16 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn random(spec: &'a str, cipher: &'a SectorCipher, numbers: &mut Numbers) -> Self {
-        let sectors = 1 + numbers.below(24);
+    fn random(spec: &'a str, cipher: &'a SectorCipher, random: &mut Random) -> Self {
+        let sectors = 1 + random.index(24);
         let plain = plaintext(sectors * cipher.geometry().sector_size.bytes());
         let mut encrypted = plain.clone();
         cipher.encrypt_in_place(FIRST, &mut encrypted);
         Self {
             cipher,
             spec,
-            from: cuts(plain.len(), numbers),
-            to: cuts(plain.len(), numbers),
+            from: cuts(plain.len(), random),
+            to: cuts(plain.len(), random),
             plain,
             encrypted,
         }
@@ -210,16 +211,16 @@ fn split_sectors(cipher: &SectorCipher, cuts: &[usize]) -> Vec<usize> {
 
 /// Where to cut `len` bytes, in order: nowhere, at sectors, at blocks, at bytes, often or seldom, and
 /// more than once in the same place, which makes empty pieces.
-fn cuts(len: usize, numbers: &mut Numbers) -> Vec<usize> {
-    let grain = [1, 1, 1, 8, 16, 512][numbers.below(6)];
-    let count = [0, 1, 3, 10, 100][numbers.below(5)];
+fn cuts(len: usize, random: &mut Random) -> Vec<usize> {
+    let grain = [1, 1, 1, 8, 16, 512][random.index(6)];
+    let count = [0, 1, 3, 10, 100][random.index(5)];
     let mut cuts: Vec<_> = (0..count)
-        .map(|_| numbers.below(len / grain + 1) * grain)
+        .map(|_| random.index(len / grain + 1) * grain)
         .collect();
-    if numbers.below(4) == 0 {
+    if random.index(4) == 0 {
         // A place where every piece is shorter than a block.
-        let start = numbers.below(len);
-        cuts.extend((start..len.min(start + 1100)).step_by(1 + numbers.below(15)));
+        let start = random.index(len);
+        cuts.extend((start..len.min(start + 1100)).step_by(1 + random.index(15)));
     }
     cuts.sort_unstable();
     cuts

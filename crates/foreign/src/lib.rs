@@ -6,7 +6,7 @@
 //! terminal would obey and whatever is invisible; [`Foreign::raw`] hands out the text as it is, for
 //! comparison and storage, and `cargo xtask check` keeps that out of formatted text.
 //!
-//! [`Visible`] is for whole messages of this program, which have lines; [`json`] for JSON.
+//! [`Visible`] is for whole messages of this program, which have lines; [`json`] for JSON; [`Html`] for HTML and SVG.
 
 #![forbid(unsafe_code)]
 
@@ -135,6 +135,52 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// Text within HTML or SVG: nothing in it is markup, neither between tags nor in a quoted attribute. Controls, and
+/// characters that change the direction of text, are replaced; those without width stay, since names in some scripts
+/// need them.
+#[derive(Clone, Copy)]
+pub struct Html<'a>(&'a str);
+
+impl<'a> Html<'a> {
+    /// Shows `text` within markup.
+    #[must_use]
+    pub const fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Html<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        // Long stretches are written at once.
+        while let Some((at, character, replacement)) = rest
+            .char_indices()
+            .find_map(|(at, character)| Some((at, character, html_replacement(character)?)))
+        {
+            f.write_str(&rest[..at])?;
+            f.write_str(replacement)?;
+            rest = &rest[at + character.len_utf8()..];
+        }
+        f.write_str(rest)
+    }
+}
+
+/// Returns what stands for a character in HTML; `None` if that is the character itself.
+fn html_replacement(character: char) -> Option<&'static str> {
+    match character {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            Some("\u{fffd}")
+        }
+        _ if character.is_control() => Some("\u{fffd}"),
+        _ => None,
+    }
+}
+
 /// Writes `text`, escaping what is dangerous and not `kept`.
 fn write_text(f: &mut impl Write, text: &[u8], kept: fn(char) -> bool) -> fmt::Result {
     for chunk in text.utf8_chunks() {
@@ -250,5 +296,21 @@ mod tests {
             let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
             assert_eq!(read, value);
         }
+    }
+
+    #[test]
+    fn text_in_html_is_no_markup() {
+        let text = "<a href='x' id=\"y\">&\u{202e}\n";
+        assert_eq!(
+            Html::new(text).to_string(),
+            "&lt;a href=&#39;x&#39; id=&quot;y&quot;&gt;&amp;\u{fffd}\u{fffd}"
+        );
+        assert_eq!(Html::new("\u{85}ä & b").to_string(), "\u{fffd}ä &amp; b");
+        // Persian names have a character that joins no letters.
+        assert_eq!(
+            Html::new("\u{646}\u{200c}\u{645}").to_string(),
+            "\u{646}\u{200c}\u{645}"
+        );
+        assert_eq!(Html::new("").to_string(), "");
     }
 }

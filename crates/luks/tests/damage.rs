@@ -10,7 +10,6 @@
 
 mod common;
 
-use common::cut::Numbers;
 use common::{
     COPY, Memory, OTHER, PASSPHRASE, detached, document, image, luks1_spec, luks2_spec, secret,
     set_checksum, set_json, small_luks2, volume_key,
@@ -19,6 +18,7 @@ use scrim_luks::{
     Consent, CopyFault, Finding, Header, HeaderCopy, HeaderError, Parsed, Placement, Repair,
     VolumeKey, dump, luks1, luks2, probe,
 };
+use scrim_seeded::Random;
 use serde_json::{Value, json};
 
 fn parse(image: &[u8]) -> Result<Parsed, HeaderError> {
@@ -304,23 +304,23 @@ fn old_key_material_is_gone() {
 #[test]
 fn mutated_json_never_panics() {
     let good = small_luks2(&volume_key(64));
-    let mut numbers = Numbers(2);
+    let mut random = Random::new(2);
     let base = document(&good);
     let (mut parsed, mut refused) = (0, 0);
     let mut image = good[..2 * COPY].to_vec();
     for _ in 0..3000 {
         let mut mutated = base.clone();
-        for _ in 0..=numbers.below(3) {
-            mutate(&mut mutated, &mut numbers);
+        for _ in 0..=random.index(3) {
+            mutate(&mut mutated, &mut random);
         }
         let mut json = mutated.to_string().into_bytes();
-        if numbers.below(4) == 0 {
-            let at = numbers.below(json.len());
-            json[at] = b"{}[]\",:0-e\\\0\xff"[numbers.below(13)];
+        if random.index(4) == 0 {
+            let at = random.index(json.len());
+            json[at] = b"{}[]\",:0-e\\\0\xff"[random.index(13)];
         }
         json.truncate(COPY - 4096);
         set_json(&mut image, 0, &json);
-        match Header::parse(&image, numbers.next() >> numbers.below(64)) {
+        match Header::parse(&image, random.next() >> random.index(64)) {
             Ok(found) => {
                 use_everything(&found);
                 let from_primary = found.repair.is_none_or(|r| r.copy == HeaderCopy::Secondary);
@@ -338,49 +338,49 @@ fn mutated_json_never_panics() {
 }
 
 /// Replaces, removes, repeats or moves something somewhere in the document.
-fn mutate(value: &mut Value, numbers: &mut Numbers) {
+fn mutate(value: &mut Value, random: &mut Random) {
     let children = match value {
         Value::Object(object) => object.len(),
         Value::Array(array) => array.len(),
         _ => 0,
     };
-    if children == 0 || numbers.below(6) == 0 {
-        *value = odd_value(numbers);
+    if children == 0 || random.index(6) == 0 {
+        *value = odd_value(random);
         return;
     }
-    let child = numbers.below(children);
+    let child = random.index(children);
     match value {
         Value::Object(object) => {
             let name = object.keys().nth(child).unwrap().clone();
-            match numbers.below(8) {
+            match random.index(8) {
                 0 => drop(object.remove(&name)),
                 1 => {
                     let copy = object[&name].clone();
                     let names = ["1", "7", "31", "32", "x", "type", "size", "offset"];
-                    object.insert(names[numbers.below(8)].to_owned(), copy);
+                    object.insert(names[random.index(8)].to_owned(), copy);
                 }
-                _ => mutate(&mut object[&name], numbers),
+                _ => mutate(&mut object[&name], random),
             }
         }
-        Value::Array(array) => mutate(&mut array[child], numbers),
+        Value::Array(array) => mutate(&mut array[child], random),
         _ => {}
     }
 }
 
-fn odd_value(numbers: &mut Numbers) -> Value {
-    match numbers.below(16) {
+fn odd_value(random: &mut Random) -> Value {
+    match random.index(16) {
         0 => json!(null),
-        1 => json!(numbers.next()),
-        2 => json!(numbers.next().to_string()),
-        3 => json!((numbers.next() >> numbers.below(64)).to_string()),
-        4 => json!(numbers.next() >> numbers.below(64)),
+        1 => json!(random.next()),
+        2 => json!(random.next().to_string()),
+        3 => json!((random.next() >> random.index(64)).to_string()),
+        4 => json!(random.next() >> random.index(64)),
         5 => json!(-1),
         6 => json!("dynamic"),
         7 => json!({}),
         8 => json!([]),
         9 => json!(["0", "1"]),
         10 => json!("\u{1b}[2J\u{7f}\u{85}"),
-        11 => json!("A".repeat(numbers.below(200))),
+        11 => json!("A".repeat(random.index(200))),
         12 => json!(0.5),
         13 => json!("pbkdf2"),
         14 => json!("512"),

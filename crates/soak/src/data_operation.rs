@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, SimBackend};
 use scrim_backend::{Backend, Durability};
+use scrim_seeded::Random;
 use scrim_volume::{Volume, VolumeError};
 
 use crate::broken::Broken;

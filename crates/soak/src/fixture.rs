@@ -3,9 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use scrim_backend::Backend;
-use scrim_backend::sim::{Random, SimBackend};
+use scrim_backend::sim::SimBackend;
 use scrim_crypt::SectorSize;
 use scrim_luks::{HeaderError, Placement};
+use scrim_seeded::Random;
 use scrim_volume::{CryptTable, LuksDevice, LuksError, OpenFlags, Volume};
 
 use crate::luks::{self, COPY, LUKS1_DATA, PASSPHRASES, Refused, luks2_data, refused};

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use scrim_backend::Backend;
-use scrim_backend::sim::Random;
 use scrim_luks::kdf::Kdf;
 use scrim_luks::{Backup, Edit, Flag, InPlace, NewKeyslot, Priority, Token};
+use scrim_seeded::Random;
 use scrim_volume::LuksDevice;
 
 use crate::changes::{

@@ -2,8 +2,9 @@
 //! there to the result of a change.
 
 use scrim_backend::Backend;
-use scrim_backend::sim::{Random, SimBackend};
+use scrim_backend::sim::SimBackend;
 use scrim_luks::Consent;
+use scrim_seeded::Random;
 
 use crate::header_change::HeaderChange;
 use crate::luks::Refused;

@@ -4,7 +4,7 @@
 //! somewhere among them. Every read is judged by a model, and so is the whole volume after the
 //! cut, for several outcomes of it. Some histories then go on with what was left.
 
-use scrim_backend::sim::Random;
+use scrim_seeded::Random;
 
 use crate::broken::Broken;
 use crate::canary::Canary;

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, SimBackend};
 use scrim_backend::{Backend, Durability};
 use scrim_luks::Consent;
+use scrim_seeded::Random;
 use scrim_volume::{Change, Errno, Volume, VolumeError};
 
 use crate::canary::{self, Canary};

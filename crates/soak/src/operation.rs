@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use scrim_backend::Backend;
-use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, SimBackend};
 use scrim_luks::Consent;
+use scrim_seeded::Random;
 use scrim_volume::LuksDevice;
 
 use crate::broken::Broken;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scrim_backend::sim::Random;
+use scrim_seeded::Random;
 
 use crate::fixture::{Fixture, Front, LONG};
 use crate::value::UNIT;

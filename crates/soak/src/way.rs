@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scrim_backend::sim::Random;
+use scrim_seeded::Random;
 use scrim_volume::DataPath;
 
 #[derive(Debug, Clone, Copy, Default)]

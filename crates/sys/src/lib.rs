@@ -3,9 +3,11 @@
 //! TLS in the kernel, data that TCP has not sent, memory on loan to other threads.
 //!
 //! Everything here is thin and without policy: a call, its checks, its `SAFETY`. A call that has a safe
-//! wrapper in `rustix` is made by the crate that needs it, and not from here.
+//! wrapper in `rustix` is made by the crate that needs it, and not from here, but for [`file_system`], where
+//! several crates need the same answer.
 
 pub mod activation;
+pub mod file_system;
 pub mod kernel_tls;
 pub mod loan;
 pub mod lock;

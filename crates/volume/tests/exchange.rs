@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use scrim_backend::sim::Random;
 use scrim_backend::{Backend, MemoryBackend};
+use scrim_seeded::Random;
 use scrim_volume::{
     Change, CryptTable, DataPath, Durability, LoadError, ResizeError, Resumed, Statistics, Volume,
 };

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scrim_backend::sim::Random;
 use scrim_backend::{Backend, FileBackend, MemoryBackend};
+use scrim_seeded::Random;
 use scrim_volume::queue::{Engine, Queue, SLOT, Slot};
 use scrim_volume::{Change, CryptTable, DataPath, Durability, Resumed, Volume};
 

@@ -10,6 +10,7 @@
 use std::sync::{Arc, Mutex};
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
+use scrim_seeded::Random;
 use scrim_volume::{CryptTable, DataPath, Errno, Volume, VolumeError};
 
 const MIB: usize = 1 << 20;
@@ -26,18 +27,6 @@ fn volume(table: &str, bytes: usize) -> (Volume, Arc<MemoryBackend>) {
     (volume, memory)
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % limit
-    }
-}
-
 fn agree_with_a_model(table: &str, seed: u64) {
     let (volume, _) = volume(table, 3 * MIB);
     let size = usize::try_from(volume.size()).unwrap();
@@ -45,18 +34,18 @@ fn agree_with_a_model(table: &str, seed: u64) {
     volume
         .write_zeroes(0, volume.size(), Durability::Cached)
         .unwrap();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for round in 0..400 {
-        let offset = random.below(size);
-        let len = match random.below(3) {
-            0 => random.below(1500),
-            1 => random.below(9) * 512,
-            _ => random.below(200_000),
+        let offset = random.index(size);
+        let len = match random.index(3) {
+            0 => random.index(1500),
+            1 => random.index(9) * 512,
+            _ => random.index(200_000),
         }
         .min(size - offset);
         let at = offset as u64;
-        let durability = [Durability::Cached, Durability::Durable][random.below(2)];
-        match random.below(4) {
+        let durability = [Durability::Cached, Durability::Durable][random.index(2)];
+        match random.index(4) {
             0 => {
                 let end = offset + len;
                 volume.write_zeroes(at, len as u64, durability).unwrap();

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use scrim_seeded::Random;
+
 use crate::server::{Server, Site};
 use crate::support::{Background, PYTHON, have, is_root, noise, scrim, wait_until};
 
@@ -154,11 +156,10 @@ fn ranges_of_a_file_with_holes_and_fragments_are_those_of_the_file() {
         site.encrypt(&format!("disk{block}"), "");
         let server = site.serve(&format!("disk{block}.img#/ --key-file key"));
         let url = server.url("file");
-        let mut seed = 1_u64;
+        let mut random = Random::new(1);
         for _ in 0..40 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let from = usize::try_from(seed >> 33).unwrap() % bytes.len();
-            let len = usize::try_from(seed >> 20).unwrap() % 200_000;
+            let from = random.index(bytes.len());
+            let len = random.index(200_000);
             let end = (from + len).min(bytes.len() - 1);
             let got = server.bytes(&["--range", &format!("{from}-{end}"), &url]);
             assert!(got == bytes[from..=end], "{from}-{end}");

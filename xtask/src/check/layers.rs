@@ -3,14 +3,23 @@
 use super::repository::{Repository, Violation};
 
 /// Each crate with those directly below it; what is below those is below it too.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
     ("scrim-export", &["scrim-volume", "scrim-nbd"]),
     (
         "scrim-serve",
-        &["scrim-volume", "scrim-ext4", "scrim-foreign", "scrim-pem"],
+        &[
+            "scrim-volume",
+            "scrim-ext4",
+            "scrim-figures",
+            "scrim-foreign",
+            "scrim-pem",
+        ],
     ),
-    ("scrim-bench", &["scrim-volume"]),
+    (
+        "scrim-bench",
+        &["scrim-volume", "scrim-foreign", "scrim-seeded"],
+    ),
     ("scrim-soak", &["scrim-volume"]),
     (
         "scrim-volume",
@@ -18,11 +27,13 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ),
     ("scrim-luks", &["scrim-crypt", "scrim-foreign", "scrim-sys"]),
     ("scrim-crypt", &["scrim-sys"]),
-    ("scrim-backend", &["scrim-sys", "scrim-nbd"]),
+    ("scrim-backend", &["scrim-sys", "scrim-nbd", "scrim-seeded"]),
     ("scrim-nbd", &["scrim-foreign", "scrim-pem"]),
     ("scrim-pem", &["scrim-sys"]),
     ("scrim-ext4", &[]),
+    ("scrim-figures", &[]),
     ("scrim-foreign", &[]),
+    ("scrim-seeded", &[]),
     ("scrim-sys", &[]),
 ];
 

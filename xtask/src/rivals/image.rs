@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use scrim_seeded::Random;
 use serde_json::Value;
 
 use super::programs::CRYPTSETUP;
@@ -35,13 +36,9 @@ pub(super) fn noise(room: &Room, name: &str, size: u64) -> Result<PathBuf, Error
 
 fn write_noise(path: &Path, size: u64) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    // Marsaglia's xorshift64: quick, and random enough for this.
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random::new(1);
     for _ in 0..size / 8 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        file.write_all(&state.to_le_bytes())?;
+        file.write_all(&random.next().to_le_bytes())?;
     }
     file.flush()
 }

@@ -7,14 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{statfs, statvfs};
+use scrim_sys::file_system::{FileSystem, SHARED_MEMORY};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::error::{Doing, Error};
-
-/// `statfs(2)`'s name for a tmpfs.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// A directory on a tmpfs, removed when this is dropped.
 pub(super) struct Room {
@@ -92,8 +89,8 @@ impl Room {
     /// Fails unless `needed` bytes are free here, and in memory where the room is in memory.
     pub(super) fn reserve(&self, needed: u64) -> Result<(), Error> {
         let place = self.directory.path();
-        let status = statvfs(place).doing(|| format!("look at {}", place.display()))?;
-        let mut free = status.f_bavail.saturating_mul(status.f_frsize);
+        let there = FileSystem::at(place).doing(|| format!("look at {}", place.display()))?;
+        let mut free = there.free_bytes;
         if self.in_memory {
             free = free.min(available_memory().unwrap_or(free));
         }
@@ -114,14 +111,14 @@ impl Room {
 
 /// The user's choice where it is a tmpfs, else the usual tmpfs; and whether it is one at all.
 fn place() -> (PathBuf, bool) {
-    let places = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
+    let places = [std::env::temp_dir(), PathBuf::from(SHARED_MEMORY)];
     let tmpfs = places.into_iter().find(|place| is_tmpfs(place));
     let in_memory = tmpfs.is_some();
     (tmpfs.unwrap_or_else(std::env::temp_dir), in_memory)
 }
 
 fn is_tmpfs(path: &Path) -> bool {
-    statfs(path).is_ok_and(|status| u64::try_from(status.f_type) == Ok(TMPFS_MAGIC))
+    FileSystem::at(path).is_ok_and(|there| there.is_tmpfs)
 }
 
 fn available_memory() -> Option<u64> {

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use scrim_seeded::Random;
 
 use super::disk::{Disk, SECTOR, extent};
-use super::random::Random;
 use super::survival::{self, Extent};
 use super::{Call, Failure, Faults};
 use crate::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, Operation};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::random::Random;
+use scrim_seeded::Random;
+
 use super::survival::{Extent, Survival};
 
 /// Unit that a disk writes as a whole, in bytes.

@@ -39,11 +39,9 @@
 
 mod backend;
 mod disk;
-mod random;
 mod survival;
 
 pub use backend::SimBackend;
-pub use random::Random;
 
 /// Faults to inject. Calls are counted from 1, from when the faults were set.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Choice of the writes in a volatile cache that reach the medium when the power fails.
 
-use super::random::Random;
+use scrim_seeded::Random;
 
 /// The sectors of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

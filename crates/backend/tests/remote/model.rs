@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use scrim_backend::{Backend, Durability, RemoteBackend};
 use scrim_nbd::wire::{cmd, flag};
+use scrim_seeded::Random;
 
 use crate::server::{Fate, Server, USUAL, Way};
 
@@ -16,21 +17,6 @@ const BLOCKS: u64 = 256;
 const COMMON: u64 = 8;
 const THREADS: u64 = 4;
 const ROUNDS: usize = 300;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 16) % end
-    }
-}
 
 /// Contents of a block, and the contents that it may have on the medium.
 #[derive(Clone, Default)]
@@ -64,7 +50,7 @@ impl Habit {
 
 /// One thread's work on its own blocks and the common ones; what it knows in the end.
 fn work(backend: &RemoteBackend, thread: u64, seed: u64, habit: Habit) -> Vec<Model> {
-    let mut random = Random(seed.wrapping_mul(thread + 1) | 1);
+    let mut random = Random::of(seed, thread);
     let mut mine = vec![
         Model {
             now: 0,
@@ -130,7 +116,7 @@ fn common(backend: &RemoteBackend) -> Vec<u8> {
 
 fn run(seed: u64, flags: u16, way: Way, habit: Habit) {
     let size = (BLOCKS + COMMON + 2) * BLOCK;
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     // What is not flushed for long is not written again whole where losses are frequent.
     let among = match habit {
         Habit::Mixed => 600,
@@ -180,7 +166,7 @@ fn run(seed: u64, flags: u16, way: Way, habit: Habit) {
         "seed {seed}: nothing has happened"
     );
     // Now the server dies again, and once more with this side, while that writes again what was lost.
-    let durable = die_in_recovery(&server, &backend, Random(seed).below(40));
+    let durable = die_in_recovery(&server, &backend, Random::new(seed).below(40));
     for (thread, mine) in models.iter().enumerate() {
         for (number, model) in mine.iter().enumerate() {
             let start = (number * THREADS as usize + thread) * BLOCK as usize;

@@ -15,6 +15,7 @@ use scrim_nbd::wire::{
     flag, info, opt, rep,
 };
 use scrim_nbd::{Endpoint, Uri, UriTls};
+use scrim_seeded::Random;
 
 use crate::certificates::Authority;
 use crate::channel::Channel;
@@ -73,7 +74,7 @@ pub(crate) struct Disk {
     pub(crate) crashes: u64,
     /// Every request that was carried out.
     pub(crate) served: Vec<Asked>,
-    random: u64,
+    random: Random,
 }
 
 impl Disk {
@@ -85,10 +86,7 @@ impl Disk {
             .chunks_mut(512)
             .zip(self.durable.chunks_mut(512));
         for (cached, durable) in blocks {
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            if self.random.is_multiple_of(2) {
+            if self.random.one_in(2) {
                 durable.copy_from_slice(cached);
             } else {
                 cached.copy_from_slice(durable);
@@ -162,7 +160,7 @@ impl Server {
                 cached: vec![0; size],
                 crashes: 0,
                 served: Vec::new(),
-                random: 0x9e37_79b9_7f4a_7c15,
+                random: Random::new(1),
             }),
             plan: Mutex::new(Box::new(plan)),
             stop: AtomicBool::new(false),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use scrim_backend::{Backend, MemoryBackend};
+use scrim_seeded::Random;
 use scrim_volume::{DataPath, Volume};
 
 use super::error::PathsError;
@@ -64,18 +65,10 @@ pub(super) fn whole_blocks(bytes: u64, block: usize) -> Result<u64, PathsError> 
     }
 }
 
-/// Bytes that no file system and no memory takes for nothing.
+/// Bytes that no file system and no memory can compress; one piece of them is repeated.
 pub(super) fn noise(len: usize) -> Vec<u8> {
     const UNIT: usize = 1 << 16;
-    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let unit: Vec<u8> = (0..UNIT / 8)
-        .flat_map(|_| {
-            word ^= word << 13;
-            word ^= word >> 7;
-            word ^= word << 17;
-            word.to_le_bytes()
-        })
-        .collect();
+    let unit = Random::new(1).bytes(UNIT);
     let mut bytes = Vec::with_capacity(len);
     while bytes.len() < len {
         let more = UNIT.min(len - bytes.len());

@@ -12,6 +12,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use scrim_backend::{Access, RemoteBackend, RemoteOptions};
 use scrim_nbd::Address;
+use scrim_sys::file_system::SHARED_MEMORY;
 
 use super::error::PathsError;
 use super::load::Disk;
@@ -19,7 +20,7 @@ use super::place::{noise, whole_blocks};
 use super::plan::{Plan, Storage};
 use super::setup::Contender;
 use crate::Study;
-use crate::folder::{Folder, SHARED_MEMORY, free_memory};
+use crate::folder::{Folder, free_memory};
 
 /// Most bytes of one volume: each server has a file of its own.
 const LARGEST: u64 = 32 << 20;

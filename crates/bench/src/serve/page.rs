@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use scrim_foreign::Html;
+
 use super::outcome::{Outcome, Place};
 use crate::frame;
-use crate::picture::{Bar, bars, escaped};
+use crate::picture::{Bar, bars};
 use crate::report::Report;
 use crate::stat::median;
 use crate::svg::{Line, LineChart, Point};
@@ -52,7 +54,7 @@ pub fn page(outcome: &Outcome, report: &Report) -> String {
     let _ = writeln!(
         html,
         "<h2>As ministat prints it, in KB/s</h2>\n<pre>{}</pre>",
-        escaped(&outcome.as_reported())
+        Html::new(&outcome.as_reported())
     );
     frame::end(&mut html, report);
     html

@@ -10,10 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scrim_seeded::Random;
+use scrim_sys::file_system::SHARED_MEMORY;
+
 use super::error::ServeError;
 use super::plan::{Content, NAME, Ours};
 use crate::Study;
-use crate::folder::{Folder, SHARED_MEMORY, free_memory};
+use crate::folder::{Folder, free_memory};
 use crate::web::{Identity, Suite, Trust, Url};
 
 /// Prefix of the folders that are removed with the measurement, or by the next one.
@@ -215,7 +218,7 @@ pub(super) fn folder(base: &Path) -> Result<Folder, ServeError> {
     Folder::make(base, PREFIX).map_err(ServeError::system(doing))
 }
 
-/// A file that no file system takes for nothing.
+/// Makes a file that no file system can compress.
 pub(super) fn make(path: &Path, bytes: u64) -> Result<(), ServeError> {
     if let Some(free) = path.parent().and_then(free_memory)
         && free < bytes
@@ -226,14 +229,7 @@ pub(super) fn make(path: &Path, bytes: u64) -> Result<(), ServeError> {
         });
     }
     let write = || -> io::Result<()> {
-        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-        let words = std::iter::repeat_with(|| {
-            word ^= word << 13;
-            word ^= word >> 7;
-            word ^= word << 17;
-            word.to_le_bytes()
-        });
-        let unit: Vec<u8> = words.flatten().take(1 << 20).collect();
+        let unit = Random::new(1).bytes(1 << 20);
         let mut file = File::create_new(path)?;
         let mut left = bytes;
         while left > 0 {

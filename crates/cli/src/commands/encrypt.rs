@@ -7,6 +7,7 @@ use std::sync::Arc;
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_bench::Progress;
 use scrim_crypt::SectorSize;
+use scrim_figures::Size;
 use scrim_luks::{HeaderError, Layout, Placement};
 use scrim_volume::{
     HeaderSession, InPlace, InPlaceError, LuksDevice, LuksError, Prepared, Room, undo, undo_in,
@@ -157,9 +158,9 @@ fn room(
 fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), CliError> {
     let shown = args.format.image.display();
     let holds = Contents::of(backend);
-    let mib = room.length >> 20;
+    let size = Size::of_bytes(room.length);
     let warning = format!(
-        "This encrypts {shown} where it lies: {holds}, {mib} MiB. Until that is finished nobody can \
+        "This encrypts {shown} where it lies: {holds}, {size}. Until that is finished nobody can \
          use it, and afterwards only who has the passphrase. A copy kept elsewhere protects against \
          failing storage."
     );

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use scrim_backend::{Access, Backend, FileBackend};
 use scrim_crypt::SectorSize;
+use scrim_figures::Size;
 use scrim_luks::{Formatted, Layout, Placement};
 use scrim_volume::LuksDevice;
 
@@ -128,7 +129,7 @@ fn confirm(
     } else if device.created() {
         format!(
             "This creates {path}, {}, as a LUKS{version} volume.",
-            human(device.size_bytes)
+            Size::of_bytes(device.size_bytes)
         )
     } else {
         format!("This will overwrite {path} irrevocably. It holds {contents}.")
@@ -188,35 +189,5 @@ impl Place {
             LuksDevice::write(&formatted.plan, backend)?;
         }
         Ok(())
-    }
-}
-
-/// A size for people, in binary units.
-fn human(bytes: u64) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut unit = 0;
-    #[allow(clippy::cast_precision_loss, reason = "shown with one digit")]
-    let mut value = bytes as f64;
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        format!("{bytes} bytes")
-    } else {
-        format!("{value:.1} {}", units[unit])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_shown_in_binary_units() {
-        assert_eq!(human(0), "0 bytes");
-        assert_eq!(human(1023), "1023 bytes");
-        assert_eq!(human(1 << 30), "1.0 GiB");
-        assert_eq!(human(1_610_612_736), "1.5 GiB");
     }
 }

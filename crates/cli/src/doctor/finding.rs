@@ -65,28 +65,3 @@ pub(super) fn read(path: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim_end().to_owned())
 }
-
-/// Bytes as the user would say them.
-pub(super) fn size(bytes: u64) -> String {
-    let whole = |shift: u32| bytes >> shift;
-    if whole(30) >= 10 {
-        format!("{} GiB", whole(30))
-    } else if whole(20) > 0 {
-        format!("{} MiB", whole(20))
-    } else {
-        format!("{} KiB", whole(10))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_in_words() {
-        assert_eq!(size(0), "0 KiB");
-        assert_eq!(size(65536), "64 KiB");
-        assert_eq!(size(8 << 20), "8 MiB");
-        assert_eq!(size(15 << 30), "15 GiB");
-    }
-}

@@ -3,9 +3,10 @@
 use std::fs;
 
 use rustix::process::{DumpableBehavior, Resource, dumpable_behavior, getrlimit};
+use scrim_figures::Size;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 
-use super::finding::{Finding, read, size};
+use super::finding::{Finding, read};
 
 /// Enough for keys, and for the buffers of one client of io_uring or many others
 /// (docs/production.md#limits), in bytes.
@@ -38,7 +39,7 @@ fn locked(keys: bool, limit: Option<u64>) -> Finding {
         `--ulimit memlock=67108864`; for a user `NAME - memlock 65536` in /etc/security/limits.conf";
     let may = match limit {
         None => "without limit".to_owned(),
-        Some(limit) => format!("up to {}", size(limit)),
+        Some(limit) => format!("up to {}", Size::of_bytes(limit)),
     };
     if !keys {
         let cost = "keys may reach swap; `scrim open` warns, and works";
@@ -169,11 +170,11 @@ fn free(meminfo: Option<&str>) -> Finding {
         return Finding::unknown(NAME, "/proc/meminfo does not say");
     };
     if available >= ARGON2 {
-        return Finding::found(NAME, size(available));
+        return Finding::found(NAME, Size::of_bytes(available).to_string());
     }
     Finding::missing(
         NAME,
-        size(available),
+        Size::of_bytes(available).to_string(),
         "a key slot whose Argon2 takes 1 GiB, cryptsetup's default, cannot be opened here",
         "where there is more, `scrim convert-key --pbkdf-memory 262144 IMAGE` makes do with 256 MiB",
     )

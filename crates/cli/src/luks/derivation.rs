@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use scrim_backend::{Backend, Medium};
+use scrim_figures::Size;
 use scrim_luks::kdf::{Kdf, KdfError, KdfGuard};
 
 use crate::process::{daemon, signals};
@@ -134,10 +135,7 @@ fn work(kdf: &Kdf) -> String {
         Kdf::Argon2i { cost } => ("argon2i", cost),
         Kdf::Argon2id { cost } => ("argon2id", cost),
     };
-    let memory = match cost.memory_kib {
-        kib @ 0..10_240 => format!("{kib} KiB"),
-        kib => format!("{} MiB", kib / 1024),
-    };
+    let memory = Size::of_kib(cost.memory_kib);
     format!("{} passes over {memory} of memory by {name}", cost.time)
 }
 
@@ -205,7 +203,7 @@ mod tests {
     fn what_is_asked_for_is_said_in_words() {
         assert_eq!(
             work(&argon2(4, 1 << 20)),
-            "4 passes over 1024 MiB of memory by argon2id"
+            "4 passes over 1.0 GiB of memory by argon2id"
         );
         let (hash, iterations) = (Hash::Sha256, 2_000_000);
         let kdf = Kdf::Pbkdf2 { hash, iterations };

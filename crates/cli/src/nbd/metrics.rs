@@ -11,12 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use scrim_serve::http::Authority;
+use scrim_figures::prometheus::{CONTENT_TYPE, PATH};
+use scrim_serve::http::{Authority, Head, HeadLimits, Method};
 
 use crate::error::CliError;
 
 /// Time for a client to send its request, and as long again to take the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest request, in bytes.
 const REQUEST_MAX: usize = 4096;
 /// Most connections at a time.
@@ -73,7 +74,7 @@ impl MetricsListener {
 
 impl Metrics {
     pub(crate) fn uri(&self) -> String {
-        format!("http://{}/metrics", self.address)
+        format!("http://{}{PATH}", self.address)
     }
 }
 
@@ -147,7 +148,7 @@ impl Connection {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream,
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + TIMEOUT,
             request: Vec::new(),
             answer: None,
         })
@@ -161,13 +162,13 @@ impl Connection {
         PollFd::new(&self.stream, event)
     }
 
-    /// Receives or sends without waiting; whether there is more to be done.
+    /// Receives or sends without waiting; returns whether there is more to be done.
     fn go_on(&mut self, page: &impl Fn() -> String) -> io::Result<bool> {
         if self.answer.is_none()
             && let Some(answer) = self.receive(page)?
         {
             self.answer = Some(answer);
-            self.deadline = Instant::now() + PATIENCE;
+            self.deadline = Instant::now() + TIMEOUT;
         }
         let Some(answer) = &mut self.answer else {
             return Ok(true);
@@ -180,16 +181,17 @@ impl Connection {
         Ok(!answer.is_empty())
     }
 
-    /// Receives up to the empty line that ends a request's head; the answer once it is there, or cannot come any more.
+    /// Receives up to the empty line that ends a request's head; returns the answer once the head is there, or cannot come
+    /// any more.
     fn receive(&mut self, page: &impl Fn() -> String) -> io::Result<Option<Vec<u8>>> {
-        let mut room = [0; REQUEST_MAX];
-        let room = &mut room[self.request.len()..];
-        let received = match self.stream.read(room) {
+        let mut buffer = [0; REQUEST_MAX];
+        let buffer = &mut buffer[self.request.len()..];
+        let received = match self.stream.read(buffer) {
             Ok(received) => received,
             Err(error) if is_for_later(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        self.request.extend_from_slice(&room[..received]);
+        self.request.extend_from_slice(&buffer[..received]);
         let head = &self.request;
         if head.windows(4).any(|four| four == b"\r\n\r\n") {
             return Ok(Some(answer(judge(head).map(|()| page()))));
@@ -207,7 +209,7 @@ fn is_for_later(error: &io::Error) -> bool {
     )
 }
 
-/// The time up to `deadline`, for the system.
+/// Time until `deadline`, for the system.
 fn left(deadline: Instant) -> Timespec {
     let left = deadline.saturating_duration_since(Instant::now());
     Timespec {
@@ -228,29 +230,25 @@ enum Refusal {
 /// Checks whether a request is one for the page. A foreign web page may have its own name resolve to this machine, and
 /// must not read the figures by that name.
 fn judge(head: &[u8]) -> Result<(), Refusal> {
-    let hosts = std::str::from_utf8(head)
-        .map_err(|_| Refusal::BadRequest)?
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
-    for (_, host) in hosts {
-        let authority = Authority::parse(host.trim()).map_err(|_| Refusal::BadRequest)?;
-        if !authority.is_loopback() {
-            return Err(Refusal::Misdirected);
-        }
+    let limits = HeadLimits {
+        head: REQUEST_MAX,
+        target: REQUEST_MAX,
+        ..HeadLimits::default()
+    };
+    let Ok(Some(head)) = Head::parse(head, &limits) else {
+        return Err(Refusal::BadRequest);
+    };
+    let request = head.request;
+    // A browser names a host in every request; a program of HTTP/1.0 need not.
+    let authority = request.host.map(Authority::parse).transpose();
+    let authority = authority.map_err(|_| Refusal::BadRequest)?;
+    if authority.is_some_and(|authority| !authority.is_loopback()) {
+        return Err(Refusal::Misdirected);
     }
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let line = std::str::from_utf8(line).map_err(|_| Refusal::BadRequest)?;
-    let mut words = line.split(' ');
-    match (words.next(), words.next(), words.next(), words.next()) {
-        (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0"), None) => {
-            match (method, target) {
-                ("GET", "/metrics") => Ok(()),
-                ("GET", _) => Err(Refusal::NotFound),
-                _ => Err(Refusal::MethodNotAllowed),
-            }
-        }
-        _ => Err(Refusal::BadRequest),
+    match (request.method, request.target) {
+        (Method::Get, PATH) => Ok(()),
+        (Method::Get, _) => Err(Refusal::NotFound),
+        _ => Err(Refusal::MethodNotAllowed),
     }
 }
 
@@ -272,8 +270,8 @@ fn answer(page: Result<String, Refusal>) -> Vec<u8> {
     };
     let len = body.len();
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {len}\r\n{allow}Connection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len}\r\n\
+         {allow}Connection: close\r\n\r\n"
     );
     (head + &body).into_bytes()
 }
@@ -304,9 +302,17 @@ mod tests {
         }
         let long = [b'x'; REQUEST_MAX];
         for (request, status) in [
-            (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+            (&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], "404"),
+            (b"GET / HTTP/1.0\r\n\r\n", "404"),
             (b"GET /metrics/../x HTTP/1.0\r\n\r\n", "404"),
-            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"GET /metrics HTTP/1.0\r\n\r\n", "200"),
+            (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
+            (b"POST /metrics HTTP/1.0\r\n\r\n", "405"),
+            (b"GET /metrics HTTP/1.1\r\n\r\n", "400"),
+            (
+                b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+                "400",
+            ),
             (b"GET /metrics HTTP/1.1\r\n", "400"),
             (b"GET /metrics\r\n\r\n", "400"),
             (b"GET /metrics HTTP/9 HTTP/1.1\r\n\r\n", "400"),

@@ -1,6 +1,6 @@
-//! A volume's figures as Prometheus reads them: its text format, version 0.0.4.
+//! A volume's figures as a page for Prometheus.
 
-use std::fmt::{Display, Write as _};
+use scrim_figures::prometheus::{Kind, Page, Seconds};
 
 use crate::nbd::control::{Figures, Times, Traffic};
 
@@ -42,71 +42,60 @@ const COUNTERS: [Counter; 6] = [
 
 /// The figures as text.
 pub(crate) fn text(figures: &Figures) -> String {
-    let mut text = String::new();
+    let mut page = Page::new();
+    let volume = ("volume", figures.name.as_str());
     for (name, help, counter) in COUNTERS {
-        head(&mut text, name, help, "counter");
+        let mut metric = page.metric(name, Kind::Counter, help);
         for (direction, traffic) in figures.directions() {
-            line(&mut text, name, figures, direction, "", counter(traffic));
+            metric.sample(&[volume, ("direction", direction)], counter(traffic));
         }
     }
-    let name = "scrim_requests_in_flight";
-    head(
-        &mut text,
-        name,
+    let mut in_flight = page.metric(
+        "scrim_requests_in_flight",
+        Kind::Gauge,
         "Requests that are carried out, or held, now.",
-        "gauge",
     );
     for (direction, traffic) in figures.directions() {
-        line(&mut text, name, figures, direction, "", traffic.in_flight);
+        in_flight.sample(&[volume, ("direction", direction)], traffic.in_flight);
     }
-    durations(&mut text, figures);
-    let volume = &figures.name;
-    let suspended = u8::from(figures.suspended);
-    for (name, help, kind, value) in [
-        (
-            "scrim_table_exchanges_total",
-            "Number of exchanges of the table.",
-            "counter",
-            figures.exchanges,
-        ),
-        (
-            "scrim_suspended",
-            "1 if requests are held, otherwise 0.",
-            "gauge",
-            suspended.into(),
-        ),
-    ] {
-        head(&mut text, name, help, kind);
-        let _ = writeln!(text, "{name}{{volume=\"{volume}\"}} {value}");
-    }
-    text
+    durations(&mut page, figures);
+    page.metric(
+        "scrim_table_exchanges_total",
+        Kind::Counter,
+        "Number of exchanges of the table.",
+    )
+    .sample(&[volume], figures.exchanges);
+    page.metric(
+        "scrim_suspended",
+        Kind::Gauge,
+        "1 if requests are held, otherwise 0.",
+    )
+    .sample(&[volume], u8::from(figures.suspended));
+    page.into_text()
 }
 
-fn durations(text: &mut String, figures: &Figures) {
-    let name = "scrim_request_duration_seconds";
+fn durations(page: &mut Page, figures: &Figures) {
     let help = format!(
         "How long requests took, and the parts of that; of one request in {}.",
         figures.timed_one_in
     );
-    head(text, name, &help, "summary");
+    let mut metric = page.metric("scrim_request_duration_seconds", Kind::Summary, &help);
     for (direction, traffic) in figures.directions() {
         for (stage, times) in traffic.stages() {
-            let stage = format!(",stage=\"{stage}\"");
-            for (quantile, nanos) in quantiles(times) {
-                let labels = format!("{stage},quantile=\"{quantile}\"");
-                line(text, name, figures, direction, &labels, Seconds(nanos));
+            let [volume, direction, stage] = [
+                ("volume", figures.name.as_str()),
+                ("direction", direction),
+                ("stage", stage),
+            ];
+            for (quantile, nanoseconds) in quantiles(times) {
+                metric.sample(
+                    &[volume, direction, stage, ("quantile", quantile)],
+                    Seconds::of_nanoseconds(nanoseconds),
+                );
             }
-            let sum = format!("{name}_sum");
-            line(
-                text,
-                &sum,
-                figures,
-                direction,
-                &stage,
-                Seconds(times.sum_ns),
-            );
-            let count = format!("{name}_count");
-            line(text, &count, figures, direction, &stage, times.count);
+            let labels = [volume, direction, stage];
+            metric.part("_sum", &labels, Seconds::of_nanoseconds(times.sum_ns));
+            metric.part("_count", &labels, times.count);
         }
     }
 }
@@ -119,41 +108,6 @@ fn quantiles(times: &Times) -> [(&'static str, u64); 4] {
         ("0.999", times.p999_ns),
         ("1", times.max_ns),
     ]
-}
-
-fn head(text: &mut String, name: &str, help: &str, kind: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// A volume's name has no letter that would have to be escaped.
-fn line(
-    text: &mut String,
-    name: &str,
-    figures: &Figures,
-    direction: &str,
-    labels: &str,
-    value: impl Display,
-) {
-    let volume = &figures.name;
-    let _ = writeln!(
-        text,
-        "{name}{{volume=\"{volume}\",direction=\"{direction}\"{labels}}} {value}"
-    );
-}
-
-/// Nanoseconds, shown as seconds.
-struct Seconds(u64);
-
-impl Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}.{:09}",
-            self.0 / 1_000_000_000,
-            self.0 % 1_000_000_000
-        )
-    }
 }
 
 #[cfg(test)]

@@ -54,18 +54,3 @@ pub(crate) fn cipher(driver: &str, spec: &str, key_size: u8, geometry: Geometry)
 pub(crate) fn sector_size(bytes: usize) -> SectorSize {
     SectorSize::new(bytes.try_into().unwrap()).unwrap()
 }
-
-/// Numbers that look random and are the same in every run (SplitMix64).
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
-        usize::try_from(bits % end as u64).unwrap()
-    }
-}

@@ -13,6 +13,7 @@ use std::time::Duration;
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
 use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
 use scrim_luks::VolumeKey;
+use scrim_seeded::Random;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{CryptTable, Volume};
 
@@ -488,34 +489,7 @@ pub(crate) fn meta_data(export: &str, queries: &[&str]) -> Vec<u8> {
 
 /// Bytes that differ from place to place and from seed to seed.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        bytes.extend(random.next().to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
-}
-
-/// Marsaglia's xorshift64*: the same numbers from the same seed, everywhere.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
+    Random::new(seed).bytes(len)
 }
 
 /// Runs a program that may be missing here: then the test is skipped, unless `CI` is set.

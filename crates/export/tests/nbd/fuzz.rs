@@ -1,5 +1,7 @@
 //! Random sessions from fixed seeds: a failure replays.
 
+use scrim_seeded::Random;
+
 use crate::common::*;
 
 /// No bytes at any stage make a thread panic, or the server stop serving.

@@ -4,6 +4,7 @@
 //! keeps each 512-byte sector or not, in any order; a sector is never torn.
 
 use scrim_luks::{Plan, Step, Target};
+use scrim_seeded::Random;
 
 use super::Memory;
 
@@ -93,10 +94,10 @@ pub(crate) fn cuts(
             show(kept, &mut sectors[sectors.len() - last..].iter());
         }
         for seed in 0..RANDOM as u64 {
-            let mut numbers = Numbers(seed ^ (group as u64) << 32);
+            let mut random = Random::of(seed, group as u64);
             // From few sectors to nearly all.
-            let share = numbers.next();
-            let mut chosen = sectors.iter().filter(|_| numbers.next() < share);
+            let share = random.next();
+            let mut chosen = sectors.iter().filter(|_| random.next() < share);
             show(Kept::Random { seed }, &mut chosen);
         }
         for (offset, bytes) in writes {
@@ -132,21 +133,4 @@ fn groups(plan: &Plan, disk: Disk) -> Vec<Vec<Write>> {
 fn interesting(len: usize) -> impl Iterator<Item = usize> {
     (0..=len)
         .filter(move |&kept| len <= 32 || kept <= 2 || kept + 2 >= len || kept.is_power_of_two())
-}
-
-/// Numbers from a seed (SplitMix64): a failure can be run again.
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
-    }
 }

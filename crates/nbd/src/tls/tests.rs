@@ -20,6 +20,7 @@ use super::*;
 mod certificates;
 
 use certificates::Authority;
+use scrim_seeded::Random;
 
 /// A directory with certificates, as QEMU has it.
 fn directory() -> tempfile::TempDir {
@@ -400,7 +401,7 @@ fn what_is_not_tls_is_refused_with_an_alert_and_never_panics() {
     let tls = server_tls(directory.path());
     let mut incoming = Wire::to_receive();
     let mut plain = vec![0; PLAINTEXT_MAX];
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = Random::new(1);
     for round in 0..500 {
         let mut server = tls.session().unwrap();
         incoming.consume(usize::MAX);
@@ -412,12 +413,7 @@ fn what_is_not_tls_is_refused_with_an_alert_and_never_panics() {
         };
         let spare = incoming.spare();
         spare[..head.len()].copy_from_slice(head);
-        for byte in &mut spare[head.len()..200] {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            *byte = random.to_le_bytes()[0];
-        }
+        random.fill(&mut spare[head.len()..200]);
         incoming.advance(200);
         let refused = server.open(&mut incoming, &mut plain);
         if let Err(error) = refused {

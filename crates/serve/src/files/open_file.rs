@@ -5,10 +5,10 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use rustix::fs::{FsWord, Stat};
+use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags};
-
 use scrim_ext4::ReadMode;
+use scrim_sys::file_system::FileSystem;
 
 use super::volume::VolumeFile;
 
@@ -51,9 +51,6 @@ pub(crate) enum Change {
 const YES: u8 = 0;
 const NO: u8 = 1;
 const IN_MEMORY: u8 = 2;
-
-/// Magic number of tmpfs (`statfs(2)`).
-const TMPFS: FsWord = 0x0102_1994;
 
 impl OpenFile {
     /// An open regular file, with the result of its `stat`.
@@ -188,8 +185,11 @@ impl FolderFile {
 
     /// Notes that the file system does not support `RWF_NOWAIT`: on tmpfs no read waits, on any other one it might.
     fn check_file_system(&self) -> io::Result<()> {
-        let kind = rustix::fs::fstatfs(&self.file)?.f_type;
-        let answer = if kind == TMPFS { IN_MEMORY } else { NO };
+        let answer = if FileSystem::of(&self.file)?.is_tmpfs {
+            IN_MEMORY
+        } else {
+            NO
+        };
         self.nonblocking.store(answer, Relaxed);
         Ok(())
     }

@@ -65,8 +65,7 @@ impl Site {
         let common = common_fields(settings)?;
         let with = |fields: &[Field]| -> Arc<[Field]> { [fields, &*common].concat().into() };
         let [policy, referrer] = page::page_fields();
-        let page_fields = with(&[page::html(), policy, referrer]);
-        let json = HeaderValue::from_static("application/json");
+        let page_fields = with(&[page::html_type(), policy, referrer]);
         Ok(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             tree,
@@ -76,8 +75,12 @@ impl Site {
             codings: settings.precompressed.clone(),
             rules: rules(settings)?,
             types: Types::new(&settings.types)?,
-            errors: error_pages(&settings.error_pages, &page_fields, &with(&[page::html()]))?,
-            json_fields: with(&[(header::CONTENT_TYPE, json)]),
+            errors: error_pages(
+                &settings.error_pages,
+                &page_fields,
+                &with(&[page::html_type()]),
+            )?,
+            json_fields: with(&[page::json_type()]),
             page_fields,
             common,
         })

@@ -1,13 +1,16 @@
 //! The listing of a folder, as a page or as JSON.
 
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use http::StatusCode;
+use scrim_figures::Size;
+use scrim_foreign::Html;
 use serde::Serialize;
 
 use super::natural;
 use super::node::{Folder, FolderEntry};
-use super::page::{escape, frame};
+use super::page::frame;
 use super::path::FilePath;
 use super::percent;
 use super::time::minutes;
@@ -97,8 +100,7 @@ impl Listing {
     }
 
     pub(super) fn html(&self, path: &FilePath) -> String {
-        let mut title = String::new();
-        escape(&String::from_utf8_lossy(path.as_bytes()), &mut title);
+        let title = Html::new(&String::from_utf8_lossy(path.as_bytes())).to_string();
         let mut content = String::from(SYMBOLS);
         crumbs(path, &mut content);
         content.push_str(
@@ -112,7 +114,7 @@ impl Listing {
             let size = if entry.is_folder {
                 String::new()
             } else {
-                human(entry.size)
+                Size::of_bytes(entry.size).to_string()
             };
             let changed = minutes(entry.modified).unwrap_or_default();
             let icon = if entry.is_folder {
@@ -223,7 +225,8 @@ fn row(href: &str, icon: &str, text: &str, [size, changed]: [&str; 2], out: &mut
     for part in [start, href, mark, icon, "\"/></svg>"] {
         out.push_str(part);
     }
-    escape(text, out);
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{}", Html::new(text));
     for part in [
         "</a></td><td class=\"n\">",
         size,
@@ -248,28 +251,10 @@ fn crumbs(path: &FilePath, out: &mut String) {
         out.push_str("<a href=\"");
         out.push_str(&href);
         out.push_str("\">");
-        escape(&String::from_utf8_lossy(name), out);
+        let _ = write!(out, "{}", Html::new(&String::from_utf8_lossy(name)));
         out.push_str("</a>");
     }
     out.push_str("</h1>\n");
-}
-
-/// A size in the largest unit of which there is at least one.
-fn human(size: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if size < 1024 {
-        return format!("{size} B");
-    }
-    let mut tenths = u128::from(size) * 10 / 1024;
-    let mut unit = 0;
-    while tenths >= 10_240 {
-        tenths /= 1024;
-        unit += 1;
-    }
-    match tenths {
-        100.. => format!("{} {}", tenths / 10, UNITS[unit]),
-        _ => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub use cache::{Cache, CacheLimits};
 pub use error::SiteError;
 pub use listing::Form;
 pub use page::error_page;
-pub(crate) use page::{Misdirection, misdirected};
+pub(crate) use page::{Misdirection, content_type, html_type, json_type, misdirected, no_sniffing};
 pub use path::{BadPath, FilePath};
 pub use resource::Resource;
 pub use settings::{CacheRule, Hsts, Mount, Root, Settings, Symlinks};

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use scrim_figures::prometheus::{CONTENT_TYPE, PATH};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::counters::{Figures, Tally};
-use crate::http::{Answer, Authority, Body, Method, Request};
-use crate::site::error_page;
+use crate::http::{Answer, Authority, Body, Field, Method, Request};
+use crate::site::{content_type, error_page, html_type, json_type, no_sniffing};
 use crate::tls::kernel::{Path, Statistics};
 
 /// Source of facts about volumes that are open on this machine, as JSON: an array of objects.
@@ -48,9 +49,9 @@ impl Status {
         }
         match request.target.split('?').next() {
             Some("/") => page(),
-            Some("/metrics") => answer(
-                HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),
-                prometheus::page(&self.tally.figures(), Statistics::read()).into(),
+            Some(PATH) => answer(
+                content_type(CONTENT_TYPE),
+                prometheus::text(&self.tally.figures(), Statistics::read()).into(),
             ),
             Some("/status.json") => self.json().await,
             _ => error_page(StatusCode::NOT_FOUND),
@@ -86,8 +87,7 @@ impl Status {
             "latency_sum_ns": figures.latency_sum,
             "volumes": volumes,
         });
-        let kind = HeaderValue::from_static("application/json");
-        answer(kind, figures.to_string().into())
+        answer(json_type(), figures.to_string().into())
     }
 }
 
@@ -101,24 +101,20 @@ fn paths(figures: &Figures) -> Value {
 }
 
 fn page() -> Answer {
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut answer = answer(kind, Bytes::from_static(page::PAGE.as_bytes()));
+    let mut answer = answer(html_type(), Bytes::from_static(page::PAGE.as_bytes()));
     let policy = (header::CONTENT_SECURITY_POLICY, page::POLICY.clone());
     answer.fields.push(policy);
     answer
 }
 
-fn answer(kind: HeaderValue, content: Bytes) -> Answer {
+fn answer(content_type: Field, content: Bytes) -> Answer {
     Answer {
         status: StatusCode::OK,
         shared: None,
         fields: vec![
-            (header::CONTENT_TYPE, kind),
+            content_type,
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            (
-                header::X_CONTENT_TYPE_OPTIONS,
-                HeaderValue::from_static("nosniff"),
-            ),
+            no_sniffing(),
         ],
         body: Body::bytes(content),
     }

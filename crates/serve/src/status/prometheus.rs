@@ -1,128 +1,165 @@
-//! Figures as Prometheus reads them (text format 0.0.4).
+//! Figures of the server as a page for Prometheus.
 
-use std::fmt::Write as _;
+use scrim_figures::prometheus::{Kind, Page, Seconds};
 
 use crate::counters::Figures;
 use crate::tls::kernel::{Path, Statistics};
 
 /// All figures, one on a line.
-pub(super) fn page(figures: &Figures, kernel: Option<Statistics>) -> String {
-    let mut page = Page(String::new());
-    page.connections(figures);
-    page.paths(figures, kernel);
-    page.answers(figures);
-    page.latencies(figures);
-    page.0
+pub(super) fn text(figures: &Figures, kernel: Option<Statistics>) -> String {
+    let mut page = Page::new();
+    connections(&mut page, figures);
+    paths(&mut page, figures);
+    if let Some(kernel) = kernel {
+        kernel_tls(&mut page, &kernel);
+    }
+    answers(&mut page, figures);
+    latencies(&mut page, figures);
+    page.into_text()
 }
 
-struct Page(String);
+fn connections(page: &mut Page, figures: &Figures) {
+    page.counter(
+        "scrim_serve_connections_total",
+        "Connections that were taken in.",
+        figures.connections,
+    );
+    page.counter(
+        "scrim_serve_connections_refused_total",
+        "Connections that were not, since there were too many.",
+        figures.refused,
+    );
+    page.gauge(
+        "scrim_serve_connections_open",
+        "Connections that are open.",
+        figures.open,
+    );
+    let mut handshakes = page.metric(
+        "scrim_serve_handshakes_total",
+        Kind::Counter,
+        "TLS handshakes that succeeded.",
+    );
+    handshakes.sample(&[("version", "1.2")], figures.tls12);
+    handshakes.sample(&[("version", "1.3")], figures.tls13);
+    page.counter(
+        "scrim_serve_handshakes_resumed_total",
+        "TLS handshakes that went on with an earlier session.",
+        figures.resumed,
+    );
+    page.counter(
+        "scrim_serve_handshakes_failed_total",
+        "TLS handshakes that failed.",
+        figures.failed,
+    );
+}
 
-impl Page {
-    fn connections(&mut self, figures: &Figures) {
-        self.counter(
-            "connections_total",
-            "Connections that were taken in.",
-            figures.connections,
-        );
-        let help = "Connections that were not, since there were too many.";
-        self.counter("connections_refused_total", help, figures.refused);
-        self.head("connections_open", "gauge", "Connections that are open.");
-        self.value("connections_open", "", figures.open);
-        self.head(
-            "handshakes_total",
-            "counter",
-            "TLS handshakes that succeeded.",
-        );
-        self.value("handshakes_total", "{version=\"1.2\"}", figures.tls12);
-        self.value("handshakes_total", "{version=\"1.3\"}", figures.tls13);
-        let help = "TLS handshakes that went on with an earlier session.";
-        self.counter("handshakes_resumed_total", help, figures.resumed);
-        self.counter(
-            "handshakes_failed_total",
-            "TLS handshakes that failed.",
-            figures.failed,
-        );
+/// Connections by maker of their TLS records.
+fn paths(page: &mut Page, figures: &Figures) {
+    let mut connections = page.metric(
+        "scrim_serve_tls_connections_total",
+        Kind::Counter,
+        "Connections under TLS, by who makes their records, and why not the kernel.",
+    );
+    for (path, count) in Path::all().zip(figures.by_path) {
+        let reason = path.reason().unwrap_or_default();
+        connections.sample(&[("path", path.name()), ("reason", reason)], count);
     }
+}
 
-    /// Connections by maker of their TLS records.
-    fn paths(&mut self, figures: &Figures, kernel: Option<Statistics>) {
-        let help = "Connections under TLS, by who makes their records, and why not the kernel.";
-        self.head("tls_connections_total", "counter", help);
-        for (path, count) in Path::all().zip(figures.by_path) {
-            let (name, reason) = (path.name(), path.reason().unwrap_or_default());
-            let labels = format!("{{path=\"{name}\",reason=\"{reason}\"}}");
-            self.value("tls_connections_total", &labels, count);
-        }
-        let Some(kernel) = kernel else {
-            return;
+fn kernel_tls(page: &mut Page, kernel: &Statistics) {
+    let mut open = page.metric(
+        "scrim_serve_kernel_tls_open",
+        Kind::Gauge,
+        "Connections of all programs here whose records the kernel makes, and by what.",
+    );
+    for (direction, by, count) in [
+        ("send", "processor", kernel.send_software),
+        ("send", "device", kernel.send_device),
+        ("receive", "processor", kernel.receive_software),
+        ("receive", "device", kernel.receive_device),
+    ] {
+        open.sample(&[("direction", direction), ("by", by)], count);
+    }
+}
+
+fn answers(page: &mut Page, figures: &Figures) {
+    let mut requests = page.metric(
+        "scrim_serve_requests_total",
+        Kind::Counter,
+        "Requests by version of HTTP.",
+    );
+    requests.sample(&[("version", "1")], figures.http1);
+    requests.sample(&[("version", "2")], figures.http2);
+    let mut answers = page.metric(
+        "scrim_serve_answers_total",
+        Kind::Counter,
+        "Answers by class of status.",
+    );
+    for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"]
+        .into_iter()
+        .zip(figures.by_class)
+    {
+        answers.sample(&[("class", class)], count);
+    }
+    page.counter(
+        "scrim_serve_answers_broken_total",
+        "Answers that were begun and could not be sent whole.",
+        figures.broken,
+    );
+    page.counter(
+        "scrim_serve_sent_bytes_total",
+        "Bytes of content that were sent, before encryption.",
+        figures.bytes_sent,
+    );
+}
+
+fn latencies(page: &mut Page, figures: &Figures) {
+    let mut seconds = page.metric(
+        "scrim_serve_answer_seconds",
+        Kind::Histogram,
+        "How long answers took, from a request's head to the last byte given to the kernel.",
+    );
+    let mut sum = 0;
+    let last = figures.latencies.len() - 1;
+    for (power, count) in figures.latencies.iter().enumerate() {
+        sum += count;
+        let bound = match power == last {
+            true => "+Inf".to_owned(),
+            false => Seconds::of_nanoseconds(1000 << power).to_string(),
         };
-        let help = "Connections of all programs here whose records the kernel makes, and by what.";
-        self.head("kernel_tls_open", "gauge", help);
-        for (direction, by, count) in [
-            ("send", "processor", kernel.send_software),
-            ("send", "device", kernel.send_device),
-            ("receive", "processor", kernel.receive_software),
-            ("receive", "device", kernel.receive_device),
-        ] {
-            let labels = format!("{{direction=\"{direction}\",by=\"{by}\"}}");
-            self.value("kernel_tls_open", &labels, count);
-        }
+        seconds.part("_bucket", &[("le", &bound)], sum);
     }
-
-    fn answers(&mut self, figures: &Figures) {
-        self.head("requests_total", "counter", "Requests by version of HTTP.");
-        self.value("requests_total", "{version=\"1\"}", figures.http1);
-        self.value("requests_total", "{version=\"2\"}", figures.http2);
-        self.head("answers_total", "counter", "Answers by class of status.");
-        for (class, count) in (1..).zip(figures.by_class) {
-            self.value("answers_total", &format!("{{class=\"{class}xx\"}}"), count);
-        }
-        let help = "Answers that were begun and could not be sent whole.";
-        self.counter("answers_broken_total", help, figures.broken);
-        let help = "Bytes of content that were sent, before encryption.";
-        self.counter("sent_bytes_total", help, figures.bytes_sent);
-    }
-
-    fn latencies(&mut self, figures: &Figures) {
-        let help =
-            "How long answers took, from a request's head to the last byte given to the kernel.";
-        self.head("answer_seconds", "histogram", help);
-        let mut sum = 0;
-        let last = figures.latencies.len() - 1;
-        for (power, count) in figures.latencies.iter().enumerate() {
-            sum += count;
-            let bound = match power == last {
-                true => "+Inf".to_owned(),
-                false => (float(1 << power) / 1e6).to_string(),
-            };
-            self.value("answer_seconds_bucket", &format!("{{le=\"{bound}\"}}"), sum);
-        }
-        let seconds = float(figures.latency_sum) / 1e9;
-        let _ = writeln!(self.0, "scrim_serve_answer_seconds_sum {seconds}");
-        self.value("answer_seconds_count", "", sum);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.head(name, "counter", help);
-        self.value(name, "", value);
-    }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(
-            self.0,
-            "# HELP scrim_serve_{name} {help}\n# TYPE scrim_serve_{name} {kind}"
-        );
-    }
-
-    fn value(&mut self, name: &str, labels: &str, value: u64) {
-        let _ = writeln!(self.0, "scrim_serve_{name}{labels} {value}");
-    }
+    seconds.part("_sum", &[], Seconds::of_nanoseconds(figures.latency_sum));
+    seconds.part("_count", &[], sum);
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus has no other numbers"
-)]
-fn float(value: u64) -> f64 {
-    value as f64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_has_a_name_and_a_number() {
+        let mut figures = Figures {
+            latency_sum: 1_500_000_000,
+            ..Figures::default()
+        };
+        figures.latencies[0] = 2;
+        figures.latencies[24] = 1;
+        let text = text(&figures, None);
+        for line in text.lines().filter(|line| !line.starts_with("# ")) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(name.starts_with("scrim_serve_"), "{line}");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+        for line in [
+            "scrim_serve_answers_total{class=\"5xx\"} 0\n",
+            "scrim_serve_answer_seconds_bucket{le=\"0.000001\"} 2\n",
+            "scrim_serve_answer_seconds_bucket{le=\"8.388608\"} 2\n",
+            "scrim_serve_answer_seconds_bucket{le=\"+Inf\"} 3\n",
+            "scrim_serve_answer_seconds_sum 1.5\n",
+            "scrim_serve_answer_seconds_count 3\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
 }

@@ -8,11 +8,12 @@ mod used_since;
 
 use std::sync::Arc;
 
-use scrim_backend::sim::{Call, Failure, Fault, Faults, Random, SimBackend};
+use scrim_backend::sim::{Call, Failure, Fault, Faults, SimBackend};
 use scrim_backend::{Backend, Durability};
 use scrim_crypt::SectorSize;
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{HeaderError, Layout, NewKeyslot, Placement, VolumeKey, luks2};
+use scrim_seeded::Random;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
     DataPath, HeaderSession, InPlace, InPlaceError, Keep, LuksDevice, LuksError, OpenFlags,

@@ -77,15 +77,23 @@ impl<'a> Modules<'a> {
                     children.push((name, body));
                 }
                 Item::Use {
-                    path, name: "*", ..
-                } => module.globs.push(path),
+                    path,
+                    name: "*",
+                    line,
+                    public,
+                } => {
+                    if !public || items::leaves(&path) {
+                        module.mentions.push((path.clone(), line));
+                    }
+                    module.globs.push(path);
+                }
                 Item::Use {
                     path,
                     name,
                     line,
                     public,
                 } => {
-                    if !public || path.first().is_some_and(|first| items::leaves(first)) {
+                    if !public || items::leaves(&path) {
                         module.mentions.push((path.clone(), line));
                     }
                     module.names.insert(name, path);
@@ -136,12 +144,14 @@ impl<'a> Modules<'a> {
         let (first, rest) = path.split_first()?;
         match *first {
             "crate" => Some(rest.to_vec()),
-            "self" => Some([at, rest].concat()),
-            "super" => {
-                let (_, parent) = at.split_last()?;
+            "self" | "super" => {
+                let from = match *first {
+                    "self" => at,
+                    _ => at.split_last()?.1,
+                };
                 match rest.first() {
-                    Some(&"super") => self.absolute(parent, rest, depth),
-                    _ => Some([parent, rest].concat()),
+                    Some(&"super") => self.absolute(from, rest, depth),
+                    _ => Some([from, rest].concat()),
                 }
             }
             name => {

@@ -8,6 +8,9 @@ pub(super) type Path<'a> = Vec<&'a str>;
 /// Attributes that leave an item out: neither tests nor models are part of the program.
 const LEFT_OUT: [&str; 2] = ["test", "shuttle"];
 
+/// Conditions under which an item with such an attribute may be part of the program.
+const KEPT: [&str; 2] = ["any", "not"];
+
 const DEFINING: [&str; 9] = [
     "fn",
     "struct",
@@ -41,9 +44,12 @@ pub(super) enum Item<'a> {
     Path { path: Path<'a>, line: usize },
 }
 
-/// Returns whether a path that starts with `first` leads out of its module.
-pub(super) fn leaves(first: &str) -> bool {
-    matches!(first, "crate" | "super")
+/// Returns whether a path leads out of its module.
+pub(super) fn leaves(path: &[&str]) -> bool {
+    let mut words = path.iter().skip_while(|word| **word == "self");
+    words
+        .next()
+        .is_some_and(|word| matches!(*word, "crate" | "super"))
 }
 
 pub(super) fn parse<'a>(tokens: &[Token<'a>]) -> Vec<Item<'a>> {
@@ -81,6 +87,8 @@ impl<'a> Parser<'a, '_> {
             }
             "use" => self.import(public),
             "mod" if is_name(self.text(1)) => self.child(),
+            // Not a definition, but a lifetime and a pointer.
+            "static" | "const" if matches!(self.before(), "'" | "*") => self.at += 1,
             word if DEFINING.contains(&word) => {
                 let skipped = usize::from(self.text(1) == "!");
                 if is_name(self.text(1 + skipped)) {
@@ -98,6 +106,12 @@ impl<'a> Parser<'a, '_> {
         self.tokens
             .get(self.at + ahead)
             .map_or("", |token| token.text)
+    }
+
+    /// The text of the last token; empty at the start.
+    fn before(&self) -> &'a str {
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        before.map_or("", |token| token.text)
     }
 
     fn line(&self) -> usize {
@@ -130,7 +144,7 @@ impl<'a> Parser<'a, '_> {
             .collect();
         self.at = end;
         let is_left_out = words.contains(&"cfg")
-            && !words.contains(&"not")
+            && !KEPT.iter().any(|word| words.contains(word))
             && LEFT_OUT.iter().any(|word| words.contains(word));
         if is_left_out {
             self.skip_item();
@@ -138,17 +152,25 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn skip_item(&mut self) {
+        let mut generics = 0usize;
         while self.at < self.tokens.len() {
             match self.text(0) {
+                "<" => generics += 1,
+                ">" if self.before() != "-" => generics = generics.saturating_sub(1),
+                "," if generics > 0 => {}
                 ";" | "," => return,
                 ")" | "]" | "}" => return,
                 "{" => {
                     self.at = self.end(self.at);
                     return;
                 }
-                "(" | "[" => self.at = self.end(self.at),
-                _ => self.at += 1,
+                "(" | "[" => {
+                    self.at = self.end(self.at);
+                    continue;
+                }
+                _ => {}
             }
+            self.at += 1;
         }
     }
 
@@ -307,6 +329,10 @@ mod tests {
             let source = Source::parse(&text);
             assert_eq!(parse(&source.tokens()), [Item::Named("f")], "{text}");
         }
-        assert_eq!(paths("#[cfg(not(test))] use a::b;"), ["a::b as b"]);
+        let generic = "#[cfg(test)] fn f<A, B>(x: A, y: a::b) -> C<A, B> { c::d } use e::f;";
+        assert_eq!(paths(generic), ["e::f as f"]);
+        for kept in ["#[cfg(not(test))]", "#[cfg(any(test, unix))]"] {
+            assert_eq!(paths(&format!("{kept} use a::b;")), ["a::b as b"]);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use scrim_bench::web::{Connection, Identity, Suite, Trust, Url};
+use scrim_seeded::Random;
 
 use super::super::room::Room;
 use crate::error::{Doing, Error};
@@ -83,7 +84,7 @@ impl Site {
     pub(super) fn make(room: &Room) -> Result<Self, Error> {
         let longest = SIZES.map(|size| size.bytes).into_iter().max().unwrap_or(0);
         room.reserve(SIZES.map(|size| size.bytes as u64).iter().sum())?;
-        let content = noise(longest);
+        let content = Random::new(1).bytes(longest);
         let root = room.path("site");
         fs::create_dir(&root).doing(|| format!("make {}", root.display()))?;
         for size in SIZES {
@@ -130,16 +131,4 @@ impl Site {
         }
         Ok(())
     }
-}
-
-/// Bytes without a pattern.
-fn noise(len: usize) -> Vec<u8> {
-    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let words = std::iter::repeat_with(|| {
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        word.to_le_bytes()
-    });
-    words.flatten().take(len).collect()
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use scrim_foreign::Html;
+
 use super::QUANTILES;
 use super::outcome::Latencies;
 use crate::frame;
-use crate::picture::escaped;
 use crate::report::Report;
 use crate::spread::{Row, spread};
 
@@ -29,7 +30,7 @@ pub fn page(outcome: &Latencies, report: &Report) -> String {
             "<p>A file of {} bytes over {}, asked for {:.0} times a second of each server: half of what the \
              slowest of them can do. A response's time counts from when its request was due.</p>",
             outcome.bytes,
-            escaped(&outcome.protection),
+            Html::new(&outcome.protection),
             outcome.rate
         );
         let names = QUANTILES.map(|(name, _, _)| name);
@@ -43,7 +44,7 @@ pub fn page(outcome: &Latencies, report: &Report) -> String {
             let _ = writeln!(
                 html,
                 "<tr><td>{}</td><td>{:.0}</td></tr>",
-                escaped(&times.way),
+                Html::new(&times.way),
                 times.capacity
             );
         }

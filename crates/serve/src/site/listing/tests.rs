@@ -112,22 +112,6 @@ fn sizes_and_times_are_for_people_in_the_page_and_whole_in_json() {
 }
 
 #[test]
-fn sizes_are_in_the_largest_unit_that_fits() {
-    for (size, text) in [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (10_239, "9.9 KiB"),
-        (10_240, "10 KiB"),
-        (1_048_575, "1023 KiB"),
-        (1_048_576, "1.0 MiB"),
-        (u64::MAX, "15 EiB"),
-    ] {
-        assert_eq!(human(size), text);
-    }
-}
-
-#[test]
 fn a_folder_of_very_many_entries_is_listed_in_part() {
     let folder = tempfile::tempdir().expect("a folder");
     for count in 0..=MOST {

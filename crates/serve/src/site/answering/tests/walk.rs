@@ -2,20 +2,9 @@
 
 use std::path::Component;
 
+use scrim_seeded::Random;
+
 use super::*;
-
-/// Numbers that are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        usize::try_from(self.0 >> 33).expect("31 bits") % sides
-    }
-}
 
 const WORDS: [&str; 16] = [
     "a", "b", "file", "..", ".", "", "%2e%2e", ".%2e", "%2f", "in", "out", "%61", "..%2f", "%00",
@@ -65,12 +54,12 @@ fn a_target_is_answered_with_the_file_that_it_names() {
     link("../a", "out");
     link("../../../a", "a/b/out");
     let root = fixture.root().canonicalize().expect("a root");
-    let mut dice = Dice(1);
+    let mut random = Random::new(1);
     let mut served = 0;
     for _ in 0..20_000 {
-        let count = 1 + dice.throw(6);
+        let count = 1 + random.index(6);
         let target: String = (0..count)
-            .map(|_| format!("/{}", WORDS[dice.throw(WORDS.len())]))
+            .map(|_| format!("/{}", WORDS[random.index(WORDS.len())]))
             .collect();
         let wanted = reference(&root, &target);
         let mut answer = fixture.get(&target);

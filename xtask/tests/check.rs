@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// A workspace that keeps every rule.
-const SOUND: [(&str, &str); 7] = [
+const SOUND: [(&str, &str); 9] = [
     (
         "Cargo.toml",
         "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n\n[workspace.lints]\n",
@@ -21,8 +21,10 @@ const SOUND: [(&str, &str); 7] = [
     ("crates/luks/Cargo.toml", LUKS_MANIFEST),
     (
         "crates/luks/src/lib.rs",
-        "//! Headers of LUKS volumes.\n#![forbid(unsafe_code)]\n",
+        "//! Headers of LUKS volumes.\n#![forbid(unsafe_code)]\nmod a;\n",
     ),
+    ("crates/luks/src/a.rs", ""),
+    ("xtask/modules.txt", "crates/luks\n    a\n"),
     (
         "docs/dependencies.md",
         "| crate | why |\n|---|---|\n| `aes` | the cipher |\n",
@@ -70,7 +72,7 @@ fn each_rule_can_be_broken() {
     let unlinted = SYS_MANIFEST.replace("workspace = true", "");
     let long = "fn f() {}\n".repeat(801);
     let unfinished = ["// TO", "DO"].concat();
-    let cases: [(&[(&str, &str)], &str); 10] = [
+    let cases: [(&[(&str, &str)], &str); 12] = [
         (
             &[
                 ("crates/sys/Cargo.toml", &upwards),
@@ -119,6 +121,22 @@ fn each_rule_can_be_broken() {
                 "/// Who has a key, opens it.\nfn f() {}",
             )],
             "crates/luks/src/a.rs:1: a doc comment starts with",
+        ),
+        (
+            &[("crates/luks/src/a.rs", "\nfn hire() {}")],
+            "crates/luks/src/a.rs:2: the field has a term for this name",
+        ),
+        (
+            &[
+                (
+                    "crates/luks/src/lib.rs",
+                    "//! Headers of LUKS volumes.\n#![forbid(unsafe_code)]\nmod a;\nmod b;\n",
+                ),
+                ("crates/luks/src/a.rs", "use crate::b::B;"),
+                ("crates/luks/src/b.rs", "pub(crate) struct B;"),
+                ("xtask/modules.txt", "crates/luks\n    a\n    b\n"),
+            ],
+            "crates/luks/src/a.rs:1: a imports `crate::b::B` of b, which is not below it",
         ),
     ];
     for (changes, wanted) in cases {

@@ -39,14 +39,29 @@ struct Module<'a> {
 
 /// All modules of a crate, by their paths from its root.
 #[derive(Default)]
-struct Modules<'a>(BTreeMap<Path<'a>, Module<'a>>);
+struct Modules<'a> {
+    by_path: BTreeMap<Path<'a>, Module<'a>>,
+    missing: Vec<Missing<'a>>,
+}
 
-/// Returns the imports between the files of the crate whose root module is `root` (`…/src/lib.rs`).
-pub(super) fn imports<'a>(repository: &'a Repository, root: &'a str) -> Imports<'a> {
+/// A declared module whose file is not where its name says.
+pub(super) struct Missing<'a> {
+    /// File and line, from 0, of the declaration.
+    pub(super) file: &'a str,
+    pub(super) line: usize,
+    pub(super) name: &'a str,
+}
+
+/// Returns the imports between the files of the crate whose root module is `root` (`…/src/lib.rs`), and the modules whose
+/// files were not found.
+pub(super) fn imports<'a>(
+    repository: &'a Repository,
+    root: &'a str,
+) -> (Imports<'a>, Vec<Missing<'a>>) {
     let mut modules = Modules::default();
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
     modules.load(repository, &[], root, folder);
-    modules.imports()
+    (modules.imports(), modules.missing)
 }
 
 impl<'a> Modules<'a> {
@@ -72,9 +87,9 @@ impl<'a> Modules<'a> {
         for item in items::parse(tokens) {
             match item {
                 Item::Named(name) => _ = module.items.insert(name),
-                Item::Child { name, body } => {
+                Item::Child { name, line, body } => {
                     module.items.insert(name);
-                    children.push((name, body));
+                    children.push((name, line, body));
                 }
                 Item::Use {
                     path,
@@ -101,16 +116,17 @@ impl<'a> Modules<'a> {
                 Item::Path { path, line } => module.mentions.push((path, line)),
             }
         }
-        self.0.insert(at.to_vec(), module);
-        for (name, body) in children {
+        self.by_path.insert(at.to_vec(), module);
+        for (name, line, body) in children {
             let child = [at, &[name]].concat();
             let inner = format!("{folder}/{name}");
             match body {
                 Some(tokens) => self.add(repository, &child, file, &inner, &tokens),
                 None => {
                     let files = [format!("{inner}.rs"), format!("{inner}/mod.rs")];
-                    if let Some(file) = files.iter().find_map(|file| repository.path(file)) {
-                        self.load(repository, &child, file, &inner);
+                    match files.iter().find_map(|file| repository.path(file)) {
+                        Some(file) => self.load(repository, &child, file, &inner),
+                        None => self.missing.push(Missing { file, line, name }),
                     }
                 }
             }
@@ -119,7 +135,7 @@ impl<'a> Modules<'a> {
 
     fn imports(&self) -> Imports<'a> {
         let mut imports = Imports::new();
-        for (at, module) in &self.0 {
+        for (at, module) in &self.by_path {
             for (path, line) in &module.mentions {
                 let Some(file) = self
                     .absolute(at, path, 0)
@@ -156,10 +172,10 @@ impl<'a> Modules<'a> {
             }
             name => {
                 let child = [at, &[name]].concat();
-                if self.0.contains_key(&child) {
+                if self.by_path.contains_key(&child) {
                     return Some([at, path].concat());
                 }
-                let imported = self.0.get(at)?.names.get(name)?;
+                let imported = self.by_path.get(at)?.names.get(name)?;
                 if depth == DEPTH || imported.first() == Some(&name) {
                     return None;
                 }
@@ -171,10 +187,10 @@ impl<'a> Modules<'a> {
 
     /// Returns the file that defines what `path`, from the crate's root, names.
     fn file(&self, path: &[&'a str], depth: usize) -> Option<&'a str> {
-        let inside = |len: &usize| self.0.contains_key(&path[..*len]);
+        let inside = |len: &usize| self.by_path.contains_key(&path[..*len]);
         let len = (0..=path.len()).take_while(inside).last()?;
         let (at, rest) = path.split_at(len);
-        let module = &self.0[at];
+        let module = &self.by_path[at];
         let Some(name) = rest.first() else {
             return Some(module.file);
         };
@@ -188,7 +204,7 @@ impl<'a> Modules<'a> {
         let globs = module.globs.iter();
         let mut found = globs.filter_map(|glob| {
             let from = self.absolute(at, glob, 0)?;
-            let defines = self.0.get(&from)?;
+            let defines = self.by_path.get(&from)?;
             let known = defines.items.contains(name) || defines.names.contains_key(name);
             known.then(|| self.file(&[&from[..], &[name]].concat(), depth + 1))?
         });

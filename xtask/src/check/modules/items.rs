@@ -31,6 +31,7 @@ pub(super) enum Item<'a> {
     /// A child module, with its tokens if they are in the same file.
     Child {
         name: &'a str,
+        line: usize,
         body: Option<Vec<Token<'a>>>,
     },
     /// One path of a `use`, and its name here; `*` for all names.
@@ -56,6 +57,7 @@ pub(super) fn parse<'a>(tokens: &[Token<'a>]) -> Vec<Item<'a>> {
     let mut parser = Parser {
         tokens,
         at: 0,
+        depth: 0,
         public: false,
         items: Vec::new(),
     };
@@ -68,6 +70,8 @@ pub(super) fn parse<'a>(tokens: &[Token<'a>]) -> Vec<Item<'a>> {
 struct Parser<'a, 't> {
     tokens: &'t [Token<'a>],
     at: usize,
+    /// Number of braces around this place.
+    depth: usize,
     /// True just after a visibility.
     public: bool,
     items: Vec<Item<'a>>,
@@ -91,13 +95,21 @@ impl<'a> Parser<'a, '_> {
             "static" | "const" if matches!(self.before(), "'" | "*") => self.at += 1,
             word if DEFINING.contains(&word) => {
                 let skipped = usize::from(self.text(1) == "!");
-                if is_name(self.text(1 + skipped)) {
+                // A method has a name only within its type.
+                if self.depth == 0 && is_name(self.text(1 + skipped)) {
                     self.items.push(Item::Named(self.text(1 + skipped)));
                 }
                 self.at += 1;
             }
             word if is_name(word) => self.path(),
-            _ => self.at += 1,
+            sign => {
+                match sign {
+                    "{" => self.depth += 1,
+                    "}" => self.depth = self.depth.saturating_sub(1),
+                    _ => {}
+                }
+                self.at += 1;
+            }
         }
     }
 
@@ -175,7 +187,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn child(&mut self) {
-        let name = self.text(1);
+        let (name, line) = (self.text(1), self.line());
         self.at += 2;
         let body = (self.text(0) == "{").then(|| {
             let end = self.end(self.at);
@@ -183,7 +195,7 @@ impl<'a> Parser<'a, '_> {
             self.at = end;
             body
         });
-        self.items.push(Item::Child { name, body });
+        self.items.push(Item::Child { name, line, body });
     }
 
     fn import(&mut self, public: bool) {
@@ -318,6 +330,14 @@ mod tests {
             paths("fn f(x: a::B) -> c::D { x.e(); g::<u8>::h(0..i::J) }"),
             ["a::B", "c::D", "i::J"]
         );
+    }
+
+    #[test]
+    fn names_of_methods_and_lifetimes_are_not_the_modules() {
+        let text = "impl A { fn f(x: *const B) {} } struct S(&'static C); fn g() {}";
+        let source = Source::parse(text);
+        let items = parse(&source.tokens());
+        assert_eq!(items, [Item::Named("S"), Item::Named("g")]);
     }
 
     #[test]

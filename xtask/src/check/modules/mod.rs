@@ -17,9 +17,19 @@ const TABLE: &str = "xtask/modules.txt";
 
 pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
     let table = Table::parse(repository.text(TABLE).unwrap_or_default());
-    let mut violations = Vec::new();
+    let mut violations = table.misplaced(repository);
     for (folder, root) in roots(repository) {
-        let imports = graph::imports(repository, root);
+        let (imports, missing) = graph::imports(repository, root);
+        violations.extend(missing.into_iter().map(|missing| {
+            Violation::at(
+                missing.file,
+                missing.line,
+                format!(
+                    "module {} has no file of its name; it would escape this rule",
+                    missing.name
+                ),
+            )
+        }));
         let modules = modules(repository, folder);
         match table.crates.get(folder) {
             Some(layers) => {
@@ -43,6 +53,8 @@ pub(crate) fn check(repository: &Repository) -> Vec<Violation> {
 /// Layers of the modules of each crate, by the crate's folder.
 struct Table<'a> {
     crates: BTreeMap<&'a str, Layers<'a>>,
+    /// Modules with two places: the line of the second, and the name.
+    doubled: Vec<(usize, &'a str)>,
 }
 
 /// Layer of each module: its line in the table, which counts up from the base.
@@ -52,6 +64,7 @@ struct Layers<'a>(BTreeMap<&'a str, usize>);
 impl<'a> Table<'a> {
     fn parse(text: &'a str) -> Self {
         let mut crates = BTreeMap::<_, Layers<'_>>::new();
+        let mut doubled = Vec::new();
         let mut folder = "";
         for (line, text) in text.lines().enumerate() {
             if text.starts_with('#') || text.trim().is_empty() {
@@ -62,11 +75,35 @@ impl<'a> Table<'a> {
             }
             let layers = crates.entry(folder).or_default();
             if text.starts_with(' ') {
-                let modules = text.split_whitespace();
-                layers.0.extend(modules.map(|module| (module, line)));
+                for module in text.split_whitespace() {
+                    if layers.0.insert(module, line).is_some() {
+                        doubled.push((line, module));
+                    }
+                }
             }
         }
-        Self { crates }
+        Self { crates, doubled }
+    }
+
+    /// Crates that are gone, and modules with two places.
+    fn misplaced(&self, repository: &Repository) -> Vec<Violation> {
+        let folders: BTreeSet<_> = roots(repository).map(|(folder, _)| folder).collect();
+        let gone = self
+            .crates
+            .keys()
+            .filter(|folder| !folders.contains(*folder));
+        let gone = gone.map(|folder| {
+            Violation::at(TABLE, 0, format!("there is no crate {folder}; remove it"))
+        });
+        let doubled = self.doubled.iter();
+        let doubled = doubled.map(|(line, module)| {
+            Violation::at(
+                TABLE,
+                *line,
+                format!("module {module} has two places; remove one"),
+            )
+        });
+        gone.chain(doubled).collect()
     }
 }
 
@@ -336,6 +373,17 @@ mod tests {
             found[1].starts_with("xtask/modules.txt:3: crates/a has no module gone"),
             "{found:?}"
         );
+        let found = crate_with((
+            TABLE,
+            "crates/a\n base\n middle other base\n top\ncrates/b\n c\n",
+        ));
+        assert!(found[0].contains("there is no crate crates/b"), "{found:?}");
+        assert!(found[1].contains("module base has two places"), "{found:?}");
+        let path = (
+            "crates/a/src/top.rs",
+            "#[path = \"elsewhere.rs\"] mod hidden;",
+        );
+        assert!(crate_with(path)[0].contains("module hidden has no file"));
         let found = crate_with((TABLE, ""));
         assert!(
             found[0].contains("the modules of crates/a have no order"),

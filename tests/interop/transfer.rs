@@ -394,7 +394,7 @@ fn planted_files_are_neither_written_nor_believed() {
                         fs::remove_file(place.path("new")).unwrap();
                         break;
                     }
-                    let named = said.contains("remove") || said.contains("begin without --resume");
+                    let named = said.contains("remove") || said.contains("start without --resume");
                     assert!(named, "{line}, {name}: {said}");
                     assert!(!place.path("new").exists(), "{line}, {name}");
                 }

@@ -10,8 +10,8 @@ pub(crate) enum End {
     Gone,
     /// The server stops, and the client has no request in flight.
     Stopping,
-    /// The connection goes on, without a queue or with a new one: the volume has another table, or is suspended, so that
-    /// a request has to wait without a queue.
+    /// The connection goes on, without a queue or with a new one: the volume has another table, or is suspended, so
+    /// that a request has to wait without a queue.
     OtherTable,
     /// The handshake took too long.
     Deadline,

@@ -14,7 +14,8 @@
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
 //! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests,
-//! whatever the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or dm-crypt's.
+//! whatever the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or
+//! dm-crypt's.
 //!
 //! A queue is made for one table. It keeps the table at work as long as a request is in flight, so its
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the

@@ -9,7 +9,7 @@ use scrim_volume::queue::{Queue, Settled};
 
 use crate::export::Export;
 use crate::link::{End, Link};
-use crate::protocol::{Client, Ended, Protocol, Session};
+use crate::protocol::{Client, ClientEnd, Ended, Protocol, Session};
 use crate::registry::Entry;
 use crate::shared::Shared;
 use crate::status::Incident;
@@ -24,9 +24,10 @@ pub(crate) fn serve_client<P: Protocol>(
 ) {
     let end = converse::<P>(&shared, socket, tls, &entry, deadline);
     match end {
-        End::Gone | End::Stopping | End::OtherTable | End::Breach => {}
-        End::Deadline => entry.note(Incident::HandshakeTimeout),
-        End::Tls(error) => entry.note(Incident::Tls(error)),
+        ClientEnd::Link(End::Gone | End::Stopping | End::OtherTable) => {}
+        ClientEnd::Link(End::Deadline) => entry.note(Incident::HandshakeTimeout),
+        ClientEnd::Link(End::Tls(error)) => entry.note(Incident::Tls(error)),
+        ClientEnd::Protocol(error) => entry.note(Incident::Protocol(error)),
     }
     // First the exports, which hold their volumes, then the entry that `Server::stop` waits for.
     drop(shared);
@@ -40,7 +41,7 @@ fn converse<P: Protocol>(
     tls: Option<&ServerTls>,
     entry: &Entry<P::Error>,
     deadline: Instant,
-) -> End {
+) -> ClientEnd<P::Error> {
     let mut link = Link::new(
         Arc::clone(socket),
         Arc::clone(&shared.stop),
@@ -59,7 +60,7 @@ fn converse<P: Protocol>(
         entry.note(Incident::Accept {
             reason: "there is no memory for its buffers".to_owned(),
         });
-        return End::Gone;
+        return End::Gone.into();
     }
     let client = Client {
         link,
@@ -73,7 +74,7 @@ fn converse<P: Protocol>(
         match serve_table(&mut session, &export, &watched, entry) {
             Ended::Left => {}
             Ended::ToBeClosed(end) => {
-                session.close(Settled::WITHOUT_QUEUE);
+                session.close();
                 return end;
             }
             Ended::CutOff(end) => return end,
@@ -83,19 +84,19 @@ fn converse<P: Protocol>(
 
 /// Serves until the connection ends, or the volume has another table.
 fn serve_table<E>(
-    session: &mut impl Session,
+    session: &mut impl Session<E>,
     export: &Export,
     watched: &[BorrowedFd<'_>],
     entry: &Entry<E>,
-) -> Ended {
+) -> Ended<E> {
     // In this order: a table that comes in between is noticed.
     session.begin_table(export.volume.generation());
     if session.has_kept() {
-        return ended(session.finish_kept(Settled::WITHOUT_QUEUE));
+        return ended(session.finish_kept().map_err(ClientEnd::from));
     }
     // A request that has to wait does so without a queue, which would keep the table and its key.
     if export.volume.is_suspended() && session.has_request() {
-        return ended(session.serve_one(Settled::WITHOUT_QUEUE));
+        return ended(session.serve_one());
     }
     let mapping = export.volume.mapping();
     match Queue::new(&export.volume, &mapping, export.engine, watched) {
@@ -108,7 +109,7 @@ fn serve_table<E>(
     // Only a queue keeps a table that has been replaced.
     drop(mapping);
     loop {
-        match session.serve_one(Settled::WITHOUT_QUEUE) {
+        match session.serve_one() {
             Ok(()) => {}
             Err(end) => return ended(Err(end)),
         }
@@ -116,9 +117,9 @@ fn serve_table<E>(
 }
 
 /// Way in which plain calls have ended: after each of them the table may be another one.
-fn ended(result: Result<(), End>) -> Ended {
+fn ended<E>(result: Result<(), ClientEnd<E>>) -> Ended<E> {
     match result {
-        Ok(()) | Err(End::OtherTable) => Ended::Left,
+        Ok(()) | Err(ClientEnd::Link(End::OtherTable)) => Ended::Left,
         Err(end) => Ended::ToBeClosed(end),
     }
 }

@@ -49,7 +49,7 @@ impl<R, F> Requests<R, F> {
         }
     }
 
-    /// Enters a request of which no piece has been started; its pieces are started next.
+    /// Enters a request of which no piece has been started; its pieces are started next. The range is not empty.
     pub(crate) fn enter(&mut self, request: R, range: Range) {
         let entry = Some(InFlight {
             request,
@@ -71,32 +71,29 @@ impl<R, F> Requests<R, F> {
         self.starting = Some((index, range));
     }
 
-    /// The range of which no piece has been started, of the request entered last; empty once all are started.
+    /// Returns the range of which no piece has been started, of the request entered last; `None` once all are started.
     pub(crate) fn left_to_start(&self) -> Option<Range> {
-        let (_, left) = self.starting?;
-        (left.len > 0).then_some(left)
+        self.starting.map(|(_, left)| left)
     }
 
-    /// Counts the next piece of the request entered last as started, in this slot.
+    /// Counts the next piece of the request entered last as started, in this slot. One must be
+    /// [left to start](Self::left_to_start).
     pub(crate) fn start(&mut self, slot: &Slot, piece: Range) {
-        let Some((index, left)) = &mut self.starting else {
+        debug_assert!(self.starting.is_some(), "no piece is left to start");
+        let Some((index, mut left)) = self.starting.take() else {
             return;
         };
         left.offset += u64::from(piece.len);
         left.len -= piece.len;
-        if let Some(Some(request)) = self.entries.get_mut(*index) {
+        if let Some(Some(request)) = self.entries.get_mut(index) {
             request.pieces += 1;
             request.started = left.len == 0;
         }
         self.pieces[slot.index()] = Some(Piece {
-            request: *index,
+            request: index,
             range: piece,
         });
-    }
-
-    /// Ends the start of a request: its last piece has been started.
-    pub(crate) fn end_start(&mut self) {
-        self.starting = None;
+        self.starting = (left.len > 0).then_some((index, left));
     }
 
     /// Takes the request whose pieces are being started, with the range of those that are not. None of its pieces is in

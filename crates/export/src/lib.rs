@@ -6,15 +6,16 @@
 //!
 //! # A write, from the socket to the storage
 //!
-//! For memory and cached files, which is the default for a regular file ([`scrim_volume::queue`] has the other engines):
+//! For memory and cached files, which is the default for a regular file ([`scrim_volume::queue`] has the other
+//! engines):
 //!
 //! 1. `acceptor.rs` starts a thread for each client, and `client.rs` serves it.
 //! 2. `link.rs` receives into one buffer, and `nbd/request.rs` parses untrusted bytes there.
 //! 3. `nbd/transmission.rs` passes the payload, where it was received, to `Volume::write`.
 //! 4. In `scrim_volume`, `mapping.rs` finds the target, `target.rs` carries the write out by the target's kind, and
 //!    `path/mod.rs` chooses the data path.
-//! 5. `crypt_target.rs` encrypts whole sectors in place, takes their lock (`range_lock.rs`) and writes them to the storage
-//!    (`file.rs` of `scrim_backend`).
+//! 5. `crypt_target.rs` encrypts whole sectors in place, takes their lock (`range_lock.rs`) and writes them to the
+//!    storage (`file.rs` of `scrim_backend`).
 //! 6. `nbd/transmission.rs` adds the reply, and `link.rs` sends the replies of a batch by one call.
 //!
 //! With a queue, steps 3 and 6 are `nbd/pipeline.rs`, and steps 4 and 5 are `queue/ring.rs` or `queue/workers.rs`.
@@ -41,7 +42,6 @@ mod status;
 mod stop;
 
 pub use export::Export;
-pub use limits::Limits;
 pub use listener::{BindError, BindErrorKind, InheritedError, Listener};
 pub use server::{Server, StartError, Stopped};
 pub use status::{ClientStatus, Count, Event, Incident, Peer, Status, Traffic};

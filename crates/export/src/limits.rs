@@ -88,7 +88,7 @@ pub const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Time between these questions, and the number of them that may stay unanswered: the places of a machine that has
 /// vanished are free after two minutes. Where it has not acknowledged data, the kernel repeats that for some 15 minutes
-/// (`tcp_retries2`).
+/// (`tcp_retries2`); one that comes back is known by its first answer.
 pub const KEEPALIVE_AGAIN: (Duration, u32) = (Duration::from_secs(20), 3);
 
 /// Events that a server remembers; older ones are forgotten.

@@ -40,8 +40,8 @@ pub(crate) use socket::time_left;
 pub(crate) enum Wait {
     /// The client has sent no part of a request. A stop of the server ends the wait.
     Idle,
-    /// The client is in the middle of a request. A stop of the server does not end the wait; another table of the volume
-    /// does, if a queue is waiting ([`End::OtherTable`]).
+    /// The client is in the middle of a request. A stop of the server does not end the wait; another table of the
+    /// volume does, if a queue is waiting ([`End::OtherTable`]).
     Within,
 }
 

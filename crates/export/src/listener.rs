@@ -81,7 +81,7 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
-            // No client waits any more.
+            // No client waits, this one has gone, or a signal came; the next poll tells.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };

@@ -13,16 +13,15 @@ use crate::export::Export;
 use crate::limits::{self, Limits};
 use crate::listener::Listener;
 use crate::protocol::Protocol;
-use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::stop::Stop;
 
 /// A running server. `E` is a breach of its protocol. Dropping the server disconnects its clients at once;
 /// [`Server::stop`] lets them finish.
 pub struct Server<E> {
-    registry: Arc<Registry<E>>,
-    stop: Arc<Stop>,
+    /// Dropped after the other threads have ended. So the exports, with their volumes, are released on the thread that
+    /// ends the server, and not within the limit of [`Server::stop`].
+    shared: Arc<Shared<E>>,
     addresses: Vec<Address>,
     acceptor: Option<JoinHandle<Vec<JoinHandle<()>>>>,
 }
@@ -51,18 +50,16 @@ impl<E> Server<E> {
         E: Send + 'static,
     {
         check(&exports, &listeners)?;
-        let shared = Shared::new(exports, limits).map_err(StartError::System)?;
-        let (registry, stop) = (Arc::clone(&shared.registry), Arc::clone(&shared.stop));
+        let shared = Arc::new(Shared::new(exports, limits).map_err(StartError::System)?);
+        let for_acceptor = Arc::clone(&shared);
         let addresses = listeners.iter().map(|l| l.address().clone()).collect();
-        let shared = Arc::new(shared);
         let acceptor = thread::Builder::new()
             .name(format!("{}-accept", P::NAME))
             .stack_size(limits::STACK)
-            .spawn(move || Acceptor::<P>::new(&shared, &listeners).run())
+            .spawn(move || Acceptor::<P>::new(&for_acceptor, &listeners).run())
             .map_err(StartError::System)?;
         Ok(Self {
-            registry,
-            stop,
+            shared,
             addresses,
             acceptor: Some(acceptor),
         })
@@ -77,13 +74,13 @@ impl<E> Server<E> {
     /// The number of clients served now: those that have got through their handshake.
     #[must_use]
     pub fn clients(&self) -> usize {
-        self.registry.clients()
+        self.shared.registry.clients()
     }
 
     /// The number of all connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.registry.connections()
+        self.shared.registry.connections()
     }
 
     /// Stops: no new client, no new request on an idle connection; requests that have been received
@@ -99,9 +96,9 @@ impl<E> Server<E> {
                 stuck: 0,
             };
         };
-        self.stop.raise();
+        self.shared.stop.raise();
         let threads = acceptor.join().unwrap_or_default();
-        let registry = &self.registry;
+        let registry = &self.shared.registry;
         let cut_off = registry.wait_until_empty(limit);
         registry.disconnect_all();
         let stuck = registry.wait_until_empty(SETTLE);
@@ -119,7 +116,7 @@ impl<E: Clone> Server<E> {
     /// Clients, traffic and the last events.
     #[must_use]
     pub fn status(&self) -> Status<E> {
-        self.registry.status()
+        self.shared.registry.status()
     }
 }
 

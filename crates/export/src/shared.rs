@@ -18,7 +18,7 @@ pub(crate) struct Shared<E> {
     pub(crate) stop: Arc<Stop>,
     /// Number of connections that may poll their sockets at a time.
     pub(crate) pollers: Arc<Budget>,
-    /// Bytes left for reads that are collected before any of them is sent.
+    /// Bytes left for reads of all connections that are collected before any of them is sent.
     pub(crate) read_buffers: Budget,
 }
 

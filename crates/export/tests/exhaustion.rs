@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use scrim_export::nbd::{Address, Export, Incident, Limits, Listener, Server};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::{Address, Incident, Server};
+use scrim_export::{Export, Listener};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, Volume};
 

@@ -287,7 +287,7 @@ impl Drop for Ring<'_> {
             // The kernel may still write to the buffers: they must never be anybody else's memory.
             return;
         }
-        // SAFETY: neither is used after this; the ring goes first, and has no transfer under way.
+        // SAFETY: neither is used after this; the ring goes first, and has no transfer in flight.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);
             ManuallyDrop::drop(&mut self.buffers);

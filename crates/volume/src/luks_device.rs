@@ -13,8 +13,7 @@ use scrim_luks::{
 use scrim_sys::memory::SecretBytes;
 
 use crate::open_flags::OpenFlags;
-use crate::table::SECTOR;
-use crate::table::{CryptOptions, CryptSpec, CryptTable, Line, TableError, TargetSpec};
+use crate::table::{CryptOptions, CryptSpec, CryptTable, Line, SECTOR, TableError, TargetSpec};
 
 /// A checked LUKS header, as it was on its device when it was read.
 pub struct LuksDevice {

@@ -102,7 +102,7 @@ fn a_queue_ends_although_several_of_its_requests_have_panicked() {
             let slot = queue.take().unwrap();
             queue.start_read(slot, offset, 4096);
         }
-        // All come home before anybody looks.
+        // All have ended before the first completion is taken.
         thread::sleep(Duration::from_millis(200));
         assert!(catch_unwind(AssertUnwindSafe(|| queue.settle().map(drop))).is_err());
         drop(queue);

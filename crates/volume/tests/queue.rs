@@ -330,7 +330,7 @@ fn what_a_volume_refuses_a_queue_refuses() {
 
 /// A queue's connection may want a flush while the storage is slow and another thread waits for it.
 #[test]
-fn a_flush_is_not_in_the_way_of_who_waits_for_what_is_under_way() {
+fn a_flush_is_not_in_the_way_of_a_thread_that_waits_for_requests_in_flight() {
     let (_folder, volume) = volume(false);
     let mapping = volume.mapping();
     let mut queue = Queue::new(&volume, &mapping, Engine::Threads, &[])

@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use scrim_backend::{Backend, MemoryBackend};
-use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::{Address, Server};
+use scrim_export::{Export, Listener};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, Volume};
 use tempfile::TempDir;

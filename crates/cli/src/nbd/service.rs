@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrim_export::nbd::{BindError, Export, InheritedError, Limits, Listener, Server, StartError};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::Server;
+use scrim_export::{BindError, Export, InheritedError, Listener, StartError};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::queue::Engine;
 use scrim_volume::{Keys, ResizeError, Volume};
@@ -332,7 +334,7 @@ impl OpenVolume {
 
 impl From<BindError> for CliError {
     fn from(error: BindError) -> Self {
-        use scrim_export::nbd::BindErrorKind as Kind;
+        use scrim_export::BindErrorKind as Kind;
         let exit = match error.kind {
             Kind::InUse => Exit::Busy,
             Kind::NotLoopback => Exit::Usage,

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use scrim_export::nbd::{Address, BindError, FileError, Listener, ServerFiles, ServerTls};
+use scrim_export::nbd::{Address, FileError, ServerFiles, ServerTls};
+use scrim_export::{BindError, Listener};
 
 use crate::args::ServingArgs;
 use crate::error::{CliError, Exit};

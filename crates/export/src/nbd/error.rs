@@ -3,14 +3,16 @@
 use std::fmt;
 
 use super::limits;
-use crate::link::End;
-use crate::{registry, status};
+use crate::{protocol, registry, status};
 
 /// Something that went wrong on an NBD server.
 pub type Incident = status::Incident<ProtocolError>;
 
 /// A client's place among those of an NBD server.
 pub(super) type Entry = registry::Entry<ProtocolError>;
+
+/// Reason for which an NBD client is not served any more.
+pub(super) type ClientEnd = protocol::ClientEnd<ProtocolError>;
 
 /// A client's breach of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +55,8 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// Notes a breach of the protocol, which ends its connection.
-pub(super) fn breach(entry: &Entry, error: ProtocolError) -> End {
-    entry.note(Incident::Protocol(error));
-    End::Breach
+impl From<ProtocolError> for ClientEnd {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
 }

@@ -1,6 +1,4 @@
-//! Limits of the NBD server: those that hold for every export, and the protocol's own.
-
-pub use crate::limits::*;
+//! Limits of the protocol, beside [those of every server](crate::limits).
 
 /// Options a client may send in one handshake.
 pub const OPTIONS: u32 = 256;

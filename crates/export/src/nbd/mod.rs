@@ -10,7 +10,8 @@
 //!
 //! One thread serves one connection: it receives, executes and replies, by plain calls or, where
 //! an export has another [engine](scrim_volume::queue::Engine), through a queue of its own. What
-//! a client sends is parsed first and executed afterwards, and is bounded by [`limits`].
+//! a client sends is parsed first and executed afterwards, and is bounded by [`limits`] and
+//! [those of every server](crate::limits).
 
 mod advertised;
 mod error;
@@ -24,11 +25,6 @@ mod request;
 mod transmission;
 mod uri;
 
-pub use crate::export::Export;
-pub use crate::limits::Limits;
-pub use crate::listener::{BindError, BindErrorKind, InheritedError, Listener};
-pub use crate::server::{StartError, Stopped};
-pub use crate::status::{ClientStatus, Count, Peer, Traffic};
 pub use error::{Incident, ProtocolError};
 pub use protocol::Server;
 pub use scrim_nbd::tls::{FileError, FileFault, Protection, ServerFiles, ServerTls, TlsError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use scrim_volume::queue::Settled;
 
-use super::error::{Entry, Incident, ProtocolError, breach};
+use super::error::{ClientEnd, Entry, Incident, ProtocolError};
 use super::limits;
 use super::option::{InfoQuery, MetaQuery, Opt, OptionHeader, OptionRefusal};
 use super::request::Terms;
@@ -25,10 +25,13 @@ use scrim_nbd::wire::{
 /// Proof that nothing is in flight: in the handshake there is no queue yet.
 const SETTLED: Settled<'static> = Settled::WITHOUT_QUEUE;
 
+/// Length of the greeting, in bytes: two magic numbers and the flags.
+const GREETING_LEN: usize = 8 + 8 + 2;
+
 /// The bytes that a server sends first.
-pub(super) const GREETING: [u8; 18] = {
+pub(super) const GREETING: [u8; GREETING_LEN] = {
     let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
-    let mut greeting = [0; 18];
+    let mut greeting = [0; GREETING_LEN];
     let (magics, rest) = greeting.split_at_mut(16);
     let (first, second) = magics.split_at_mut(8);
     first.copy_from_slice(&NBDMAGIC.to_be_bytes());
@@ -43,7 +46,7 @@ pub(super) fn negotiate(
     exports: &[Arc<Export>],
     tls: Option<&ServerTls>,
     entry: &Entry,
-) -> Result<(Arc<Export>, Terms), End> {
+) -> Result<(Arc<Export>, Terms), ClientEnd> {
     let mut handshake = Handshake {
         link,
         exports,
@@ -60,7 +63,7 @@ pub(super) fn negotiate(
             return Ok(agreed);
         }
     }
-    Err(breach(entry, ProtocolError::TooManyOptions))
+    Err(ProtocolError::TooManyOptions.into())
 }
 
 struct Handshake<'a> {
@@ -80,10 +83,10 @@ struct Handshake<'a> {
 
 impl Handshake<'_> {
     /// Takes the answer to the [greeting](GREETING).
-    fn greet(&mut self) -> Result<(), End> {
+    fn greet(&mut self) -> Result<(), ClientEnd> {
         let flags = u32::from_be_bytes(self.receive()?);
         if flags & !(client::FIXED_NEWSTYLE | client::NO_ZEROES) != 0 {
-            return Err(self.breach(ProtocolError::ClientFlags(flags)));
+            return Err(ProtocolError::ClientFlags(flags).into());
         }
         self.fixed = flags & client::FIXED_NEWSTYLE != 0;
         self.no_zeroes = flags & client::NO_ZEROES != 0;
@@ -91,14 +94,13 @@ impl Handshake<'_> {
     }
 
     /// Answers one option; the result when it ends the handshake.
-    fn option(&mut self) -> Result<Option<(Arc<Export>, Terms)>, End> {
-        let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?);
-        let header = header.map_err(|error| self.breach(error))?;
+    fn option(&mut self) -> Result<Option<(Arc<Export>, Terms)>, ClientEnd> {
+        let header = OptionHeader::parse(&self.receive::<OPTION_HEADER>()?)?;
         let code = header.code;
         if self.is_too_early(code) {
             self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
-                return Err(self.breach(ProtocolError::Plaintext));
+                return Err(ProtocolError::Plaintext.into());
             }
             self.reply(code, rep::ERR_TLS_REQD, &[b"this server asks for TLS"])?;
             return Ok(None);
@@ -106,7 +108,7 @@ impl Handshake<'_> {
         if header.len > limits::OPTION_DATA {
             self.link.skip(header.len, Wait::Idle, SETTLED)?;
             if code == opt::EXPORT_NAME {
-                return Err(self.breach(ProtocolError::UnknownExport));
+                return Err(ProtocolError::UnknownExport.into());
             }
             self.reply(code, rep::ERR_TOO_BIG, &[b"the option's data is too long"])?;
             return Ok(None);
@@ -117,7 +119,7 @@ impl Handshake<'_> {
         match Opt::parse(code, &data) {
             Ok(Opt::ExportName(name)) => return self.export_name(name).map(Some),
             Err(_) if code == opt::EXPORT_NAME => {
-                return Err(self.breach(ProtocolError::UnknownExport));
+                return Err(ProtocolError::UnknownExport.into());
             }
             Err(refusal) => {
                 // A failed selection deselects.
@@ -136,7 +138,7 @@ impl Handshake<'_> {
             }
             Ok(Opt::Abort) => {
                 self.reply(code, rep::ACK, &[])?;
-                return Err(End::Gone);
+                return Err(End::Gone.into());
             }
             Ok(Opt::List) => self.list(code)?,
             Ok(Opt::StructuredReply) => {
@@ -158,29 +160,28 @@ impl Handshake<'_> {
     }
 
     /// `NBD_OPT_STARTTLS`: what was agreed before is forgotten.
-    fn start_tls(&mut self, code: u32) -> Result<(), End> {
+    fn start_tls(&mut self, code: u32) -> Result<(), ClientEnd> {
         if self.link.is_secure() {
-            return self.reply(code, rep::ERR_INVALID, &[b"TLS is there already"]);
+            return Ok(self.reply(code, rep::ERR_INVALID, &[b"TLS is there already"])?);
         }
         let Some(tls) = self.tls.filter(|_| self.fixed) else {
             let reason = b"this server has no certificate, and serves without TLS";
-            return self.reply(code, rep::ERR_POLICY, &[reason]);
+            return Ok(self.reply(code, rep::ERR_POLICY, &[reason])?);
         };
         if self.link.inbox.len() > 0 {
-            return Err(self.breach(ProtocolError::BeforeTls));
+            return Err(ProtocolError::BeforeTls.into());
         }
         self.structured = false;
         self.allocation = None;
         self.reply(code, rep::ACK, &[])?;
-        self.link.start_tls(tls, SETTLED)
+        Ok(self.link.start_tls(tls, SETTLED)?)
     }
 
-    fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), End> {
-        let export = self.find(name);
-        let export = export.ok_or_else(|| self.breach(ProtocolError::UnknownExport))?;
+    fn export_name(&mut self, name: &str) -> Result<(Arc<Export>, Terms), ClientEnd> {
+        let export = self.find(name).ok_or(ProtocolError::UnknownExport)?;
         if self.take_place(&export).is_err() {
             // This option has no error reply.
-            return Err(End::Gone);
+            return Err(End::Gone.into());
         }
         let outbox = &mut self.link.outbox;
         outbox.put(&export.size().to_be_bytes());
@@ -235,10 +236,6 @@ impl Handshake<'_> {
         self.reply(code, rep::ACK, &[])?;
         self.link.send(SETTLED)?;
         Ok(Some(export))
-    }
-
-    fn breach(&self, error: ProtocolError) -> End {
-        breach(self.entry, error)
     }
 
     fn take_place(&self, export: &Export) -> Result<(), Incident> {
@@ -309,7 +306,7 @@ impl Handshake<'_> {
     }
 
     /// Queues one reply to an option; it is sent before the next option is waited for. Names and
-    /// descriptions are limited ([`limits::NAME`]), so any reply fits the outbox.
+    /// descriptions are limited ([`NAME`](crate::limits::NAME)), so any reply fits the outbox.
     fn reply(&mut self, code: u32, kind: u32, payload: &[&[u8]]) -> Result<(), End> {
         let len: usize = payload.iter().map(|part| part.len()).sum();
         self.link.reserve(OPTION_HEADER + 4 + len, SETTLED)?;

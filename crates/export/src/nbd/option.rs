@@ -2,6 +2,7 @@
 
 use super::error::ProtocolError;
 use super::limits;
+use crate::limits::NAME;
 use scrim_nbd::wire::{IHAVEOPT, OPTION_HEADER, info, opt, rep};
 
 /// The header of an option.
@@ -143,9 +144,9 @@ fn without_data<'a>(data: &[u8], option: Opt<'a>) -> Result<Opt<'a>, OptionRefus
     Ok(option)
 }
 
-/// A string of the protocol: UTF-8, no NUL, at most [`limits::NAME`] bytes.
+/// A string of the protocol: UTF-8, no NUL, at most [`NAME`] bytes.
 fn name(bytes: &[u8]) -> Result<&str, OptionRefusal> {
-    if bytes.len() > limits::NAME {
+    if bytes.len() > NAME {
         return Err(OptionRefusal {
             reply: rep::ERR_TOO_BIG,
             reason: "a string is longer than 4096 bytes",
@@ -319,7 +320,7 @@ mod tests {
         let error = |name: &[u8]| Opt::parse(opt::EXPORT_NAME, name).unwrap_err().reply;
         assert_eq!(error(b"\xff"), rep::ERR_INVALID);
         assert_eq!(error(b"a\0b"), rep::ERR_INVALID);
-        assert_eq!(error(&[b'x'; limits::NAME + 1]), rep::ERR_TOO_BIG);
-        assert!(Opt::parse(opt::EXPORT_NAME, &[b'x'; limits::NAME]).is_ok());
+        assert_eq!(error(&[b'x'; NAME + 1]), rep::ERR_TOO_BIG);
+        assert!(Opt::parse(opt::EXPORT_NAME, &[b'x'; NAME]).is_ok());
     }
 }

@@ -7,7 +7,8 @@
 //! slots: nothing more is received while all of them are in flight.
 //!
 //! Requests in flight keep locks and a table for which other clients may wait. So the pipeline waits for its client
-//! only with the proof that the queue has settled; otherwise it uses the `try_` functions of the link, which do not wait.
+//! only with the proof that the queue has settled; otherwise it uses the `try_` functions of the link, which do not
+//! wait.
 //!
 //! The queue itself keeps its table in memory, with the keys. So no request waits here for a suspended volume,
 //! and no wait for the client outlasts the table: the queue is dropped, and the rest of a request is [kept](Kept) for
@@ -19,13 +20,13 @@ use std::time::Instant;
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::{Completion, Queue, SLOT, Settled, Slot};
 
-use super::error::{Entry, Incident, breach};
-use super::limits;
+use super::error::{ClientEnd, Entry, Incident, ProtocolError};
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Request};
 use super::transmission::{Failure, Kept, Transmission};
 use crate::budget::Taken;
 use crate::in_flight::{Completed, InFlight, Requests};
+use crate::limits;
 use crate::link::{End, Wait};
 use crate::meter::Kind;
 use crate::protocol::Ended;
@@ -75,17 +76,17 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     /// Serves until the connection ends, the volume has another table, or a request has to wait for the volume; drops
     /// the queue. [Closing](crate::link::Link::close) the connection may wait for the client, so it is left to the
     /// caller, which drops the table first.
-    pub(super) fn run(mut self) -> Ended {
+    pub(super) fn run(mut self) -> Ended<ProtocolError> {
         self.base.may_wait = false;
         let end = loop {
             if let Err(end) = self.step() {
                 break end;
             }
         };
-        if end == End::OtherTable {
+        if matches!(end, ClientEnd::Link(End::OtherTable)) {
             return match self.yield_table() {
                 Ok(()) => Ended::Left,
-                Err(end) => Ended::CutOff(end),
+                Err(end) => Ended::CutOff(end.into()),
             };
         }
         // Requests that were received are executed, and answered if the client still takes replies.
@@ -142,7 +143,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 
     /// Answers, starts and submits requests, or waits for the next event.
-    fn step(&mut self) -> Result<(), End> {
+    fn step(&mut self) -> Result<(), ClientEnd> {
         self.answer()?;
         if self.queue.is_waited_for() || self.base.is_stale() {
             // Completed requests are answered before anything else may have to wait.
@@ -151,32 +152,31 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             self.send()?;
         }
         if self.base.is_stale() {
-            return Err(End::OtherTable);
+            return Err(End::OtherTable.into());
         }
         if self.start_received()? {
             let submitted = self.queue.submit();
-            return check(self.base.entry, submitted);
+            return Ok(check(self.base.entry, submitted)?);
         }
         self.send()?;
         if self.queue.has_free_slot() && self.base.link.try_receive()? {
             return Ok(());
         }
-        self.wait()
+        Ok(self.wait()?)
     }
 
     /// Starts requests whose headers have been received, while there are slots. Returns whether there was one.
-    fn start_received(&mut self) -> Result<bool, End> {
+    fn start_received(&mut self) -> Result<bool, ClientEnd> {
         let mut any = false;
         while self.queue.has_free_slot()
             && let Some(header) = self.base.link.inbox.first::<REQUEST_HEADER>()
         {
-            let request = Request::parse(header, &self.base.terms);
-            let request = request.map_err(|error| breach(self.base.entry, error))?;
+            let request = Request::parse(header, &self.base.terms)?;
             if !self.queue.try_begin() {
                 // Nothing is in flight. The request waits where no queue keeps the table.
                 self.answer()?;
                 self.send()?;
-                return Err(End::OtherTable);
+                return Err(End::OtherTable.into());
             }
             self.base.link.inbox.take(REQUEST_HEADER);
             self.start(&request)?;
@@ -234,7 +234,6 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             self.queue
                 .start_read(slot, piece.offset, piece.len as usize);
         }
-        self.requests.end_start();
         Ok(())
     }
 
@@ -249,7 +248,6 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             self.queue.start_write(slot, piece.offset, data);
             self.base.link.count_copy(len);
         }
-        self.requests.end_start();
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use scrim_nbd::tls::ServerTls;
 use scrim_nbd::wire::REQUEST_HEADER;
 use scrim_volume::queue::{Queue, Settled};
 
-use super::error::{Entry, ProtocolError};
+use super::error::{ClientEnd, Entry, ProtocolError};
 use super::negotiate::{GREETING, negotiate};
 use super::pipeline::Pipeline;
 use super::request::Terms;
@@ -15,7 +15,7 @@ use crate::export::Export;
 use crate::limits::Limits;
 use crate::link::{End, Link};
 use crate::listener::Listener;
-use crate::protocol::{Client, Ended, Protocol, Session};
+use crate::protocol::{Agreed, Client, Ended, Protocol, Session};
 use crate::server::{self, StartError};
 
 /// A running NBD server.
@@ -51,16 +51,16 @@ impl Protocol for Nbd {
         exports: &[Arc<Export>],
         tls: Option<&ServerTls>,
         entry: &Entry,
-    ) -> Result<(Arc<Export>, Terms), End> {
+    ) -> Result<Agreed<Terms>, ClientEnd> {
         negotiate(link, exports, tls, entry)
     }
 
-    fn session(client: Client<'_, ProtocolError>, terms: Terms) -> impl Session {
+    fn session(client: Client<'_, ProtocolError>, terms: Terms) -> impl Session<ProtocolError> {
         Transmission::new(client, terms)
     }
 }
 
-impl Session for Transmission<'_> {
+impl Session<ProtocolError> for Transmission<'_> {
     fn begin_table(&mut self, generation: usize) {
         Transmission::begin_table(self, generation);
     }
@@ -69,23 +69,23 @@ impl Session for Transmission<'_> {
         Transmission::has_kept(self)
     }
 
-    fn finish_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
-        Transmission::finish_kept(self, settled)
+    fn finish_kept(&mut self) -> Result<(), End> {
+        Transmission::finish_kept(self)
     }
 
     fn has_request(&self) -> bool {
         self.link.inbox.first::<REQUEST_HEADER>().is_some()
     }
 
-    fn serve_one(&mut self, settled: Settled<'_>) -> Result<(), End> {
-        Transmission::serve_one(self, settled)
+    fn serve_one(&mut self) -> Result<(), ClientEnd> {
+        Transmission::serve_one(self)
     }
 
-    fn serve_queued(&mut self, queue: Queue<'_>) -> Ended {
+    fn serve_queued(&mut self, queue: Queue<'_>) -> Ended<ProtocolError> {
         Pipeline::new(self, queue).run()
     }
 
-    fn close(&mut self, settled: Settled<'_>) {
-        self.link.close(settled);
+    fn close(&mut self) {
+        self.link.close(Settled::WITHOUT_QUEUE);
     }
 }

@@ -20,11 +20,11 @@ use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::Settled;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
-use super::error::{Entry, Incident, ProtocolError, breach};
-use super::limits;
+use super::error::{ClientEnd, Entry, Incident, ProtocolError};
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Refusal, Request, Terms};
 use crate::budget::{Budget, Taken};
+use crate::limits;
 use crate::link::{End, Link, Wait};
 use crate::meter::Kind;
 use crate::protocol::Client;
@@ -37,7 +37,7 @@ pub(super) struct Transmission<'a> {
     pub(super) volume: &'a Volume,
     pub(super) terms: Terms,
     pub(super) entry: &'a Entry,
-    /// Memory for [`Transmission::read_buffer`], of all connections.
+    /// Memory left for the [`Transmission::read_buffer`]s of all connections.
     pub(super) read_buffers: &'a Budget,
     /// Generation of the volume's table at the last [`Transmission::begin_table`].
     pub(super) generation: usize,
@@ -98,19 +98,20 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Begins a time in which the volume's table has this generation, and requests wait for the volume.
+    /// Records the generation of the table with which the next requests are served.
     pub(super) fn begin_table(&mut self, generation: usize) {
         self.generation = generation;
-        self.may_wait = true;
     }
 
-    /// Returns whether a queue has left anything to finish.
+    /// Returns whether a queue has left anything to send or to finish.
     pub(super) fn has_kept(&self) -> bool {
         self.kept.is_some() || !self.allowances.is_empty() || self.link.has_grown()
     }
 
-    /// Sends and finishes what a queue has left.
-    pub(super) fn finish_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
+    /// Sends and finishes what a queue has left, without a queue.
+    pub(super) fn finish_kept(&mut self) -> Result<(), End> {
+        let settled = Settled::WITHOUT_QUEUE;
+        self.may_wait = true;
         // Executed requests are answered before anything else may have to wait.
         self.link.send_kept(settled)?;
         self.allowances.clear();
@@ -151,10 +152,12 @@ impl<'a> Transmission<'a> {
     }
 
     /// Serves one request by plain calls.
-    pub(super) fn serve_one(&mut self, settled: Settled<'_>) -> Result<(), End> {
+    pub(super) fn serve_one(&mut self) -> Result<(), ClientEnd> {
+        let settled = Settled::WITHOUT_QUEUE;
+        self.may_wait = true;
         self.link.require(1, Wait::Idle, settled)?;
         if self.is_stale() {
-            return Err(End::OtherTable);
+            return Err(End::OtherTable.into());
         }
         if self.volume.is_suspended() {
             // Executed requests are answered before anything else may have to wait.
@@ -162,8 +165,7 @@ impl<'a> Transmission<'a> {
         }
         self.link.require(REQUEST_HEADER, Wait::Within, settled)?;
         let header = self.link.inbox.first().ok_or(End::Gone)?;
-        let request = Request::parse(header, &self.terms);
-        let request = request.map_err(|error| breach(self.entry, error))?;
+        let request = Request::parse(header, &self.terms)?;
         self.link.inbox.take(REQUEST_HEADER);
         self.execute(&request, settled)?;
         if self.link.outbox.len() >= limits::SEND_AT {

@@ -1,6 +1,6 @@
 //! Counts of the meter and of the allocator.
 
-use scrim_export::nbd::limits;
+use scrim_export::limits;
 use scrim_volume::queue::Engine;
 
 use crate::allocations;

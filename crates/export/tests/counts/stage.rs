@@ -10,7 +10,8 @@ use std::time::Duration;
 use scrim_backend::{
     Access, Backend, BackendError, Durability, FileBackend, HeaderLock, Info, LockKind, Medium,
 };
-use scrim_export::nbd::{Export, Limits, Traffic};
+use scrim_export::limits::Limits;
+use scrim_export::{Export, Traffic};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, Volume};
 

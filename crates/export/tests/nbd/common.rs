@@ -11,7 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
-use scrim_export::nbd::{Address, Export, Limits, Listener, Server};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::{Address, Server};
+use scrim_export::{Export, Listener};
 use scrim_luks::VolumeKey;
 use scrim_seeded::Random;
 use scrim_sys::memory::SecretBytes;

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use scrim_export::nbd::{Address, Export, Incident, Limits, Listener, limits};
+use scrim_export::limits::{self, Limits};
+use scrim_export::nbd::{Address, Incident};
+use scrim_export::{Export, Listener};
 
 use crate::common::*;
 

@@ -1,6 +1,7 @@
 //! The handshake phase: options, in order and out of it, and their replies.
 
-use scrim_export::nbd::{Limits, limits};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::limits;
 
 use crate::common::*;
 

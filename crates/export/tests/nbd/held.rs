@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_export::nbd::{Export, Limits};
+use scrim_export::Export;
+use scrim_export::limits::Limits;
 use scrim_volume::{CryptTable, KeyState, Volume};
 
 use crate::common::*;

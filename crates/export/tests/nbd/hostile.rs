@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::Shutdown;
 
+use scrim_export::limits::PIECE;
 use scrim_export::nbd::{Incident, ProtocolError, limits};
 
 use crate::common::*;
@@ -154,7 +155,7 @@ fn disconnecting_within_a_long_write_leaves_what_came() {
     let mut raw = scene.served.simple();
     let read = raw.read(0, 8 << 20).unwrap();
     // All but less than a piece at the end of what was sent.
-    assert!(read[..(5 << 20) - limits::PIECE] == data[..(5 << 20) - limits::PIECE]);
+    assert!(read[..(5 << 20) - PIECE] == data[..(5 << 20) - PIECE]);
     assert!(read[5 << 20..] != data[5 << 20..]);
 }
 

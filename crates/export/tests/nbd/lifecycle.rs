@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use scrim_backend::Backend;
-use scrim_export::nbd::{
-    Address, BindErrorKind, Incident, Limits, Listener, Server, StartError, Stopped, limits,
-};
+use scrim_export::limits::{self, Limits};
+use scrim_export::nbd::{Address, Incident, Server};
+use scrim_export::{BindErrorKind, Listener, StartError, Stopped};
 use scrim_volume::{Change, CryptTable, DataPath};
 
 use crate::common::*;

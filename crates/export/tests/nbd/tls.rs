@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use scrim_export::nbd::{Address, BindErrorKind, Export, Limits, Listener, ServerFiles, ServerTls};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::{Address, ServerFiles, ServerTls};
+use scrim_export::{BindErrorKind, Export, Listener};
 use scrim_nbd::tls::{ClientFiles, ClientTls, TlsReader, TlsWriter};
 
 use crate::certificates::Authority;

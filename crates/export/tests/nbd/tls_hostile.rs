@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use scrim_export::nbd::{Incident, Limits, ProtocolError};
+use scrim_export::limits::Limits;
+use scrim_export::nbd::{Incident, ProtocolError};
 
 use crate::common::*;
 use crate::tls::{STARTTLS, acknowledged, halves, secured, served, served_with};

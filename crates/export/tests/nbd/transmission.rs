@@ -3,7 +3,8 @@
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
-use scrim_export::nbd::limits;
+use scrim_export::limits;
+use scrim_export::nbd::limits::PAYLOAD;
 
 use crate::common::*;
 
@@ -294,9 +295,9 @@ fn a_write_out_of_range_is_received_and_refused() {
         assert_eq!(raw.read(MIB - 512, 1024), Err(EINVAL));
         assert_eq!(raw.read(u64::MAX, u32::MAX), Err(EINVAL));
         assert_eq!(raw.command(0, WRITE_ZEROES, MIB, 1), ENOSPC);
-        let too_long = pattern(1, limits::PAYLOAD as usize + 1);
+        let too_long = pattern(1, PAYLOAD as usize + 1);
         assert_eq!(raw.write(0, &too_long), EINVAL);
-        assert_eq!(raw.read(0, limits::PAYLOAD + 1), Err(EINVAL));
+        assert_eq!(raw.read(0, PAYLOAD + 1), Err(EINVAL));
         assert_eq!(raw.command(0, 99, 0, 512), EINVAL);
         assert_eq!(raw.command(0x8000, WRITE_ZEROES, 0, 512), EINVAL);
         assert_eq!(raw.command(0, FLUSH, 0, 0), 0, "still in step");
@@ -307,12 +308,12 @@ fn a_write_out_of_range_is_received_and_refused() {
 
 #[test]
 fn the_longest_payload_is_served() {
-    let (volume, _) = crypt_volume(u64::from(limits::PAYLOAD));
+    let (volume, _) = crypt_volume(u64::from(PAYLOAD));
     let served = Served::new(volume);
-    let data = pattern(8, limits::PAYLOAD as usize);
+    let data = pattern(8, PAYLOAD as usize);
     for mut raw in both_kinds(&served) {
         assert_eq!(raw.write(0, &data), 0);
-        assert!(raw.read(0, limits::PAYLOAD).unwrap() == data);
+        assert!(raw.read(0, PAYLOAD).unwrap() == data);
     }
 }
 

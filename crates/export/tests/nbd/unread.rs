@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_export::nbd::{Export, Limits, limits};
+use scrim_export::Export;
+use scrim_export::limits::{Limits, READ_BUFFERS};
+use scrim_export::nbd::limits::PAYLOAD;
 use scrim_nbd::tls::{TlsReader, TlsWriter};
 use scrim_volume::{Change, CryptTable, Resumed, Volume};
 
@@ -327,13 +329,13 @@ fn an_alert_behind_a_full_socket_holds_up_nobody() {
 /// nothing keep of the memory for that is not missed by others.
 #[test]
 fn memory_that_is_kept_for_clients_that_read_nothing_is_not_missed() {
-    const LONGEST: u32 = limits::PAYLOAD;
+    const LONGEST: u32 = PAYLOAD;
     let (volume, _) = crypt_volume(u64::from(LONGEST));
     let served = Served::new(volume);
     let data = pattern(1, 8 << 20);
     let mut good = served.simple();
     assert_eq!(good.write(0, &data), 0);
-    let deaf: Vec<Raw> = (0..limits::READ_BUFFERS / LONGEST as usize)
+    let deaf: Vec<Raw> = (0..READ_BUFFERS / LONGEST as usize)
         .map(|_| {
             let mut raw = served.simple();
             raw.request(0, READ, 1, 0, LONGEST);

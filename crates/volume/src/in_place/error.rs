@@ -6,8 +6,7 @@ use std::fmt;
 use scrim_backend::BackendError;
 use scrim_luks::{Underway, Unsupported, WriteError};
 
-use crate::error::OpenError;
-use crate::error::VolumeError;
+use crate::error::{OpenError, VolumeError};
 use crate::luks_device::LuksError;
 
 /// Error of encrypting data where it lies.

@@ -10,7 +10,7 @@
 //! 1. The start of the data, as much as the header will take, is saved behind everything else; the
 //!    header is made beside it; then a [`Record`] behind that says so. Until here nothing is lost by a
 //!    crash, and the data may still be used.
-//! 2. The header is written over the [`Start`](start::Start), with a requirement that keeps every program from the
+//! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
 //!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo()`]
 //!    puts back those sectors of the start that prove that nobody else has written to them. Then the
 //!    record is destroyed, before anything moves: a header that is damaged later must not look like one
@@ -53,6 +53,7 @@ use filling::Filling;
 use pieces::{PIECE, pieces};
 use record::{Record, Stage};
 pub use room::Room;
+use start::Start;
 pub use undo::{is_half_overwritten, undo, undo_in};
 
 /// An encryption in place for which everything has been checked, and nothing has been written.
@@ -121,7 +122,7 @@ impl InPlace {
             key,
         } = prepared;
         room::check_raw(session, room.size_meanwhile())?;
-        let start = room.save_start(&*backend, &made.plan)?;
+        let start = Start::save(&*backend, room.start_place(), &made.plan)?;
         let record = Record {
             stage: Stage::Saved,
             original: room.original,

@@ -1,11 +1,10 @@
 //! Division of a device while its data is encrypted.
 
-use scrim_backend::Backend;
-use scrim_luks::{HeaderError, Plan, Underway};
+use scrim_luks::{HeaderError, Underway};
 
 use super::error::InPlaceError;
 use super::record::{self, Record, Stage};
-use super::start::Start;
+use super::start::{Start, StartPlace};
 use crate::header_session::HeaderSession;
 use crate::luks_device::LuksError;
 
@@ -83,35 +82,19 @@ impl Room {
             stage: Stage::Grown,
             original: self.original,
             shift: self.shift,
-            start: self.unsaved_start(session.backend())?,
+            start: Start::unsaved(session.backend(), self.start_place(), self.original)?,
             uuid: String::new(),
         };
         Ok((self.saved() + self.shift, record.encode()))
     }
 
-    /// Returns the start of the data before anything is done.
-    fn unsaved_start(&self, backend: &dyn Backend) -> Result<Start, InPlaceError> {
-        Start::unsaved(backend, self.saved(), self.overwritten(), self.original)
-    }
-
-    /// Saves the start of the data, and makes the header beside it; all of it is durable then.
-    pub(super) fn save_start(
-        &self,
-        backend: &dyn Backend,
-        header: &Plan,
-    ) -> Result<Start, InPlaceError> {
-        Start::save(
-            backend,
-            self.saved(),
-            self.overwritten(),
-            self.shift,
-            header,
-        )
-    }
-
-    /// Returns the length of the data that the header overwrites, in bytes.
-    fn overwritten(&self) -> u64 {
-        self.length.min(self.shift)
+    /// Returns where the start of the data is saved, and what the header overwrites.
+    pub(super) fn start_place(&self) -> StartPlace {
+        StartPlace {
+            saved: self.saved(),
+            len: self.length.min(self.shift),
+            shift: self.shift,
+        }
     }
 
     /// Returns the size of the device from its beginning to its end.

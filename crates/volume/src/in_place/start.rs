@@ -27,30 +27,39 @@ pub(super) struct Start {
     pub(super) digest: Digest,
 }
 
+/// Places of a [`Start`] and of the header that overwrites it, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StartPlace {
+    /// Offset at which the start is saved.
+    pub(super) saved: u64,
+    /// Length of the data that the header overwrites.
+    pub(super) len: u64,
+    /// Length of the header.
+    pub(super) shift: u64,
+}
+
 impl Start {
-    /// Returns the start of `len` bytes before anything is done; the data ends at `data_end`.
+    /// Returns the start before anything is done, in a file of `file_len` bytes. That may be less than the start, which
+    /// is filled up to whole encryption sectors.
     pub(super) fn unsaved(
         backend: &dyn Backend,
-        saved: u64,
-        len: u64,
-        data_end: u64,
+        place: StartPlace,
+        file_len: u64,
     ) -> Result<Self, InPlaceError> {
         Ok(Self {
-            saved,
-            len,
-            digest: Digest::of(backend, 0, len.min(data_end))?,
+            saved: place.saved,
+            len: place.len,
+            digest: Digest::of(backend, 0, place.len.min(file_len))?,
         })
     }
 
-    /// Saves `len` bytes of data at `saved`, and makes the header of `shift` bytes beside them; all of it is durable
-    /// then.
+    /// Saves the start, and makes the header beside it; all of it is durable then.
     pub(super) fn save(
         backend: &dyn Backend,
-        saved: u64,
-        len: u64,
-        shift: u64,
+        place: StartPlace,
         header: &Plan,
     ) -> Result<Self, InPlaceError> {
+        let StartPlace { saved, len, shift } = place;
         let mut start = Self {
             saved,
             len,

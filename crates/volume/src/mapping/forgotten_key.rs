@@ -24,8 +24,8 @@ pub(crate) struct ForgottenKey {
 }
 
 impl ForgottenKey {
-    /// Makes the recogniser of the key of `targets[index]` in a volume of `size` bytes; `None` where its digest cannot be
-    /// computed. `alive` lives as long as anything that has the key.
+    /// Makes the recogniser of the key of `targets[index]` in a volume of `size` bytes; `None` where its digest cannot
+    /// be computed. `alive` lives as long as anything that has the key.
     pub(super) fn of(
         targets: &[Target],
         index: usize,

@@ -140,7 +140,7 @@ fn a_list_that_rings_too_early_is_found_out() {
 }
 
 #[test]
-fn who_waits_for_fewer_jobs_than_are_under_way_is_found_out() {
+fn a_wait_for_fewer_jobs_than_are_in_flight_is_found_out() {
     is_found_out(20_000, || {
         let completions = Arc::new(CompletionQueue::new());
         let workers = (0..2).map(|tag| {

@@ -8,8 +8,7 @@ use scrim_sys::loan::{Loan, lend};
 
 use super::completion::{CompletionQueue, JobBuffer};
 use super::sector_job::SectorJob;
-use crate::crypt_target::Part;
-use crate::crypt_target::{CryptTarget, piecewise};
+use crate::crypt_target::{CryptTarget, Part, piecewise};
 use crate::data_path::Direction;
 use crate::error::VolumeError;
 use crate::stats::Record;
@@ -52,7 +51,7 @@ impl Request<'_> {
             durability: each,
         };
         lend(self.memory, |loan| {
-            // In here, so that a panic gives back the memory of jobs that have come completions.
+            // Created in here, so that a panic drops the queue, and with it the memory lent to finished jobs.
             let completions = Arc::new(CompletionQueue::new());
             let mut jobs = VecDeque::new();
             let mut loan = loan;

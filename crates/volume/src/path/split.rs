@@ -115,22 +115,27 @@ impl Splitter {
 impl Helpers {
     /// Starts one helper for each processor, or fewer if the system does not give that many threads.
     fn spawn_all() -> Self {
-        let (mut lists, mut threads) = (Vec::new(), WorkerThreads::default());
+        // On a panic its drop ends the lists before it waits for the threads.
+        let mut helpers = Self {
+            lists: Vec::new(),
+            threads: WorkerThreads::default(),
+        };
         for processor in processors::all().into_iter().take(HELPERS) {
             let list = Arc::new(JobList::<Arc<Pieces>>::new());
             let calls = Arc::clone(&list);
+            helpers.lists.push(Calls { processor, list });
             let help = move || {
                 processors::bind_to(processor);
                 while let Some(pieces) = calls.next() {
                     pieces.help();
                 }
             };
-            if threads.spawn("scrim-split", help).is_err() {
+            if helpers.threads.spawn("scrim-split", help).is_err() {
+                helpers.lists.pop();
                 break;
             }
-            lists.push(Calls { processor, list });
         }
-        Self { lists, threads }
+        helpers
     }
 }
 

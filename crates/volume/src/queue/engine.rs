@@ -90,12 +90,12 @@ impl fmt::Display for UnknownEngine {
 impl std::error::Error for UnknownEngine {}
 
 /// The engine of a queue: one that carries requests out while their requester goes on.
-pub(super) enum Running<'v> {
+pub(super) enum RunningEngine<'v> {
     Ring(Box<RingEngine<'v>>),
     Workers(WorkerEngine<'v>),
 }
 
-impl<'v> Running<'v> {
+impl<'v> RunningEngine<'v> {
     /// Starts an engine; `None` where no queue is needed, for [`Engine::Plain`] without a queued direction.
     ///
     /// # Errors

@@ -13,8 +13,9 @@
 //! | [`Engine::IoUring`] | devices, and files past the page cache | one ring, which also polls sockets |
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
-//! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests, whatever
-//! the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or dm-crypt's.
+//! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests,
+//! whatever the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or
+//! dm-crypt's.
 //!
 //! A queue is made for one table. It keeps the table at work as long as a request is in flight, so its
 //! owner lets it [`settle`](Queue::settle) when [somebody waits](Queue::is_waited_for) to exchange the
@@ -47,7 +48,7 @@ use crate::gate::Pass;
 use crate::mapping::Mapping;
 use crate::stats::{Record, Stage};
 use crate::volume::Volume;
-use engine::Running;
+use engine::RunningEngine;
 
 /// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that
 /// keeps a table at work. With it the thread may wait for anything, such as a client, until the table of its queue
@@ -79,7 +80,7 @@ pub struct Queue<'v> {
     pass: Option<Pass<'v, Mapping>>,
     /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
-    engine: Running<'v>,
+    engine: RunningEngine<'v>,
     free: Vec<Slot>,
     requests_by_slot: Vec<SlotRequest>,
 }
@@ -111,7 +112,7 @@ impl<'v> Queue<'v> {
         let mut watched = watched.to_vec();
         watched.push(mapping.retired());
         let watched = &watched[..];
-        let Some(engine) = Running::start(engine, mapping, watched)? else {
+        let Some(engine) = RunningEngine::start(engine, mapping, watched)? else {
             return Ok(None);
         };
         let idle = || SlotRequest {

@@ -63,8 +63,8 @@ enum State<'v> {
     },
     /// A read that has met a change of a part of a sector.
     Disturbed(Extent<'v>),
-    /// A write of which a part at most is stored. It keeps the lock of its sectors; the call that repeats it takes those
-    /// of the storage's blocks again.
+    /// A write of which a part at most is stored. It keeps the lock of its sectors; the call that repeats it takes
+    /// those of the storage's blocks again.
     Cut {
         extent: Extent<'v>,
         _sectors: Option<RwLockReadGuard<'v, ()>>,
@@ -307,8 +307,8 @@ impl<'v> RingEngine<'v> {
         ended
     }
 
-    /// Ends all writes in flight. A call may wait for a read-modify-write of another thread, which waits for the locks of
-    /// writes in flight: with our own in flight, both would wait for ever.
+    /// Ends all writes in flight. A call may wait for a read-modify-write of another thread, which waits for the locks
+    /// of writes in flight: with our own in flight, both would wait for ever.
     fn end_writes(&mut self) -> io::Result<()> {
         let is_writing = |state: &State| matches!(state, State::Writing { .. });
         while self.slot_states.iter().any(is_writing) {

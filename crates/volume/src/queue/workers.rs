@@ -1,5 +1,6 @@
-//! Requests by workers: the threads of a pool, or dm-crypt's queues where a direction is queued. They differ in the
-//! function that takes a request only. A request that the workers do not take is carried out by a call, at once.
+//! Requests by workers: the threads of a pool, or dm-crypt's queues where a direction is queued. A pool takes every
+//! request. The queues take only whole sectors of one stripe of a crypt target, in a queued direction, and no write to
+//! a read-only mapping; every other request is carried out by a call, at once.
 
 use std::io;
 use std::os::fd::BorrowedFd;

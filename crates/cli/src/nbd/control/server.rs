@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with};
-use scrim_export::nbd::{Address, Listener};
+use scrim_export::Listener;
+use scrim_export::nbd::Address;
 use scrim_sys::memory::SecretBytes;
 
 use super::request::{LINE_MAX, Request};

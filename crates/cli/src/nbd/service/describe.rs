@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use scrim_export::nbd::{ClientStatus, Protection};
+use scrim_export::ClientStatus;
+use scrim_export::nbd::Protection;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
 use scrim_volume::{CryptSpec, Direction, KeyState, Line, TargetSpec};
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use rustix::fs::{FsWord, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
-
 use scrim_ext4::ReadMode;
 
 use super::volume::VolumeFile;

@@ -68,10 +68,8 @@ fn parse_capi(text: &str, words: &str) -> Result<CipherSpec, CipherError> {
             Base::parse(text, inner)?.wrapped(text, hash)?
         }
     };
-    Ok(CipherSpec {
-        asynchronous: queued.is_some(),
-        ..base.with_iv(text, iv, options)?
-    })
+    let spec = base.with_iv(text, iv, options)?;
+    Ok(spec.asynchronous(queued.is_some()))
 }
 
 /// A specification without its IV.
@@ -152,14 +150,13 @@ impl Base {
                 return Err(unsupported(&format!("{name}:{options}")));
             }
         };
-        Ok(CipherSpec {
-            text: text.to_owned(),
-            asynchronous: false,
-            algorithm: self.algorithm,
+        Ok(CipherSpec::from_parts(
+            text,
+            self.algorithm,
             iv,
             essiv,
-            driver: self.driver,
-        })
+            self.driver,
+        ))
     }
 
     /// The IVs that may follow, by name.

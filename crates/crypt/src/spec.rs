@@ -29,15 +29,39 @@ use crate::essiv::EssivHash;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CipherSpec {
     /// The specification as it was given.
-    pub(crate) text: String,
+    text: String,
     pub(crate) algorithm: Algorithm,
     pub(crate) iv: IvMode,
     pub(crate) essiv: Option<EssivHash>,
     pub(crate) driver: Option<&'static str>,
-    pub(crate) asynchronous: bool,
+    asynchronous: bool,
 }
 
 impl CipherSpec {
+    /// Makes a specification without a queue of its own, from parts that the parser has found to belong together.
+    pub(crate) fn from_parts(
+        text: &str,
+        algorithm: Algorithm,
+        iv: IvMode,
+        essiv: Option<EssivHash>,
+        driver: Option<&'static str>,
+    ) -> Self {
+        Self {
+            text: text.to_owned(),
+            algorithm,
+            iv,
+            essiv,
+            driver,
+            asynchronous: false,
+        }
+    }
+
+    /// Sets whether it is to have a queue of its own.
+    pub(crate) fn asynchronous(mut self, asynchronous: bool) -> Self {
+        self.asynchronous = asynchronous;
+        self
+    }
+
     /// The two strings for a LUKS1 header; joined by a hyphen, the one for LUKS2. The short forms
     /// are written out, as cryptsetup does.
     #[must_use]

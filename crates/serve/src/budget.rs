@@ -11,11 +11,11 @@ use crate::address::Address;
 use crate::tls::PAYLOAD_MAX;
 
 /// Limit in bytes on a piece that a stream hands to hyper: with the 9 bytes of a frame's header it fills a TLS record.
-const MAX_PIECE: usize = PAYLOAD_MAX - 9;
+const PIECE_MAX: usize = PAYLOAD_MAX - 9;
 
 /// Limit in bytes on a piece of a stream that has nothing buffered when the budget is used up: the client may accept
 /// nothing of the connection's other streams until it has read this one. The state of a stream takes more.
-const MIN_PIECE: usize = 1 << 10;
+const UNBUDGETED_PIECE_MAX: usize = 1 << 10;
 
 /// Bytes that wait in all connections of a worker, and their limit.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ pub(crate) struct ConnectionBudget {
 
 /// Bytes that wait for a client in one stream.
 pub(crate) struct StreamBudget {
-    share: Rc<ConnectionBudget>,
+    budget: Rc<ConnectionBudget>,
     stream: Arc<Stream>,
 }
 
@@ -146,7 +146,7 @@ impl ConnectionBudget {
     /// Makes the budget of a new stream.
     pub(crate) fn stream(self: &Rc<Self>) -> StreamBudget {
         StreamBudget {
-            share: Rc::clone(self),
+            budget: Rc::clone(self),
             stream: Arc::default(),
         }
     }
@@ -162,11 +162,11 @@ impl StreamBudget {
     /// Limit in bytes on the stream's next piece. If there is no capacity, the task is woken when the client has accepted
     /// some of the stream. A stream with nothing buffered always has capacity, so that it never waits for another one.
     pub(crate) fn capacity(&self, context: &Context<'_>) -> Option<usize> {
-        if self.share.may_grow() {
-            return Some(MAX_PIECE);
+        if self.budget.may_grow() {
+            return Some(PIECE_MAX);
         }
         if self.stream.held.load(Ordering::Relaxed) == 0 {
-            return Some(MIN_PIECE);
+            return Some(UNBUDGETED_PIECE_MAX);
         }
         let waiting = &self.stream.waiting;
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,12 +176,12 @@ impl StreamBudget {
 
     /// Counts a piece until the client has accepted it, and it is dropped.
     pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
-        let share = &self.share;
-        share.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        let connection = &self.budget;
+        connection.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.stream.held.fetch_add(bytes.len(), Ordering::Relaxed);
         Bytes::from_owner(Ready {
-            _reservation: share.budget.count(&share.address, bytes.len()),
-            connection: Arc::clone(&share.held),
+            _reservation: connection.budget.count(&connection.address, bytes.len()),
+            connection: Arc::clone(&connection.held),
             stream: Arc::clone(&self.stream),
             bytes,
         })
@@ -241,28 +241,28 @@ mod tests {
         let other = stream(&budget, &Arc::default(), 100);
         let piece = one.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&one), None, "the budget is used up");
-        assert_eq!(capacity(&other), Some(MAX_PIECE));
+        assert_eq!(capacity(&other), Some(PIECE_MAX));
         let second = other.hold(Bytes::from_static(b"01"));
         assert_eq!(capacity(&other), None);
         drop(second);
-        assert_eq!(capacity(&other), Some(MAX_PIECE));
+        assert_eq!(capacity(&other), Some(PIECE_MAX));
         let rest = piece.slice(2..3);
         drop(piece);
         assert_eq!(capacity(&one), None, "a part keeps the whole");
         drop(rest);
-        assert_eq!(capacity(&one), Some(MAX_PIECE));
+        assert_eq!(capacity(&one), Some(PIECE_MAX));
         assert_eq!(budget.held.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_stream_that_nobody_takes_holds_up_none_of_its_siblings() {
         let budget = Budget::new(10);
-        let share = Rc::new(ConnectionBudget::of(budget, Arc::default(), 100));
-        let (paused, other) = (share.stream(), share.stream());
+        let connection = Rc::new(ConnectionBudget::of(budget, Arc::default(), 100));
+        let (paused, other) = (connection.stream(), connection.stream());
         let _piece = paused.hold(Bytes::from_static(b"0123456789"));
         assert_eq!(capacity(&paused), None);
         for _ in 0..3 {
-            assert_eq!(capacity(&other), Some(MIN_PIECE));
+            assert_eq!(capacity(&other), Some(UNBUDGETED_PIECE_MAX));
             let piece = other.hold(Bytes::from_static(b"01"));
             assert_eq!(capacity(&other), None);
             drop(piece);
@@ -292,7 +292,7 @@ mod tests {
         let first = other.hold(Bytes::from_static(b"01"));
         assert_eq!(
             capacity(&other),
-            Some(MAX_PIECE),
+            Some(PIECE_MAX),
             "{} are left",
             budget.left()
         );

@@ -102,8 +102,8 @@ impl Server {
             tally: Arc::clone(&tally),
         };
         for (number, counters) in tally.workers.iter().enumerate() {
-            let (orders, receiver) = unbounded_channel();
-            server.workers.push(orders);
+            let (commands, receiver) = unbounded_channel();
+            server.workers.push(commands);
             let (sites, tls) = (Arc::clone(&sites), (tls.clone(), offload.clone()));
             let reports = Reports {
                 counters: Arc::clone(counters),

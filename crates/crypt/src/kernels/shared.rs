@@ -9,9 +9,8 @@ use scrim_sys::memory::MappedBytes;
 /// guest, a file that is mapped. A Rust reference would promise that such bytes do not change, so this is
 /// an address and a length.
 ///
-/// What [`Vectored::encrypt_from_shared`](crate::vectored::Vectored::encrypt_from_shared) makes of each
-/// byte comes from *one* reading of it: whatever others write meanwhile, the result is the ciphertext of one
-/// value of each byte, and decrypts to it.
+/// [`Vectored::encrypt_from_shared`](crate::vectored::Vectored::encrypt_from_shared) reads each byte *once*: whatever
+/// others write meanwhile, the result is the ciphertext of one value of each byte, and decrypts to it.
 #[derive(Clone, Copy)]
 pub struct SharedSource<'a> {
     start: *const u8,

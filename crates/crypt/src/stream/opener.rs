@@ -9,7 +9,8 @@ use super::nonces::Nonces;
 
 /// Opens the records of one key, one number after the other.
 ///
-/// A record that fails to open leaves zeros where its plaintext would be.
+/// A record that fails to open leaves zeros where its plaintext would be. The caller decides whether the next record is
+/// tried under the same number; protocols such as TLS end the connection.
 pub struct Opener {
     key: LessSafeKey,
     nonces: Nonces,

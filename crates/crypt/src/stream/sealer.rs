@@ -9,8 +9,8 @@ use super::nonces::Nonces;
 
 /// Seals the records of one key, one number after the other.
 ///
-/// There is no `Clone` and no way back to a number: two records under one number would give away both, and let others
-/// forge more.
+/// It cannot be cloned, and its number never goes back: two records with one number would reveal both of their contents
+/// and let others forge more records.
 pub struct Sealer {
     key: LessSafeKey,
     nonces: Nonces,
@@ -21,6 +21,9 @@ pub struct Sealer {
 impl Sealer {
     /// Sets up `key` and `iv`, of which the caller keeps and wipes the originals. `first` is the number of the first
     /// record: 0 for a new key, or the count of records that others have sealed with it.
+    ///
+    /// The caller must use each pair of key and `first` once: no type prevents a second sealer of the same key, which would
+    /// repeat this one's nonces.
     ///
     /// # Errors
     /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_seconds_or_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let hear = |text: &'static str| {
             let retry_after = RetryAfter::default();

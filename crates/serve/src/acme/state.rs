@@ -29,19 +29,20 @@ impl State {
     /// closed to others; `state` itself may have other things in it, and stays as it is.
     pub(super) fn open(state: &Path, directory: &str) -> Result<Self, StateError> {
         let folder = state.join(folder_name(directory));
-        let failed = |operation| {
-            let path = folder.clone();
+        let failed_at = |path: &Path, operation| {
+            let path = path.to_owned();
             move |source| StateError {
                 operation,
                 path,
                 source,
             }
         };
+        let failed = |operation| failed_at(&folder, operation);
         let mut maker = DirBuilder::new();
         let made = maker.recursive(true).mode(0o700).create(&folder);
         made.map_err(failed("make the folder"))?;
         // A process that can write there could put another folder into its place.
-        if mode(state).map_err(failed("read the metadata of"))? & 0o002 != 0 {
+        if mode(state).map_err(failed_at(state, "read the metadata of"))? & 0o002 != 0 {
             let reason = io::Error::other("its parent folder is writable by everyone");
             return Err(failed("use")(reason));
         }
@@ -62,7 +63,7 @@ impl State {
         let path = self.folder.join(CERTIFICATE);
         match path.try_exists() {
             Ok(false) => Ok(None),
-            // What cannot be looked at says why when it is read.
+            // Reading returns the reason if the metadata could not be read.
             _ => Certificate::load(&path, &path).map(Some),
         }
     }
@@ -88,7 +89,7 @@ impl State {
         let mut text = Zeroizing::new(Vec::with_capacity(ACCOUNT_MAX));
         let read = file.take(ACCOUNT_MAX as u64).read_to_end(&mut text);
         read.map_err(failed)?;
-        // What it says may be a key: nothing of it is told.
+        // The file has a private key, so the error quotes nothing of it.
         let account = serde_json::from_slice(&text).map_err(|_| {
             let reason = "it is not a valid account file; remove it, and a new account is made";
             failed(io::Error::new(io::ErrorKind::InvalidData, reason))

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::activity::{Activity, InFlight, Pace};
 use super::client::Client;
 use super::head::has_length;
-use super::stream_body::{LogContext, StreamBody};
+use super::stream_body::{RequestContext, StreamBody};
 use super::write_timeout::{SharedStream, WriteTimeout};
 use crate::budget::ConnectionBudget;
 use crate::http::{Answer, Body, HeadLimits, Method, Refusal, Request};
@@ -240,7 +240,7 @@ async fn answer(
     if !with_body || !has_length(status) {
         body = Body::default();
     }
-    let context = LogContext {
+    let context = RequestContext {
         worker: Rc::clone(worker),
         client,
         parts,

@@ -33,11 +33,12 @@ pub(super) struct StreamBody {
     sent: u64,
     /// A piece that another thread reads, or the last piece, until its file is found unchanged.
     waiting: Option<Waiting>,
-    context: LogContext,
+    context: RequestContext,
 }
 
-/// Facts for the access log, which is written when the body is dropped.
-pub(super) struct LogContext {
+/// State of a request until its answer's body is dropped: facts for the access log, which is written then, and the
+/// request's share of the connection's limits.
+pub(super) struct RequestContext {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Client,
     pub(super) parts: Parts,
@@ -49,7 +50,7 @@ pub(super) struct LogContext {
 }
 
 impl StreamBody {
-    pub(super) fn new(body: Body, context: LogContext) -> Self {
+    pub(super) fn new(body: Body, context: RequestContext) -> Self {
         Self {
             body,
             sent: 0,
@@ -178,7 +179,7 @@ impl http_body::Body for StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let LogContext {
+        let RequestContext {
             worker,
             client,
             parts,

@@ -7,4 +7,4 @@ pub(crate) use open_file::Change;
 pub use open_file::OpenFile;
 pub use scrim_ext4::{Error as Ext4Error, ReadMode};
 pub(crate) use volume::{Extent, VolumeFile};
-pub use volume::{OnFault, VolumeFiles, VolumeIdentity};
+pub use volume::{OnVolumeFault, VolumeFiles, VolumeIdentity};

@@ -158,7 +158,7 @@ mod tests {
             (Some("*;q=0, identity"), ALL, Ok(None)),
             (Some("*;q=0, br"), &[], Err(NotAcceptable)),
             (Some("deflate, compress"), ALL, Ok(None)),
-            // What is malformed is as if it were not there.
+            // Malformed elements are ignored.
             (Some("gzip;q=2, gzip;q=0.1234, gzip;level=9"), ALL, Ok(None)),
             (
                 Some("gzip;q=, gzip;q=., gzip;q=0.a, gzip;q=1.1"),

@@ -61,10 +61,10 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads a head from the beginning of `bytes`, or nothing where it is not whole yet.
+    /// Reads a head from the beginning of `bytes`; `None` if it is not complete yet.
     ///
     /// # Errors
-    /// What makes it unfit for an answer other than the refusal's status. The connection is closed then.
+    /// The reason for which the request is refused; the connection is closed after the answer.
     pub fn parse(bytes: &'a [u8], limits: &HeadLimits) -> Result<Option<Self>, Refusal> {
         let mut space = [const { MaybeUninit::uninit() }; MOST_FIELDS];
         let most = limits.fields.min(MOST_FIELDS);

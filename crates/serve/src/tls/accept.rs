@@ -29,7 +29,7 @@ pub struct CompletedHandshake {
     pub incoming: Vec<u8>,
 }
 
-/// Result of one step of a handshake.
+/// Result of a handshake.
 pub enum HandshakeOutcome {
     /// The handshake is complete.
     Done(Box<CompletedHandshake>),

@@ -82,8 +82,7 @@ impl fmt::Display for TlsError {
             Self::Flooded => write!(f, "the client sent too many TLS records without data"),
             Self::Seal(SealFault::Spent) => write!(
                 f,
-                "the key has encrypted as much as is safe, and it cannot be changed; the client must connect again, or \
-                 use TLS 1.3"
+                "the key has encrypted as much as is safe, and it cannot be changed; the client must connect again"
             ),
             Self::Seal(fault) => write!(f, "{fault}"),
             Self::ControlFirst => write!(f, "a TLS control record has to be sent before more data"),
@@ -101,7 +100,8 @@ fn advice(error: &rustls::Error) -> Option<&'static str> {
     Some(match error {
         rustls::Error::AlertReceived(alert) => match alert {
             AlertDescription::UnknownCA => {
-                "the client does not trust the certificate's issuer: install the issuer's certificate in the client"
+                "the client does not trust the certificate's issuer: serve the whole chain; for a private authority, \
+                 install its root in the client"
             }
             AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
                 "the client does not accept the certificate"

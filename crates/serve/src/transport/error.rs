@@ -25,8 +25,8 @@ impl fmt::Display for TransportError {
         match self {
             Self::Client(error) => write!(f, "the connection to the client failed: {error}"),
             Self::Stalled => f.write_str("the client accepted no data within the time limit"),
-            Self::File(error) => write!(f, "the file could not be read, so its answer was cut off: {error}"),
-            Self::Changed => f.write_str("the file changed while it was sent, so its answer was cut off; clients can ask again"),
+            Self::File(error) => write!(f, "the file could not be read, so its answer is incomplete or missing: {error}"),
+            Self::Changed => f.write_str("the file changed while it was sent, so its answer is incomplete; clients can ask again"),
             Self::Tls(error) => error.fmt(f),
         }
     }

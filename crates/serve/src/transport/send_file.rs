@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_check_intact() {
+    async fn a_file_in_the_middle_of_a_write_that_makes_it_longer_is_intact() {
         let (mut file, open) = being_written_to();
         let write = async { file.write_all(b"another\n").unwrap() };
         // The file is looked at before it is written to.

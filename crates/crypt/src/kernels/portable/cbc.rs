@@ -77,7 +77,7 @@ fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
 fn decrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
     let mut ivs = OneByOne::new(&mut ivs, run.units());
-    // What each block was combined with: the IV, and the ciphertext but for its last block.
+    // Each block's predecessor, which is XORed to it: the IV, then the ciphertext without its last block.
     let mut before = [[0; 16]; BLOCKS];
     piecewise(run, 1, |data| {
         let (blocks, _) = data.as_chunks_mut::<16>();

@@ -61,8 +61,8 @@ impl<M: Mode<W>, W: Wide, const ROUNDS: usize> Keyed<M, W, ROUNDS> {
             destination,
         };
         let (width, keys) = (self.width, &*self.keys);
-        // SAFETY: the memory that the pointers point to was borrowed by `run`, for longer than this
-        // call takes.
+        // SAFETY: `width` proves the CPU features of the width. The pointers are of memory that `run` borrows for longer
+        // than this call takes: `units` data units of `unit` bytes.
         unsafe { width.transform::<M, ROUNDS, ENCRYPT>(keys, ivs, at, unit, units) }
     }
 }

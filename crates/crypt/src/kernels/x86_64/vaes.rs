@@ -60,17 +60,18 @@ pub(super) unsafe trait Vaes: Wide {
 
 /// Implements [`Vaes`] for a width by the functions of the same names in the module where it is used,
 /// and by `first_words` there, which says what to load and store of a register that is not whole.
-/// Those functions are compiled for the CPU features that they need, all among those of the token.
+/// The module must compile those functions for no CPU feature but those that `$width` proves: the macro's `unsafe`
+/// blocks rely on it, and the compiler does not check it.
 macro_rules! vaes_by_functions {
     ($width:ident, $register:ident, $lanes:literal) => {
-        // SAFETY: the token shows that the CPU has all features of the width, and the functions
-        // that are called here use no others.
+        // SAFETY: a value of `$width` proves that the CPU has the width's features, and the module that uses the macro
+        // compiles the functions called here for a subset of them, as the macro demands.
         unsafe impl Vaes for $width {
             const LANES: usize = $lanes;
 
             #[inline(always)]
             fn in_every_lane(self, number: u128) -> $register {
-                // SAFETY: the token shows that the CPU has the features, here and below.
+                // SAFETY: `self` proves the width's features; the function needs a subset of them.
                 unsafe { in_every_lane(number) }
             }
 

@@ -61,6 +61,7 @@ unsafe impl Wide for Vaes2 {
     }
 }
 
+// The functions below need `vaes` and `avx2`, which `Vaes2` proves.
 vaes_by_functions!(Vaes2, __m256i, 2);
 
 /// A block, given as a little-endian number, in every lane.

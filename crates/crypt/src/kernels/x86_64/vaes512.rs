@@ -59,6 +59,7 @@ unsafe impl Wide for Vaes512 {
     }
 }
 
+// The functions below need `vaes` and `avx512f`, which `Vaes512` proves.
 vaes_by_functions!(Vaes512, __m512i, 4);
 
 /// A block, given as a little-endian number, in every lane.

@@ -313,8 +313,9 @@ pub(super) unsafe fn in_pairs<W: InPairs, const ROUNDS: usize, const ENCRYPT: bo
 }
 
 /// Implements [`WideXts`] and [`InPairs`] for a width by functions in the module where it is used:
-/// `group`, `part`, `first_tweaks`, `in_all_lanes`, `next_group` and `encrypt_ivs`. They are compiled for
-/// the CPU features that they need, all among those of the token.
+/// `group`, `part`, `first_tweaks`, `in_all_lanes`, `next_group` and `encrypt_ivs`. The module must
+/// compile them for no CPU feature but those that `$width` proves: the macro's `unsafe` blocks rely on it, and the
+/// compiler does not check it.
 macro_rules! xts_in_pairs {
     ($width:ident, $register:ident) => {
         impl WideXts for $width {
@@ -351,14 +352,14 @@ macro_rules! xts_in_pairs {
                 at: Cursor,
                 blocks: usize,
             ) {
-                // SAFETY: the token shows that the CPU has the features, here and below; the rest is
-                // the caller's.
+                // SAFETY: `self` proves the width's features, and the function needs a subset of them; the caller
+                // promises what is read and written.
                 unsafe { part::<ROUNDS, ENCRYPT>(keys, &mut room[0], first, at, blocks) }
             }
 
             #[inline(always)]
             fn first_group(self, first: $register, tweaks: &mut [Group; 2]) {
-                // SAFETY: as above.
+                // SAFETY: `self` proves the width's features; the function needs a subset of them.
                 tweaks[0] = unsafe { first_tweaks(first) };
             }
 
@@ -399,7 +400,8 @@ macro_rules! xts_in_pairs {
                 following: $register,
                 at: Cursor,
             ) {
-                // SAFETY: as above.
+                // SAFETY: `self` proves the width's features, and the function needs a subset of them; the caller
+                // promises what is read and written.
                 unsafe { group::<ROUNDS, ENCRYPT, END>(keys, tweaks, next, following, at) }
             }
         }

@@ -40,6 +40,7 @@ pub(crate) const XTS_AESNI: Kernel = kernel::<Xts, AesNi>(Algorithm::AesXts, "xt
 /// Bytes of a group.
 const GROUP: usize = size_of::<Group>();
 
+// The functions below need `aes`, `pclmulqdq` and `sse2`: `AesNi` proves the first two, and every x86-64 has SSE2.
 xts_in_pairs!(AesNi, __m128i);
 
 #[inline]

@@ -37,6 +37,7 @@ use crate::spec::Algorithm;
 
 pub(crate) const XTS_VAES2: Kernel = kernel::<Xts, Vaes2>(Algorithm::AesXts, "xts-aes-vaes2");
 
+// The functions below need `vaes`, `vpclmulqdq` and `avx2`, which `Vaes2` proves.
 xts_in_pairs!(Vaes2, __m256i);
 
 #[inline]

@@ -25,7 +25,7 @@ pub(crate) use file::{Extent, VolumeFile};
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Callback that receives a message for each fault of a volume's file system.
-pub type OnFault = Box<dyn Fn(&str) + Send + Sync>;
+pub type OnVolumeFault = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Facts about a volume besides its content.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct VolumeFiles {
     volume: Arc<Volume>,
     /// The file system as it was opened last.
     fs: RwLock<Arc<FileSystem>>,
-    on_fault: OnFault,
+    on_fault: OnVolumeFault,
     /// Time of the last report of each kind of fault.
     reported: Mutex<HashMap<Discriminant<Error>, Instant>>,
 }
@@ -59,7 +59,7 @@ impl VolumeFiles {
     pub fn open(
         volume: Volume,
         identity: VolumeIdentity,
-        on_fault: OnFault,
+        on_fault: OnVolumeFault,
     ) -> Result<Self, Error> {
         let volume = Arc::new(volume);
         let fs = FileSystem::open(Box::new(VolumeDevice::new(Arc::clone(&volume))))?;

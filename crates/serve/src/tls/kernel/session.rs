@@ -53,7 +53,7 @@ pub(super) enum Receiving {
     Failed(TlsError),
 }
 
-/// Content of what one receive from the kernel has returned.
+/// Result of one receive from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// Data of the application.

@@ -22,6 +22,8 @@ pub struct OpenRecord {
 pub struct Opener {
     stream: stream::Opener,
     form: Form,
+    /// True after a complete record was refused: no other record is opened then.
+    failed: bool,
 }
 
 impl Opener {
@@ -33,14 +35,23 @@ impl Opener {
             secrets,
             tls13,
         } = direction;
-        Self::of(&Parts::of(&secrets, tls13)?, sequence)
+        Self::of(Parts::of(&secrets, tls13)?, sequence)
     }
 
-    pub(super) fn of(parts: &Parts<'_>, first: u64) -> Option<Self> {
-        let Parts { aead, key, iv, .. } = *parts;
+    /// Consumes the parts, so that no second opener is made of them.
+    pub(super) fn of(
+        Parts {
+            aead,
+            key,
+            iv,
+            form,
+        }: Parts<'_>,
+        first: u64,
+    ) -> Option<Self> {
         Some(Self {
             stream: stream::Opener::new(aead, key, iv, first).ok()?,
-            form: parts.form,
+            form,
+            failed: false,
         })
     }
 
@@ -72,15 +83,21 @@ impl Opener {
     /// Decrypts the single record in `record`, in place.
     ///
     /// # Errors
-    /// When it is refused: the connection ends, and what `record` holds is not to be looked at.
+    /// When it is refused: the connection ends, and what `record` holds is not to be looked at. After a complete record
+    /// was refused, all others are refused with [`OpenFault::Mac`].
     pub fn open(&mut self, record: &mut [u8]) -> Result<OpenRecord, OpenFault> {
+        if self.failed {
+            return Err(OpenFault::Mac);
+        }
         if self.record_len(record)? != Some(record.len()) {
             return Err(OpenFault::Cut);
         }
-        match self.form {
+        let opened = match self.form {
             Form::Tls13 => self.open_tls13(record),
             Form::Tls12Gcm | Form::Tls12ChaCha => self.open_tls12(record),
-        }
+        };
+        self.failed = opened.is_err();
+        opened
     }
 
     fn open_tls13(&mut self, record: &mut [u8]) -> Result<OpenRecord, OpenFault> {

@@ -50,14 +50,23 @@ impl Sealer {
             secrets,
             tls13,
         } = direction;
-        Self::of(&Parts::of(&secrets, tls13)?, sequence, records)
+        Self::of(Parts::of(&secrets, tls13)?, sequence, records)
     }
 
-    pub(super) fn of(parts: &Parts<'_>, first: u64, records: u64) -> Option<Self> {
-        let Parts { aead, key, iv, .. } = *parts;
+    /// Consumes the parts, so that no second sealer is made of them.
+    pub(super) fn of(
+        Parts {
+            aead,
+            key,
+            iv,
+            form,
+        }: Parts<'_>,
+        first: u64,
+        records: u64,
+    ) -> Option<Self> {
         Some(Self {
             stream: stream::Sealer::new(aead, key, iv, first).ok()?,
-            form: parts.form,
+            form,
             data_max: data_max(aead).min(records),
         })
     }

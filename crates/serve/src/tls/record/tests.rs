@@ -124,6 +124,20 @@ fn every_changed_byte_is_noticed() {
 }
 
 #[test]
+fn no_record_is_opened_after_a_forged_one() {
+    for (suite, tls13) in ALL {
+        let (mut sealer, mut opener) = pair(suite, tls13);
+        let genuine = sealed(&mut sealer, Kind::Data, b"genuine");
+        let mut forged = genuine.clone();
+        *forged.last_mut().unwrap() ^= 1;
+        assert_eq!(opener.open(&mut forged), Err(OpenFault::Mac));
+        assert_eq!(opener.open(&mut genuine.clone()), Err(OpenFault::Mac));
+        let (_, mut opener) = pair(suite, tls13);
+        assert!(opener.open(&mut genuine.clone()).is_ok());
+    }
+}
+
+#[test]
 fn records_that_cannot_be_are_refused_by_their_headers() {
     for (suite, tls13) in ALL {
         let (_, opener) = pair(suite, tls13);
@@ -183,8 +197,8 @@ const SERVER_KEY: &str = "9f 02 28 3b 6c 9c 07 ef c2 6b b9 f2 ac 92 e3 56";
 const SERVER_IV: &str = "cf 78 2b 88 dd 83 54 9a ad f1 e9 84";
 
 /// Calls `with` with a key and an IV of the RFC.
-fn of_rfc<T>(key: &str, iv: &str, with: impl Fn(&keys::Parts<'_>) -> Option<T>) -> T {
-    with(&keys::Parts {
+fn of_rfc<T>(key: &str, iv: &str, with: impl FnOnce(keys::Parts<'_>) -> Option<T>) -> T {
+    with(keys::Parts {
         aead: Aead::Aes128Gcm,
         key: &unhex(key),
         iv: unhex(iv)[..].try_into().unwrap(),

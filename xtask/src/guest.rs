@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Number of virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     smp: u8,
-    /// Memory
+    /// Memory of the machine
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
     /// A folder that the command finds as /share, its working directory, and can write to

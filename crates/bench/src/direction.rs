@@ -3,8 +3,8 @@
 /// Direction in which a quantity is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// For rates.
+    /// Higher is better, as for rates.
     Higher,
-    /// Times and costs.
+    /// Lower is better, as for times and costs.
     Lower,
 }

@@ -36,7 +36,6 @@ pub struct KdfPlan {
     pub target: Duration,
     /// Most memory of Argon2 in KiB.
     pub memory_kib: u32,
-    /// Lanes of Argon2.
     pub lanes: u32,
 }
 

@@ -39,7 +39,6 @@ pub struct Machine {
     pub cpu: Option<String>,
     /// Processors that this process may use.
     pub cores: usize,
-    /// Kernel release.
     pub kernel: Option<String>,
     /// Frequency governor of the first processor; a guest seldom sees one.
     pub governor: Option<String>,

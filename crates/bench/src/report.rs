@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::stat::{Interval, median};
 use crate::{Better, Machine};
 
-/// A measured quantity.
+/// Samples of a measured quantity, one for each round.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Name, unique in its report.
@@ -22,7 +22,7 @@ pub struct Series {
     pub samples: Vec<f64>,
 }
 
-/// A comparison.
+/// A comparison of two quantities, round by round.
 #[derive(Clone, Debug)]
 pub struct Ratio {
     /// Name, which ends in `_cost` when lower is better.

@@ -22,9 +22,7 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(50);
 /// The output stream that a job prints to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Output,
-    /// Standard error.
     Error,
 }
 

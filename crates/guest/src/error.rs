@@ -10,7 +10,6 @@ use std::time::Duration;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
     Io {
         /// The operation and its object, as in "make /a/folder".
         doing: String,
@@ -18,10 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A program of the host that a guest needs is not there.
-    Missing {
-        /// The program.
-        program: &'static str,
-    },
+    Missing { program: &'static str },
     /// A program of the host failed.
     Program {
         /// Name of the program, with its first words.
@@ -35,7 +31,6 @@ pub enum Error {
     KernelGone {
         /// The kernel that was asked for.
         wanted: &'static str,
-        /// The archive's suite.
         suite: &'static str,
         /// Version of the kernel that the suite has instead.
         offered: String,

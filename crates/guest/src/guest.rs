@@ -1,4 +1,4 @@
-//! A running guest.
+//! A running guest, and the commands that it executes.
 
 use std::path::Path;
 use std::process::Child;

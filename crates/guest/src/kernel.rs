@@ -210,7 +210,7 @@ fn closure<'a>(index: &'a str, wanted: impl Iterator<Item = &'a str>) -> BTreeSe
         .collect()
 }
 
-/// `dm_crypt` for `kernel/drivers/md/dm-crypt.ko.xz`.
+/// Name of a module, such as `dm_crypt` for `kernel/drivers/md/dm-crypt.ko.xz`.
 fn module_name(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.split(".ko").next().unwrap_or(name);

@@ -11,9 +11,7 @@ use crate::host;
 
 /// Resources of a guest. The default is one CPU, 1 GiB, and nothing shared.
 pub struct Machine {
-    /// Virtual CPUs.
     pub cpus: u8,
-    /// Memory in MiB.
     pub memory_mib: u32,
     /// A program that jobs find on their `PATH` as `scrim`.
     pub program: Option<PathBuf>,

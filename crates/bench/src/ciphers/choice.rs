@@ -8,7 +8,6 @@ use scrim_crypt::{
 /// A cipher with a size of key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
-    /// The cipher.
     pub spec: CipherSpec,
     /// Length of the whole volume key, in bytes.
     pub key_bytes: usize,

@@ -39,9 +39,7 @@ pub enum Warmth {
 /// Direction in which the cipher goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Plaintext to ciphertext.
     Encrypt,
-    /// Ciphertext to plaintext.
     Decrypt,
 }
 
@@ -57,7 +55,6 @@ impl Direction {
 }
 
 impl Load {
-    /// Number of loads.
     pub const COUNT: usize = 2 * CALLS.len();
     /// All loads: first the hot ones, from the shortest call to the longest, and then the cold ones.
     pub const ALL: [Self; Self::COUNT] = {

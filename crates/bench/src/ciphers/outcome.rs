@@ -30,7 +30,6 @@ pub struct Row {
     pub driver_was_asked_for: bool,
     /// Size of a sector in bytes.
     pub sector_size: usize,
-    /// Encryption or decryption.
     pub direction: Direction,
     /// Speed for each load; `None` also where a call is shorter than a sector.
     pub speeds: Speeds,
@@ -52,7 +51,7 @@ pub type Speeds = [Option<Speed>; Load::COUNT];
 /// Speed of a cipher, a copy or a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// Rate in MB/s.
+    /// Rate in units of 10⁶ bytes a second.
     pub rate: f64,
     /// Cycles of the core for each byte, where its clock is known.
     pub cycles: Option<f64>,

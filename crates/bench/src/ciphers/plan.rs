@@ -9,7 +9,6 @@ use super::error::MeasureError;
 
 /// Ciphers to measure, and how.
 pub struct Plan {
-    /// Ciphers to measure.
     pub subjects: Vec<Subject>,
     /// Sector sizes, with each of which every cipher is measured.
     pub sector_sizes: Vec<SectorSize>,

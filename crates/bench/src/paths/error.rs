@@ -20,7 +20,6 @@ pub enum PathsError {
     Cipher(CipherError),
     /// A served volume cannot be reached.
     Connect(BackendError),
-    /// A request failed.
     Request(Box<dyn Error + Send + Sync>),
     /// Something that is needed beside the volumes failed.
     System {

@@ -21,9 +21,7 @@ const WARM_UP: u32 = 8;
 /// Kind of requests: reads, writes or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Reads in sequence.
     Read,
-    /// Writes in sequence.
     Write,
     /// Both in turn, by the plan's mix.
     Mixed,

@@ -18,13 +18,9 @@ pub enum SetUp {
     Plain,
     /// All of dm-crypt's queues.
     Queued,
-    /// Queues with `same_cpu_crypt`.
     SameCpu,
-    /// Queues with `submit_from_crypt_cpus`.
     SubmitFromCrypt,
-    /// Queues with `no_read_workqueue`.
     NoRead,
-    /// Queues with `no_write_workqueue`.
     NoWrite,
     /// No queue at all.
     Inline,

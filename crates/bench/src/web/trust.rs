@@ -19,11 +19,8 @@ use super::error::WebError;
 /// A cipher suite of TLS 1.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// AES-128-GCM.
     Aes128,
-    /// AES-256-GCM.
     Aes256,
-    /// ChaCha20-Poly1305.
     ChaCha20,
 }
 

@@ -27,7 +27,6 @@ pub enum Aead {
 }
 
 impl Aead {
-    /// Every AEAD.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
     /// Length of a key in bytes.
@@ -68,7 +67,7 @@ impl fmt::Display for Aead {
 mod tests {
     use super::*;
 
-    /// 2²⁴·⁵, squared.
+    /// Square of 2²⁴·⁵, the limit of RFC 8446.
     #[test]
     fn the_limit_of_gcm_is_within_that_of_the_rfc() {
         for aead in [Aead::Aes128Gcm, Aead::Aes256Gcm] {

@@ -1,4 +1,4 @@
-//! Sequences of records.
+//! Sequences of records, whose numbers make the nonces.
 
 use std::collections::HashSet;
 

@@ -59,12 +59,10 @@ pub(crate) fn no_sniffing() -> Field {
     )
 }
 
-/// `Content-Type` of pages.
 pub(crate) fn html_type() -> Field {
     content_type("text/html; charset=utf-8")
 }
 
-/// `Content-Type` of JSON.
 pub(crate) fn json_type() -> Field {
     content_type("application/json")
 }

@@ -23,7 +23,7 @@ use crate::error::Error;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) sampling: Sampling,
-    /// Only these loads
+    /// Measure only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
     loads: Vec<String>,
 }

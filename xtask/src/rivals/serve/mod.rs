@@ -38,7 +38,7 @@ pub(super) struct Args {
     pub(super) common: Common,
     #[command(flatten)]
     ours: Ours,
-    /// Only these loads
+    /// Measure only these loads
     #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_name)]
     loads: Vec<String>,
     /// Time for which each load runs, in seconds

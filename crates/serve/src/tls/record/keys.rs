@@ -10,7 +10,6 @@ use super::form::Form;
 pub struct Direction {
     /// Records that were sealed with it already.
     pub sequence: u64,
-    /// Key and IV.
     pub secrets: ConnectionTrafficSecrets,
     /// True if it is TLS 1.3, or else 1.2.
     pub tls13: bool,

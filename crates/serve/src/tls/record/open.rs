@@ -1,4 +1,4 @@
-//! Opening of records.
+//! Opens the records that a client sends.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Sealing of records.
+//! Seals records in place, in front of which and behind which there is space.
 
 use scrim_crypt::stream::{self, Aead, StreamError, TAG};
 

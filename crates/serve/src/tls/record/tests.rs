@@ -33,7 +33,7 @@ fn direction(suite: usize, tls13: bool, sequence: u64) -> Direction {
     }
 }
 
-/// Suites and versions.
+/// All suites, by index, with each version.
 const ALL: [(usize, bool); 4] = [(0, true), (1, true), (0, false), (1, false)];
 
 fn sealed(sealer: &mut Sealer, kind: Kind, payload: &[u8]) -> Vec<u8> {

@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// A record's header.
+/// Header of a record: content type and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub kind: u8,

@@ -89,7 +89,8 @@ impl VolumeFile {
         })
     }
 
-    /// Fetches ciphertext from byte `at` of the volume on; see [`scrim_volume::Volume::fetch_now`].
+    /// Fetches ciphertext from byte `at` of the volume on; see [`scrim_volume::Volume::fetch_now`]. A volume that other
+    /// processes may write to is read over their socket, of which nothing can be fetched: [`Self::read_at`] reads it.
     pub(crate) fn fetch_now(
         &self,
         at: u64,

@@ -1,8 +1,8 @@
 //! Uses of a device, recognised by signatures: file systems, partition tables, volumes. One table for the whole
 //! program.
 //!
-//! Offsets and magic are those of libblkid, by which cryptsetup tells whether a device has become something else. Of its
-//! further conditions there are those without which other data is easily mistaken; checksums are not verified.
+//! Offsets and magic are those of libblkid, by which cryptsetup tells whether a device has become something else. Of
+//! its further conditions there are those without which other data is easily mistaken; checksums are not verified.
 
 mod boot_sector;
 mod kinds;

@@ -1,4 +1,4 @@
-//! Places of superblocks at the end of a device, and how much of its end they take.
+//! Places of superblocks at the end of a device.
 
 /// Unit of md's superblock of version 0.90, which lies at the start of the last whole one.
 pub(super) const RAID_RESERVED: u64 = 64 << 10;

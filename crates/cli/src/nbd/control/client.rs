@@ -135,8 +135,8 @@ fn parse_json<T: DeserializeOwned>(answer: &SecretBytes) -> Result<T, CliError> 
         CliError::new(
             Exit::WrongDevice,
             format!(
-                "the process that serves the volume gave an answer that this scrim does not understand: {error}; use the scrim that opened the \
-                 volume, or close the volume and open it again with this one"
+                "the process that serves the volume gave an answer that this scrim does not understand: {error}; use \
+                 the scrim that opened the volume, or close the volume and open it again with this one"
             ),
         )
     })

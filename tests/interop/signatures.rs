@@ -214,6 +214,43 @@ fn luks_headers_are_recognised_by_version_and_copy() {
     }
 }
 
+/// `blkid` names the array alone, and `scrim format` names it first. Both programs open the volume in it all the same.
+#[test]
+fn a_mirror_is_named_before_the_volume_in_it_which_still_opens() {
+    if !have(&["blkid", "cryptsetup"]) {
+        return;
+    }
+    let len = 20 * MIB;
+    let at = len - 0x2000;
+    let mut superblock = vec![0; 512];
+    superblock[..8].copy_from_slice(b"\xfc\x4e\x2b\xa9\x01\0\0\0");
+    superblock[144..152].copy_from_slice(&(at / 512).to_le_bytes());
+    for (version, luks) in [("luks1", Signature::Luks1), ("luks2", Signature::Luks2)] {
+        let place = place();
+        place.sparse(IMAGE, len);
+        place.cryptsetup(&format!("luksFormat --type {version} {CHEAP} disk.img key"));
+        patch(&place, &[(at, &superblock)]);
+        assert_eq!(table(&place), [Signature::Raid, luks]);
+        assert_eq!(
+            blkid(&place),
+            BTreeSet::from(["linux_raid_member".to_owned()])
+        );
+        for command in [
+            "isLuks disk.img",
+            "luksDump disk.img",
+            "open --test-passphrase --key-file key disk.img",
+        ] {
+            place.cryptsetup(command);
+            let output = place.run_with_input("scrim", command.split(' '), b"");
+            succeeded(command, &output);
+        }
+        let format = place.run_with_input("scrim", ["format", IMAGE, "-d", "key"], b"");
+        let said = String::from_utf8_lossy(&format.stderr).into_owned();
+        let named = format!("holds {}, and", Signature::Raid);
+        assert!(!format.status.success() && said.contains(&named), "{said}");
+    }
+}
+
 /// `blkid` takes a regular file to have sectors of 512 bytes, and so sees no more than the MBR before such a table.
 #[test]
 fn a_gpt_with_large_sectors_is_recognised() {

@@ -63,10 +63,13 @@ Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memo
 4 wrong device or file, 5 exists already or is in use; an interrupted measurement or transfer \
 keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C.";
 
+const SECTOR_SIZE_OF_DATA: &str = "Encryption sector size in bytes (LUKS2; default: 512 unless the data is known to \
+be in 4096-byte blocks)";
+
 const SERVING: &str = "\
 SIGTERM closes the volume cleanly; SIGHUP resizes it to match its device, or closes it if --foreground runs \
-at a terminal. Sockets that a service manager passes (LISTEN_FDS) replace --nbd; in the foreground, open tells \
-the manager when clients can connect (NOTIFY_SOCKET).";
+at a terminal. Sockets that a service manager passes (LISTEN_FDS) are used instead of --nbd; giving both is an error. \
+In the foreground, open tells the manager when clients can connect (NOTIFY_SOCKET).";
 
 const SERVE: &str = "\
 SIGTERM and Ctrl-C end the server once all requests in flight are answered. SIGHUP reloads sites and certificates \
@@ -103,7 +106,8 @@ pub(crate) enum Command {
     #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
-    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE and an unfinished import, unasked")))]
+    #[command(mut_arg("sector_size", |arg| arg.help(SECTOR_SIZE_OF_DATA)))]
+    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE and an unfinished import, without confirmation")))]
     Import(ImportArgs),
     /// Decrypt a volume into a raw image
     Export(ExportArgs),
@@ -111,6 +115,7 @@ pub(crate) enum Command {
     #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with the data to encrypt")))]
     #[command(mut_arg("positional_key", |arg| arg.index(2)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
+    #[command(mut_arg("sector_size", |arg| arg.help(SECTOR_SIZE_OF_DATA)))]
     Encrypt(EncryptArgs),
     /// Flush a volume, stop serving it and end its process
     #[command(visible_alias = "luksClose")]

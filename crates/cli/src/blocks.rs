@@ -26,16 +26,12 @@ impl Blocks {
         }
     }
 
-    /// Reads from a sample the blocks that its signatures tell.
-    pub(crate) fn of(found: &[Signature], sample: &Sample<'_>) -> Self {
-        // The two bytes of a boot sector may lie before anything.
-        let found = found
-            .iter()
-            .filter(|found| **found != Signature::BootSector);
-        let told: Vec<Self> = found
-            .map(|found| Self::of_one(*found, sample.start()))
-            .collect();
-        Self::of_all(&told)
+    /// Reads from a sample the blocks that each signature of the data tells.
+    pub(crate) fn of(found: &[Signature], sample: &Sample<'_>) -> Vec<(Signature, Self)> {
+        let found = found.iter().filter(|found| !may_be_remains(**found));
+        found
+            .map(|found| (*found, Self::of_one(*found, sample.start())))
+            .collect()
     }
 
     /// Reads from the start of the data the blocks that one signature tells.
@@ -60,20 +56,20 @@ impl Blocks {
 
     /// Combines the blocks that several signatures tell of the same data: a partition table decides, or else the
     /// smallest blocks. Partition tables that contradict each other give sectors of 512 bytes.
-    fn of_all(told: &[Self]) -> Self {
-        let sectors = |blocks: &&Self| matches!(blocks, Self::Sectors(_));
-        let mut tables = told.iter().filter(sectors);
+    pub(crate) fn of_all(told: impl Iterator<Item = Self> + Clone) -> Self {
+        let sectors = |blocks: &Self| matches!(blocks, Self::Sectors(_));
+        let mut tables = told.clone().filter(sectors);
         if let Some(first) = tables.next() {
             return match tables.all(|other| other == first) {
-                true => *first,
+                true => first,
                 false => Self::Sectors(512),
             };
         }
-        let multiples = told.iter().map(|blocks| match blocks {
-            Self::Multiples(of) => Some(*of),
+        let multiples = told.map(|blocks| match blocks {
+            Self::Multiples(of) => Some(of),
             Self::Unknown | Self::Sectors(_) => None,
         });
-        // Data whose signature does not tell may need the smallest blocks.
+        // The data of a signature that does not tell its blocks may need the smallest ones.
         let smallest = multiples.reduce(|a, b| Some(a?.min(b?))).flatten();
         smallest.map_or(Self::Unknown, Self::Multiples)
     }
@@ -140,6 +136,15 @@ impl Blocks {
             _ => Self::Unknown,
         }
     }
+}
+
+/// Returns whether a signature is often there beside the data in use: the two bytes of a boot sector before a file
+/// system, or what an earlier use left at the end of the device or behind its start.
+fn may_be_remains(signature: Signature) -> bool {
+    matches!(
+        signature,
+        Signature::BootSector | Signature::Raid | Signature::Luks2Secondary
+    )
 }
 
 fn le32(start: &[u8], at: usize) -> Option<u32> {

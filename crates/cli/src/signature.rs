@@ -8,7 +8,7 @@ use crate::blocks::Blocks;
 /// Contents of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Nothing but zeros, as far as was looked.
+    /// Nothing but zeros in all places where signatures lie.
     Blank,
     /// Something known by its signature.
     Known(Signature),
@@ -16,24 +16,52 @@ pub(crate) enum Contents {
     Unknown,
 }
 
-impl Contents {
-    /// Looks where signatures lie on a backend.
+/// Contents of a device, and the blocks in which they are written.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) contents: Contents,
+    /// Signatures of the data, each with the blocks that it tells.
+    told: Vec<(Signature, Blocks)>,
+}
+
+impl Survey {
+    /// Reads the places of a backend where signatures lie.
     pub(crate) fn of(backend: &dyn Backend) -> Self {
-        Self::with_blocks(backend).0
+        Self::by(backend.info().size, |offset, piece| {
+            backend.read_at(offset, piece)
+        })
     }
 
-    /// Looks where signatures lie on a backend, and in which blocks what is there is written.
-    pub(crate) fn with_blocks(backend: &dyn Backend) -> (Self, Blocks) {
-        let read = |offset, piece: &mut [u8]| backend.read_at(offset, piece);
-        let Ok(sample) = Sample::read(backend.info().size, read) else {
-            return (Self::Unknown, Blocks::Unknown);
+    /// Reads the places of a device of `device_len` bytes where signatures lie.
+    fn by<E>(device_len: u64, read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Self {
+        let Ok(sample) = Sample::read(device_len, read) else {
+            return Self {
+                contents: Contents::Unknown,
+                told: Vec::new(),
+            };
         };
         let found = Signature::all(&sample);
-        match found.first() {
-            Some(first) => (Self::Known(*first), Blocks::of(&found, &sample)),
-            None if sample.start().iter().all(|&byte| byte == 0) => (Self::Blank, Blocks::Unknown),
-            None => (Self::Unknown, Blocks::Unknown),
-        }
+        let contents = match found.first() {
+            Some(first) => Contents::Known(*first),
+            None if sample.is_zero() => Contents::Blank,
+            None => Contents::Unknown,
+        };
+        let told = Blocks::of(&found, &sample);
+        Self { contents, told }
+    }
+
+    /// The blocks of all the data; not known if one of its signatures does not tell.
+    pub(crate) fn blocks(&self) -> Blocks {
+        Blocks::of_all(self.told.iter().map(|(_, blocks)| *blocks))
+    }
+
+    /// The blocks that signatures tell, whatever other data there is, and the signature that decided.
+    pub(crate) fn known_blocks(&self) -> Option<(Signature, Blocks)> {
+        let known = self.told.iter();
+        let known = known.filter(|(_, blocks)| *blocks != Blocks::Unknown);
+        let decided = Blocks::of_all(known.clone().map(|(_, blocks)| *blocks));
+        let mut known = known.copied();
+        known.find(|(_, blocks)| *blocks == decided)
     }
 }
 
@@ -52,19 +80,87 @@ mod tests {
     use super::*;
     use scrim_backend::MemoryBackend;
 
+    fn survey(bytes: &[u8]) -> Survey {
+        Survey::of(&MemoryBackend::new(bytes.to_vec()))
+    }
+
     #[test]
     fn known_things_are_named_and_zeros_are_blank() {
-        assert_eq!(Contents::of(&MemoryBackend::new(vec![])), Contents::Blank);
+        assert_eq!(survey(&[]).contents, Contents::Blank);
         let mut bytes = vec![0; 100 << 10];
-        assert_eq!(
-            Contents::of(&MemoryBackend::new(bytes.clone())),
-            Contents::Blank
-        );
+        assert_eq!(survey(&bytes).contents, Contents::Blank);
         bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
-        let found = Contents::of(&MemoryBackend::new(bytes.clone()));
-        assert!(found.to_string().contains("ext4"));
+        assert!(survey(&bytes).contents.to_string().contains("ext4"));
         bytes[0x438] = 1;
-        assert_eq!(Contents::of(&MemoryBackend::new(bytes)), Contents::Unknown);
+        assert_eq!(survey(&bytes).contents, Contents::Unknown);
+    }
+
+    #[test]
+    fn a_device_with_bytes_at_its_end_is_not_blank() {
+        let mut bytes = vec![0; 8 << 20];
+        // As libblkid, without the MBR that protects it a backup header is not a partition table.
+        let backup = bytes.len() - 512;
+        bytes[backup..backup + 8].copy_from_slice(b"EFI PART");
+        assert_eq!(survey(&bytes).contents, Contents::Unknown);
+    }
+
+    #[test]
+    fn a_bad_sector_behind_the_start_hides_nothing_at_the_start() {
+        let mut bytes = vec![0; 8 << 20];
+        let survey = |bytes: &[u8]| {
+            let device = MemoryBackend::new(bytes.to_vec());
+            Survey::by(bytes.len() as u64, |offset, piece| {
+                match offset + piece.len() as u64 > 68 << 10 {
+                    true => Err(()),
+                    false => device.read_at(offset, piece).map_err(|_| ()),
+                }
+            })
+        };
+        assert_eq!(survey(&bytes).contents, Contents::Unknown, "zeros");
+        bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        assert_eq!(survey(&bytes).contents, Contents::Known(Signature::Ext));
+        assert_eq!(survey(&bytes).blocks(), Blocks::Multiples(1024));
+    }
+
+    /// A member of a RAID with metadata of version 1.0, which leaves the start to the data.
+    fn with_raid(bytes: &mut [u8]) {
+        let at = bytes.len() - 0x2000;
+        bytes[at..at + 8].copy_from_slice(b"\xfc\x4e\x2b\xa9\x01\0\0\0");
+        let sector = at as u64 / 512;
+        bytes[at + 144..at + 152].copy_from_slice(&sector.to_le_bytes());
+    }
+
+    #[test]
+    fn remains_of_another_use_do_not_hide_the_blocks_of_a_file_system() {
+        let mut bytes = vec![0; 8 << 20];
+        bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        bytes[1048] = 2;
+        let mut member = bytes.clone();
+        with_raid(&mut member);
+        assert_eq!(survey(&member).contents, Contents::Known(Signature::Raid));
+        assert_eq!(survey(&member).blocks(), Blocks::Multiples(4096));
+        // The secondary header of a volume that was there before.
+        bytes[0x8000..0x8008].copy_from_slice(b"SKUL\xba\xbe\0\x02");
+        bytes[0x8100..0x8108].copy_from_slice(&0x8000_u64.to_be_bytes());
+        let found = survey(&bytes);
+        assert_eq!(found.contents, Contents::Known(Signature::Luks2Secondary));
+        assert_eq!(found.blocks(), Blocks::Multiples(4096));
+    }
+
+    #[test]
+    fn what_is_known_is_told_beside_what_is_not() {
+        let mut bytes = vec![0; 100 << 10];
+        assert_eq!(survey(&bytes).known_blocks(), None);
+        bytes[512..520].copy_from_slice(b"LABELONE");
+        assert_eq!(survey(&bytes).known_blocks(), None);
+        bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        let ext = Some((Signature::Ext, Blocks::Multiples(1024)));
+        assert_eq!(survey(&bytes).known_blocks(), ext);
+        assert_eq!(survey(&bytes).blocks(), Blocks::Unknown);
+        bytes[510..512].copy_from_slice(b"\x55\xaa");
+        (bytes[450], bytes[458]) = (0x83, 1);
+        let table = Some((Signature::Mbr, Blocks::Sectors(512)));
+        assert_eq!(survey(&bytes).known_blocks(), table);
     }
 
     #[test]
@@ -73,7 +169,7 @@ mod tests {
         // ext4 with blocks of 4096 bytes.
         bytes[0x438..0x43a].copy_from_slice(b"\x53\xef");
         bytes[1048] = 2;
-        let blocks = |bytes: &[u8]| Contents::with_blocks(&MemoryBackend::new(bytes.to_vec())).1;
+        let blocks = |bytes: &[u8]| survey(bytes).blocks();
         assert_eq!(blocks(&bytes), Blocks::Multiples(4096));
         bytes[510..512].copy_from_slice(b"\x55\xaa");
         assert_eq!(blocks(&bytes), Blocks::Multiples(4096), "a boot loader");

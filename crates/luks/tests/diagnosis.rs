@@ -76,12 +76,16 @@ fn luks1_image() -> Vec<u8> {
 #[test]
 fn an_overwritten_primary_is_recognised_and_comes_back() {
     let good = luks2_image();
+    // The version and the last page of swap space, and the end of its first page.
+    let mut swap = [0; 3072];
+    (swap[0], swap[4]) = (1, 9);
+    swap[3062..].copy_from_slice(b"SWAPSPACE2");
     let others: [(Signature, usize, &[u8]); 9] = [
         (Signature::Gpt, 512, b"EFI PART"),
         (Signature::BootSector, 510, b"\x55\xaa"),
         (Signature::Ext, 1080, b"\x53\xef"),
         (Signature::Xfs, 0, b"XFSB"),
-        (Signature::Swap, 4086, b"SWAPSPACE2"),
+        (Signature::Swap, 1024, &swap),
         (Signature::Lvm, 512, b"LABELONE"),
         (Signature::Lvm, 1536, b"LABELONE"),
         (Signature::F2fs, 1024, b"\x10\x20\xf5\xf2"),
@@ -142,10 +146,10 @@ fn what_else_is_on_the_device_decides_whether_one_copy_is_used() {
     for (at, words, parameters) in [(54, &b"FAT12   "[..], &fat[..]), (32, b"NXSB", &[])] {
         let mut area = luks2_image();
         area[at..at + words.len()].copy_from_slice(words);
-        assert_eq!(diagnose_torn(area.clone()), None);
-        area[..4].fill(0);
         // FAT needs its parameters, too, where LUKS2 has its size and sequence number.
         area[11..11 + parameters.len()].copy_from_slice(parameters);
+        assert_eq!(diagnose_torn(area.clone()), None);
+        area[..4].fill(0);
         assert!(diagnose_torn(area).is_some());
     }
     assert_eq!(diagnose(&image).consent(), Consent::Ask);

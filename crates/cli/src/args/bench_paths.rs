@@ -22,7 +22,8 @@ pub(crate) struct BenchPathsArgs {
     #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "4K")]
     pub(crate) block_size: u64,
     /// Number of requests in flight, each from its own thread
-    #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) depth: u16,
     /// Percentage of reads among mixed requests
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]

@@ -62,7 +62,8 @@ pub(crate) struct HeaderRestoreArgs {
     /// Backup file of `header-backup` or `cryptsetup luksHeaderBackup`
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,
-    /// Save the header that is replaced in FILE (default: beside the backup, as BACKUP.replaced-UUID)
+    /// Save what is replaced in FILE (default: beside the backup, as BACKUP.replaced-UUID, or
+    /// BACKUP.replaced-unreadable if no header can be read)
     #[arg(long, value_name = "FILE")]
     pub(crate) replaced_file: Option<PathBuf>,
     /// Do not ask for confirmation

@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
     /// Do not list folders
     #[arg(long)]
     pub(crate) no_listings: bool,
-    /// Log each request as a line in FILE, which may be `/dev/stdout`
+    /// Append a line for each request to FILE, which may be `/dev/stdout`
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<PathBuf>,
     /// Format of the access log

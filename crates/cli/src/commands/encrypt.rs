@@ -20,7 +20,7 @@ use crate::error::{CliError, Exit};
 use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
-use crate::signature::Contents;
+use crate::signature::{Contents, Survey};
 use crate::storage::demand_local;
 use crate::storage::partitions::shell_word;
 use crate::terminal::confirm::Question;
@@ -84,9 +84,10 @@ fn begin(
     new.warn();
     let size = backend.info().size;
     let shift = new.data_offset.unwrap_or(DATA_OFFSET);
-    let sector_size = new.sector_size_for(backend);
+    let found = Survey::of(&**backend);
+    let sector_size = new.sector_size_for(backend, &found);
     let room = room(args, backend, shift, sector_size)?;
-    confirm(args, backend, room)?;
+    confirm(args, found.contents, room)?;
     let passphrase = new.ask()?.secret;
     let key = new.generate_key()?;
     let device_len = room.device().unwrap_or(size).max(size);
@@ -155,9 +156,8 @@ fn room(
     }
 }
 
-fn confirm(args: &EncryptArgs, backend: &FileBackend, room: Room) -> Result<(), CliError> {
+fn confirm(args: &EncryptArgs, holds: Contents, room: Room) -> Result<(), CliError> {
     let shown = args.format.image.display();
-    let holds = Contents::of(backend);
     let size = Size::of_bytes(room.length);
     let warning = format!(
         "This encrypts {shown} where it lies: {holds}, {size}. Until that is finished nobody can \

@@ -12,7 +12,7 @@ use crate::args::FormatArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::new_volume::NewVolume;
 use crate::process::daemon::defer_signals;
-use crate::signature::Contents;
+use crate::signature::{Contents, Survey};
 use crate::storage::{Storage, is_remote};
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
@@ -98,7 +98,7 @@ impl Place {
     fn contents(&self) -> Contents {
         self.backend
             .as_ref()
-            .map_or(Contents::Blank, |backend| Contents::of(backend))
+            .map_or(Contents::Blank, |backend| Survey::of(backend).contents)
     }
 
     /// The encryption sector where nobody asks for one: 4096 bytes, unless the device is no

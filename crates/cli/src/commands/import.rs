@@ -18,6 +18,7 @@ use crate::luks::header::{half_overwritten, read_luks};
 use crate::luks::new_volume::NewVolume;
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
+use crate::signature::Survey;
 use crate::storage::demand_local;
 use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
@@ -146,7 +147,7 @@ fn lay_out(args: &FormatArgs, raw: &FileBackend) -> Result<LaidOut, CliError> {
     let new = NewVolume::asked_for(args)?;
     new.warn();
     let too_large = || CliError::usage("the data is larger than any volume can be");
-    let sector_size = new.sector_size_for(raw);
+    let sector_size = new.sector_size_for(raw, &Survey::of(raw));
     let data_size = (raw.info().size).checked_next_multiple_of(sector_size.bytes() as u64);
     let data_size = data_size.ok_or_else(too_large)?;
     let layout = Layout {

@@ -111,6 +111,6 @@ pub(crate) fn write(
     defer_signals()?;
     session.apply(&plan).map_err(|error| {
         CliError::from(error)
-            .within("the header was written only in part; check it with `scrim repair`")
+            .within("the header may have been written only in part; check it with `scrim repair`")
     })
 }

@@ -9,13 +9,12 @@ use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, l
 use scrim_sys::memory::SecretBytes;
 
 use crate::args::{FormatArgs, LuksType};
-use crate::blocks::Blocks;
 use crate::cipher::options::{for_header, key_bytes, sector_size};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit, memory_refused};
 use crate::luks::cost;
 use crate::luks::key_source::{Passphrase, new_passphrase};
-use crate::signature::Contents;
+use crate::signature::Survey;
 use crate::terminal::note;
 
 /// The options of a new volume; those that can be wrong are checked before any device is read.
@@ -80,20 +79,22 @@ impl<'a> NewVolume<'a> {
 
     /// The encryption sector for data that is there already: 4096 bytes only where the data is known
     /// to be written in such blocks, since a volume with larger ones than that cannot be mounted.
-    pub(crate) fn sector_size_for(&self, data: &FileBackend) -> SectorSize {
-        let (contents, blocks) = Contents::with_blocks(data);
+    pub(crate) fn sector_size_for(&self, data: &FileBackend, found: &Survey) -> SectorSize {
+        let blocks = found.blocks();
         let size = data.info().size;
         let fits = |sector: u64| blocks.fit(sector) && size.is_multiple_of(sector);
         match self.sector_size {
             Some(asked) => {
                 let bytes = asked.bytes() as u64;
-                if blocks != Blocks::Unknown && !blocks.fit(bytes) {
+                if let Some((signature, blocks)) = found.known_blocks()
+                    && !blocks.fit(bytes)
+                {
                     let refused = match bytes > 512 {
                         true => ", and smaller writes are refused",
                         false => "",
                     };
                     note(format_args!(
-                        "scrim: warning: {} holds {contents} with {blocks}, which --sector-size {bytes} does not \
+                        "scrim: warning: {} holds {signature} with {blocks}, which --sector-size {bytes} does not \
                          fit: no kernel can use it so{refused}; leave that option out",
                         data.path().display()
                     ));

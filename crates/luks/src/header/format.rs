@@ -55,8 +55,8 @@ pub fn format_luks2(
     make_luks2(spec, None, key, passphrase)
 }
 
-/// As [`luks2::format`](crate::luks2::format), for data that is yet to be encrypted where it lies: until that is finished every
-/// program refuses the volume.
+/// As [`luks2::format`](crate::luks2::format), for data that is yet to be encrypted where it lies: until that is
+/// finished every program refuses the volume.
 ///
 /// # Errors
 /// [`FormatError`]; nothing has been written.

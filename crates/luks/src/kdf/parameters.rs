@@ -43,6 +43,7 @@ pub struct Argon2Cost {
 pub enum Argon2Kind {
     /// Reads its memory in an order that does not depend on the passphrase.
     Argon2i,
-    /// Reads its memory in such an order for half of the first pass only.
+    /// Reads its memory as Argon2i in the first half of the first pass, and then in an order that depends on the
+    /// passphrase.
     Argon2id,
 }

@@ -68,11 +68,13 @@ pub(super) fn is_protective_mbr(sample: &Sample<'_>) -> bool {
     is_boot_sector(sample) && partitions.any(|partition| partition.kind == PROTECTIVE)
 }
 
-/// Returns whether an MBR has a partition in which this sector lies.
+/// Returns whether an MBR has a partition in which this sector lies. One that protects a GPT counts as the whole disk,
+/// whose sectors 32 bits may not be able to count.
 pub(super) fn is_in_partition(sample: &Sample<'_>, sector: u64) -> bool {
     let within = |partition: Partition| {
         let start = u64::from(partition.start);
-        partition.is_used() && (start..start + u64::from(partition.sectors)).contains(&sector)
+        let sectors = start..start + u64::from(partition.sectors);
+        partition.kind == PROTECTIVE || partition.is_used() && sectors.contains(&sector)
     };
     is_boot_sector(sample) && has_boot_flags(sample) && partitions(sample).flatten().any(within)
 }
@@ -88,8 +90,8 @@ pub(super) fn is_fat(sample: &Sample<'_>) -> bool {
     let in_fat32 = [&b"MSWIN"[..], b"FAT32   "];
     let in_fat16 = [&b"MSDOS"[..], b"FAT16   ", b"FAT12   ", b"FAT     "];
     let has_name = in_fat32.iter().any(|name| sample.starts_with(82, name))
-        || in_fat16.iter().any(|name| sample.starts_with(54, name));
-    // These two may put such a boot sector before something else.
+        || !sample.is_in_label(54) && in_fat16.iter().any(|name| sample.starts_with(54, name));
+    // JFS and HPFS have a boot sector with the same end.
     let others = [&b"JFS     "[..], b"HPFS    "];
     let of_another = others.iter().any(|name| sample.starts_with(54, name));
     (has_name || is_boot_sector(sample) && !of_another)

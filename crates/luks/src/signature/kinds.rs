@@ -6,8 +6,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signature {
     Luks1,
-    /// LUKS2, or a later version.
     Luks2,
+    /// LUKS of a version other than 1 and 2.
+    Luks,
     /// The second copy of a LUKS2 header whose first copy is gone.
     Luks2Secondary,
     /// A GUID partition table.
@@ -48,6 +49,7 @@ impl fmt::Display for Signature {
         f.write_str(match self {
             Self::Luks1 => "a LUKS1 volume",
             Self::Luks2 => "a LUKS2 volume",
+            Self::Luks => "a LUKS volume",
             Self::Luks2Secondary => "a LUKS2 secondary header",
             Self::Gpt => "a GPT partition table",
             Self::Mbr => "an MBR partition table",

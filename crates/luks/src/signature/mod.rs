@@ -1,8 +1,8 @@
 //! Uses of a device, recognised by signatures: file systems, partition tables, volumes. One table for the whole
 //! program.
 //!
-//! Offsets, magic and further conditions are those of libblkid, by which cryptsetup tells whether a device has become
-//! something else.
+//! Offsets and magic are those of libblkid, by which cryptsetup tells whether a device has become something else. Of
+//! its further conditions there are those without which other data is easily mistaken; checksums are not verified.
 
 mod boot_sector;
 mod kinds;
@@ -42,7 +42,10 @@ impl Signature {
     }
 
     fn is_luks(self) -> bool {
-        matches!(self, Self::Luks1 | Self::Luks2 | Self::Luks2Secondary)
+        matches!(
+            self,
+            Self::Luks1 | Self::Luks2 | Self::Luks | Self::Luks2Secondary
+        )
     }
 }
 
@@ -104,7 +107,7 @@ mod tests {
             ),
             (&[BOOT, ENTRY, (3, b"NTFS    \0\x02")], &[Signature::Ntfs]),
             (&[BOOT, (3, b"-FVE-FS-")], &[Signature::BitLocker]),
-            // A name without parameters is no file system.
+            // A name alone, without parameters, does not make a file system.
             (&[BOOT, (54, b"FAT16   ")], &[Signature::BootSector]),
         ];
         for (bytes, expected) in cases {
@@ -133,9 +136,10 @@ mod tests {
     fn luks_headers_are_named_by_version_and_copy() {
         let secondary: Bytes<'_> = (0x8000, b"SKUL\xba\xbe\0\x02");
         let place: Bytes<'_> = (0x8100, &0x8000_u64.to_be_bytes());
-        let cases: [(&[Bytes<'_>], &[Signature]); 5] = [
+        let cases: [(&[Bytes<'_>], &[Signature]); 6] = [
             (&[(0, b"LUKS\xba\xbe\0\x01")], &[Signature::Luks1]),
             (&[(0, b"LUKS\xba\xbe\0\x02")], &[Signature::Luks2]),
+            (&[(0, b"LUKS\xba\xbe\0\x03")], &[Signature::Luks]),
             (&[secondary, place], &[Signature::Luks2Secondary]),
             (&[secondary], &[]),
             (
@@ -184,12 +188,68 @@ mod tests {
         }
     }
 
+    /// The partition of a protective MBR is no longer than 32 bits say, and the GPT behind it may be.
+    #[test]
+    fn a_superblock_beyond_a_protective_mbr_belongs_to_a_partition() {
+        let len = 3_u64 << 40;
+        let fields = [0xa92b_4efc_u32, 0, 90, 0, 0, 0, 0, 0, 960];
+        let superblock = fields.map(u32::to_le_bytes).concat();
+        let protective = [
+            0, 0, 2, 0, 0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+        ];
+        let all = |bytes: &[(u64, &[u8])]| {
+            let read = |offset, piece: &mut [u8]| {
+                for (at, bytes) in bytes {
+                    if let Some(within) = at.checked_sub(offset)
+                        && let Some(rest) = piece.get_mut(usize::try_from(within).unwrap()..)
+                        && let Some(place) = rest.get_mut(..bytes.len())
+                    {
+                        place.copy_from_slice(bytes);
+                    }
+                }
+                Ok::<_, ()>(())
+            };
+            Signature::all(&Sample::read(len, read).unwrap())
+        };
+        let member: (u64, &[u8]) = (len - (64 << 10), &superblock);
+        assert_eq!(all(&[member]), [Signature::Raid]);
+        let table: [(u64, &[u8]); 4] = [
+            (446, &protective),
+            (510, b"\x55\xaa"),
+            (512, b"EFI PART"),
+            member,
+        ];
+        assert_eq!(all(&table), [Signature::Gpt]);
+    }
+
+    /// As in libblkid, the array comes first; a volume in it is opened as cryptsetup opens it, by its header alone.
+    #[test]
+    fn a_mirror_comes_before_the_luks_volume_in_it() {
+        let at = LEN - 0x2000;
+        for (version, luks) in [(1, Signature::Luks1), (2, Signature::Luks2)] {
+            let magic = [b"LUKS\xba\xbe\0", &[version][..]].concat();
+            let member = device(LEN, &[(0, &magic), (at, &raid(at as u64 / 512))]);
+            assert_eq!(all(&member), [Signature::Raid, luks]);
+            assert_eq!(Signature::of_another(&member), None);
+        }
+    }
+
     #[test]
     fn swap_space_is_known_by_every_size_of_pages() {
         for page in [4096, 8192, 16384, 32768, 65536] {
             for magic in [&b"SWAPSPACE2"[..], b"S1SUSPEND\0"] {
-                assert_eq!(all(&device(LEN, &[(page - 10, magic)])), [Signature::Swap]);
+                let sign: Bytes<'_> = (page - 10, magic);
+                let header: Bytes<'_> = (1024, &[1, 0, 0, 0, 9]);
+                assert_eq!(all(&device(LEN, &[sign, header])), [Signature::Swap]);
             }
+            let magic: Bytes<'_> = (page - 10, b"SWAPSPACE2");
+            for header in [[0, 0, 0, 0, 9], [1, 0, 0, 0, 0], [2, 0, 0, 0, 9]] {
+                assert_eq!(all(&device(LEN, &[magic, (1024, &header)])), []);
+            }
+            assert_eq!(
+                all(&device(LEN, &[(page - 10, b"S1SUSPEND\0")])),
+                [Signature::Swap]
+            );
         }
     }
 

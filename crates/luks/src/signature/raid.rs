@@ -22,8 +22,8 @@ fn is_version_1(sample: &Sample<'_>, offset: u64) -> bool {
         && sample.le64(offset + 144) == Some(offset / SECTOR)
 }
 
-/// `struct mdp_superblock_s`, in the byte order of the machine that wrote it. One that lies in a partition is of an
-/// array of that partition.
+/// `struct mdp_superblock_s`, in the byte order of the machine that wrote it. A superblock within a partition makes
+/// that partition a member, not the whole device.
 fn is_version_0_90(sample: &Sample<'_>) -> bool {
     let Some((len, offset)) = sample
         .device_len()

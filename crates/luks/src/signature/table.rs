@@ -1,7 +1,5 @@
 //! The table of signatures.
 
-use std::ops::Range;
-
 use super::kinds::Signature;
 use super::sample::Sample;
 use super::{boot_sector, raid};
@@ -18,13 +16,14 @@ enum Sign {
 use Sign::{Check, Magic};
 use Signature::Other;
 
-/// Every signature, the surer ones first. As in libblkid, LUKS and RAID come before what they may have inside; last
-/// come those of two bytes, which may be a part of anything else.
+/// Every signature, the surer ones first. As in libblkid, RAID comes before what a member of a mirror may hold, which
+/// may be LUKS, and LUKS before all else; last come those of two bytes, which may be a part of anything else.
 const KNOWN: &[(Signature, Sign)] = &[
-    (Signature::Luks1, Magic(&[(0, b"LUKS\xba\xbe\0\x01")])),
-    (Signature::Luks2, Check(is_luks2)),
-    (Signature::Luks2Secondary, Check(is_luks2_secondary)),
     (Signature::Raid, Check(raid::is_member)),
+    (Signature::Luks1, Magic(&[(0, b"LUKS\xba\xbe\0\x01")])),
+    (Signature::Luks2, Magic(&[(0, b"LUKS\xba\xbe\0\x02")])),
+    (Signature::Luks, Check(is_luks_of_other_version)),
+    (Signature::Luks2Secondary, Check(is_luks2_secondary)),
     (Signature::Gpt, Check(is_gpt)),
     (Signature::Xfs, Magic(&[(0, b"XFSB")])),
     (Signature::Qcow2, Magic(&[(0, b"QFI\xfb")])),
@@ -116,13 +115,12 @@ const STRATIS: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
 
 const LUKS_MAGIC: &[u8] = b"LUKS\xba\xbe";
 const LUKS2_SECONDARY_MAGIC: &[u8] = b"SKUL\xba\xbe";
-/// Range of the label in a LUKS2 header, whose text the user chooses.
-const LUKS2_LABEL: Range<u64> = 24..72;
 
 /// Ends of the first page of swap space, by the size of pages, less the ten bytes of the magic.
 const SWAP: [u64; 5] = [0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6];
-const SWAP_MAGIC: [&[u8]; 6] = [
-    b"SWAPSPACE2",
+const SWAP_MAGIC: &[u8] = b"SWAPSPACE2";
+/// Magic of the old version, which has no header, and of hibernated systems.
+const SWAP_OTHER_MAGIC: [&[u8]; 5] = [
     b"SWAP-SPACE",
     b"S1SUSPEND",
     b"S2SUSPEND",
@@ -132,9 +130,8 @@ const SWAP_MAGIC: [&[u8]; 6] = [
 
 /// The uses that the sample tells, in the order of the table.
 pub(super) fn found(sample: &Sample<'_>) -> impl Iterator<Item = Signature> {
-    let has_label = sample.starts_with(0, b"LUKS\xba\xbe\0\x02");
     let is_there = move |(offset, magic): &(u64, &[u8])| {
-        !(has_label && LUKS2_LABEL.contains(offset)) && sample.starts_with(*offset, magic)
+        !sample.is_in_label(*offset) && sample.starts_with(*offset, magic)
     };
     KNOWN
         .iter()
@@ -145,9 +142,10 @@ pub(super) fn found(sample: &Sample<'_>) -> impl Iterator<Item = Signature> {
         .map(|(signature, _)| *signature)
 }
 
-/// Version 2, or a later one.
-fn is_luks2(sample: &Sample<'_>) -> bool {
-    sample.starts_with(0, LUKS_MAGIC) && !sample.starts_with(6, &[0, 1])
+/// Neither version 1 nor 2.
+fn is_luks_of_other_version(sample: &Sample<'_>) -> bool {
+    let is_known = |version: [u8; 2]| sample.starts_with(6, &version);
+    sample.starts_with(0, LUKS_MAGIC) && !is_known([0, 1]) && !is_known([0, 2])
 }
 
 /// A second copy that says that it belongs where it is.
@@ -172,10 +170,14 @@ fn is_gpt(sample: &Sample<'_>) -> bool {
         || boot_sector::is_protective_mbr(sample) && sample.device_len().is_some_and(is_backup)
 }
 
+/// Swap space in use as such says its version and its last page; a hibernated system is known by its magic alone.
 fn is_swap(sample: &Sample<'_>) -> bool {
+    let has_header = matches!(sample.le32(1024), Some(1 | 0x0100_0000))
+        && sample.le32(1028).is_some_and(|last_page| last_page != 0);
     SWAP.iter().any(|&offset| {
-        let mut magic = SWAP_MAGIC.iter();
-        magic.any(|magic| sample.starts_with(offset, magic))
+        let mut others = SWAP_OTHER_MAGIC.iter();
+        has_header && sample.starts_with(offset, SWAP_MAGIC)
+            || others.any(|magic| sample.starts_with(offset, magic))
     })
 }
 

@@ -134,7 +134,10 @@ fn parse_json<T: DeserializeOwned>(answer: &SecretBytes) -> Result<T, CliError> 
     serde_json::from_slice(answer.expose()).map_err(|error| {
         CliError::new(
             Exit::WrongDevice,
-            format!("the process that serves the volume has another version of Scrim: {error}; close the volume and open it again"),
+            format!(
+                "the process that serves the volume gave an answer that this scrim does not understand: {error}; use \
+                 the scrim that opened the volume, or close the volume and open it again with this one"
+            ),
         )
     })
 }

@@ -1,8 +1,8 @@
 //! Protocol between commands and the process that serves a volume: one request and one answer per connection, on a
 //! unix socket that only its owner can reach.
 //!
-//! A request is one line of at most 256 bytes, `scrim 1 WORD…`. After `reload LENGTH` follows a table of LENGTH bytes,
-//! and after `resume-key LENGTH` a volume key of LENGTH bytes. An answer is one line, `ok LENGTH` or
+//! A request is one line of at most 256 bytes, `scrim 1 WORD…`. After `reload LENGTH` follows a table of LENGTH
+//! bytes, and after `resume-key LENGTH` a volume key of LENGTH bytes. An answer is one line, `ok LENGTH` or
 //! `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status` and `statistics`, or the bytes that
 //! `header OFFSET LENGTH` asks for. The process reads from one client at a time, which has 5 seconds to send its
 //! request.

@@ -6,19 +6,20 @@
 //!
 //! # A write, from the socket to the storage
 //!
-//! For memory and cached files, which is the default for a regular file ([`scrim_volume::queue`] has the other
-//! engines):
+//! By plain calls, the default for a regular file ([`scrim_volume::queue`] has the other engines):
 //!
 //! 1. `acceptor.rs` starts a thread for each client, and `client.rs` serves it.
 //! 2. `link.rs` receives into one buffer, and `nbd/request.rs` parses untrusted bytes there.
 //! 3. `nbd/transmission.rs` passes the payload, where it was received, to `Volume::write`.
-//! 4. In `scrim_volume`, `mapping.rs` finds the target, `target.rs` carries the write out by the target's kind, and
+//! 4. In `scrim_volume`, `volume.rs` enters the gate (`gate.rs`), which holds off an exchange of the table until the
+//!    write has ended; `mapping.rs` finds the target, `target.rs` carries the write out by the target's kind, and
 //!    `path/mod.rs` chooses the data path.
 //! 5. `crypt_target.rs` encrypts whole sectors in place, takes their lock (`range_lock.rs`) and writes them to the
-//!    storage (`file.rs` of `scrim_backend`).
+//!    storage (`file.rs` of `scrim_backend`), which with FUA also makes it durable (`fdatasync`).
 //! 6. `nbd/transmission.rs` adds the reply, and `link.rs` sends the replies of a batch by one call.
 //!
-//! With a queue, steps 3 and 6 are `nbd/pipeline.rs`, and steps 4 and 5 are `queue/ring.rs` or `queue/workers.rs`.
+//! With io_uring or a pool of threads (`client.rs` asks the volume for its engine), steps 3 and 6 are
+//! `nbd/pipeline.rs`, and steps 4 and 5 are `queue/ring.rs` or `queue/workers.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -12,9 +12,11 @@
 //! 4. `worker.rs` asks the site: `site/answering.rs` makes an answer, whose body names ranges of open files
 //!    (`http/answer.rs`).
 //! 5. `transport/secure.rs` sends the answer in batches of records: `transport/fill.rs` reads the file into the payloads of
-//!    a batch (`transport/batch.rs`), and `tls/record/seal.rs` encrypts each in place. Nonces and limits are those of
-//!    [`scrim_crypt::stream`]. If the kernel makes the records, `transport/kernel.rs` sends by `sendfile`.
-//! 6. What a slow client has not taken waits in `transport/socket.rs`; `transport/pool.rs` limits the buffers.
+//!    a batch (`transport/batch.rs`), and `tls/record/seal.rs` encrypts each in place: the nonce of a record is
+//!    the key's IV XOR its number, which [`scrim_crypt::stream::Sealer`] counts, and `tls/session.rs` changes the key before
+//!    its limit. If the kernel makes the records, `transport/kernel.rs` sends by `sendfile`.
+//! 6. What a slow client has not taken stays in `transport/secure.rs`, which then sends one record at a time, and waits in
+//!    `transport/socket.rs`. `transport/pool.rs` limits the buffers of several records.
 
 #![forbid(unsafe_code)]
 

@@ -34,7 +34,7 @@ use crate::sync::{
     RwLockWriteGuard, TryLockError, fence,
 };
 
-/// Bytes of a target that share a lock.
+/// Bytes of a target that share a lock: stripe `n` belongs to region `n` modulo [`REGIONS`].
 pub(crate) const STRIPE: u64 = 1 << 20;
 const REGIONS: usize = 64;
 

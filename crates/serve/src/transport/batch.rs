@@ -1,4 +1,5 @@
-//! A batch of TLS records that are sent with one call: they are adjacent in one buffer and are filled in place.
+//! A batch of TLS records that are sent with one call: they are adjacent in one buffer and are filled in place. A file in
+//! a folder is read straight into the payloads; the rest of this text is about volumes.
 //!
 //! Sectors of a file in a volume are decrypted into their place in a record just before the record is encrypted
 //! ([`Batch::seal`]), so that both passes find the plaintext in the first-level cache. Only whole sectors can be

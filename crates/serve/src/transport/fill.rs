@@ -69,8 +69,8 @@ pub(super) async fn fill(
     Ok(batch)
 }
 
-/// Reads what is in memory at once; for bytes on a disk another thread waits, so that this thread's other connections do
-/// not. The end of a file is sent only if the file has not changed since the answer began. If no time has passed since
+/// Reads without blocking; if the bytes are not in memory, the batch moves to a thread that may wait for the disk
+/// ([`blocking::run`]), so that this thread's other connections do not wait. The end of a file is sent only if the file has not changed since the answer began. If no time has passed since
 /// then, because the whole file is read at once, the site's own check is enough.
 async fn read_file(
     mut batch: Batch,

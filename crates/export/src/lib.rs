@@ -18,7 +18,7 @@
 //!    storage (`file.rs` of `scrim_backend`), which with FUA also makes it durable (`fdatasync`).
 //! 6. `nbd/transmission.rs` adds the reply, and `link.rs` sends the replies of a batch by one call.
 //!
-//! With io_uring or a pool of threads (`client.rs` asks the volume for its engine), steps 3 and 6 are
+//! With io_uring or a pool of threads (the engine of an `Export`), steps 3 and 6 are
 //! `nbd/pipeline.rs`, and steps 4 and 5 are `queue/ring.rs` or `queue/workers.rs`.
 
 #![forbid(unsafe_code)]

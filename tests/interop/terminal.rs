@@ -51,7 +51,7 @@ fn formatting_and_opening_ask_for_what_they_need() {
         ]),
     );
     assert_eq!((session.code, session.echo), (0, true), "{}", session.shown);
-    assert!(session.shown.contains("This creates disk.img, 18.0 MiB"));
+    assert!(session.shown.contains("This creates disk.img, 18 MiB"));
     assert!(!session.shown.contains("sesame"), "{}", session.shown);
 
     let open = at_a_terminal(

@@ -256,7 +256,7 @@ fn resume_until_done(place: &Place, begin: &str, again: &str, target: &str, seed
         let resume = format!("{again} --resume -d key");
         let mut child = start(place, if begun { &resume } else { begin });
         std::thread::sleep(Duration::from_millis(
-            20 + 2 * u64::from(delay) + 10 * turn as u64,
+            10 + u64::from(delay) / 3 + 10 * turn as u64,
         ));
         let signal = if turn % 2 == 0 { "KILL" } else { "INT" };
         let pid = child.id().to_string();

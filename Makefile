@@ -36,12 +36,19 @@ install: build
 	$(SCRIM) generate fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scrim.fish
 
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+USER_UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/user
+# mount(8) looks for its helpers here only.
+HELPERS = $(DESTDIR)/sbin
 
-## Units for volumes that are open while the machine runs: docs/production.md.
+## Units for volumes that are open or mounted while the machine runs, and the helper of mount(8): docs/production.md.
 install-systemd:
 	install -d $(UNITS)
 	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim@.service > $(UNITS)/scrim@.service
 	install -m 0644 packaging/systemd/scrim@.socket $(UNITS)/scrim@.socket
+	install -d $(USER_UNITS) $(HELPERS)
+	sed 's,ExecStart=scrim,ExecStart=$(PREFIX)/bin/scrim,' 'packaging/systemd/scrim-mount@.service' \
+		> '$(USER_UNITS)/scrim-mount@.service'
+	ln -sf $(PREFIX)/bin/scrim $(HELPERS)/mount.scrim
 
 clean:
 	cargo clean

@@ -99,6 +99,43 @@ def texts():
         seed("control_requests", words.split()[0], f"scrim 1 {words}\n")
 
 
+def sif(objects):
+    """A SIF whose descriptors follow its header, with objects of 512 bytes."""
+    data = -(-(128 + 4 * 585) // 512) * 512
+    header = b"#!/usr/bin/env run-singularity\n".ljust(32, b"\0") + b"SIF_MAGIC\x0001\x0002\0" + bytes(16)
+    header += struct.pack("<8q", 0, 0, 4 - len(objects), 4, 128, 4 * 585, data, 512 * len(objects))
+    descriptors = b""
+    for number, (kind, link, extra) in enumerate(objects):
+        place = data + 512 * number
+        descriptors += struct.pack("<IBIII7q", kind, 1, number + 1, 0xF0000001, link, place, 512, 512, 0, 0, 0, 0).ljust(201, b"\0")
+        descriptors += struct.pack("<II", *extra).ljust(384, b"\0")
+    return (header + descriptors).ljust(data, b"\0") + bytes(512 * len(objects))
+
+
+def parts():
+    system, key = (0x4004, 0, (5, 2)), (0x4008, 2, (2, 0x200))
+    seed("sif", "sealed", sif([(0x4001, 0, (0, 0)), system, key]))
+    seed("sif", "several", sif([(0x4004, 0, (5, 3)), (0x4004, 0, (5, 4))]))
+    seed("sif", "plain", sif([(0x4004, 0, (1, 2))]))
+
+    def entry(kind, start, count):
+        return struct.pack("<4xB3xII", kind, start, count)
+
+    def sector(*entries):
+        return bytes(446) + b"".join(entries).ljust(64, b"\0") + b"\x55\xaa"
+
+    link = sector(entry(0x83, 1, 3), entry(5, 4, 4)).ljust(2048, b"\0") + sector(entry(0x83, 1, 2))
+    table = sector(entry(0x83, 1, 3), entry(5, 8, 32)).ljust(4096, b"\0")
+    # The last quarter of an input is the end of the disk.
+    seed("partition_tables", "mbr", b"\0" + (table + link).ljust(16000, b"\0"))
+    for size in (512, 4096):
+        header = b"EFI PART" + struct.pack("<IIII4Q16xQIII", 0x10000, 92, 0, 0, 1, 0, 3, 20, 2, 3, 128, 0)
+        entries = struct.pack("<16s16sQQ80x", b"t" * 16, b"u" * 16, 4, 5) + bytes(128)
+        entries += struct.pack("<16s16sQQ80x", b"t" * 16, b"u" * 16, 8, 9)
+        start = sector(entry(0xEE, 1, 0xFFFFFFFF)).ljust(size, b"\0") + header.ljust(size, b"\0") + entries
+        seed("partition_tables", f"gpt-{size}", b"\1" + start + bytes(-(-len(start) // 3)))
+
+
 def option(code, data=b""):
     return b"IHAVEOPT" + struct.pack(">II", code, len(data)) + data
 
@@ -163,6 +200,32 @@ def nbd_client():
         "nbds+unix:///?socket=s;tls-hostname=::1;tls-verify-peer=true", "nbds://h/?tls-psk-file=p&tls-username=u",
     ]):
         seed("nbd_uris", str(number), uri)
+
+
+def fuse():
+    """What the kernel sends: a look at the folder, reads and writes of the file, and everything else once."""
+
+    def request(opcode, node, body=b""):
+        return struct.pack("<IIQQIIII", 40 + len(body), opcode, opcode << 1, node, 1000, 1000, 1, 0) + body
+
+    def data(opcode, node, offset, size, payload=b""):
+        return request(opcode, node, struct.pack("<QQIIQII", 0, offset, size, 0, 0, 0, 0) + payload)
+
+    def allocate(offset, length, mode):
+        return request(43, 2, struct.pack("<QQQII", 0, offset, length, mode, 0))
+
+    words = struct.pack("<QQQ", 0, 0, 0)
+    look = [request(1, 1, b"disk\0"), request(1, 1, b"..\0"), request(3, 2, words), request(27, 1, bytes(8)),
+            data(28, 1, 0, 4096), data(44, 1, 1, 4096), request(29, 1, words)]
+    io = [request(14, 2, bytes(8)), data(16, 2, 512, 5, b"hello"), data(15, 2, 0, 4096), data(16, 2, 65533, 6, b"behind"),
+          data(15, 2, 65000, 1 << 20), request(20, 2, words), request(25, 2, words), request(18, 2, words)]
+    odd = [allocate(4096, 4096, 0x11), allocate(65000, 1 << 40, 0x11), allocate(0, 4096, 3), allocate(0, 1 << 63, 0),
+           request(46, 2, struct.pack("<QQII", 0, 5, 3, 0)), request(4, 2, struct.pack("<IIQQ", 8, 0, 0, 65536) + bytes(64)),
+           request(42, 1, struct.pack("<IIQQ", 1, 0, 2, 1)), request(26, 0, struct.pack("<IIII", 7, 45, 1 << 17, 1 << 22)),
+           request(36, 0, bytes(8)), request(17, 1), request(38, 1), data(16, 2, 0, 1 << 30, b"short")]
+    seed("fuse_requests", "look", b"".join(look))
+    seed("fuse_requests", "data", b"".join(io))
+    seed("fuse_requests", "odd", b"".join(odd))
 
 
 def http():
@@ -300,7 +363,9 @@ if __name__ == "__main__":
         luks(folder)
         ext4(folder)
     texts()
+    parts()
     nbd()
     nbd_client()
+    fuse()
     http()
     tls()

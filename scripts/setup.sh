@@ -70,7 +70,10 @@ wanted() {
             need blkid util-linux
             need sfdisk fdisk
             need flock util-linux
-            need fusermount fuse
+            # Not `fuse`: ntfs-3g brings fuse3, and the two exclude each other.
+            need fusermount3 fuse3
+            need squashfuse squashfuse
+            need losetup mount
             need strace strace
             need tc iproute2
             need openssl openssl

@@ -312,8 +312,11 @@ fn a_signal_ends_a_derivation() {
     }
     let (place, _server) = served(&half_an_hour(), 1);
     for signal in ["TERM", "INT", "HUP"] {
-        let mut command = place.command(crate::support::scrim());
+        // A shell's background jobs and `nohup` ignore signals, and children inherit that.
+        let mut command = place.command("env");
         command
+            .arg("--default-signal=TERM,INT,HUP")
+            .arg(crate::support::scrim())
             .args([
                 "open",
                 URI,

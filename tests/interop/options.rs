@@ -306,7 +306,13 @@ const OWN: &str = "luksChangeKey CHEAP -d key --new-keyfile new disk.img";
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
         "",
-        &["--help", "--pbkdf-memory-limit", "--pbkdf-time-limit"],
+        &[
+            "--help",
+            "--image-offset",
+            "--image-size",
+            "--pbkdf-memory-limit",
+            "--pbkdf-time-limit",
+        ],
     ),
     ("luksFormat", &["--size", "--iter-time"]),
     ("luksAddKey", &["--iter-time"]),

@@ -115,7 +115,7 @@ impl Pebble {
 
     fn serve(&self, port: u16) -> Serving<'_> {
         self.configure(port);
-        let mut command = self.place.command(scrim());
+        let mut command = self.place.service(scrim());
         command.args(["serve", "--config", "serve.toml"]);
         let log = File::create(self.place.path("said")).unwrap();
         command.stdout(Stdio::null()).stderr(log);

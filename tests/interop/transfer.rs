@@ -164,18 +164,10 @@ fn sector_of(place: &Place, image: &str) -> usize {
     lines.next().unwrap()
 }
 
-/// The least that a client which respects block sizes may write.
-fn least_write(place: &Place, uri: &str) -> usize {
-    let said = place.run("nbdinfo", ["--json", uri]);
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    let least = &said["exports"][0]["block_size_minimum"];
-    usize::try_from(least.as_u64().unwrap_or(1)).unwrap()
-}
-
 #[test]
 fn existing_data_gets_sectors_that_its_own_writes_fit() {
     let makers = EXISTING.map(|(program, ..)| program);
-    if !have(&["nbdinfo"]) || !have(&makers) {
+    if !have(&makers) {
         return;
     }
     for (program, args, mib, sector) in EXISTING {
@@ -198,9 +190,6 @@ fn existing_data_gets_sectors_that_its_own_writes_fit() {
                 sector,
                 "{program} {args}: {image}"
             );
-            let uri = place.open(image, "existing", &["--key-file", "key"]);
-            assert!(least_write(&place, &uri) <= sector, "{program} {args}");
-            place.close("existing");
         }
     }
 }

@@ -76,6 +76,14 @@ impl Place {
         command
     }
 
+    /// A command without a terminal, as a service manager starts it, which ends with the test's thread. At a terminal
+    /// SIGHUP would end a server.
+    pub(crate) fn service(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command("setpriv");
+        command.args(["--pdeathsig", "TERM", "setsid"]).arg(program);
+        command
+    }
+
     /// Runs a program and demands success; returns its standard output.
     pub(crate) fn run<S: AsRef<OsStr>>(
         &self,

@@ -47,14 +47,14 @@ impl Site {
     pub(crate) fn serve(&self, options: &[&str]) -> Server<'_> {
         let usual = "serve www --listen 127.0.0.1:0 --certificate tls/server-cert.pem --key tls/server-key.pem";
         let words = usual.split_whitespace().chain(options.iter().copied());
-        let mut command = self.place.command(scrim());
+        let mut command = self.place.service(scrim());
         Server::start(self, command.args(words))
     }
 
     /// Serves by a configuration. The usual certificate comes first, and `top` stands before all tables.
     pub(crate) fn serve_by(&self, top: &str, tables: &str) -> Server<'_> {
         self.configure(top, tables);
-        let mut command = self.place.command(scrim());
+        let mut command = self.place.service(scrim());
         Server::start(self, command.args(["serve", "--config", "serve.toml"]))
     }
 

@@ -46,8 +46,11 @@ pub struct FileBackend {
     /// The same file, opened past the page cache.
     direct: Option<Direct>,
     cache: PageCache,
+    /// Path by which it was opened; of a window, with its place.
     path: PathBuf,
     kind: Kind,
+    /// Part of the file that is the backend, in bytes; `None` for all of it, however long it becomes.
+    window: Option<Range<u64>>,
     /// Size in bytes; the bytes behind it are not touched.
     size: AtomicU64,
     read_only: bool,
@@ -67,6 +70,57 @@ impl FileBackend {
         Self::open_as(path, access, Sharing::Exclusive)?.guarded(access)
     }
 
+    /// Opens a range (bytes) of an existing file or block device like [`FileBackend::open`]. Nothing outside of it is
+    /// read or written, and it keeps its size. Other windows of the same file may be open at the same time, unless they
+    /// overlap and one of them is written to; a block device has one at a time.
+    ///
+    /// # Errors
+    /// As for [`FileBackend::open`], and when the window is empty or ends behind the file.
+    pub fn open_window(
+        path: &Path,
+        window: Range<u64>,
+        access: Access,
+    ) -> Result<Self, BackendError> {
+        Self::open_as(path, access, Sharing::Exclusive)?
+            .within(window)?
+            .guarded(access)
+    }
+
+    /// Opens a range (bytes) of a file or block device without keeping other programs out, like
+    /// [`FileBackend::open_shared`].
+    ///
+    /// # Errors
+    /// As for [`FileBackend::open_shared`], and when the window is empty or ends behind the file.
+    pub fn open_window_shared(
+        path: &Path,
+        window: Range<u64>,
+        access: Access,
+    ) -> Result<Self, BackendError> {
+        Self::open_as(path, access, Sharing::Shared)?.within(window)
+    }
+
+    /// Limits it to a window.
+    fn within(mut self, window: Range<u64>) -> Result<Self, BackendError> {
+        let size = self.info().size;
+        if window.is_empty() || window.end > size {
+            let error = io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "bytes {} to {} are not in it, it has {size} bytes; check offset and size",
+                    window.start, window.end
+                ),
+            );
+            return Err(self.error(Operation::Open, error));
+        }
+        let len = window.end - window.start;
+        self.size = AtomicU64::new(len);
+        let mut name = self.path.into_os_string();
+        name.push(format!("#{}+{len}", window.start));
+        self.path = name.into();
+        self.window = Some(window);
+        Ok(self)
+    }
+
     /// Opens like [`FileBackend::open`] a regular file that this program keeps beside another one: see
     /// [`own_file`].
     ///
@@ -82,7 +136,12 @@ impl FileBackend {
     /// Keeps others from using a regular file in a way that conflicts with `access`.
     fn guarded(self, access: Access) -> Result<Self, BackendError> {
         if self.kind == Kind::Regular {
-            guard::take(self.file.as_fd(), access).map_err(|error| {
+            let file = self.file.as_fd();
+            let taken = match &self.window {
+                Some(window) => guard::take_window(file, access, window),
+                None => guard::take(file, access),
+            };
+            taken.map_err(|error| {
                 let in_use = error.kind() == io::ErrorKind::WouldBlock;
                 let error = self.error(Operation::Lock, error);
                 if in_use {
@@ -143,6 +202,7 @@ impl FileBackend {
             cache: PageCache::new(),
             path: path.to_owned(),
             kind,
+            window: None,
             read_only: access == Access::ReadOnly,
             sync_failed: Mutex::new(false),
         })
@@ -163,8 +223,30 @@ impl FileBackend {
         let file = options.custom_flags(flags).open(same);
         let file = file.map_err(|error| self.error(Operation::Open, error))?;
         let direct = Direct::new(file, self.is_device());
-        self.direct = Some(direct.map_err(|error| self.error(Operation::Open, error))?);
+        let direct = direct.map_err(|error| self.error(Operation::Open, error))?;
+        let ends = self.window.as_ref().map_or([0, 0], |w| [w.start, w.end]);
+        // A part of a block is read and written with the rest of it, which is not ours.
+        if ends
+            .iter()
+            .any(|end| !end.is_multiple_of(direct.alignment()))
+        {
+            let error = io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "it starts or ends within a block of {} bytes, so it is not used past the page cache; open it \
+                     with --direct-io off",
+                    direct.alignment()
+                ),
+            );
+            return Err(self.error(Operation::Open, error));
+        }
+        self.direct = Some(direct);
         Ok(self)
+    }
+
+    /// Place in the file of the backend's first byte.
+    fn start(&self) -> u64 {
+        self.window.as_ref().map_or(0, |window| window.start)
     }
 
     /// Returns whether it is a block device.
@@ -182,19 +264,27 @@ impl FileBackend {
         if self.kind != Kind::Regular || len == 0 {
             return Ok(());
         }
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+        let operation = Operation::Write { offset: 0, len };
+        if self.window.is_some() {
+            self.check_end(operation, 0, len)?;
+        }
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.start(), len) {
             // A file system that cannot tell.
             Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(self.error(Operation::Write { offset: 0, len }, error)),
+            Err(error) => Err(self.error(operation, error)),
         }
     }
 
     /// Makes a regular file longer, durably and in one step with `bytes`, which are to lie at `offset`,
-    /// behind its end. If that fails, the file is cut again.
+    /// behind its end. If that fails, the file is cut again. A window keeps its size.
     ///
     /// # Errors
     /// When it cannot be made longer.
     pub fn grow(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
+        if self.window.is_some() {
+            let len = bytes.len() as u64;
+            return self.check_end(Operation::Write { offset, len }, offset, len);
+        }
         let before = self.info().size;
         let grown = self.file.write_all_at(bytes, offset);
         let grown = grown.and_then(|()| self.file.sync_all());
@@ -206,13 +296,13 @@ impl FileBackend {
         self.measure().map(|_| ())
     }
 
-    /// Cuts a regular file durably to its first `len` bytes; a device keeps its size.
+    /// Cuts a regular file durably to its first `len` bytes; a device and a window keep their size.
     ///
     /// # Errors
     /// When it cannot be cut.
     pub fn cut(&self, len: u64) -> Result<(), BackendError> {
         let size = self.measure()?.size;
-        if self.kind != Kind::Regular || size <= len {
+        if self.kind != Kind::Regular || self.window.is_some() || size <= len {
             return Ok(());
         }
         let cut = self.file.set_len(len);
@@ -241,7 +331,7 @@ impl FileBackend {
         }
     }
 
-    /// Writes by the way that was chosen: through the page cache, or past it.
+    /// Writes at a place in the file, by the way that was chosen: through the page cache, or past it.
     fn put(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         match &self.direct {
             Some(direct) => direct.write_at(offset, data),
@@ -249,6 +339,7 @@ impl FileBackend {
         }
     }
 
+    /// Makes a range of the file zero.
     fn zero(&self, range: Range<u64>) -> io::Result<()> {
         let whole = match &self.direct {
             Some(direct) => direct.whole_blocks(&range),
@@ -323,6 +414,10 @@ impl Backend for FileBackend {
     fn measure(&self) -> Result<Info, BackendError> {
         let size = size_of(&self.file, self.kind);
         let size = size.map_err(|error| self.error(Operation::Open, error))?;
+        let size = match &self.window {
+            Some(window) => window.end.min(size).saturating_sub(window.start),
+            None => size,
+        };
         self.size.store(size, Ordering::Relaxed);
         Ok(self.info())
     }
@@ -331,12 +426,14 @@ impl Backend for FileBackend {
         match &self.direct {
             Some(direct) => Medium::File {
                 file: direct.file(),
+                start: self.start(),
                 alignment: direct.alignment(),
                 cached: None,
                 blocks: Some(&direct.blocks),
             },
             None => Medium::File {
                 file: self.file.as_fd(),
+                start: self.start(),
                 alignment: 1,
                 cached: Some(&self.cache),
                 blocks: None,
@@ -346,11 +443,16 @@ impl Backend for FileBackend {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
         let len = buffer.len() as u64;
-        match &self.direct {
-            Some(direct) => direct.read_at(offset, buffer),
-            None => self.file.read_exact_at(buffer, offset),
+        let operation = Operation::Read { offset, len };
+        if self.window.is_some() {
+            self.check_end(operation, offset, len)?;
         }
-        .map_err(|error| self.error(Operation::Read { offset, len }, error))
+        let at = self.start() + offset;
+        match &self.direct {
+            Some(direct) => direct.read_at(at, buffer),
+            None => self.file.read_exact_at(buffer, at),
+        }
+        .map_err(|error| self.error(operation, error))
     }
 
     fn write_at(
@@ -362,7 +464,7 @@ impl Backend for FileBackend {
         let len = data.len() as u64;
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        self.put(offset, data)
+        self.put(self.start() + offset, data)
             .map_err(|error| self.error(operation, error))?;
         // Not as one call with RWF_DSYNC, whose error does not tell whether this data was refused
         // or earlier data is lost.
@@ -394,7 +496,7 @@ impl Backend for FileBackend {
             return Ok(());
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.file, flags, offset, len) {
+        match fallocate(&self.file, flags, self.start() + offset, len) {
             // Advice that the storage cannot take is not an error.
             Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(self.error(operation, error)),
@@ -405,7 +507,9 @@ impl Backend for FileBackend {
         let (offset, len) = (range.start, range.end.saturating_sub(range.start));
         let operation = Operation::Write { offset, len };
         self.check_end(operation, offset, len)?;
-        (self.zero(range)).map_err(|error| self.error(operation, error))?;
+        let start = self.start();
+        let within = start + range.start..start + range.end;
+        (self.zero(within)).map_err(|error| self.error(operation, error))?;
         match durability {
             Durability::Cached => Ok(()),
             Durability::Durable => self.flush(),
@@ -422,286 +526,4 @@ impl Backend for FileBackend {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn image(size: u64) -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk.img");
-        drop(FileBackend::create(&path, size).unwrap());
-        (folder, path)
-    }
-
-    #[test]
-    fn what_is_written_is_read_back_from_the_file() {
-        let (_folder, path) = image(8192);
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        backend
-            .write_at(4096, &[5; 512], Durability::Durable)
-            .unwrap();
-        backend.write_at(0, &[6; 16], Durability::Cached).unwrap();
-        backend.flush().unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        assert_eq!((bytes.len(), bytes[0], bytes[4096]), (8192, 6, 5));
-        backend.write_zeroes(0..8192, Durability::Durable).unwrap();
-        assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 0));
-        backend.discard(0..4096).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8192);
-    }
-
-    #[test]
-    fn zeros_by_hand_cover_exactly_the_range() {
-        let (_folder, path) = image(256 << 10);
-        std::fs::write(&path, vec![9; 256 << 10]).unwrap();
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        backend.write_zeroes_by_hand(3..(200 << 10)).unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        assert_eq!(bytes[..3], [9; 3]);
-        assert!(bytes[3..200 << 10].iter().all(|&b| b == 0));
-        assert!(bytes[200 << 10..].iter().all(|&b| b == 9));
-    }
-
-    #[test]
-    fn a_file_grows_with_what_is_written_behind_its_end_and_is_cut() {
-        let (_folder, path) = image(1000);
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        backend.grow(5000, b"end").unwrap();
-        assert_eq!(backend.info().size, 5003);
-        backend.write_at(4000, &[1], Durability::Durable).unwrap();
-        backend.cut(6000).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap()[5000..], *b"end");
-        backend.cut(1000).unwrap();
-        assert_eq!(backend.info().size, 1000);
-        assert!(backend.write_at(1000, &[1], Durability::Cached).is_err());
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1000);
-    }
-
-    #[test]
-    fn nothing_makes_the_file_longer() {
-        let (_folder, path) = image(1024);
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        assert!(backend.write_at(1024, &[0], Durability::Cached).is_err());
-        assert!(backend.write_zeroes(0..1025, Durability::Cached).is_err());
-        assert!(backend.discard(512..2048).is_err());
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1024);
-    }
-
-    #[test]
-    fn a_file_that_grew_is_as_large_as_when_it_was_last_measured() {
-        let (_folder, path) = image(1024);
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        let other = File::options().write(true).open(&path).unwrap();
-        other.set_len(2048).unwrap();
-        assert_eq!(backend.info().size, 1024);
-        assert!(backend.write_at(1024, &[1], Durability::Cached).is_err());
-        assert_eq!(backend.measure().unwrap().size, 2048);
-        backend.write_at(1024, &[1], Durability::Cached).unwrap();
-        other.set_len(512).unwrap();
-        assert_eq!(backend.measure().unwrap().size, 512);
-        assert!(backend.write_at(1024, &[1], Durability::Cached).is_err());
-    }
-
-    #[test]
-    fn a_file_that_shrank_is_an_error_and_not_zeros() {
-        let (_folder, path) = image(8192);
-        let backend = FileBackend::open(&path, Access::ReadOnly).unwrap();
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(4096)
-            .unwrap();
-        let error = backend.read_at(4096, &mut [0; 512]).unwrap_err();
-        assert_eq!(error.source.kind(), io::ErrorKind::UnexpectedEof);
-        assert!(error.to_string().contains("offset 4096"), "{error}");
-    }
-
-    /// The kernel reports a failed write-back to the first sync only. Eight at once must all hear
-    /// of it, and every later one too. The full disk is a loop device on a small tmpfs.
-    #[test]
-    fn a_failed_flush_fails_for_everybody_and_for_good() {
-        let Some(disk) = FullDisk::make() else {
-            assert!(std::env::var_os("CI").is_none(), "no loop device in CI");
-            println!("skipped: needs root and a loop device");
-            return;
-        };
-        let backend = FileBackend::open(&disk.device, Access::ReadWrite).unwrap();
-        backend
-            .write_at(0, &vec![1; 8 << 20], Durability::Cached)
-            .unwrap();
-        std::thread::scope(|scope| {
-            let flushes: Vec<_> = (0..8).map(|_| scope.spawn(|| backend.flush())).collect();
-            for flush in flushes {
-                assert!(flush.join().unwrap().is_err());
-            }
-        });
-        assert!(backend.flush().is_err());
-        assert!(backend.write_at(0, &[1; 512], Durability::Durable).is_err());
-    }
-
-    struct FullDisk {
-        folder: tempfile::TempDir,
-        device: PathBuf,
-    }
-
-    impl FullDisk {
-        fn make() -> Option<Self> {
-            let folder = tempfile::tempdir().unwrap();
-            let at = folder.path().to_str()?;
-            let run = |command: &str| {
-                let output = std::process::Command::new("sh")
-                    .args(["-c", command])
-                    .output();
-                let output = output.ok().filter(|output| output.status.success())?;
-                Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-            };
-            run(&format!("mount -t tmpfs -o size=2m scrim-test {at}"))?;
-            run(&format!("truncate -s 16M {at}/image"))?;
-            let device = run(&format!("losetup --find --show {at}/image"));
-            let device = PathBuf::from(device.unwrap_or_default());
-            let disk = Self { folder, device };
-            (!disk.device.as_os_str().is_empty()).then_some(disk)
-        }
-    }
-
-    impl Drop for FullDisk {
-        fn drop(&mut self) {
-            let (device, at) = (self.device.display(), self.folder.path().display());
-            let command = format!("losetup -d {device}; umount -l {at}");
-            let _ = std::process::Command::new("sh")
-                .args(["-c", &command])
-                .output();
-        }
-    }
-
-    /// Reads and writes that are aligned and such that are not see each other's bytes.
-    #[test]
-    fn past_the_cache_any_range_is_read_and_written() {
-        let (_folder, path) = image(64 << 10);
-        let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        assert!(matches!(
-            opened.medium(),
-            Medium::File {
-                cached: Some(_),
-                ..
-            }
-        ));
-        let backend = match opened.past_the_cache() {
-            Ok(backend) => backend,
-            Err(error) => {
-                println!("skipped: {error}");
-                return;
-            }
-        };
-        assert!(matches!(
-            backend.medium(),
-            Medium::File { cached: None, .. }
-        ));
-        let mut buffer = scrim_sys::memory::DataBuffer::zeroed(8192);
-        for (round, offset) in [(1, 0), (2, 4096), (3, 512), (4, 8192)] {
-            buffer[..4096].fill(round);
-            backend
-                .write_at(offset, &buffer[..4096], Durability::Cached)
-                .unwrap();
-            let mut odd = [0; 100];
-            backend.read_at(offset + 7, &mut odd).unwrap();
-            assert_eq!(odd, [round; 100]);
-            backend
-                .write_at(offset + 1, &[9; 3], Durability::Cached)
-                .unwrap();
-            backend.read_at(offset, &mut buffer[4096..]).unwrap();
-            assert_eq!(buffer[4096..4101], [round, 9, 9, 9, round]);
-        }
-        for range in [100..200, 300..20_000, 4096..8192] {
-            backend
-                .write_at(0, &[5; 32 << 10], Durability::Cached)
-                .unwrap();
-            let (from, to) = (range.start, range.end);
-            backend
-                .write_zeroes(from as u64..to as u64, Durability::Cached)
-                .unwrap();
-            let mut all = vec![9; 32 << 10];
-            backend.read_at(0, &mut all).unwrap();
-            assert!(all[from..to].iter().all(|&byte| byte == 0));
-            assert!(all[..from].iter().chain(&all[to..]).all(|&byte| byte == 5));
-        }
-        backend.flush().unwrap();
-    }
-
-    /// A change of a part of a block must not undo zeros.
-    #[test]
-    fn zeros_past_the_cache_wait_for_a_change_of_a_part_of_a_block() {
-        let (_folder, path) = image(64 << 10);
-        let opened = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        let backend = match opened.past_the_cache() {
-            Ok(backend) => backend,
-            Err(error) => {
-                println!("skipped: {error}");
-                return;
-            }
-        };
-        let Medium::File {
-            blocks: Some(blocks),
-            ..
-        } = backend.medium()
-        else {
-            panic!("parts of blocks are changed here");
-        };
-        let alone = blocks.take(0);
-        std::thread::scope(|scope| {
-            let (ended, has_ended) = std::sync::mpsc::channel();
-            let backend = &backend;
-            scope.spawn(move || {
-                backend.write_zeroes(0..8192, Durability::Cached).unwrap();
-                ended.send(()).unwrap();
-            });
-            let pause = std::time::Duration::from_millis(100);
-            assert!(has_ended.recv_timeout(pause).is_err());
-            drop(alone);
-            has_ended.recv().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_second_writer_is_refused_and_two_readers_are_not() {
-        let (_folder, path) = image(1024);
-        let writer = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        let error = FileBackend::open(&path, Access::ReadWrite).err().unwrap();
-        assert!(error.is_busy(), "{error}");
-        assert!(FileBackend::open(&path, Access::ReadOnly).is_err());
-        drop(writer);
-        let _reader = FileBackend::open(&path, Access::ReadOnly).unwrap();
-        let _second = FileBackend::open(&path, Access::ReadOnly).unwrap();
-        assert!(FileBackend::open(&path, Access::ReadWrite).is_err());
-    }
-
-    #[test]
-    fn the_header_lock_is_a_flock_only_while_held() {
-        let (_folder, path) = image(1024);
-        let backend = FileBackend::open(&path, Access::ReadWrite).unwrap();
-        let other = File::open(&path).unwrap();
-        let try_shared =
-            || rustix::fs::flock(&other, rustix::fs::FlockOperation::NonBlockingLockShared);
-        let lock = backend.lock_header(LockKind::Write).unwrap();
-        assert_eq!(try_shared(), Err(Errno::AGAIN));
-        drop(lock);
-        try_shared().unwrap();
-    }
-
-    #[test]
-    fn a_read_only_backend_refuses_writes() {
-        let (_folder, path) = image(1024);
-        let backend = FileBackend::open(&path, Access::ReadOnly).unwrap();
-        assert!(backend.write_at(0, &[1], Durability::Cached).is_err());
-        assert!(backend.info().read_only);
-    }
-
-    #[test]
-    fn a_folder_is_not_an_image() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = FileBackend::open(folder.path(), Access::ReadOnly)
-            .err()
-            .unwrap();
-        assert!(error.to_string().contains("neither"), "{error}");
-    }
-}
+mod tests;

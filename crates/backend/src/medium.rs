@@ -14,8 +14,10 @@ pub enum Medium<'a> {
     Memory,
     /// A file or a block device. Reads and writes of it may also be given to the kernel directly.
     File {
-        /// Open for what the backend allows; its bytes are the backend's, at the same offsets.
+        /// Open for what the backend allows; the backend's bytes are in it, from `start` on.
         file: BorrowedFd<'a>,
+        /// Place in `file` of the backend's first byte.
+        start: u64,
         /// Number of bytes of which the offset, the length and the memory address of such requests must be multiples.
         alignment: u64,
         /// The file's page cache, where it lies between, so that most calls return as from memory.
@@ -36,9 +38,10 @@ impl Medium<'_> {
         match self {
             Self::File {
                 file,
+                start,
                 cached: Some(cache),
                 ..
-            } => cache.now(*file, offset, len),
+            } => cache.now(*file, start.checked_add(offset)?, len),
             _ => None,
         }
     }
@@ -51,13 +54,17 @@ impl Medium<'_> {
     pub fn read_now(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let Self::File {
             file,
+            start,
             cached: Some(_),
             ..
         } = self
         else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        match rustix::io::preadv2(file, pieces, offset, ReadWriteFlags::NOWAIT) {
+        let Some(at) = start.checked_add(offset) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        match rustix::io::preadv2(file, pieces, at, ReadWriteFlags::NOWAIT) {
             // Some file systems cannot tell (preadv2(2)).
             Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
             read => Ok(read?),

@@ -5,17 +5,21 @@
 mod bench;
 mod bench_paths;
 mod bench_serve;
+mod files;
 mod format;
+mod fstab;
 mod headers;
 mod https;
 mod keys;
 mod luks;
+mod mount;
 mod nbd;
 mod numbers;
 mod open;
 mod open_volume;
 mod storage;
 mod suggestions;
+mod unlock;
 mod volume_name;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -23,7 +27,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_paths::BenchPathsArgs;
 pub(crate) use bench_serve::BenchServeArgs;
+pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};
 pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs};
+pub(crate) use fstab::arguments;
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, DumpArgs, HeaderBackupArgs, HeaderRestoreArgs, IsLuksArgs,
     NewTokenArgs, RepairArgs, TestArgs, TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs,
@@ -35,14 +41,16 @@ pub(crate) use keys::{
     NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
 };
 pub(crate) use luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
+pub(crate) use mount::{MountArgs, MountMethod, UmountArgs};
 pub(crate) use nbd::ServingArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use open_volume::{
     CloseArgs, ListArgs, NameArgs, OpenNameArgs, RefreshArgs, ReloadArgs, ResizeArgs, ResumeArgs,
     StatsArgs, TableArgs,
 };
-pub(crate) use storage::{DirectIo, IoEngine, StorageArgs};
+pub(crate) use storage::{DirectIo, IoEngine, StorageArgs, WindowArgs};
 pub(crate) use suggestions::without_danger;
+pub(crate) use unlock::{LuksArgs, UnlockArgs};
 pub(crate) use volume_name::VolumeName;
 
 /// Opens LUKS volumes without root and serves their plaintext as block devices over NBD.
@@ -60,8 +68,8 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
-4 wrong device or file, 5 exists already or is in use; an interrupted measurement or transfer \
-keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C.";
+4 wrong device or file, 5 exists already or is in use; an interrupted measurement, transfer or \
+copy keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C.";
 
 const SECTOR_SIZE_OF_DATA: &str = "Encryption sector size in bytes (LUKS2; default: 512 unless the data is known to \
 be in 4096-byte blocks)";
@@ -73,8 +81,13 @@ In the foreground, open tells the manager when clients can connect (NOTIFY_SOCKE
 
 const SERVE: &str = "\
 SIGTERM and Ctrl-C end the server once all requests in flight are answered. SIGHUP reloads sites and certificates \
-and reopens the access log; no connection is lost. Sockets that a service manager passes (LISTEN_FDS) replace \
+and reopens the access log; no connection is lost. At a terminal, SIGHUP ends the server. Sockets that a service manager passes (LISTEN_FDS) replace \
 --listen.";
+
+const MOUNT: &str = "\
+Root gets the kernel's own file system, by a loop device on the plaintext. Without root, ext2, ext3 and ext4 are mounted by \
+fuse2fs, NTFS by ntfs-3g, exFAT by mount.exfat-fuse and SquashFS by squashfuse; the command says which. \
+A name that no file has is that of an open volume. SIGTERM and Ctrl-C (with --foreground) unmount.";
 
 const RELOAD: &str = "\
 Without FILE or --table, the table is read from standard input. Every user of the machine can see a command line, \
@@ -90,6 +103,15 @@ const REFRESH: &str = "\
 The given flags replace those of the active table. As in cryptsetup, persistent flags in the LUKS2 header apply \
 too, unless --persistent replaces them.";
 
+const LS: &str = "\
+Names are in the order of their bytes, except in folders with more than 65,536, which come in the order of the disk. \
+Owners are numbers, and times are in UTC.";
+
+const CP: &str = "\
+Permissions and times are kept, holes stay holes, and names of one file stay names of one file. A symbolic link that you \
+name is followed; others are copied as links. Device nodes, pipes, sockets and extended attributes are left out, and \
+named. After an interruption, give the same command again: files that are whole are not copied twice.";
+
 const DOCTOR: &str = "\
 The checks need no root and change nothing; they do not load the kernel modules tls and nbd. A missing feature does \
 not change the exit code: scripts read `missing` and each finding's `state` in --json (docs/doctor.schema.json).";
@@ -102,10 +124,16 @@ pub(crate) enum Command {
     /// Unlock a volume and serve its plaintext over NBD
     #[command(visible_aliases = ["luksOpen"], after_help = SERVING)]
     Open(OpenArgs),
+    /// Unlock a volume and mount its file system, without root where that is possible
+    #[command(after_help = MOUNT)]
+    Mount(MountArgs),
+    /// Unmount a volume, and close it if `mount` has opened it
+    Umount(UmountArgs),
     /// Encrypt a raw image into a new LUKS volume
     #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
+    #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]
     #[command(mut_arg("sector_size", |arg| arg.help(SECTOR_SIZE_OF_DATA)))]
     #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE and an unfinished import, without confirmation")))]
     Import(ImportArgs),
@@ -115,6 +143,7 @@ pub(crate) enum Command {
     #[command(mut_arg("image", |arg| arg.index(1).help("File or block device with the data to encrypt")))]
     #[command(mut_arg("positional_key", |arg| arg.index(2)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
+    #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]
     #[command(mut_arg("sector_size", |arg| arg.help(SECTOR_SIZE_OF_DATA)))]
     Encrypt(EncryptArgs),
     /// Flush a volume, stop serving it and end its process
@@ -152,6 +181,14 @@ pub(crate) enum Command {
     /// Serve files over HTTPS from a directory or a volume
     #[command(after_help = SERVE)]
     Serve(ServeArgs),
+    /// List files of the file system in a volume, without mounting it
+    #[command(mut_arg("keyfile_size", |arg| arg.short(None)), after_help = LS)]
+    Ls(LsArgs),
+    /// Print a file of the file system in a volume, without mounting it
+    Cat(CatArgs),
+    /// Copy a file or folder out of the file system in a volume, without mounting it
+    #[command(after_help = CP)]
+    Cp(CpArgs),
     /// Show a LUKS header
     #[command(visible_alias = "luksDump")]
     Dump(DumpArgs),

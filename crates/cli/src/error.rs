@@ -101,6 +101,12 @@ impl From<SiteError> for CliError {
     }
 }
 
+impl From<scrim_files::Error> for CliError {
+    fn from(error: scrim_files::Error) -> Self {
+        Self::new(Exit::WrongDevice, error.to_string())
+    }
+}
+
 impl From<BackendError> for CliError {
     fn from(error: BackendError) -> Self {
         let exit = if error.is_busy() || error.source.kind() == io::ErrorKind::AlreadyExists {

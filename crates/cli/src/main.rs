@@ -8,8 +8,10 @@ mod cipher;
 mod commands;
 mod doctor;
 mod error;
+mod files;
 mod https;
 mod luks;
+mod mount;
 mod nbd;
 mod process;
 mod signature;
@@ -22,11 +24,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Bench, BenchArgs, Cli, Command, without_danger};
+use args::{Bench, BenchArgs, Cli, Command, arguments, without_danger};
 use error::{CliError, Exit};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let Some(arguments) = arguments(std::env::args_os()) else {
+        return ExitCode::SUCCESS;
+    };
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(answer) => {
             let answer = without_danger(answer);
@@ -64,9 +69,14 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
         Command::Open(args) => commands::open::run(&args),
+        Command::Mount(args) => commands::mount::run(&args),
+        Command::Umount(args) => commands::umount::run(&args),
         Command::Import(args) => return commands::import::run(&args),
         Command::Export(args) => return commands::export::run(&args),
         Command::Encrypt(args) => return commands::encrypt::run(&args),
+        Command::Ls(args) => commands::ls::run(&args),
+        Command::Cat(args) => commands::cat::run(&args),
+        Command::Cp(args) => return commands::cp::run(&args),
         Command::Close(args) => commands::close::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Resize(args) => commands::resize::run(&args),

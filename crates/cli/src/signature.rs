@@ -2,6 +2,7 @@
 
 use scrim_backend::Backend;
 use scrim_luks::{Sample, Signature};
+use scrim_volume::Volume;
 
 use crate::blocks::Blocks;
 
@@ -30,6 +31,11 @@ impl Survey {
         Self::by(backend.info().size, |offset, piece| {
             backend.read_at(offset, piece)
         })
+    }
+
+    /// Reads the places of a volume's plaintext where signatures lie.
+    pub(crate) fn of_volume(volume: &Volume) -> Self {
+        Self::by(volume.size(), |offset, piece| volume.read(offset, piece))
     }
 
     /// Reads the places of a device of `device_len` bytes where signatures lie.

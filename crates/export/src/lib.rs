@@ -2,7 +2,8 @@
 //!
 //! [`nbd`] serves volumes over the Network Block Device protocol, which qemu, libnbd, fio and the
 //! Linux kernel speak. All that is not the protocol's is in the other modules: listening, limits and counts of clients,
-//! status and stop, and the way between a client's socket and a volume's queue.
+//! status and stop, and the way between a client's socket and a volume's queue. [`fuse`] shows files in a folder of this
+//! machine, by the kernel's FUSE: it has no clients to connect, so of these modules it uses only the counts.
 //!
 //! # A write, from the socket to the storage
 //!
@@ -27,6 +28,7 @@ mod acceptor;
 mod budget;
 mod client;
 mod export;
+pub mod fuse;
 mod in_flight;
 pub mod limits;
 mod link;

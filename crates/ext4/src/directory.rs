@@ -23,6 +23,8 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
     /// The inode that it leads to.
     pub inode: u32,
+    /// Place of the next entry in the folder; see [`FileSystem::entries_from`].
+    pub next: u64,
 }
 
 impl FileSystem {
@@ -89,24 +91,43 @@ impl FileSystem {
         &self,
         folder: &Inode,
         budget: &Budget,
+        each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.entries_from(folder, 0, budget, each)
+    }
+
+    /// As [`FileSystem::entries`], from a place in the folder on: 0 is its front, and an entry tells where the next
+    /// one is. So a folder of any length can be read in parts. A place within an entry counts for the next one.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::lookup`].
+    pub fn entries_from(
+        &self,
+        folder: &Inode,
+        from: u64,
+        budget: &Budget,
         mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         check_folder(folder)?;
         let number = folder.number();
+        let mut each = |entry: Entry<'_>, at: u64| match at < from {
+            true => ControlFlow::Continue(()),
+            false => each(entry),
+        };
         if let Some(data) = folder.inline() {
             budget.take(data.len() as u64, number)?;
-            for part in inline::folder_parts(data) {
-                if entries(part, number, &mut each)?.is_break() {
+            for (start, part) in inline::folder_parts(data) {
+                if entries(part, start, number, &mut each)?.is_break() {
                     break;
                 }
             }
             return Ok(());
         }
         let block_size = u64::from(self.block_size());
-        for nth in 0..folder.size().div_ceil(block_size) {
+        for nth in from / block_size..folder.size().div_ceil(block_size) {
             let block = self.folder_block(folder, nth, budget)?;
             let covered = self.verified(folder, &block, nth == 0)?;
-            if entries(covered, number, &mut each)?.is_break() {
+            if entries(covered, nth * block_size, number, &mut each)?.is_break() {
                 break;
             }
         }
@@ -124,7 +145,7 @@ impl FileSystem {
         let block = self.folder_block(folder, nth, budget)?;
         let covered = self.verified(folder, &block, false)?;
         let mut found = None;
-        let _ = entries(covered, folder.number(), &mut |entry| {
+        let _ = entries(covered, 0, folder.number(), &mut |entry, _| {
             if entry.name == name {
                 found = Some(entry.inode);
                 return ControlFlow::Break(());
@@ -226,11 +247,14 @@ fn rec_len(bytes: &[u8], left: usize) -> usize {
     }
 }
 
+/// Calls `each` for the entries in `bytes`, which are `start` bytes behind the folder's front, with their places.
 fn entries(
     mut bytes: &[u8],
+    start: u64,
     number: u32,
-    each: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    each: &mut impl FnMut(Entry<'_>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, Error> {
+    let mut next = start;
     while bytes.len() >= HEAD {
         let len = rec_len(bytes, bytes.len());
         let name_len = usize::from(bytes[6]);
@@ -239,6 +263,8 @@ fn entries(
         }
         let (entry, rest) = bytes.split_at(len);
         bytes = rest;
+        let at = next;
+        next += len as u64;
         let inode = u32_at(entry, 0);
         let name = &entry[HEAD..HEAD + name_len];
         if inode == 0 || matches!(name, b"" | b"." | b"..") {
@@ -247,7 +273,7 @@ fn entries(
         if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
             return Err(Error::corrupt("a name in a folder", number));
         }
-        if each(Entry { name, inode }).is_break() {
+        if each(Entry { name, inode, next }, at).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -66,7 +66,7 @@ impl fmt::Display for Error {
             Self::Features { unknown } => write!(
                 f,
                 "the file system has features that are not known here (incompat {unknown:#x}); mount it, \
-                 and serve it from there"
+                 and read its files from there"
             ),
             Self::Corrupt { what, inode: 0 } => {
                 write!(f, "the file system is damaged ({what}); check it with e2fsck -f")
@@ -77,13 +77,13 @@ impl fmt::Display for Error {
             ),
             Self::Encrypted { inode } => write!(
                 f,
-                "inode {inode} is encrypted by the file system itself (fscrypt); mount it, and serve it \
-                 from there"
+                "inode {inode} is encrypted by the file system itself (fscrypt); mount it, and read its \
+                 files from there"
             ),
             Self::SearchTooLong { inode } => write!(
                 f,
                 "a search was given up at inode {inode}, as there was too much to look through: `e2fsck -fD` \
-                 gives large folders an index; or mount it, and serve it from there"
+                 gives large folders an index; or mount it, and read its files from there"
             ),
         }
     }

@@ -19,11 +19,9 @@ pub(crate) fn data(
     bytes: &[u8],
 ) -> Result<Box<[u8]>, Error> {
     let mut data = bytes[ROOT..ROOT + ROOT_LEN].to_vec();
-    let start = EXTRA + extra_len(bytes);
-    let attributes = bytes.get(start..).unwrap_or_default();
-    if bytes.len() > EXTRA && u32_at(attributes, 0) == MAGIC {
+    if let Some(attributes) = attributes(bytes) {
         let wrong = || Error::corrupt("the attribute with its content", number);
-        data.extend_from_slice(attribute(&attributes[4..]).ok_or_else(wrong)?);
+        data.extend_from_slice(content(attributes).ok_or_else(wrong)?);
     }
     let Ok(size) = usize::try_from(size) else {
         return Err(Error::corrupt("the size of its inline content", number));
@@ -38,19 +36,31 @@ pub(crate) fn data(
     Ok(data.into())
 }
 
-/// The value of `system.data`, empty for an inode without it.
-fn attribute(attributes: &[u8]) -> Option<&[u8]> {
-    let mut at = 0;
-    loop {
-        let entry = attributes.get(at..)?;
-        if u32_at(entry, 0) == 0 {
-            return Some(&[]);
+/// Returns whether an inode holds extended attributes besides its content.
+pub(crate) fn has_attributes(bytes: &[u8]) -> bool {
+    let mut rest = attributes(bytes).unwrap_or_default();
+    while u32_at(rest, 0) != 0 {
+        match split_entry(rest) {
+            Some((entry, next)) if is_content(entry) => rest = next,
+            _ => return true,
         }
-        let &[name_len, prefix, ..] = entry else {
-            return None;
-        };
-        let name_len = usize::from(name_len);
-        if prefix == SYSTEM && entry.get(ENTRY..ENTRY + name_len)? == b"data" {
+    }
+    false
+}
+
+/// The attributes in an inode, from the first entry on.
+fn attributes(bytes: &[u8]) -> Option<&[u8]> {
+    let area = bytes.get(EXTRA + extra_len(bytes)..)?;
+    let has_any = bytes.len() > EXTRA && u32_at(area, 0) == MAGIC;
+    has_any.then(|| area.get(4..))?
+}
+
+/// The value of `system.data`, empty for an inode without it.
+fn content(attributes: &[u8]) -> Option<&[u8]> {
+    let mut rest = attributes;
+    while u32_at(rest, 0) != 0 {
+        let (entry, next) = split_entry(rest)?;
+        if is_content(entry) {
             // A value may also have an inode of its own; this one never has.
             if u32_at(entry, 4) != 0 {
                 return None;
@@ -59,12 +69,28 @@ fn attribute(attributes: &[u8]) -> Option<&[u8]> {
             let len = usize::try_from(u32_at(entry, 8)).ok()?;
             return attributes.get(from..from.checked_add(len)?);
         }
-        at += (ENTRY + name_len).next_multiple_of(4);
+        rest = next;
     }
+    Some(&[])
 }
 
-/// Entries of a folder in an inode: behind its parent's number, and in the attribute.
-pub(crate) fn folder_parts(data: &[u8]) -> [&[u8]; 2] {
+/// The first entry, with its name, and the bytes behind it.
+fn split_entry(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = ENTRY + usize::from(*rest.first()?);
+    Some((
+        rest.get(..len)?,
+        rest.get(len.next_multiple_of(4)..).unwrap_or_default(),
+    ))
+}
+
+/// Returns whether an entry is that of `system.data`.
+fn is_content(entry: &[u8]) -> bool {
+    entry.get(1) == Some(&SYSTEM) && entry.get(ENTRY..) == Some(b"data")
+}
+
+/// Entries of a folder in an inode, with their offsets: behind its parent's number, and in the attribute.
+pub(crate) fn folder_parts(data: &[u8]) -> [(u64, &[u8]); 2] {
     let (first, second) = data.split_at(ROOT_LEN.min(data.len()));
-    [first.get(4..).unwrap_or_default(), second]
+    let behind = first.get(4..).unwrap_or_default();
+    [(4, behind), (ROOT_LEN as u64, second)]
 }

@@ -9,9 +9,17 @@ use crate::layout::{EXTRA, ROOT, ROOT_LEN, extra_len};
 /// Offsets of the checksum's first half, and of the second.
 const CHECKSUM: [usize; 2] = [0x7c, 0x82];
 /// Offsets of a time's seconds, and of the rest of it.
+const ACCESSED: [usize; 2] = [0x8, 0x8c];
 const CHANGED: [usize; 2] = [0xc, 0x84];
 const MODIFIED: [usize; 2] = [0x10, 0x88];
 const GENERATION: usize = 0x64;
+/// Offsets of the halves of a user's number, and of a group's.
+const USER: [usize; 2] = [0x2, 0x78];
+const GROUP: [usize; 2] = [0x18, 0x7a];
+const LINKS: usize = 0x1a;
+/// Offsets of the lower and the upper part of the number of the block with extended attributes.
+const ATTRIBUTES: usize = 0x68;
+const ATTRIBUTES_HIGH: usize = 0x76;
 
 /// Flags of inodes (`i_flags`), by their names in the documentation.
 mod flag {
@@ -30,8 +38,28 @@ pub enum Kind {
     Folder,
     /// A symbolic link, which has its target as content.
     Link,
-    /// A device, a pipe or a socket.
-    Other,
+    CharacterDevice,
+    BlockDevice,
+    /// A named pipe (FIFO).
+    Pipe,
+    Socket,
+    /// A number that stands for no type.
+    Unknown,
+}
+
+impl Kind {
+    fn of_mode(mode: u16) -> Self {
+        match mode & 0xf000 {
+            0x8000 => Self::File,
+            0x4000 => Self::Folder,
+            0xa000 => Self::Link,
+            0x2000 => Self::CharacterDevice,
+            0x6000 => Self::BlockDevice,
+            0x1000 => Self::Pipe,
+            0xc000 => Self::Socket,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// A file, as its inode has it.
@@ -39,11 +67,16 @@ pub enum Kind {
 pub struct Inode {
     number: u32,
     kind: Kind,
+    permissions: u16,
+    owner: (u32, u32),
+    links: u16,
     size: u64,
+    accessed: (i64, u32),
     modified: (i64, u32),
     changed: (i64, u32),
     generation: u32,
     flags: u32,
+    has_attributes: bool,
     /// Seed of the checksums of its blocks.
     pub(crate) seed: Option<u32>,
     pub(crate) root: [u8; ROOT_LEN],
@@ -60,14 +93,10 @@ impl Inode {
         if seed.is_some_and(|seed| !is_sound(bytes, seed)) {
             return Err(Error::corrupt("an inode's checksum is wrong", number));
         }
-        let kind = match u16_at(bytes, 0) & 0xf000 {
-            0x8000 => Kind::File,
-            0x4000 => Kind::Folder,
-            0xa000 => Kind::Link,
-            _ => Kind::Other,
-        };
+        let mode = u16_at(bytes, 0);
+        let links = u16_at(bytes, LINKS);
         // Unlinked files have no links left, and unused inodes never had one.
-        if u16_at(bytes, 0x1a) == 0 {
+        if links == 0 {
             return Err(Error::corrupt("a name leads to an unused inode", number));
         }
         let flags = u32_at(bytes, 0x20);
@@ -79,12 +108,19 @@ impl Inode {
         }
         let mut inode = Self {
             number,
-            kind,
+            kind: Kind::of_mode(mode),
+            permissions: mode & 0o7777,
+            owner: (wide(bytes, USER), wide(bytes, GROUP)),
+            links,
             size,
+            accessed: time(bytes, ACCESSED),
             modified: time(bytes, MODIFIED),
             changed: time(bytes, CHANGED),
             generation: u32_at(bytes, GENERATION),
             flags,
+            has_attributes: u32_at(bytes, ATTRIBUTES) != 0
+                || u16_at(bytes, ATTRIBUTES_HIGH) != 0
+                || inline::has_attributes(bytes),
             seed,
             root,
             inline: None,
@@ -118,10 +154,57 @@ impl Inode {
         self.kind == Kind::Folder
     }
 
+    /// Permissions, with the set-user-ID, set-group-ID and sticky bits: the lower twelve bits of a mode.
+    #[must_use]
+    pub fn permissions(&self) -> u16 {
+        self.permissions
+    }
+
+    /// Numbers of its user and of its group.
+    #[must_use]
+    pub fn owner(&self) -> (u32, u32) {
+        self.owner
+    }
+
+    /// Number of names that lead to it. A folder with more subfolders than the field can count has 1.
+    #[must_use]
+    pub fn links(&self) -> u16 {
+        self.links
+    }
+
+    /// Returns whether it has extended attributes, such as access control lists.
+    #[must_use]
+    pub fn has_attributes(&self) -> bool {
+        self.has_attributes
+    }
+
+    /// Major and minor number of a device; `None` for a file of another type.
+    #[must_use]
+    pub fn device(&self) -> Option<(u32, u32)> {
+        if !matches!(self.kind, Kind::CharacterDevice | Kind::BlockDevice) {
+            return None;
+        }
+        // Numbers of 16 bits stand first; a longer one stands behind a zero.
+        let (short, long) = (u32_at(&self.root, 0), u32_at(&self.root, 4));
+        Some(match short {
+            0 => (
+                (long >> 8) & 0xfff,
+                (long & 0xff) | ((long >> 12) & 0xf_ff00),
+            ),
+            _ => ((short >> 8) & 0xff, short & 0xff),
+        })
+    }
+
     /// Bytes of its content.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Time of the last read of it, as far as it was recorded: seconds and nanoseconds since 1970.
+    #[must_use]
+    pub fn accessed(&self) -> (i64, u32) {
+        self.accessed
     }
 
     /// Time of the last write to it: seconds and nanoseconds since 1970.
@@ -192,6 +275,11 @@ fn is_sound(bytes: &[u8], seed: u32) -> bool {
         true => crc == u32::from(u16_at(bytes, high)) << 16 | stored,
         false => crc & 0xffff == stored,
     }
+}
+
+/// A number whose halves of 16 bits stand apart.
+fn wide(bytes: &[u8], [low, high]: [usize; 2]) -> u32 {
+    u32::from(u16_at(bytes, high)) << 16 | u32::from(u16_at(bytes, low))
 }
 
 fn time(bytes: &[u8], [seconds, more]: [usize; 2]) -> (i64, u32) {

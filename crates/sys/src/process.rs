@@ -3,8 +3,13 @@
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit,
+};
 
 /// Makes the process undumpable: no core file, no `ptrace` and no reading of `/proc/PID/mem` by
 /// another process of the same user.
@@ -75,6 +80,21 @@ pub fn fork() -> io::Result<Side> {
             .map(|pid| Side::Parent(Child(pid)))
             .ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
+}
+
+/// Has a program that `command` starts get SIGTERM when the thread that starts it ends, in whatever way.
+pub fn end_with_this_thread(command: &mut Command) {
+    let starter = rustix::process::getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // The starter may have ended before the signal was asked for.
+        match rustix::process::getppid() == Some(starter) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: the closure runs in the new process and makes two system calls; it takes no lock and no memory.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Descriptors beside standard input, output and error that a process was started with.

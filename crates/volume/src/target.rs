@@ -236,12 +236,17 @@ fn fit(line: &Line, device: &str, offset: u64, backend: &dyn Backend) -> Result<
     let end = offset
         .checked_add(line.len)
         .and_then(|end| end.checked_mul(SECTOR));
-    if let Medium::File { alignment, .. } = backend.medium() {
+    if let Medium::File {
+        alignment,
+        start: first,
+        ..
+    } = backend.medium()
+    {
         let unit = match &line.target {
             TargetSpec::Crypt(crypt) => crypt.options.sector_size.bytes() as u64,
             _ => SECTOR,
         };
-        let start = offset.saturating_mul(SECTOR);
+        let start = offset.saturating_mul(SECTOR).saturating_add(first);
         if !unit.is_multiple_of(alignment) || !start.is_multiple_of(alignment) {
             return Err(OpenError::Blocks {
                 device: device.to_owned(),

@@ -87,6 +87,7 @@ impl Backend for Torn {
             Says::Remote => Medium::Remote,
             Says::Short(file) => Medium::File {
                 file: file.as_fd(),
+                start: 0,
                 alignment: 1,
                 cached: None,
                 blocks: None,
@@ -384,6 +385,7 @@ impl Backend for Blocky {
         };
         Medium::File {
             file: self.file.as_ref().map_or(file, AsFd::as_fd),
+            start: 0,
             alignment: BLOCK,
             cached: None,
             blocks: Some(&self.blocks),

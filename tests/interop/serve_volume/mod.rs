@@ -65,7 +65,7 @@ impl VolumeSite {
     fn serve(&self, words: &str) -> Server<'_> {
         let usual = "--listen 127.0.0.1:0 --plain-http 127.0.0.1:0 --certificate tls/server-cert.pem \
                      --key tls/server-key.pem";
-        let mut command = self.0.place.command(scrim());
+        let mut command = self.0.place.service(scrim());
         command.arg("serve").args(words.split_whitespace());
         Server::start(&self.0, command.args(usual.split_whitespace()))
     }

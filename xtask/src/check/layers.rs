@@ -3,18 +3,16 @@
 use super::repository::{Repository, Violation};
 
 /// Each crate with those directly below it; what is below those is below it too.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
-    ("scrim-export", &["scrim-volume", "scrim-nbd"]),
+    ("scrim-export", &["scrim-volume", "scrim-fuse", "scrim-nbd"]),
     (
         "scrim-serve",
-        &[
-            "scrim-volume",
-            "scrim-ext4",
-            "scrim-figures",
-            "scrim-foreign",
-            "scrim-pem",
-        ],
+        &["scrim-files", "scrim-figures", "scrim-foreign", "scrim-pem"],
+    ),
+    (
+        "scrim-files",
+        &["scrim-volume", "scrim-ext4", "scrim-foreign"],
     ),
     (
         "scrim-bench",
@@ -33,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("scrim-ext4", &[]),
     ("scrim-figures", &[]),
     ("scrim-foreign", &[]),
+    ("scrim-fuse", &[]),
     ("scrim-seeded", &[]),
     ("scrim-sys", &[]),
 ];

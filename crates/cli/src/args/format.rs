@@ -7,6 +7,8 @@ use clap::Args;
 use super::keys::{KeyArgs, PbkdfArgs};
 use super::luks::LuksType;
 use super::numbers::parse_size;
+use super::storage::WindowArgs;
+use super::unlock::LuksArgs;
 
 #[derive(Args)]
 pub(crate) struct FormatArgs {
@@ -36,6 +38,8 @@ pub(crate) struct FormatArgs {
     /// File or device for a detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
     /// Start offset of the data on IMAGE, in 512-byte sectors
     #[arg(long, short, value_name = "SECTORS")]
     pub(crate) offset: Option<u64>,
@@ -82,7 +86,7 @@ const BEGUN_EXCLUDES: [&str; 15] = [
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Raw image: a file or block device, which is only read
-    #[arg(index = 1, conflicts_with_all = ["size", "header"])]
+    #[arg(index = 1, conflicts_with_all = ["size", "header", "image_offset", "image_size"])]
     pub(crate) raw: PathBuf,
     /// Continue an interrupted import of RAW
     #[arg(long, conflicts_with_all = BEGUN_EXCLUDES)]
@@ -97,7 +101,7 @@ pub(crate) struct ImportArgs {
 #[derive(Args)]
 pub(crate) struct EncryptArgs {
     /// Encrypt the data where it is; `import` encrypts a copy instead
-    #[arg(long, required = true, conflicts_with_all = ["size", "header"])]
+    #[arg(long, required = true, conflicts_with_all = ["size", "header", "image_offset", "image_size"])]
     pub(crate) in_place: bool,
     /// Use the last SIZE bytes of IMAGE, which hold no data, as space for the header; without it a file is
     /// extended
@@ -119,21 +123,9 @@ pub(crate) struct ExportArgs {
     /// Skip the comparison of source and copy at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Expected type of device metadata
-    #[arg(long, short = 'M', value_enum, default_value = "luks")]
-    pub(crate) r#type: LuksType,
-    /// File or device with the detached LUKS header
-    #[arg(long, value_name = "FILE")]
-    pub(crate) header: Option<PathBuf>,
-    /// Try only this key slot
-    #[arg(long, short = 'S', value_name = "N")]
-    pub(crate) key_slot: Option<u8>,
-    /// Number of attempts to enter the passphrase
-    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
-    pub(crate) tries: u32,
     /// Replace RAW and the rest of an unfinished export, without confirmation
     #[arg(long, short = 'q')]
     pub(crate) batch_mode: bool,
     #[command(flatten)]
-    pub(crate) key: KeyArgs,
+    pub(crate) luks: LuksArgs,
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::storage::WindowArgs;
+
 /// Types of device metadata: versions of LUKS.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LuksType {
@@ -22,9 +24,12 @@ pub(crate) struct HeaderOnlyArgs {
     /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
 }
 
 impl HeaderOnlyArgs {
+    /// The file with the header, as the user has named it.
     pub(crate) fn header_path(&self) -> &Path {
         self.header.as_deref().unwrap_or(&self.image)
     }

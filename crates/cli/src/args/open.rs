@@ -5,15 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::keys::KeyArgs;
-use super::luks::LuksType;
 use super::nbd::ServingArgs;
-use super::open_volume::{DataPathArg, PerfArgs};
-use super::storage::StorageArgs;
+use super::unlock::UnlockArgs;
 use super::volume_name::VolumeName;
 
 /// Options of a LUKS volume that conflict with --table: the table itself says it, or cannot.
-const TABLE_EXCLUDES: [&str; 18] = [
+const TABLE_EXCLUDES: [&str; 20] = [
+    "image_offset",
+    "image_size",
     "tries",
     "name",
     "persistent",
@@ -35,8 +34,9 @@ const TABLE_EXCLUDES: [&str; 18] = [
 ];
 
 /// Options for serving a volume, which conflict with --test-passphrase.
-const TEST_EXCLUDES: [&str; 19] = [
+const TEST_EXCLUDES: [&str; 20] = [
     "name",
+    "persistent",
     "readonly",
     "allow_discards",
     "same_cpu_crypt",
@@ -65,21 +65,6 @@ pub(crate) struct OpenArgs {
     /// Name of the open volume
     #[arg(required_unless_present_any = ["test_passphrase", "table"])]
     pub(crate) name: Option<VolumeName>,
-    /// Expected type of device metadata
-    #[arg(long, short = 'M', value_enum, default_value = "luks")]
-    pub(crate) r#type: LuksType,
-    /// Open the volume read-only
-    #[arg(long, short)]
-    pub(crate) readonly: bool,
-    /// File or device with the detached LUKS header
-    #[arg(long, value_name = "FILE")]
-    pub(crate) header: Option<PathBuf>,
-    /// Try only this key slot
-    #[arg(long, short = 'S', value_name = "N")]
-    pub(crate) key_slot: Option<u8>,
-    /// Allow discard (TRIM) requests, which reveal the unused parts of the volume
-    #[arg(long)]
-    pub(crate) allow_discards: bool,
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
     /// Stay in the foreground instead of starting a background process
@@ -91,24 +76,11 @@ pub(crate) struct OpenArgs {
     /// Check the passphrase without opening the volume
     #[arg(long, conflicts_with_all = TEST_EXCLUDES)]
     pub(crate) test_passphrase: bool,
-    /// Make --allow-discards and the --perf flags persistent in the header, and drop all others (LUKS2)
-    #[arg(long, conflicts_with_all = ["test_passphrase", "readonly"])]
-    pub(crate) persistent: bool,
     /// Open a table from FILE ("-": standard input), or a LINE such as "0 8 zero", instead of a LUKS
     /// header: `open --table FILE NAME`. Other users can see the command line: pass a table with a
     /// key in a file or through standard input
     #[arg(long, value_name = "FILE|LINE", conflicts_with_all = TABLE_EXCLUDES)]
     pub(crate) table: Option<OsString>,
-    /// Number of attempts to enter the passphrase
-    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
-    pub(crate) tries: u32,
-    /// Data path of requests: on the thread of the client, through queues as in dm-crypt, or chosen by size and load
-    #[arg(long, value_enum, default_value = "auto", value_name = "PATH")]
-    pub(crate) data_path: DataPathArg,
     #[command(flatten)]
-    pub(crate) perf: PerfArgs,
-    #[command(flatten)]
-    pub(crate) storage: StorageArgs,
-    #[command(flatten)]
-    pub(crate) key: KeyArgs,
+    pub(crate) unlock: UnlockArgs,
 }

@@ -2,8 +2,28 @@
 
 use clap::{Args, ValueEnum};
 
+use super::numbers::parse_size;
+
 /// Maximum number of connections to one server.
 const CONNECTIONS_MAX: i64 = 16;
+
+/// Part of IMAGE that holds the volume.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub(crate) struct WindowArgs {
+    /// Start of the volume in IMAGE, in bytes; K, M, G and T stand for powers of 1024. Partition N of a disk image is
+    /// IMAGE#N
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub(crate) image_offset: Option<u64>,
+    /// Size of the volume in IMAGE, in bytes (default: to the end of IMAGE)
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub(crate) image_size: Option<u64>,
+}
+
+impl WindowArgs {
+    pub(crate) fn is_given(self) -> bool {
+        self.image_offset.is_some() || self.image_size.is_some()
+    }
+}
 
 #[derive(Args)]
 pub(crate) struct StorageArgs {

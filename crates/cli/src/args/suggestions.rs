@@ -5,7 +5,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Commands that change nothing on any device: only these are suggested.
-const HARMLESS: [&str; 28] = [
+const HARMLESS: [&str; 32] = [
     "open",
     "luksOpen",
     "close",
@@ -20,6 +20,10 @@ const HARMLESS: [&str; 28] = [
     "luks-resume",
     "stats",
     "list",
+    "mount",
+    "umount",
+    "ls",
+    "cat",
     "serve",
     "dump",
     "luksDump",

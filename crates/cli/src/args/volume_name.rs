@@ -5,6 +5,11 @@
 pub(crate) struct VolumeName(String);
 
 impl VolumeName {
+    /// Returns whether names may have this character.
+    pub(crate) fn allows(character: char) -> bool {
+        character.is_ascii_alphanumeric() || "#+-.:=@_".contains(character)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -14,8 +19,10 @@ impl std::str::FromStr for VolumeName {
     type Err = &'static str;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"#+-.:=@_".contains(&b);
-        if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.bytes().all(allowed)
+        if name.is_empty()
+            || name.len() > 64
+            || name.starts_with('.')
+            || !name.chars().all(Self::allows)
         {
             return Err(
                 "a name has 1 to 64 letters, digits or #+-.:=@_ and does not start with a dot",

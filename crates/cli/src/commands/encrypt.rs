@@ -21,8 +21,8 @@ use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
 use crate::signature::{Contents, Survey};
-use crate::storage::demand_local;
 use crate::storage::partitions::shell_word;
+use crate::storage::{demand_local, demand_whole};
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
 use crate::terminal::progress::Display;
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
         ));
     }
     demand_local(image, "encrypt --in-place")?;
+    demand_whole(image, "encrypt --in-place")?;
     let new = NewVolume::asked_for(&args.format)?;
     let backend = Arc::new(undone(image)?);
     let within = |error| in_place_error(error, image);

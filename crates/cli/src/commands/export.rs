@@ -3,13 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use scrim_volume::{DataPath, OpenFlags};
-
 use crate::args::ExportArgs;
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
-use crate::storage::{Manner, demand_local};
+use crate::storage::{demand_local, file_of};
 use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
 use crate::volume::opening::{Opened, Wanted, from_luks};
@@ -23,8 +21,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     }
     demand_local(&args.image, "export")?;
     demand_local(&args.raw, "export")?;
-    let partial = Partial::of(&args.raw, &args.image, args.batch_mode)?;
-    let stamp = Stamp::of(&args.image)?;
+    let whole = file_of(&args.image)?;
+    let partial = Partial::of(&args.raw, &whole, args.batch_mode)?;
+    let stamp = Stamp::of(&whole)?;
     // This comes before the user is asked for a passphrase.
     let begun = if args.resume {
         match partial.resume(Kind::Export, stamp)? {
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         partial.check_unused(Kind::Export)?;
         None
     };
-    let Opened { volume, origin, .. } = from_luks(&wanted(args))?;
+    let Opened { volume, origin, .. } = from_luks(&Wanted::to_read(&args.image, &args.luks))?;
     let uuid = origin.uuid;
     warn_of_failed_self_tests();
     let interruption = Interruption::listen()?;
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     }
     let transfer = Transfer {
         from: Side::Volume(Box::new(volume)),
-        source: &args.image,
+        source: &whole,
         to: Side::Raw(file),
         target: &args.raw,
         partial,
@@ -67,20 +66,4 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         verify: !args.no_verify,
     };
     transfer.run(&interruption)
-}
-
-fn wanted(args: &ExportArgs) -> Wanted<'_> {
-    Wanted {
-        image: &args.image,
-        r#type: args.r#type,
-        readonly: true,
-        header: args.header.as_deref(),
-        key_slot: args.key_slot,
-        flags: OpenFlags::default(),
-        persistent: false,
-        tries: args.tries,
-        key: &args.key,
-        manner: Manner::default(),
-        data_path: DataPath::Auto,
-    }
 }

@@ -13,17 +13,19 @@ use crate::error::{CliError, Exit};
 use crate::luks::new_volume::NewVolume;
 use crate::process::daemon::defer_signals;
 use crate::signature::{Contents, Survey};
-use crate::storage::{Storage, is_remote};
+use crate::storage::{Storage, is_named_part, is_remote, name_with};
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
 
 pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     let new = NewVolume::asked_for(args)?;
     new.warn();
-    let image = Place::find(&args.image, args.size)?;
+    let image = Place::find(&name_with(&args.image, args.window)?, args.size)?;
     let header = match &args.header {
         // A header file that does not exist is made, as large as it needs to be.
-        Some(path) if !is_remote(path) && path.symlink_metadata().is_err() => {
+        Some(path)
+            if !is_remote(path) && !is_named_part(path) && path.symlink_metadata().is_err() =>
+        {
             Some(Place::find(path, Some(0))?)
         }
         Some(path) => Some(Place::find(path, None)?),
@@ -64,7 +66,7 @@ struct Place {
 
 impl Place {
     fn find(path: &Path, size: Option<u64>) -> Result<Self, CliError> {
-        let exists = is_remote(path) || path.symlink_metadata().is_ok();
+        let exists = is_remote(path) || is_named_part(path) || path.symlink_metadata().is_ok();
         let shown = path.display();
         match (exists, size) {
             (true, Some(_)) => Err(CliError::new(

@@ -6,8 +6,8 @@ use scrim_volume::LuksDevice;
 use crate::args::HeaderBackupArgs;
 use crate::error::CliError;
 use crate::luks::backup_record;
-use crate::storage::Storage;
 use crate::storage::new_file::write_new;
+use crate::storage::{Storage, header_place};
 use crate::terminal::note;
 
 pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
             "{file} exists already; name a file that does not, so that no older backup is lost"
         )));
     }
-    let backend = Storage::open_shared(path, Access::ReadOnly)?;
+    let backend = Storage::open_shared(&header_place(&args.on)?, Access::ReadOnly)?;
     let backup =
         LuksDevice::read_backup(&backend).map_err(|error| CliError::from(error).within(&place))?;
     for finding in backup.findings() {

@@ -13,8 +13,8 @@ use crate::args::HeaderRestoreArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::backup_record;
 use crate::luks::header_change::write;
-use crate::storage::Storage;
 use crate::storage::new_file::write_new;
+use crate::storage::{Storage, header_place};
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &HeaderRestoreArgs) -> Result<(), CliError> {
             file.display()
         ));
     }
-    let backend = Storage::open_shared(path, Access::ReadWrite)?;
+    let backend = Storage::open_shared(&header_place(&args.on)?, Access::ReadWrite)?;
     let within = |error: CliError| error.within(&place);
     let before = LuksDevice::read_area(&backend, backup.restore_len())?;
     let size = backend.info().size;

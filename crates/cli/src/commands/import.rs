@@ -19,7 +19,7 @@ use crate::luks::new_volume::NewVolume;
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
 use crate::signature::Survey;
-use crate::storage::demand_local;
+use crate::storage::{demand_local, demand_whole};
 use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
 
@@ -38,6 +38,9 @@ const TRIES: u32 = 3;
 pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
     demand_local(&args.raw, "import")?;
     demand_local(&args.format.image, "import")?;
+    for image in [&args.raw, &args.format.image] {
+        demand_whole(image, "import")?;
+    }
     let raw = open_raw(&args.raw)?;
     let image = &args.format.image;
     let partial = Partial::of(image, &args.raw, args.format.batch_mode)?;

@@ -7,12 +7,12 @@ use scrim_volume::LuksError;
 use crate::args::IsLuksArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::header::is_of_type;
-use crate::storage::Storage;
+use crate::storage::{Storage, header_place};
 use crate::terminal::note;
 
 pub(crate) fn run(args: &IsLuksArgs) -> Result<ExitCode, CliError> {
     let path = args.on.header_path();
-    let backend = Storage::open_shared(path, scrim_backend::Access::ReadOnly)?;
+    let backend = Storage::open_shared(&header_place(&args.on)?, scrim_backend::Access::ReadOnly)?;
     let (found, answer) = match scrim_volume::LuksDevice::read(&backend) {
         Ok(luks) => (
             is_of_type(luks.header(), args.r#type),

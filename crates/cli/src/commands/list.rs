@@ -30,12 +30,16 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
             r#type,
             device,
             address,
+            mounts,
             ..
         } = status;
         text.push_str(&format!(
             "{name}\t{type}\t{}\t{address}\n",
             Foreign::new(device)
         ));
+        for mount in mounts {
+            text.push_str(&format!("\t{mount}\n"));
+        }
     }
     print(text.as_bytes())
 }

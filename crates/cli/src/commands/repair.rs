@@ -8,8 +8,8 @@ use crate::args::RepairArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::header;
 use crate::luks::header_change::write;
-use crate::storage::Storage;
 use crate::storage::partitions::{luks_partitions, show_partitions};
+use crate::storage::{Storage, header_place};
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     let path = args.on.on.header_path();
     let place = path.display();
     let within = |error: CliError| error.within(&place);
-    let backend = Storage::open_shared(path, Access::ReadWrite)?;
+    let backend = Storage::open_shared(&header_place(&args.on.on)?, Access::ReadWrite)?;
     let area = LuksDevice::read_area(&backend, HEADER_AREA_MAX)?;
     let diagnosis = Diagnosis::of(&area, backend.info().size);
     for line in diagnosis.to_string().lines() {

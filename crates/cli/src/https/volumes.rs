@@ -4,19 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use scrim_backend::{Access, Backend};
-use scrim_nbd::{Endpoint, Uri};
 use scrim_serve::config::{SiteConfig, VolumeConfig, VolumeRoot};
 use scrim_serve::files::{VolumeFiles, VolumeIdentity};
 use scrim_serve::site::{Root, Settings};
 use scrim_sys::memory::{Locking, locking};
-use scrim_volume::{CryptTable, DataPath, OpenFlags, UnknownDataPath, Volume};
+use scrim_volume::{DataPath, UnknownDataPath, Volume};
 
-use crate::args::{KeyArgs, LuksType, VolumeName};
+use crate::args::{KeyArgs, LuksArgs, LuksType, WindowArgs};
 use crate::error::{CliError, Exit};
-use crate::nbd::control::Client;
-use crate::nbd::runtime::RuntimeDir;
-use crate::storage::{Manner, Storage, is_remote};
+use crate::files::running;
+use crate::storage::is_remote;
 use crate::terminal::note;
 use crate::volume::opening::{NOT_LOCKED, Opened, Wanted, from_luks};
 
@@ -71,8 +68,8 @@ impl Volumes {
         }
         let shown = image.display().to_string();
         let tell = |what: &str| note(format_args!("scrim: {what}"));
-        let (volume, uuid, is_shared) = match running(&image) {
-            Some(name) => (of_running(&name)?, String::new(), true),
+        let (volume, uuid, is_shared) = match running::named(&image) {
+            Some(name) => (running::open(&name)?, String::new(), true),
             None => {
                 let (volume, uuid) = self.of_image(&image, key_file, how)?;
                 (volume, uuid, is_remote(&image))
@@ -108,25 +105,23 @@ impl Volumes {
         let data_path: DataPath = path.parse().map_err(|error: UnknownDataPath| {
             CliError::usage(format!("data-path {path:?}: {error}"))
         })?;
-        let key = KeyArgs {
-            key_file: key_file.map(Path::to_owned),
-            keyfile_offset: how.keyfile_offset,
-            keyfile_size: how.keyfile_size,
-            pbkdf_memory_limit: None,
-            pbkdf_time_limit: None,
+        let luks = LuksArgs {
+            r#type: LuksType::Luks,
+            header: how.header.clone(),
+            window: WindowArgs::default(),
+            key_slot: how.key_slot,
+            tries: 3,
+            key: KeyArgs {
+                key_file: key_file.map(Path::to_owned),
+                keyfile_offset: how.keyfile_offset,
+                keyfile_size: how.keyfile_size,
+                pbkdf_memory_limit: None,
+                pbkdf_time_limit: None,
+            },
         };
         let wanted = Wanted {
-            image,
-            r#type: LuksType::Luks,
-            readonly: true,
-            header: how.header.as_deref(),
-            key_slot: how.key_slot,
-            flags: OpenFlags::default(),
-            persistent: false,
-            tries: 3,
-            key: &key,
-            manner: Manner::default(),
             data_path,
+            ..Wanted::to_read(image, &luks)
         };
         let opened = from_luks(&wanted);
         let Opened { volume, origin, .. } = opened.map_err(|error| match error.exit {
@@ -138,42 +133,4 @@ impl Volumes {
         }
         Ok((volume, origin.uuid))
     }
-}
-
-/// The volume of this name, where no file has it.
-fn running(image: &Path) -> Option<VolumeName> {
-    let name = image.to_str()?;
-    (!image.exists()).then(|| name.parse().ok()).flatten()
-}
-
-/// The plaintext of a volume that is open, from the process that serves it.
-fn of_running(name: &VolumeName) -> Result<Volume, CliError> {
-    let runtime = RuntimeDir::locate();
-    runtime.check_if_there()?;
-    // It says whether it is open, and what to do about that.
-    drop(Client::connect(&runtime, name)?);
-    let socket = runtime.nbd_socket(name);
-    if !socket.exists() {
-        return Err(CliError::new(
-            Exit::WrongDevice,
-            format!(
-                "{}: the volume is not served on a socket of its own here; close it, and serve its image: \
-                 IMAGE#/",
-                name.as_str()
-            ),
-        ));
-    }
-    let uri = Uri {
-        endpoint: Endpoint::Unix(socket),
-        tls: None,
-        export: String::new(),
-    };
-    let address = PathBuf::from(uri.to_string());
-    let storage = Storage::open_for_volume(&address, Access::ReadOnly, Manner::default())?;
-    let sectors = storage.info().size / 512;
-    let table = CryptTable::parse(&format!("0 {sectors} linear volume 0"))?;
-    let storage: Arc<dyn Backend> = Arc::new(storage);
-    Ok(Volume::start(table, DataPath::Inline, |_| {
-        Ok(Arc::clone(&storage))
-    })?)
 }

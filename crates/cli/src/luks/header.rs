@@ -8,13 +8,13 @@ use scrim_volume::{LuksDevice, LuksError, is_half_overwritten};
 
 use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::error::{CliError, Exit};
-use crate::storage::Storage;
 use crate::storage::partitions::{luks_partitions, show_partitions};
+use crate::storage::{Storage, header_place};
 use crate::terminal::note;
 
 /// Reads the header of an image, or of the file that holds it detached; prints what is amiss.
 pub(crate) fn read_header(on: &HeaderOnlyArgs) -> Result<(Storage, LuksDevice), CliError> {
-    let backend = Storage::open_shared(on.header_path(), Access::ReadOnly)?;
+    let backend = Storage::open_shared(&header_place(on)?, Access::ReadOnly)?;
     let luks = read_luks(&backend, backend.path())?;
     Ok((backend, luks))
 }

@@ -13,7 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::luks::backup_record;
 use crate::luks::header::{check_type, read_luks};
 use crate::process::daemon::defer_signals;
-use crate::storage::Storage;
+use crate::storage::{Storage, header_place};
 
 /// A header that is to be changed, as it was when it was read.
 pub(crate) struct HeaderChange {
@@ -33,7 +33,7 @@ impl HeaderChange {
 
     /// Reads the header of an image, or of the file that holds it detached.
     pub(crate) fn of(on: &HeaderOnlyArgs) -> Result<Self, CliError> {
-        Self::read(on.header_path())
+        Self::read(&header_place(on)?)
     }
 
     /// Reads the header at a path. As in cryptsetup, the header of an open volume may be changed: it was read when the

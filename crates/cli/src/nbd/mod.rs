@@ -3,6 +3,7 @@
 pub(crate) mod control;
 pub(crate) mod device_size;
 mod metrics;
+mod mounts;
 pub(crate) mod prometheus;
 pub(crate) mod runtime;
 pub(crate) mod served_header;

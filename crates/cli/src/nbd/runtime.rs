@@ -76,6 +76,11 @@ impl RuntimeDir {
         self.0.join(format!("{}.nbd", name.as_str()))
     }
 
+    /// Directory for the plaintext of a mounted volume as one file, below what shows its files.
+    pub(crate) fn plaintext_directory(&self, name: &VolumeName) -> PathBuf {
+        self.0.join(format!("{}.mount", name.as_str()))
+    }
+
     /// The names that have a control socket, open or left over, in order.
     pub(crate) fn names(&self) -> Vec<VolumeName> {
         let Ok(entries) = fs::read_dir(&self.0) else {

@@ -2,6 +2,7 @@
 
 mod describe;
 mod exchange;
+mod mounting;
 
 use std::cell::Cell;
 use std::os::unix::net::UnixStream;
@@ -16,18 +17,21 @@ use scrim_sys::memory::SecretBytes;
 use scrim_volume::queue::Engine;
 use scrim_volume::{Keys, ResizeError, Volume};
 
-use crate::args::VolumeName;
+use crate::args::{IoEngine, VolumeName};
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
+use crate::mount::{MountRequest, MountStatus};
 use crate::nbd::control::{Answer, ControlSocket, Figures, Request, Tls};
 use crate::nbd::device_size::sectors_when_opened_now;
 use crate::nbd::metrics::{Metrics, MetricsListener};
+use crate::nbd::mounts::Mounts;
 use crate::nbd::prometheus;
 use crate::nbd::serving::Serving;
 use crate::process::service_manager::Manager;
 use crate::process::signals::{Asked, Hangup, Signals};
 use crate::terminal::note;
 use crate::volume::devices::Devices;
-use crate::volume::opening::Origin;
+use crate::volume::opening::{Opened, Origin, engine, warn_of_unlocked_keys};
 
 /// Time for clients to finish their requests when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -36,7 +40,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 const DEPARTURE: Duration = Duration::from_secs(1);
 
 /// A volume's name and addresses, taken before anything is changed or served.
-pub(crate) struct Bound {
+struct Bound {
     control: ControlSocket,
     tls: Option<Tls>,
     metrics: Option<MetricsListener>,
@@ -46,11 +50,7 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Takes the volume's name by its control socket, and begins to listen.
-    pub(crate) fn bind(
-        control: PathBuf,
-        mut serving: Serving,
-        hangup: Hangup,
-    ) -> Result<Self, CliError> {
+    fn bind(control: PathBuf, mut serving: Serving, hangup: Hangup) -> Result<Self, CliError> {
         Ok(Self {
             control: ControlSocket::bind(control)?,
             tls: serving.tls(),
@@ -67,6 +67,14 @@ pub(crate) struct Service {
     control: ControlSocket,
     signals: Signals,
     open: OpenVolume,
+}
+
+/// Moment at which a volume is closed if no command closes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    WhenClosed,
+    /// When the last mount has ended and no client is connected.
+    WhenUnmounted,
 }
 
 struct OpenVolume {
@@ -87,10 +95,37 @@ struct OpenVolume {
     tls: Option<Tls>,
     server: Server,
     metrics: Option<Metrics>,
+    mounts: Mounts,
+    end: Cell<End>,
 }
 
 impl Service {
-    pub(crate) fn start(
+    /// Begins to serve an open volume, whose header is changed where that is due.
+    pub(crate) fn open(
+        name: VolumeName,
+        opened: Opened,
+        io_engine: IoEngine,
+        control: PathBuf,
+        serving: Serving,
+        hangup: Hangup,
+    ) -> Result<Self, CliError> {
+        warn_of_unlocked_keys();
+        warn_of_failed_self_tests();
+        let Opened {
+            volume,
+            origin,
+            update,
+        } = opened;
+        let engine = engine(io_engine, &volume);
+        let bound = Bound::bind(control, serving, hangup)?;
+        // If the volume cannot be served, its header is not changed.
+        if let Some(update) = update {
+            update.carry_out()?;
+        }
+        Self::start(name, volume, engine, origin, bound)
+    }
+
+    fn start(
         name: VolumeName,
         volume: Volume,
         engine: Engine,
@@ -112,6 +147,7 @@ impl Service {
             engine,
             volume: Arc::clone(&volume),
         };
+        let mounts = Mounts::none(&name);
         let server = Server::start(vec![export], listeners, Limits::default())?;
         let metrics = match serving_metrics {
             Some(listener) => {
@@ -135,6 +171,8 @@ impl Service {
             tls,
             server,
             metrics,
+            mounts,
+            end: Cell::new(End::WhenClosed),
         };
         Ok(Self {
             control,
@@ -148,6 +186,25 @@ impl Service {
         &self.open.addresses
     }
 
+    /// Mounts the volume, which is closed when it is unmounted.
+    ///
+    /// # Errors
+    /// If it cannot be mounted, the volume is closed again.
+    pub(crate) fn mount(self, request: &MountRequest) -> Result<(Self, MountStatus), CliError> {
+        match self.open.mount(request) {
+            Ok(status) => {
+                self.open.end.set(End::WhenUnmounted);
+                Ok((self, status))
+            }
+            Err(error) => {
+                if let Err(also) = self.open.finish() {
+                    note(format_args!("scrim: warning: {also}"));
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Serves until a command closes the volume or the process is asked to end.
     pub(crate) fn run(self, manager: &Manager) -> Result<(), CliError> {
         let Self {
@@ -158,10 +215,13 @@ impl Service {
         open.announce(manager);
         let caller = loop {
             if let Some(caller) =
-                control.serve(&signals, |request, body| open.answer(request, body))
+                control.serve(&signals, open.mounts.next_look(), |request, body| {
+                    open.answer(request, body)
+                })
             {
                 break Some(caller);
             }
+            open.mounts.reap(&open.name);
             match signals.take() {
                 Asked::ToEnd => break None,
                 Asked::ToReload => {
@@ -169,6 +229,9 @@ impl Service {
                     open.announce(manager);
                 }
                 Asked::Nothing => {}
+            }
+            if open.is_done() {
+                break None;
             }
         };
         manager.stopping();
@@ -196,7 +259,7 @@ fn while_answering<T>(
         UnixStream::pair().map_err(|error| CliError::io("close the volume in order", &error))?;
     Ok(std::thread::scope(|scope| {
         scope.spawn(move || {
-            control.serve(&finished, |_, _| {
+            control.serve(&finished, None, |_, _| {
                 let message = format!("{} is being closed; wait for it to end", name.as_str());
                 Some(Err(CliError::new(Exit::Busy, message)))
             })
@@ -230,12 +293,25 @@ impl OpenVolume {
             Request::Refresh(flags, path) => self.refresh(flags, path),
             Request::ReadHeader { offset, len } => self.read_header(offset, len),
             Request::Resize(sectors) => self.resize(sectors),
+            Request::Mount { .. } => self.mount_as_asked(body),
+            Request::Umount { .. } => match self.unmount(body) {
+                Ok(_) if self.is_done() => return None,
+                answer => answer,
+            },
             Request::CloseForced => return None,
-            Request::Close => match self.clients_after_a_moment() {
-                0 => return None,
-                clients => Err(self.in_use(clients)),
+            Request::Close => match (self.refuse_if_mounted(), self.clients_after_a_moment()) {
+                (Err(error), _) => Err(error),
+                (Ok(()), 0) => return None,
+                (Ok(()), clients) => Err(self.in_use(clients)),
             },
         })
+    }
+
+    /// Returns whether the volume was opened to be mounted, and nobody uses it any more.
+    fn is_done(&self) -> bool {
+        self.end.get() == End::WhenUnmounted
+            && self.mounts.is_empty()
+            && self.clients_after_a_moment() == 0
     }
 
     fn announce(&self, manager: &Manager) {
@@ -315,6 +391,8 @@ impl OpenVolume {
             self.volume.clear();
             self.volume.resume(DRAIN)?;
         }
+        // A file system is written now, so that nothing of it may be held.
+        self.mounts.end();
         let stopped = self.server.stop(DRAIN);
         if stopped.cut_off > 0 {
             note(format_args!(

@@ -59,6 +59,15 @@ impl Serving {
         })
     }
 
+    /// A socket for this user's own commands.
+    pub(crate) fn privately(usual: PathBuf) -> Self {
+        Self {
+            door: Door::At(Address::Unix(usual)),
+            tls: None,
+            metrics: None,
+        }
+    }
+
     fn on(
         handed_on: Vec<OwnedFd>,
         args: &ServingArgs,

@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use scrim_sys::process::{Inherited, Side, fork};
 
+use super::service_manager::Manager;
+use super::signals::Hangup;
 use crate::error::{CliError, Exit};
 use crate::terminal;
 
@@ -30,11 +32,20 @@ pub(crate) struct Daemon {
     inherited: Inherited,
 }
 
+/// Begins the life of a process that serves a volume: in the background, or in the foreground with the service manager
+/// that started it, if any. This comes before any secret is read.
+pub(crate) fn begin(foreground: bool) -> Result<(Option<Daemon>, Hangup, Manager), CliError> {
+    Ok(match foreground {
+        true => (None, Hangup::here(), Manager::of_this_process()),
+        false => (Some(Daemon::start()?), Hangup::Reloads, Manager::nobody()),
+    })
+}
+
 impl Daemon {
     /// Splits off the process that will serve; the one that was started waits for it and ends with
     /// its exit code, or with 0 once it says [`Daemon::detach`]. Until then the new process has the
     /// terminal: it asks and reports like any command.
-    pub(crate) fn start() -> Result<Self, CliError> {
+    fn start() -> Result<Self, CliError> {
         let fail = |error: io::Error| CliError::io("start a process in the background", &error);
         let inherited = Inherited::look();
         let (wait, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)

@@ -13,6 +13,7 @@ use scrim_nbd::{Endpoint, Uri};
 
 use crate::args::{DirectIo, IoEngine, StorageArgs};
 use crate::error::{CliError, Exit};
+use crate::storage::part::{Located, is_part, locate, name_of};
 use crate::terminal::note;
 
 /// An image that is open.
@@ -83,7 +84,7 @@ impl Storage {
     pub(crate) fn open(image: &Path, access: Access) -> Result<Self, BackendError> {
         match remote_name(image) {
             Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
-            None => FileBackend::open(image, access).map(Self::Local),
+            None => local(image, access).map(Self::Local),
         }
     }
 
@@ -91,7 +92,14 @@ impl Storage {
     pub(crate) fn open_shared(image: &Path, access: Access) -> Result<Self, BackendError> {
         match remote_name(image) {
             Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
-            None => FileBackend::open_shared(image, access).map(Self::Local),
+            None => {
+                let Located { path, window } = locate(image)?;
+                match window {
+                    Some(window) => FileBackend::open_window_shared(&path, window, access),
+                    None => FileBackend::open_shared(&path, access),
+                }
+                .map(Self::Local)
+            }
         }
     }
 
@@ -102,7 +110,7 @@ impl Storage {
         manner: Manner,
     ) -> Result<Self, BackendError> {
         let Some(name) = remote_name(image) else {
-            let file = FileBackend::open(image, access)?;
+            let file = local(image, access)?;
             return manner.applied_to(file).map(Self::Local);
         };
         connect(name, access, manner.remote)
@@ -151,6 +159,15 @@ impl Storage {
     }
 }
 
+/// Opens a file, a device or a part of one for exclusive use, as far as that is possible.
+fn local(image: &Path, access: Access) -> Result<FileBackend, BackendError> {
+    let Located { path, window } = locate(image)?;
+    match window {
+        Some(window) => FileBackend::open_window(&path, window, access),
+        None => FileBackend::open(&path, access),
+    }
+}
+
 /// Options with a single connection, which is enough for a header.
 fn once() -> RemoteOptions {
     RemoteOptions {
@@ -180,6 +197,23 @@ pub(crate) fn is_remote(image: &Path) -> bool {
     remote_name(image).is_some()
 }
 
+/// Refuses a part of a file where only a whole file or device will do.
+pub(crate) fn demand_whole(image: &Path, command: &str) -> Result<(), CliError> {
+    if !is_named_part(image) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{}: {command} takes whole files and devices only; `scrim format` makes a volume there, and \
+         `scrim open` opens it, then copy with nbdcopy",
+        image.display()
+    )))
+}
+
+/// The file or device that an image is, or is a part of.
+pub(crate) fn file_of(image: &Path) -> Result<PathBuf, CliError> {
+    Ok(locate(image)?.path)
+}
+
 /// Refuses an NBD export where only a file or device will do.
 pub(crate) fn demand_local(image: &Path, command: &str) -> Result<(), CliError> {
     if !is_remote(image) {
@@ -192,11 +226,25 @@ pub(crate) fn demand_local(image: &Path, command: &str) -> Result<(), CliError> 
     )))
 }
 
+/// Returns whether a name means a part of a file or device.
+pub(crate) fn is_named_part(image: &Path) -> bool {
+    !is_remote(image) && is_part(image)
+}
+
 /// Name of an image that the table shows, and that stays valid when the process has left its folder.
 pub(crate) fn absolute(image: &Path) -> Result<PathBuf, CliError> {
     let fail = |error| CliError::io(format_args!("find {}", image.display()), &error);
     let Some(name) = remote_name(image) else {
-        return std::path::absolute(image).map_err(fail);
+        if !is_part(image) {
+            return std::path::absolute(image).map_err(fail);
+        }
+        // A partition by its place, whatever the table says later.
+        let Located { path, window } = locate(image)?;
+        let path = std::path::absolute(path).map_err(fail)?;
+        return Ok(match window {
+            Some(window) => name_of(&path, &window),
+            None => path,
+        });
     };
     let mut uri: Uri = name.parse().map_err(|error| {
         CliError::new(Exit::WrongDevice, format!("cannot open {name}: {error}"))

@@ -5,4 +5,6 @@ mod output;
 pub(crate) mod passphrase;
 pub(crate) mod progress;
 
-pub(crate) use output::{Cursor, flush, note, print, print_json, print_json_text, print_over};
+pub(crate) use output::{
+    Content, Cursor, flush, note, print, print_json, print_json_text, print_over,
+};

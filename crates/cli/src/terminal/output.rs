@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use scrim_foreign::Visible;
@@ -44,6 +44,56 @@ pub(crate) fn print_over(cursor: Cursor, text: &[u8]) -> Result<bool, CliError> 
         out.write_all(cursor.sequence().as_bytes())?;
         write!(out, "{}", Visible::new(text))
     });
+    done(written)
+}
+
+/// The content of a file on standard output: as it is, but at a terminal, where control characters are escaped.
+pub(crate) struct Content {
+    out: File,
+    is_terminal: bool,
+    /// The start of a character of which the rest is to come.
+    part: Vec<u8>,
+}
+
+impl Content {
+    pub(crate) fn begin() -> Result<Self, CliError> {
+        let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        Ok(Self {
+            out: out.map_err(|error| CliError::io("write to standard output", &error))?,
+            is_terminal: io::stdout().is_terminal(),
+            part: Vec::new(),
+        })
+    }
+
+    /// Writes more of the content; returns whether a reader is still there.
+    pub(crate) fn print(&mut self, bytes: &[u8]) -> Result<bool, CliError> {
+        if !self.is_terminal {
+            return done(self.out.write_all(bytes));
+        }
+        let mut text = std::mem::take(&mut self.part);
+        text.extend_from_slice(bytes);
+        self.part = text.split_off(text.len() - unfinished(&text));
+        done(write!(self.out, "{}", Visible::new(&text)))
+    }
+
+    /// Writes what is left.
+    pub(crate) fn end(mut self) -> Result<(), CliError> {
+        let part = std::mem::take(&mut self.part);
+        done(write!(self.out, "{}", Visible::new(&part))).map(drop)
+    }
+}
+
+/// Number of bytes at the end that may be the start of a character.
+fn unfinished(text: &[u8]) -> usize {
+    let last = text.utf8_chunks().last();
+    let rest = last.map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(rest) {
+        Err(error) if error.error_len().is_none() => rest.len(),
+        _ => 0,
+    }
+}
+
+fn done(written: io::Result<()>) -> Result<bool, CliError> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -79,4 +129,25 @@ pub(crate) fn show(cursor: Cursor, text: &str) -> io::Result<()> {
 /// Writes out what was printed.
 pub(crate) fn flush() -> io::Result<()> {
     io::stdout().flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_rest() {
+        for (text, len) in [
+            (&b""[..], 0),
+            (b"abc", 0),
+            (b"a\xc3", 1),
+            (b"a\xe6\x97", 2),
+            (b"a\xf0\x9f\x98", 3),
+            ("日".as_bytes(), 0),
+            (b"a\xff", 0),
+            (b"\x97", 0),
+        ] {
+            assert_eq!(unfinished(text), len, "{text:?}");
+        }
+    }
 }

@@ -40,15 +40,9 @@ impl Display {
     }
 
     pub(crate) fn show(&mut self, progress: &Progress) {
-        // If the progress cannot be shown, the measurement goes on all the same.
         if self.terminal {
-            if self.shown.is_none_or(|shown| shown.elapsed() >= TICK) {
-                self.shown = Some(Instant::now());
-                let line = Foreign::new(line(progress, self.start.elapsed())).to_string();
-                // A line that is broken in two would not be erased.
-                let short: String = line.chars().take(columns(io::stderr()) - 1).collect();
-                let _ = show(Cursor::EraseLine, &short);
-            }
+            let elapsed = self.start.elapsed();
+            self.show_line(|| line(progress, elapsed));
         } else if progress.rounds > 1 && progress.round > self.round {
             self.round = progress.round;
             let (stage, round, rounds) = (self.stage, progress.round, progress.rounds);
@@ -57,11 +51,33 @@ impl Display {
     }
 }
 
-impl Drop for Display {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
+impl Display {
+    /// Shows a line at a terminal in place of the last one, unless that was shown a moment ago. For work of which the
+    /// end is not known.
+    pub(crate) fn show_line(&mut self, line: impl FnOnce() -> String) {
+        let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= TICK);
+        if !self.terminal || !is_due {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let line = Foreign::new(line()).to_string();
+        // A line that is broken in two would not be erased.
+        let short: String = line.chars().take(columns(io::stderr()) - 1).collect();
+        // If the progress cannot be shown, the work goes on all the same.
+        let _ = show(Cursor::EraseLine, &short);
+    }
+
+    /// Takes the line away, so that others can be printed. It is shown again with the next progress.
+    pub(crate) fn clear(&mut self) {
+        if self.shown.take().is_some() {
             let _ = show(Cursor::EraseLine, "");
         }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use scrim_backend::{Access, Backend};
 use scrim_luks::{Edit, Flag, Header, Placement};
 use scrim_sys::memory::{Locking, locking};
+use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
 
-use crate::args::{KeyArgs, LuksType};
+use crate::args::{IoEngine, LuksArgs, UnlockArgs};
 use crate::error::{CliError, Exit};
 use crate::luks::backup_record;
 use crate::luks::derivation::CostLimits;
@@ -17,7 +18,7 @@ use crate::luks::header::{check_type, read_luks};
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::KeySource;
 use crate::luks::unlock::{Asking, unlock};
-use crate::storage::{Manner, Storage, absolute, device_names, is_remote};
+use crate::storage::{Manner, Storage, VolumePlace, absolute, device_names, is_remote, place_of};
 use crate::terminal::note;
 use crate::transfer::refuse_unfinished;
 use crate::volume::devices::Devices;
@@ -40,22 +41,65 @@ pub(crate) struct Origin {
 /// A LUKS volume that is to be opened, by the options of `open`.
 pub(crate) struct Wanted<'a> {
     pub(crate) image: &'a Path,
-    pub(crate) r#type: LuksType,
+    pub(crate) luks: &'a LuksArgs,
     pub(crate) readonly: bool,
-    pub(crate) header: Option<&'a Path>,
-    pub(crate) key_slot: Option<u8>,
     pub(crate) flags: OpenFlags,
     /// True if the flags are to be stored in the header.
     pub(crate) persistent: bool,
-    pub(crate) tries: u32,
-    pub(crate) key: &'a KeyArgs,
     pub(crate) manner: Manner,
     pub(crate) data_path: DataPath,
 }
 
+impl<'a> Wanted<'a> {
+    pub(crate) fn by(image: &'a Path, unlock: &'a UnlockArgs) -> Result<Self, CliError> {
+        Ok(Self {
+            image,
+            luks: &unlock.luks,
+            readonly: unlock.readonly,
+            flags: unlock.perf.flags(unlock.allow_discards),
+            persistent: unlock.persistent,
+            manner: unlock.storage.manner()?,
+            data_path: unlock.data_path.into(),
+        })
+    }
+
+    /// A volume that is only read.
+    pub(crate) fn to_read(image: &'a Path, luks: &'a LuksArgs) -> Self {
+        Self {
+            image,
+            luks,
+            readonly: true,
+            flags: OpenFlags::default(),
+            persistent: false,
+            manner: Manner::default(),
+            data_path: DataPath::Auto,
+        }
+    }
+}
+
+/// Refuses an engine that this system does not have.
+pub(crate) fn check_engine(asked: IoEngine) -> Result<(), CliError> {
+    if asked == IoEngine::IoUring && !Engine::IoUring.is_allowed() {
+        return Err(CliError::usage(
+            "this system has no io_uring, or forbids it to this process; leave --io-engine out",
+        ));
+    }
+    Ok(())
+}
+
+/// The engine that carries requests to the volume's storage.
+pub(crate) fn engine(asked: IoEngine, volume: &Volume) -> Engine {
+    match asked {
+        IoEngine::Auto => Engine::for_volume(volume),
+        IoEngine::Plain => Engine::Plain,
+        IoEngine::Threads => Engine::Threads,
+        IoEngine::IoUring => Engine::IoUring,
+    }
+}
+
 /// Limits of a key derivation. For a header on a server the time limit of requests also limits the derivation.
 fn cost_limits(wanted: &Wanted, header: &Path) -> CostLimits {
-    let asked = wanted.key.source().cost;
+    let asked = wanted.luks.key.source().cost;
     let timeout = wanted.manner.timeout.filter(|_| is_remote(header));
     CostLimits {
         time: asked.time.or(timeout),
@@ -91,15 +135,16 @@ impl Update {
 
 /// Opens a LUKS volume, asking for its passphrase.
 pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
-    let image = absolute(wanted.image)?;
+    let VolumePlace { name, is_sif } = place_of(wanted.image, wanted.luks.window)?;
+    let image = absolute(&name)?;
     if !is_remote(&image) {
         refuse_unfinished(&image)?;
     }
     // The lock comes first, so that no passphrase is asked for if the image is refused.
-    let devices = Devices::new(wanted.readonly, wanted.manner);
+    let devices = Devices::new(wanted.readonly || is_sif, wanted.manner);
     let data = devices.open_image(&image)?;
     let writable = !data.info().read_only;
-    let detached = match wanted.header {
+    let detached = match &wanted.luks.header {
         Some(path) => {
             let path = absolute(path)?;
             Some(Arc::new(Storage::open_shared(&path, Access::ReadOnly)?))
@@ -112,7 +157,7 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
     };
     let header = detached.as_ref().unwrap_or(&data);
     let luks = read_luks(&**header, header.path())?;
-    check_type(luks.header(), wanted.r#type, header.path())?;
+    check_type(luks.header(), wanted.luks.r#type, header.path())?;
     let shown = wanted.image.display().to_string();
     judge_cipher(luks.header(), is_remote(&image), &shown)?;
     if wanted.persistent && luks.header().version() == 1 {
@@ -128,11 +173,11 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
         question: &format!("Enter passphrase for {shown}: "),
         key: KeySource {
             cost: cost_limits(wanted, header.path()),
-            ..wanted.key.source()
+            ..wanted.luks.key.source()
         },
-        tries: wanted.tries,
+        tries: wanted.luks.tries,
     };
-    let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.key_slot, &asking)?;
+    let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.luks.key_slot, &asking)?;
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
         note(format_args!("scrim: warning: {header}: {warning}"));

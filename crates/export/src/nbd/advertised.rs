@@ -30,14 +30,10 @@ impl Export {
 
     /// Minimum, preferred and maximum block size, bytes.
     ///
-    /// The minimum is the encryption sector: smaller requests are served, but each costs a
-    /// read-modify-write, which clients that ask for block sizes do better themselves, in their
-    /// caches. It must divide the export's size. The preferred size is at least a page.
+    /// Requests of any length at any offset are served, so the minimum is 1: libnbd refuses a smaller request before it
+    /// sends it, and programs on top of it (nbdfuse) do not put a sector together by themselves. The preferred size is
+    /// the encryption sector, and at least a page; a write of less costs a read-modify-write here.
     pub(super) fn block_sizes(&self) -> [u32; 3] {
-        let mut minimum = self.volume.block_size();
-        while minimum > 1 && !self.size().is_multiple_of(minimum.into()) {
-            minimum /= 2;
-        }
-        [minimum, minimum.max(4096), limits::PAYLOAD]
+        [1, self.volume.block_size().max(4096), limits::PAYLOAD]
     }
 }

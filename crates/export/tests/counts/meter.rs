@@ -6,7 +6,7 @@ use scrim_volume::queue::Engine;
 use crate::allocations;
 use crate::engines;
 use crate::load::{LOADS, Load};
-use crate::stage::{Stage, serving_threads};
+use crate::stage::{Stage, mapped_memory, serving_threads};
 
 /// Cost of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +23,20 @@ pub(crate) struct Cost {
     pub(crate) copied: u64,
 }
 
-/// Measures the cost of a load for a server that has served it before. A crew adds threads up to its
-/// limit when all are busy, at moments that nothing else reveals: a run in which that happened does not
-/// count. `mark` is called before and after each run.
+/// Measures the cost of a load for a server that has served it before. A queue adds threads up to its
+/// limit when all are busy, and a buffer for each slot that is used for the first time, at moments that
+/// nothing else reveals: a run in which that happened does not count. `mark` is called before and after
+/// each run.
 pub(crate) fn cost(stage: &mut Stage, load: &Load, mark: impl Fn(&str)) -> Cost {
     load.run(stage);
     loop {
-        let before = (stage.traffic(), serving_threads());
+        let before = (stage.traffic(), serving_threads(), mapped_memory());
         let (calls, allocations) = (stage.backend.calls(), allocations::count());
         mark("begin");
         load.run(stage);
-        let after = (stage.traffic(), serving_threads());
+        let after = (stage.traffic(), serving_threads(), mapped_memory());
         mark("end");
-        if before.1 == after.1 {
+        if (&before.1, &before.2) == (&after.1, &after.2) {
             let (before, after) = (before.0, after.0);
             return Cost {
                 allocations: allocations::count() - allocations,

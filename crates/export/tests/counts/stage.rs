@@ -166,3 +166,10 @@ pub(crate) fn serving_threads() -> Vec<u32> {
         .filter_map(|folder| folder.file_name()?.to_str()?.parse().ok())
         .collect()
 }
+
+/// Size of this process's address space, as `/proc` prints it.
+pub(crate) fn mapped_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmSize:"));
+    line.unwrap().to_owned()
+}

@@ -2,15 +2,13 @@
 //! that can send any bytes.
 
 use std::io::{Read, Write};
-use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use scrim_backend::{Backend, BackendError, Durability, HeaderLock, Info, LockKind, MemoryBackend};
+use scrim_backend::Backend;
 use scrim_export::limits::Limits;
 use scrim_export::nbd::{Address, Server};
 use scrim_export::{Export, Listener};
@@ -19,94 +17,24 @@ use scrim_seeded::Random;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{CryptTable, Volume};
 
+#[path = "../common/storage.rs"]
+mod storage;
+
+pub(crate) use storage::{Counting, crypt_table};
+
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A key for tests: 32 bytes, two different halves, in hexadecimal.
-const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-
+/// The key of [`crypt_table`].
 const KEY_BYTES: [u8; 32] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
     26, 27, 28, 29, 30, 31,
 ];
-
-/// A store in memory that counts what reaches it.
-pub(crate) struct Counting {
-    pub(crate) memory: MemoryBackend,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) durable: AtomicU64,
-    pub(crate) discards: AtomicU64,
-    /// Called before each read.
-    pub(crate) on_read: OnceLock<Box<dyn Fn() + Send + Sync>>,
-}
-
-impl Counting {
-    pub(crate) fn new(size: u64) -> Arc<Self> {
-        Arc::new(Self {
-            memory: MemoryBackend::new(vec![0; usize::try_from(size).unwrap()]),
-            flushes: AtomicU64::new(0),
-            durable: AtomicU64::new(0),
-            discards: AtomicU64::new(0),
-            on_read: OnceLock::new(),
-        })
-    }
-
-    /// Flushes, durable writes and discards so far.
-    pub(crate) fn counts(&self) -> [u64; 3] {
-        [&self.flushes, &self.durable, &self.discards].map(|count| count.load(Ordering::SeqCst))
-    }
-}
-
-impl Backend for Counting {
-    fn info(&self) -> Info {
-        self.memory.info()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {
-        if let Some(on_read) = self.on_read.get() {
-            on_read();
-        }
-        self.memory.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8], how: Durability) -> Result<(), BackendError> {
-        if how == Durability::Durable {
-            self.durable.fetch_add(1, Ordering::SeqCst);
-        }
-        self.memory.write_at(offset, data, how)
-    }
-
-    fn flush(&self) -> Result<(), BackendError> {
-        self.flushes.fetch_add(1, Ordering::SeqCst);
-        self.memory.flush()
-    }
-
-    fn discard(&self, range: Range<u64>) -> Result<(), BackendError> {
-        self.discards.fetch_add(1, Ordering::SeqCst);
-        self.memory.discard(range)
-    }
-
-    fn write_zeroes(&self, range: Range<u64>, how: Durability) -> Result<(), BackendError> {
-        self.memory.write_zeroes(range, how)
-    }
-
-    fn lock_header(&self, kind: LockKind) -> Result<HeaderLock, BackendError> {
-        self.memory.lock_header(kind)
-    }
-}
 
 /// Runs a table whose devices are all `backend`.
 pub(crate) fn volume(table: &str, backend: &Arc<Counting>) -> Arc<Volume> {
     let table = CryptTable::parse(table).unwrap_or_else(|error| panic!("{error}"));
     let open = |_: &str| Ok(Arc::clone(backend) as Arc<dyn Backend>);
     Arc::new(Volume::start(table, crate::PATH, open).unwrap_or_else(|error| panic!("{error}")))
-}
-
-/// The table of one encrypted range with `options` at its end.
-pub(crate) fn crypt_table(size: u64, options: &str) -> String {
-    format!(
-        "0 {} crypt aes-xts-plain64 {KEY} 0 memory 0 {options}",
-        size / 512
-    )
 }
 
 /// Gives a volume with the key of these tests its key back.

@@ -68,10 +68,10 @@ fn exports_are_listed_and_described() {
     assert_eq!(replies[0].1[10..], 0b1101_0110_1101_u16.to_be_bytes());
     assert_eq!(replies[1].1, b"\0\x01second");
     assert_eq!(replies[2].1, b"\0\x02the export second");
-    assert_eq!(replies[3].1, b"\0\x03\0\0\x10\0\0\0\x10\0\x02\0\0\0");
+    assert_eq!(replies[3].1, b"\0\x03\0\0\0\x01\0\0\x10\0\x02\0\0\0");
 
     let replies = raw.option(INFO, &info_data("first", &[3]));
-    assert_eq!(replies[1].1, b"\0\x03\0\0\x02\0\0\0\x10\0\x02\0\0\0");
+    assert_eq!(replies[1].1, b"\0\x03\0\0\0\x01\0\0\x10\0\x02\0\0\0");
 }
 
 #[test]

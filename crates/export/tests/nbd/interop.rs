@@ -53,7 +53,7 @@ fn nbdinfo_shows_what_is_served() {
         "\"can_multi_conn\": true",
         "\"can_trim\": true",
         "\"can_zero\": true",
-        "\"block_size_minimum\": 4096",
+        "\"block_size_minimum\": 1",
         "\"block_size_preferred\": 4096",
         "\"block_size_maximum\": 33554432",
         "\"base:allocation\"",

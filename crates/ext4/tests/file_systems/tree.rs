@@ -114,7 +114,7 @@ pub(crate) fn found(fs: &FileSystem, image: &Path, inode: &Inode, path: &[u8], i
             }
             Kind::Link => fs.target(&child).unwrap(),
             Kind::File => content(fs, image, &child),
-            Kind::Other => panic!("there is no such thing in the tree"),
+            other => panic!("there is no {other:?} in the tree"),
         };
         into.insert(path, (bytes, child.modified().0));
     }

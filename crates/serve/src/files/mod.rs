@@ -5,6 +5,6 @@ mod volume;
 
 pub(crate) use open_file::Change;
 pub use open_file::OpenFile;
-pub use scrim_ext4::{Error as Ext4Error, ReadMode};
+pub use scrim_files::{Error as Ext4Error, ReadMode};
 pub(crate) use volume::{Extent, VolumeFile};
 pub use volume::{OnVolumeFault, VolumeFiles, VolumeIdentity};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags};
-use scrim_ext4::ReadMode;
+use scrim_files::ReadMode;
 use scrim_sys::file_system::FileSystem;
 
 use super::volume::VolumeFile;

@@ -13,7 +13,7 @@ pub enum SiteError {
     VolumeRoot {
         path: String,
         /// The reason, if it is not just missing.
-        source: Option<scrim_ext4::Error>,
+        source: Option<scrim_files::Error>,
     },
     /// The path of a mount is malformed.
     Mount { at: String },

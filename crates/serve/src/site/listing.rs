@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use http::StatusCode;
 use scrim_figures::Size;
+use scrim_figures::time::minutes;
 use scrim_foreign::Html;
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use super::node::{Folder, FolderEntry};
 use super::page::frame;
 use super::path::FilePath;
 use super::percent;
-use super::time::minutes;
 use super::tree::Tree;
 
 /// Most entries of a folder that are listed, and looked at to be listed: it may hold millions. With names and lines as

@@ -15,7 +15,6 @@ mod percent;
 mod resource;
 mod settings;
 mod setup;
-mod time;
 mod tree;
 mod types;
 mod volume;

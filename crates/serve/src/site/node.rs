@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 
 use http::StatusCode;
 use rustix::fs::{FileType, Stat};
+use scrim_files::Located;
 
-use super::volume::Located;
 use crate::files::OpenFile;
 
 /// Result of resolving a path.

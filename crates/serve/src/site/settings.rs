@@ -4,18 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use scrim_files::Symlinks;
+
 use crate::files::VolumeFiles;
 use crate::http::{Coding, Field};
-
-/// Choice of the symbolic links that are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Symlinks {
-    None,
-    /// Relative ones that stay below the site's folder.
-    Within,
-    /// Any, wherever they lead. A user who can make one below the folder decides what is served.
-    Any,
-}
 
 /// A rule that says how long browsers may keep some files.
 #[derive(Debug, Clone)]

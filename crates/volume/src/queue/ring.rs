@@ -42,6 +42,8 @@ pub(super) struct RingEngine<'v> {
 #[derive(Clone, Copy)]
 struct RingFile<'v> {
     index: FileIndex,
+    /// Place in the file of the storage's first byte.
+    start: u64,
     alignment: u64,
     /// Locks that writes share while they are in flight, where parts of blocks are changed.
     blocks: Option<&'v BlockLocks>,
@@ -88,6 +90,13 @@ struct Extent<'v> {
     len: usize,
 }
 
+impl Extent<'_> {
+    /// Place of its first byte in the file.
+    fn in_file(&self) -> u64 {
+        self.file.start + self.at
+    }
+}
+
 impl<'v> RingEngine<'v> {
     pub(super) fn new(mapping: &'v Arc<Mapping>, watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
         let mut files = watched.to_vec();
@@ -98,6 +107,7 @@ impl<'v> RingEngine<'v> {
                 let (backend, _) = target.storage()?;
                 let Medium::File {
                     file,
+                    start,
                     alignment,
                     blocks,
                     ..
@@ -112,6 +122,7 @@ impl<'v> RingEngine<'v> {
                 let blocks = blocks.filter(|_| !unit.is_multiple_of(alignment));
                 Some(RingFile {
                     index,
+                    start,
                     alignment,
                     blocks,
                 })
@@ -153,7 +164,8 @@ impl<'v> RingEngine<'v> {
             Some(locks) => Some(locks.watch(extent.within, len as u64)?),
             None => None,
         };
-        let started = self.ring.read(slot.0, extent.file.index, extent.at, len);
+        let at = extent.in_file();
+        let started = self.ring.read(slot.0, extent.file.index, at, len);
         started.ok()?;
         self.slot_states[slot.0] = State::Reading { extent, watch };
         self.in_flight += 1;
@@ -209,7 +221,10 @@ impl<'v> RingEngine<'v> {
             None => None,
         };
         let blocks = match extent.file.blocks {
-            Some(blocks) => Some(blocks.try_share(&(extent.at..extent.at + len))?),
+            Some(blocks) => {
+                let at = extent.in_file();
+                Some(blocks.try_share(&(at..at + len))?)
+            }
             None => None,
         };
         let buffer = &mut self.ring.buffer(slot.0)[..data.len()];
@@ -217,7 +232,7 @@ impl<'v> RingEngine<'v> {
         record.trace.mark(Stage::Cipher);
         let started = self
             .ring
-            .write(slot.0, extent.file.index, extent.at, data.len());
+            .write(slot.0, extent.file.index, extent.in_file(), data.len());
         started.ok()?;
         self.slot_states[slot.0] = State::Writing {
             extent,
@@ -402,6 +417,7 @@ impl<'v> RingEngine<'v> {
         let at = start + within;
         let unit = target.unit() as u64;
         let aligned = |number: u64| number.is_multiple_of(file.alignment);
+        file.start.checked_add(at)?;
         // A file would be made longer.
         let there = at.checked_add(len as u64)? <= backend.info().size;
         let whole = within.is_multiple_of(unit) && (len as u64).is_multiple_of(unit);

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use scrim_sys::memory::SecretBytes;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::figures::Figures;
@@ -12,6 +13,7 @@ use super::request::Request;
 use super::status::Status;
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
+use crate::mount::{MountRequest, MountStatus, UmountRequest};
 use crate::nbd::runtime::RuntimeDir;
 
 /// Longest answer, in bytes: a table of the largest size that is read.
@@ -77,6 +79,28 @@ impl Client {
         parse_json(&self.ask(Request::Statistics)?)
     }
 
+    /// Has the process that serves a volume mount it.
+    pub(crate) fn mount(self, wanted: &MountRequest) -> Result<MountStatus, CliError> {
+        parse_json(&self.ask_with_json(|len| Request::Mount { len }, wanted)?)
+    }
+
+    /// Has the process that serves a volume unmount it.
+    pub(crate) fn unmount(self, wanted: &UmountRequest) -> Result<(), CliError> {
+        self.ask_with_json(|len| Request::Umount { len }, wanted)
+            .map(drop)
+    }
+
+    /// Sends a request whose body is JSON, and waits for the answer.
+    fn ask_with_json(
+        self,
+        request: impl FnOnce(usize) -> Request,
+        body: &impl Serialize,
+    ) -> Result<SecretBytes, CliError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| CliError::io("write the request", &error.into()))?;
+        self.ask_with(request(body.len()), &body)
+    }
+
     /// Sends a request without a body, and waits for the answer.
     pub(crate) fn ask(self, request: Request) -> Result<SecretBytes, CliError> {
         self.ask_with(request, &[])
@@ -96,6 +120,7 @@ impl Client {
             Request::Close | Request::CloseForced => None,
             Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
             Request::ResumeWithKey { .. } => None,
+            Request::Mount { .. } | Request::Umount { .. } => None,
             _ => Some(ANSWER_TIMEOUT),
         };
         stream.set_read_timeout(limit).map_err(fail)?;

@@ -2,10 +2,10 @@
 //! unix socket that only its owner can reach.
 //!
 //! A request is one line of at most 256 bytes, `scrim 1 WORD…`. After `reload LENGTH` follows a table of LENGTH
-//! bytes, and after `resume-key LENGTH` a volume key of LENGTH bytes. An answer is one line, `ok LENGTH` or
-//! `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status` and `statistics`, or the bytes that
-//! `header OFFSET LENGTH` asks for. The process reads from one client at a time, which has 5 seconds to send its
-//! request.
+//! bytes, after `resume-key LENGTH` a volume key, and after `mount LENGTH` and `umount LENGTH` JSON. An answer is one
+//! line, `ok LENGTH` or `error EXIT LENGTH`, and LENGTH bytes: text, JSON for `status`, `statistics` and `mount`, or the
+//! bytes that `header OFFSET LENGTH` asks for. The process reads from one client at a time, which has 5 seconds to send
+//! its request.
 
 mod client;
 mod figures;

@@ -7,6 +7,9 @@ pub(super) const LINE_MAX: usize = 256;
 /// Longest volume key, in bytes.
 pub(super) const KEY_MAX: usize = 512;
 
+/// Longest request to mount or to unmount, in bytes: paths of the kernel's longest length, each byte escaped.
+const JSON_MAX: usize = 32 << 10;
+
 /// Most bytes of a header in one answer.
 pub(crate) const READ_MAX: usize = 1 << 20;
 
@@ -44,6 +47,14 @@ pub(crate) enum Request {
         offset: u64,
         len: usize,
     },
+    /// Mount as the JSON of `len` bytes says that follows the line.
+    Mount {
+        len: usize,
+    },
+    /// Unmount as the JSON of `len` bytes says that follows the line.
+    Umount {
+        len: usize,
+    },
 }
 
 /// Requests that are one word.
@@ -66,7 +77,10 @@ impl Request {
     /// Number of bytes that follow the request's line.
     pub(super) fn body_len(self) -> usize {
         match self {
-            Self::Reload { len, .. } | Self::ResumeWithKey { len } => len,
+            Self::Reload { len, .. }
+            | Self::ResumeWithKey { len }
+            | Self::Mount { len }
+            | Self::Umount { len } => len,
             _ => 0,
         }
     }
@@ -78,6 +92,8 @@ impl Request {
             Self::Reload { len, change } => format!("{} {len}", reload_word(change)),
             Self::Refresh(flags, path) => refresh_words(flags, path),
             Self::ReadHeader { offset, len } => format!("header {offset} {len}"),
+            Self::Mount { len } => format!("mount {len}"),
+            Self::Umount { len } => format!("umount {len}"),
             _ => {
                 let word = REQUESTS.iter().find(|(request, _)| *request == self);
                 word.map_or("", |(_, word)| word).to_owned()
@@ -97,6 +113,12 @@ impl Request {
             Some(("reload-force", len)) => reload(Change::OfMeaning, len)?,
             Some(("refresh", rest)) => refresh(rest)?,
             Some(("header", rest)) => read_header(rest)?,
+            Some(("mount", len)) => Self::Mount {
+                len: json_len(len)?,
+            },
+            Some(("umount", len)) => Self::Umount {
+                len: json_len(len)?,
+            },
             _ => REQUESTS.iter().find(|(_, name)| *name == words)?.0,
         };
         // Each has one spelling.
@@ -120,6 +142,10 @@ fn read_header(words: &str) -> Option<Request> {
     let (offset, len) = words.split_once(' ')?;
     let (offset, len) = (offset.parse().ok()?, len.parse().ok()?);
     (len <= READ_MAX).then_some(Request::ReadHeader { offset, len })
+}
+
+fn json_len(word: &str) -> Option<usize> {
+    word.parse().ok().filter(|&len| len <= JSON_MAX)
 }
 
 fn reload(change: Change, len: &str) -> Option<Request> {
@@ -206,6 +232,8 @@ mod tests {
                 offset: u64::MAX,
                 len: READ_MAX,
             },
+            Request::Mount { len: JSON_MAX },
+            Request::Umount { len: 0 },
             Request::Refresh(flags, None),
             Request::Refresh(OpenFlags::default(), Some(DataPath::Queued)),
         ];
@@ -236,6 +264,9 @@ mod tests {
             b"scrim 1 header 0\n",
             b"scrim 1 header 0 1048577\n",
             b"scrim 1 header -1 1\n",
+            b"scrim 1 mount\n",
+            b"scrim 1 mount 32769\n",
+            b"scrim 1 umount -1\n",
             b"scrim 1 refresh fast 000000\n",
             b"scrim 1 refresh auto 00000\n",
             b"scrim 1 refresh auto 000002\n",

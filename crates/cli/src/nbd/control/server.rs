@@ -34,19 +34,25 @@ impl ControlSocket {
     }
 
     /// Answers requests until one has no answer yet, which is returned to be answered when that is
-    /// done, or until `stop` becomes readable.
+    /// done, or until `stop` becomes readable, or for `limit`.
     pub(crate) fn serve(
         &self,
         stop: impl AsFd,
+        limit: Option<Duration>,
         mut answer: impl FnMut(Request, &SecretBytes) -> Option<Answer>,
     ) -> Option<Caller> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut waiting = [
                 PollFd::new(&self.0, PollFlags::IN),
                 PollFd::new(&stop, PollFlags::IN),
             ];
-            if poll(&mut waiting, None).is_err() {
-                continue;
+            match poll(&mut waiting, left.as_ref()) {
+                Err(_) => continue,
+                Ok(0) => return None,
+                Ok(_) => {}
             }
             if !waiting[1].revents().is_empty() {
                 return None;

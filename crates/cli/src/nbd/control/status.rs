@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mount::MountStatus;
+
 /// Answer to the request `status`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
@@ -78,6 +80,9 @@ pub(crate) struct Status {
     pub(crate) connections: Vec<Connection>,
     /// Requests and bytes since it was opened.
     pub(crate) served: Served,
+    /// Its mounts, in the order in which they were made.
+    #[serde(default)]
+    pub(crate) mounts: Vec<MountStatus>,
     /// The servers that have its devices, where they are NBD exports.
     #[serde(default)]
     pub(crate) servers: Vec<Server>,

@@ -98,6 +98,7 @@ impl OpenVolume {
                 written_bytes: traffic.write.bytes,
                 flushes: traffic.flush.requests,
             },
+            mounts: self.mounts.statuses(),
             servers: self.servers(),
             errors: server
                 .events

@@ -1,24 +1,19 @@
 //! An open file in a volume: its ciphertext, and reads of its plaintext.
 
-use std::fmt;
 use std::io::{self, IoSliceMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
-use scrim_ext4::{FileSystem, Inode, Place, ReadMode, Run};
+use scrim_files::{File, FileSystem, Inode, Place, ReadMode};
 use scrim_volume::FetchedCiphertext;
 
 use super::VolumeFiles;
-use super::device::{read, read_now};
 
 /// An open file in a volume.
+#[derive(Debug)]
 pub(crate) struct VolumeFile {
     files: Arc<VolumeFiles>,
-    /// State of the file system when the file was opened.
-    fs: Arc<FileSystem>,
-    inode: Arc<Inode>,
-    /// Last mapped run, with the offset of its first byte in the file.
-    last: Mutex<Option<(u64, Run)>>,
+    file: File,
 }
 
 /// Mapping of a range of a file.
@@ -38,25 +33,24 @@ impl VolumeFile {
     pub(crate) fn new(files: &Arc<VolumeFiles>, fs: Arc<FileSystem>, inode: Arc<Inode>) -> Self {
         Self {
             files: Arc::clone(files),
-            fs,
-            inode,
-            last: Mutex::default(),
+            file: File::new(Arc::clone(&files.volume), fs, inode),
         }
     }
 
     pub(crate) fn inode(&self) -> &Inode {
-        &self.inode
+        self.file.inode()
     }
 
     /// Digest that distinguishes the file from others, and from its own earlier content, in this file system or another: it
     /// depends on numbers that kernels make differ. It does not reveal UUIDs.
     pub(crate) fn identity(&self) -> String {
-        let (seconds, nanoseconds) = self.inode.changed();
+        let inode = self.inode();
+        let (seconds, nanoseconds) = inode.changed();
         let mut digest = digest::Context::new(&digest::SHA256);
         digest.update(self.files.identity.uuid.as_bytes());
-        digest.update(&self.fs.uuid());
-        digest.update(&self.inode.number().to_le_bytes());
-        digest.update(&self.inode.generation().to_le_bytes());
+        digest.update(&self.file.file_system().uuid());
+        digest.update(&inode.number().to_le_bytes());
+        digest.update(&inode.generation().to_le_bytes());
         digest.update(&seconds.to_le_bytes());
         digest.update(&nanoseconds.to_le_bytes());
         let digest = digest.finish();
@@ -75,12 +69,12 @@ impl VolumeFile {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if the mapping is not in memory, and errors of the file system.
     pub(crate) fn extent(&self, offset: u64) -> io::Result<Extent> {
-        if let Some(content) = self.inode.inline() {
+        if let Some(content) = self.inode().inline() {
             return Ok(Extent::Unaligned(
                 (content.len() as u64).saturating_sub(offset),
             ));
         }
-        let run = self.run(offset, ReadMode::Now)?;
+        let run = self.file.run(offset, ReadMode::Now)?;
         let sector = self.sector() as u64;
         Ok(match run.place {
             Place::Zeros => Extent::Unaligned(run.len),
@@ -109,89 +103,13 @@ impl VolumeFile {
         offset: u64,
         mode: ReadMode,
     ) -> io::Result<usize> {
-        let read = self.read_pieces(pieces, offset, mode)?;
-        match self.files.is_unchanged(&self.fs) {
+        let read = self.file.read_vectored_at(pieces, offset, mode)?;
+        match self.files.is_unchanged(self.file.file_system()) {
             Ok(true) => Ok(read),
             Ok(false) => Err(io::Error::other(
                 "the file system was mounted for writing since the file was opened; ask for the file again",
             )),
             Err(error) => Err(io::Error::other(error)),
         }
-    }
-
-    fn read_pieces(
-        &self,
-        pieces: &mut [IoSliceMut<'_>],
-        offset: u64,
-        mode: ReadMode,
-    ) -> io::Result<usize> {
-        let mut total = 0;
-        for piece in pieces {
-            let mut done = 0;
-            while done < piece.len() {
-                let at = offset + total as u64;
-                match self.read_some(&mut piece[done..], at, mode) {
-                    Ok(0) => return Ok(total),
-                    Ok(read) => {
-                        done += read;
-                        total += read;
-                    }
-                    Err(error) if total > 0 && error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(total);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(total)
-    }
-
-    fn read_some(&self, into: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<usize> {
-        let fits = |len: u64| usize::try_from(len).map_or(into.len(), |len| len.min(into.len()));
-        if let Some(content) = self.inode.inline() {
-            let rest = usize::try_from(offset)
-                .ok()
-                .and_then(|at| content.get(at..));
-            let rest = rest.unwrap_or_default();
-            let len = fits(rest.len() as u64);
-            into[..len].copy_from_slice(&rest[..len]);
-            return Ok(len);
-        }
-        let run = self.run(offset, mode)?;
-        let len = fits(run.len);
-        let into = &mut into[..len];
-        match (run.place, mode) {
-            (_, _) if len == 0 => Ok(0),
-            (Place::Zeros, _) => {
-                into.fill(0);
-                Ok(len)
-            }
-            (Place::At(at), ReadMode::Now) => read_now(&self.files.volume, at, into),
-            (Place::At(at), ReadMode::Wait) => {
-                read(&self.files.volume, at, into)?;
-                Ok(len)
-            }
-        }
-    }
-
-    fn run(&self, offset: u64, mode: ReadMode) -> io::Result<Run> {
-        let known = || *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((first, run)) = known()
-            && let Some(skip) = offset.checked_sub(first)
-            && skip < run.len
-        {
-            return Ok(run.from(skip));
-        }
-        let run = self.fs.run(&self.inode, offset, mode)?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset, run));
-        Ok(run)
-    }
-}
-
-impl fmt::Debug for VolumeFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VolumeFile")
-            .field("inode", &self.inode.number())
-            .finish_non_exhaustive()
     }
 }

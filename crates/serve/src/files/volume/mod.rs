@@ -1,11 +1,5 @@
 //! Files of a file system in a volume that is not mounted.
-//!
-//! | module | content |
-//! |---|---|
-//! | [`device`] | the volume as the file system's device |
-//! | [`mod@file`] | a file's bytes: ciphertext as it is stored, and plaintext |
 
-mod device;
 mod file;
 
 use std::collections::HashMap;
@@ -15,10 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use scrim_ext4::{Error, FileSystem};
+use scrim_files::{Error, FileSystem};
 use scrim_volume::Volume;
 
-use device::VolumeDevice;
 pub(crate) use file::{Extent, VolumeFile};
 
 /// Minimum time between two reports of the same kind of fault of a volume.
@@ -62,11 +55,11 @@ impl VolumeFiles {
         on_fault: OnVolumeFault,
     ) -> Result<Self, Error> {
         let volume = Arc::new(volume);
-        let fs = FileSystem::open(Box::new(VolumeDevice::new(Arc::clone(&volume))))?;
+        let fs = Arc::new(scrim_files::open(&volume)?);
         Ok(Self {
             identity,
             volume,
-            fs: RwLock::new(Arc::new(fs)),
+            fs: RwLock::new(fs),
             on_fault,
             reported: Mutex::default(),
         })
@@ -90,8 +83,7 @@ impl VolumeFiles {
         if self.is_unchanged(&known)? {
             return Ok(known);
         }
-        let device = VolumeDevice::new(Arc::clone(&self.volume));
-        let fresh = Arc::new(FileSystem::open(Box::new(device))?);
+        let fresh = Arc::new(scrim_files::open(&self.volume)?);
         *self.fs.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         Ok(fresh)
     }

@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
-use scrim_ext4::{Budget, Error, Kind, ReadMode};
+use scrim_files::{Budget, Error, Kind, LastLink, Located, ReadMode, SEARCH_BYTES_MAX};
 
-use super::walk::{Located, SEARCH_BYTES_MAX};
 use crate::files::{OpenFile, VolumeFile, VolumeFiles};
 use crate::site::error::SiteError;
 use crate::site::node::{EntryInfo, Folder, FolderEntry, Node};
@@ -57,7 +56,7 @@ impl VolumeTree {
         let fs = self.files.file_system()?;
         let lock = || self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().clone();
-        if Arc::ptr_eq(&known.fs, &fs) {
+        if Arc::ptr_eq(known.file_system(), &fs) {
             return Ok(Some(known));
         }
         let fresh = Located::folder(fs, &self.path)?;
@@ -75,11 +74,10 @@ impl VolumeTree {
             .map_err(failed)?
             .ok_or(StatusCode::NOT_FOUND)?;
         let budget = Budget::new(SEARCH_BYTES_MAX);
-        let found = here.walk(path, self.symlinks, &budget).map_err(failed)?;
-        let found = found.ok_or(StatusCode::NOT_FOUND)?;
-        match found.last().map(|inode| inode.kind()) {
-            Some(Kind::Folder) => Ok(Node::Folder(Folder::InVolume(found))),
-            Some(Kind::File) => self.open_file(&found).map(Node::File),
+        let found = self.walk(&here, path, &budget)?;
+        match found.last().kind() {
+            Kind::Folder => Ok(Node::Folder(Folder::InVolume(found))),
+            Kind::File => self.open_file(&found).map(Node::File),
             _ => Err(StatusCode::NOT_FOUND),
         }
     }
@@ -100,32 +98,37 @@ impl VolumeTree {
             .map_err(failed)?
             .ok_or(StatusCode::NOT_FOUND)?;
         let budget = Budget::new(SEARCH_BYTES_MAX);
-        let parent = here.walk(parent, self.symlinks, &budget).map_err(failed)?;
-        let parent = parent.ok_or(StatusCode::NOT_FOUND)?;
-        let folder = parent.last().ok_or(StatusCode::NOT_FOUND)?;
+        let parent = self.walk(&here, parent, &budget)?;
         let names = endings
             .iter()
             .map(|ending| [name, ending.as_bytes()].concat());
         let names: Vec<_> = names.collect();
         let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
         let numbers = parent
-            .fs
-            .lookup_all(folder, &names, &budget)
+            .file_system()
+            .lookup_all(parent.last(), &names, &budget)
             .map_err(failed)?;
         let open = |number| {
             let found = parent.enter(number, self.symlinks, &budget);
-            let found = found.map_err(failed).ok()??;
-            let is_file = found.last()?.kind() == Kind::File;
+            let found = found.map_err(failed).ok()?.ok()?;
+            let is_file = found.last().kind() == Kind::File;
             is_file.then(|| self.open_file(&found).ok())?
         };
         Ok(numbers.into_iter().map(|number| open(number?)).collect())
     }
 
+    fn walk(&self, from: &Located, path: &[u8], budget: &Budget) -> Result<Located, StatusCode> {
+        let found = from.walk(path, self.symlinks, LastLink::Follow, budget);
+        let found = found.map_err(|error| self.files.status(&error))?;
+        found.map_err(|_| StatusCode::NOT_FOUND)
+    }
+
     fn open_file(&self, found: &Located) -> Result<OpenFile, StatusCode> {
-        let inode = found.last().ok_or(StatusCode::NOT_FOUND)?;
+        let inode = found.last();
         let readable = inode.check_readable();
         readable.map_err(|error| self.files.status(&error))?;
-        let file = VolumeFile::new(&self.files, Arc::clone(&found.fs), Arc::clone(inode));
+        let fs = Arc::clone(found.file_system());
+        let file = VolumeFile::new(&self.files, fs, Arc::clone(inode));
         Ok(OpenFile::of_volume(file))
     }
 
@@ -136,11 +139,11 @@ impl VolumeTree {
         each: &mut dyn FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
         let failed = |error| self.files.status(&error);
-        let inode = folder.last().ok_or(StatusCode::NOT_FOUND)?;
         let for_links = Budget::new(LINK_SEARCH_BYTES_MAX);
+        let budget = Budget::new(SEARCH_BYTES_MAX);
         let read = folder
-            .fs
-            .entries(inode, &Budget::new(SEARCH_BYTES_MAX), |entry| {
+            .file_system()
+            .entries(folder.last(), &budget, |entry| {
                 let look = || self.look(folder, entry.inode, &for_links).map_err(failed);
                 each(FolderEntry {
                     bytes: entry.name,
@@ -153,11 +156,10 @@ impl VolumeTree {
     /// Describes the folder itself as it was when it was last looked up.
     pub(in crate::site) fn look_at_root(&self) -> EntryInfo {
         let found = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        let modified = found.last().map(|inode| inode.modified());
         EntryInfo {
             is_folder: true,
             size: 0,
-            modified: modified.map_or(0, |(seconds, _)| seconds),
+            modified: found.last().modified().0,
         }
     }
 
@@ -168,18 +170,17 @@ impl VolumeTree {
         number: u32,
         budget: &Budget,
     ) -> Result<Option<EntryInfo>, Error> {
-        let mut inode = Arc::new(folder.fs.inode(number, ReadMode::Wait)?);
+        let mut inode = Arc::new(folder.file_system().inode(number, ReadMode::Wait)?);
         if inode.kind() == Kind::Link {
-            let target = folder.enter(number, self.symlinks, budget)?;
-            match target.and_then(|target| target.last().cloned()) {
-                Some(target) => inode = target,
-                None => return Ok(None),
+            match folder.enter(number, self.symlinks, budget)? {
+                Ok(target) => inode = Arc::clone(target.last()),
+                Err(_) => return Ok(None),
             }
         }
         let is_folder = match inode.kind() {
             Kind::Folder => true,
             Kind::File => false,
-            Kind::Link | Kind::Other => return Ok(None),
+            _ => return Ok(None),
         };
         Ok(Some(EntryInfo {
             is_folder,

@@ -3,19 +3,21 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
-use scrim_ext4::{Device, ReadMode};
+use scrim_ext4::{Device, Error, FileSystem, ReadMode};
 use scrim_volume::{Volume, VolumeError};
 
 /// The largest sector of a volume, in bytes.
 const SECTOR_MAX: usize = 4096;
 
 /// Read access to a volume for a file system.
-pub(super) struct VolumeDevice(Arc<Volume>);
+struct VolumeDevice(Arc<Volume>);
 
-impl VolumeDevice {
-    pub(super) fn new(volume: Arc<Volume>) -> Self {
-        Self(volume)
-    }
+/// Opens the file system in a volume.
+///
+/// # Errors
+/// If it has none that can be read.
+pub fn open(volume: &Arc<Volume>) -> Result<FileSystem, Error> {
+    FileSystem::open(Box::new(VolumeDevice(Arc::clone(volume))))
 }
 
 impl Device for VolumeDevice {
@@ -32,7 +34,7 @@ impl Device for VolumeDevice {
 }
 
 /// Reads and decrypts until `into` is full; may wait for a disk.
-pub(super) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<()> {
     volume.read(offset, into).map_err(|error| match error {
         VolumeError::Backend(error) => io::Error::new(error.source.kind(), error),
         other => io::Error::other(other),
@@ -41,7 +43,10 @@ pub(super) fn read(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<
 
 /// Reads and decrypts what is in memory; returns the number of bytes, at least one. Part of a sector is decrypted in a
 /// buffer on the stack.
-pub(super) fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if the first sector is not in memory.
+pub fn read_now(volume: &Volume, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let wait = || io::Error::from(io::ErrorKind::WouldBlock);
     let sector = volume.block_size();
     let within = usize::try_from(offset % u64::from(sector)).map_err(|_| wait())?;

@@ -1,14 +1,32 @@
 //! Seconds since 1970 as a date that people read.
 
-/// Such as `2026-11-22 15:30`, in UTC; `None` for years that have not four digits.
-pub(super) fn minutes(seconds: i64) -> Option<String> {
+/// A date and a time without seconds, such as `2026-11-22 15:30`, in UTC; `None` for years that have not four digits.
+#[must_use]
+pub fn minutes(seconds: i64) -> Option<String> {
+    let (day, of_day) = day(seconds)?;
+    Some(format!(
+        "{day} {:02}:{:02}",
+        of_day / 3600,
+        of_day / 60 % 60
+    ))
+}
+
+/// A date and a time as in ISO 8601, such as `2026-11-22T15:30:59Z`; `None` for years that have not four digits.
+#[must_use]
+pub fn iso(seconds: i64) -> Option<String> {
+    let (day, of_day) = day(seconds)?;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    Some(format!("{day}T{hour:02}:{minute:02}:{second:02}Z"))
+}
+
+/// The date, and the seconds of the day that have passed.
+fn day(seconds: i64) -> Option<(String, i64)> {
     let (year, month, day) = date(seconds.div_euclid(86_400));
-    let minute = seconds.rem_euclid(86_400) / 60;
-    (0..=9999).contains(&year).then(|| {
-        format!(
-            "{year:04}-{month:02}-{day:02} {:02}:{:02}",
-            minute / 60,
-            minute % 60
+    let is_shown = (0..=9999).contains(&year);
+    is_shown.then(|| {
+        (
+            format!("{year:04}-{month:02}-{day:02}"),
+            seconds.rem_euclid(86_400),
         )
     })
 }
@@ -44,6 +62,8 @@ mod tests {
         ] {
             assert_eq!(minutes(seconds).as_deref(), Some(text));
         }
+        assert_eq!(iso(951_782_399).as_deref(), Some("2000-02-28T23:59:59Z"));
+        assert_eq!(iso(-1).as_deref(), Some("1969-12-31T23:59:59Z"));
         assert_eq!(minutes(253_402_300_800), None);
         assert_eq!(minutes(i64::MAX), None);
         assert_eq!(minutes(i64::MIN), None);

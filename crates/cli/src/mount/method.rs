@@ -1,0 +1,208 @@
+//! Choice of the program or kernel code that mounts a file system.
+
+use scrim_luks::Signature;
+
+use super::program::{EXFAT_FUSE, FUSE2FS, NTFS_3G, Program, SQUASHFUSE};
+use super::request::MountRequest;
+use crate::args::MountMethod;
+use crate::error::{CliError, Exit};
+use crate::signature::Contents;
+
+/// Way to mount a file system, and the reason for it as a clause.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) method: Method,
+    pub(super) reason: String,
+    /// Short name of the file system, such as `ext4`.
+    pub(super) file_system: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) enum Method {
+    /// The kernel's file system of this type, on a loop device.
+    Kernel(&'static str),
+    Program(&'static Program),
+}
+
+/// A kind of file system that can be mounted.
+struct Kind {
+    signature: Signature,
+    /// Type of the kernel's file system; the one for ext4 also mounts ext2 and ext3.
+    kernel: &'static str,
+    program: Option<&'static Program>,
+}
+
+const KINDS: [Kind; 9] = [
+    kind(Signature::Ext, "ext4", Some(&FUSE2FS)),
+    kind(Signature::Ntfs, "ntfs3", Some(&NTFS_3G)),
+    kind(Signature::ExFat, "exfat", Some(&EXFAT_FUSE)),
+    kind(Signature::SquashFs, "squashfs", Some(&SQUASHFUSE)),
+    kind(Signature::Xfs, "xfs", None),
+    kind(Signature::Btrfs, "btrfs", None),
+    kind(Signature::F2fs, "f2fs", None),
+    kind(Signature::Fat, "vfat", None),
+    kind(Signature::Iso9660, "iso9660", None),
+];
+
+const fn kind(
+    signature: Signature,
+    kernel: &'static str,
+    program: Option<&'static Program>,
+) -> Kind {
+    Kind {
+        signature,
+        kernel,
+        program,
+    }
+}
+
+/// Rights of this process, and programs of this machine.
+pub(super) struct Machine<'a> {
+    pub(super) is_root: bool,
+    /// Returns whether a command is installed.
+    pub(super) has: &'a dyn Fn(&str) -> bool,
+}
+
+/// Chooses a way to mount what the volume contains.
+pub(super) fn choose(
+    contents: Contents,
+    request: &MountRequest,
+    machine: &Machine,
+) -> Result<Choice, CliError> {
+    let kind = kind_of(contents)?;
+    let method = match (request.method, kind.program) {
+        (MountMethod::Kernel, _) if !machine.is_root => return Err(kernel_needs_root(kind)),
+        (MountMethod::Kernel, _) => Method::Kernel(kind.kernel),
+        (MountMethod::Auto, _) if machine.is_root => Method::Kernel(kind.kernel),
+        (MountMethod::Auto | MountMethod::Program, Some(program)) => Method::Program(program),
+        (MountMethod::Auto, None) => return Err(no_program_without_root(kind)),
+        (MountMethod::Program, None) => return Err(no_program(kind)),
+    };
+    if let Method::Program(program) = &method
+        && !(machine.has)(program.command)
+    {
+        return Err(is_missing(kind, program));
+    }
+    Ok(Choice {
+        reason: reason(request.method, &method),
+        method,
+        file_system: kind.kernel,
+    })
+}
+
+fn reason(asked: MountMethod, method: &Method) -> String {
+    match (asked, method) {
+        (MountMethod::Auto, Method::Kernel(_)) => "root may mount with the kernel".to_owned(),
+        (MountMethod::Auto, Method::Program(_)) => {
+            "without root the kernel mounts no block device".to_owned()
+        }
+        (_, Method::Kernel(_)) => "--method kernel".to_owned(),
+        (_, Method::Program(_)) => "--method program".to_owned(),
+    }
+}
+
+fn kind_of(contents: Contents) -> Result<&'static Kind, CliError> {
+    let found = match contents {
+        Contents::Known(signature) => KINDS.iter().find(|kind| kind.signature == signature),
+        Contents::Blank | Contents::Unknown => None,
+    };
+    found.ok_or_else(|| {
+        let next = match contents {
+            Contents::Blank => {
+                "make a file system first: `scrim mount --raw` shows the plaintext as a file for mkfs"
+            }
+            Contents::Known(Signature::Gpt | Signature::Mbr) => {
+                "mount --raw shows it as one file, for tools that read partitions"
+            }
+            Contents::Known(_) | Contents::Unknown => "mount --raw shows it as one file",
+        };
+        CliError::new(
+            Exit::WrongDevice,
+            format!("the volume has no file system to mount, it has {contents}; {next}"),
+        )
+    })
+}
+
+fn kernel_needs_root(kind: &Kind) -> CliError {
+    let next = match kind.program {
+        Some(program) => format!("leave --method out to mount it with {}", program.command),
+        None => "run scrim as root".to_owned(),
+    };
+    CliError::usage(format!("--method kernel needs root; {next}"))
+}
+
+fn no_program_without_root(kind: &Kind) -> CliError {
+    CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{} has no program that mounts it without root; run scrim mount as root, or use --raw for the plaintext \
+             as one file",
+            kind.kernel
+        ),
+    )
+}
+
+fn no_program(kind: &Kind) -> CliError {
+    CliError::usage(format!(
+        "there is no program for {}; leave --method out",
+        kind.kernel
+    ))
+}
+
+fn is_missing(kind: &Kind, program: &Program) -> CliError {
+    CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{} is mounted by {}, which is not installed; install the package {}, or use --raw for the plaintext as \
+             one file",
+            kind.kernel, program.command, program.package
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn asked(method: MountMethod) -> MountRequest {
+        MountRequest {
+            directory: PathBuf::from("/mnt"),
+            raw: false,
+            method,
+            read_only: false,
+            allow_other: false,
+            page_cache: false,
+            discard_holes: false,
+        }
+    }
+
+    fn chosen(signature: Signature, method: MountMethod, is_root: bool, has: bool) -> String {
+        let machine = Machine {
+            is_root,
+            has: &|_| has,
+        };
+        match choose(Contents::Known(signature), &asked(method), &machine) {
+            Ok(Choice { method, .. }) => match method {
+                Method::Kernel(name) => format!("kernel {name}"),
+                Method::Program(program) => program.command.to_owned(),
+            },
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_best_way_that_is_allowed_is_chosen() {
+        use MountMethod::{Auto, Kernel, Program};
+        assert_eq!(chosen(Signature::Ext, Auto, true, false), "kernel ext4");
+        assert_eq!(chosen(Signature::Ext, Auto, false, true), "fuse2fs");
+        assert_eq!(chosen(Signature::Ext, Program, true, true), "fuse2fs");
+        assert_eq!(chosen(Signature::Ntfs, Auto, false, true), "ntfs-3g");
+        assert_eq!(chosen(Signature::SquashFs, Auto, false, true), "squashfuse");
+        assert!(chosen(Signature::Ext, Auto, false, false).contains("package fuse2fs"));
+        assert!(chosen(Signature::Xfs, Auto, false, true).contains("as root"));
+        assert!(chosen(Signature::Ext, Kernel, false, true).contains("needs root"));
+        assert!(chosen(Signature::Xfs, Program, true, true).contains("no program"));
+        assert!(chosen(Signature::Swap, Auto, true, true).contains("--raw"));
+    }
+}

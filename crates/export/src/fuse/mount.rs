@@ -1,0 +1,293 @@
+//! Mounting and unmounting: by a call of this process, or by the program `fusermount3`.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::thread::CapabilitySet;
+use scrim_sys::fuse::{DEVICE, open_device};
+
+use super::error::{DirectoryFault, MountError, UnmountError};
+use super::helper;
+use super::limits::PAYLOAD;
+use super::mount_table;
+use super::options::MountOptions;
+
+/// Type of the file system, as `mount` and `findmnt` show it.
+const KIND: &str = "fuse.scrim";
+const SUBTYPE: &str = "scrim";
+
+/// Program that takes a mount away for a process with the right to it.
+const UNMOUNT_PROGRAM: &str = "umount";
+
+/// Way in which something was mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By the call mount(2), as root or in a user namespace of one's own.
+    Call,
+    /// By the program `fusermount3`.
+    Helper,
+}
+
+/// A mount that this process has made.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// The folder, an absolute path without links.
+    pub(super) directory: PathBuf,
+    pub(super) method: Method,
+    /// Number of the file system, where the kernel's table shows it.
+    pub(super) device: Option<String>,
+}
+
+/// Checks the folder, and mounts there. `has_permissions` lets the kernel check modes and owners.
+pub(super) fn mount(
+    directory: &Path,
+    options: &MountOptions,
+    has_permissions: bool,
+) -> Result<(OwnedFd, Place), MountError> {
+    let directory = checked(directory)?;
+    let (device, method) = mount_on(&directory, options, has_permissions)?;
+    let found = mount_table::find(&directory).ok().flatten();
+    let number = found.filter(|mount| mount.kind == KIND);
+    let place = Place {
+        device: number.map(|mount| mount.device),
+        directory,
+        method,
+    };
+    Ok((device, place))
+}
+
+/// Finds the mount on a folder, and the way in which this process can take it away.
+pub(super) fn found(directory: &Path) -> Option<Place> {
+    let mount = mount_table::find(directory).ok()??;
+    let method = match may_mount() {
+        true => Method::Call,
+        false => Method::Helper,
+    };
+    Some(Place {
+        directory: directory.to_owned(),
+        method,
+        device: Some(mount.device),
+    })
+}
+
+fn mount_on(
+    directory: &Path,
+    options: &MountOptions,
+    has_permissions: bool,
+) -> Result<(OwnedFd, Method), MountError> {
+    if may_mount() {
+        match open_device() {
+            Ok(device) => match call(&device, directory, options, has_permissions) {
+                Ok(()) => return Ok((device, Method::Call)),
+                Err(Errno::PERM) => {}
+                Err(Errno::NODEV) => return Err(MountError::NoDevice(Errno::NODEV.into())),
+                Err(error) => {
+                    return Err(MountError::Mount {
+                        path: directory.to_owned(),
+                        source: error.into(),
+                    });
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(MountError::NoDevice(error)),
+        }
+    } else if let Err(error) = std::fs::metadata(DEVICE) {
+        return Err(MountError::NoDevice(error));
+    }
+    if options.allow_other && !rustix::process::getuid().is_root() && !may_allow_other() {
+        return Err(MountError::AllowOther);
+    }
+    let device = helper::mount(directory, &helper_options(options, has_permissions))?;
+    Ok((device, Method::Helper))
+}
+
+/// Finds the folder's path without links, and checks that a mount there hides nothing.
+pub(super) fn checked(directory: &Path) -> Result<PathBuf, MountError> {
+    let refuse = |fault| MountError::Directory {
+        path: directory.to_owned(),
+        fault,
+    };
+    let read = |error: io::Error| {
+        refuse(match error.kind() {
+            io::ErrorKind::NotFound => DirectoryFault::Absent,
+            io::ErrorKind::NotADirectory => DirectoryFault::NotDirectory,
+            io::ErrorKind::NotConnected => DirectoryFault::DeadMount,
+            _ => DirectoryFault::Unreadable(error),
+        })
+    };
+    let path = directory.canonicalize().map_err(read)?;
+    let status = std::fs::metadata(&path).map_err(read)?;
+    if !status.is_dir() {
+        return Err(refuse(DirectoryFault::NotDirectory));
+    }
+    if mount_table::find(&path).is_ok_and(|mount| mount.is_some()) {
+        return Err(refuse(DirectoryFault::MountPoint));
+    }
+    match std::fs::read_dir(&path).map_err(read)?.next() {
+        None => Ok(path),
+        Some(_) => Err(refuse(DirectoryFault::NotEmpty)),
+    }
+}
+
+/// Returns whether this process may mount, as root or in its namespace.
+fn may_mount() -> bool {
+    rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// Returns whether /etc/fuse.conf lets users let others in. Where that cannot be read, `fusermount3` decides.
+fn may_allow_other() -> bool {
+    let Ok(configuration) = std::fs::read_to_string("/etc/fuse.conf") else {
+        return true;
+    };
+    let mut lines = configuration.lines();
+    lines.any(|line| line.trim() == "user_allow_other")
+}
+
+/// Options that both ways of mounting know.
+fn common_options(options: &MountOptions, has_permissions: bool) -> Vec<String> {
+    let mut list = vec![format!("max_read={PAYLOAD}")];
+    if options.allow_other {
+        list.push("allow_other".to_owned());
+    }
+    if has_permissions {
+        list.push("default_permissions".to_owned());
+    }
+    list
+}
+
+fn call(
+    device: &OwnedFd,
+    directory: &Path,
+    options: &MountOptions,
+    has_permissions: bool,
+) -> Result<(), Errno> {
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    if options.read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    let mut data = vec![
+        format!("fd={}", device.as_raw_fd()),
+        "rootmode=40000".to_owned(),
+        format!("user_id={}", rustix::process::geteuid().as_raw()),
+        format!("group_id={}", rustix::process::getegid().as_raw()),
+    ];
+    data.extend(common_options(options, has_permissions));
+    let data = CString::new(data.join(",")).map_err(|_| Errno::INVAL)?;
+    let source = source(options);
+    rustix::mount::mount(source, directory, KIND, flags, Some(data.as_c_str()))
+}
+
+fn helper_options(options: &MountOptions, has_permissions: bool) -> String {
+    let mut list = vec![
+        match options.read_only {
+            true => "ro",
+            false => "rw",
+        }
+        .to_owned(),
+        "nosuid".to_owned(),
+        "nodev".to_owned(),
+        format!("subtype={SUBTYPE}"),
+        format!("fsname={}", escaped(&source(options))),
+    ];
+    list.extend(common_options(options, has_permissions));
+    list.join(",")
+}
+
+/// The source that is shown: not empty, and without a NUL.
+fn source(options: &MountOptions) -> String {
+    match options.name.replace('\0', "") {
+        name if name.is_empty() => SUBTYPE.to_owned(),
+        name => name,
+    }
+}
+
+/// Escapes what would end an option.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace(',', "\\,")
+}
+
+impl Place {
+    /// Returns whether the mount is no longer there.
+    pub(super) fn is_gone(&self) -> bool {
+        let Some(device) = &self.device else {
+            return false;
+        };
+        match mount_table::find(&self.directory) {
+            Ok(found) => found.is_none_or(|mount| mount.device != *device),
+            Err(_) => false,
+        }
+    }
+
+    /// Takes the mount away; `lazy` does so also where it is in use, which goes on until nothing uses it.
+    pub(super) fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
+        if self.is_gone() {
+            return Ok(());
+        }
+        match self.method {
+            Method::Helper => helper::unmount(&self.directory, lazy),
+            Method::Call => {
+                let mut flags = UnmountFlags::NOFOLLOW;
+                if lazy {
+                    flags |= UnmountFlags::DETACH;
+                }
+                rustix::mount::unmount(&self.directory, flags).map_err(|error| match error {
+                    Errno::BUSY => UnmountError::Busy {
+                        path: self.directory.clone(),
+                    },
+                    error => UnmountError::System {
+                        path: self.directory.clone(),
+                        source: error.into(),
+                    },
+                })
+            }
+        }
+    }
+
+    /// Program and arguments, before the folder, that take the mount away whoever runs them as this user.
+    pub(super) fn unmount_command(&self) -> (&'static str, &'static [&'static str]) {
+        match self.method {
+            Method::Helper => (helper::PROGRAM, helper::unmount_arguments(true)),
+            Method::Call => (UNMOUNT_PROGRAM, &["-l"]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_end_its_option() {
+        let options = MountOptions {
+            name: "a,dev,b\\".to_owned(),
+            allow_other: true,
+            ..MountOptions::default()
+        };
+        assert_eq!(
+            helper_options(&options, true),
+            "rw,nosuid,nodev,subtype=scrim,fsname=a\\,dev\\,b\\\\,max_read=1048576,allow_other,default_permissions"
+        );
+        assert_eq!(source(&MountOptions::default()), "scrim");
+    }
+
+    #[test]
+    fn folders_that_do_not_suit_are_refused_with_the_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let fault = |path: &Path| match checked(path) {
+            Err(MountError::Directory { fault, .. }) => Some(format!("{fault:?}")),
+            _ => None,
+        };
+        assert_eq!(fault(place.path()), None);
+        let file = place.path().join("file");
+        assert_eq!(fault(&file).as_deref(), Some("Absent"));
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(fault(&file).as_deref(), Some("NotDirectory"));
+        assert_eq!(fault(place.path()).as_deref(), Some("NotEmpty"));
+        assert_eq!(fault(Path::new("/proc")).as_deref(), Some("MountPoint"));
+    }
+}

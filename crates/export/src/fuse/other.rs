@@ -1,0 +1,74 @@
+//! A mount that another program has made of a served tree's file.
+
+use std::path::Path;
+
+use super::error::{MountError, UnmountError};
+use super::guard::Guard;
+use super::mount::{Place, checked, found};
+
+/// A mount of another program, such as a file system driver that has a [`RawFile`](super::RawFile) open. Like
+/// [`Mounted`](super::Mounted) it goes away also if this process is killed.
+pub struct OtherMount {
+    place: Place,
+    guard: Option<Guard>,
+}
+
+impl OtherMount {
+    /// Checks that a mount on the folder would hide nothing.
+    ///
+    /// # Errors
+    /// When the folder is not empty, not a folder, or has a mount already.
+    pub fn check(directory: &Path) -> Result<(), MountError> {
+        checked(directory).map(drop)
+    }
+
+    /// Finds what is mounted on `directory`, an absolute path without links; `None` if nothing is.
+    #[must_use]
+    pub fn find(directory: &Path) -> Option<Self> {
+        let place = found(directory)?;
+        Some(Self {
+            guard: Guard::start(&place),
+            place,
+        })
+    }
+
+    /// Returns whether the mount is no longer there.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.place.is_gone()
+    }
+
+    /// Unmounts, unless a program uses it.
+    ///
+    /// # Errors
+    /// [`UnmountError::Busy`] if it is in use.
+    pub fn unmount(&mut self) -> Result<(), UnmountError> {
+        self.place.unmount(false)?;
+        self.dismiss_guard();
+        Ok(())
+    }
+
+    /// Takes the mount away, also while it is in use. Programs that have files open keep them until they close them, or
+    /// the tree below ends.
+    pub fn detach(&mut self) {
+        // If it cannot be taken away now, the guard tries again at the end of this process.
+        if self.place.unmount(true).is_ok() {
+            self.dismiss_guard();
+        }
+    }
+
+    fn dismiss_guard(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+    }
+}
+
+impl Drop for OtherMount {
+    fn drop(&mut self) {
+        if !self.is_gone() {
+            self.detach();
+        }
+        self.dismiss_guard();
+    }
+}

@@ -31,6 +31,7 @@ mod killed;
 mod luks1_peers;
 mod mount;
 mod mount_faults;
+mod mount_load;
 mod no_root;
 mod options;
 mod partitions;

@@ -74,8 +74,9 @@ impl Mounted {
         mut buffers: Vec<Buffer>,
         options: &MountOptions,
     ) -> Result<(), MountError> {
+        let background = limits::background(buffers.len());
         for buffer in buffers.iter_mut().take(1) {
-            negotiate(&device, buffer, options)?;
+            negotiate(&device, buffer, options, background)?;
         }
         let device = Arc::new(device);
         let meters = self.session.meters.clone();
@@ -255,12 +256,13 @@ fn negotiate(
     device: &OwnedFd,
     buffer: &mut Buffer,
     options: &MountOptions,
+    background: u16,
 ) -> Result<Terms, MountError> {
     let wishes = Wishes {
         flags: wished_flags(options),
         max_write: u32::try_from(limits::PAYLOAD).unwrap_or(u32::MAX),
         page_size: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
-        max_background: limits::BACKGROUND,
+        max_background: background,
     };
     let refused = |reason: String| MountError::Protocol { reason };
     loop {

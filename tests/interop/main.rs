@@ -30,6 +30,8 @@ mod keys;
 mod killed;
 mod luks1_peers;
 mod mount;
+mod mount_faults;
+mod mount_load;
 mod no_root;
 mod options;
 mod partitions;

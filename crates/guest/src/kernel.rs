@@ -18,7 +18,7 @@ pub(crate) const INIT: &str = include_str!("init.sh");
 pub(crate) const MODULES: &str = "
     virtio_pci virtio_blk virtio_console 9pnet_virtio 9p crc32c_generic crc32c erofs overlay
     brd loop nbd ublk_drv null_blk zram dm-mod dm-crypt dm-integrity dm-zero dm-delay dm-flakey
-    dm-log-writes ext4 xfs fuse tls tun veth
+    dm-log-writes btrfs ext4 xfs fuse tls tun veth
     xts essiv ecb cbc ctr gcm ccm lrw adiantum aesni-intel aes_generic aes_ti cryptd crypto_null authenc
     serpent_generic serpent-avx2-x86_64 twofish_generic twofish-x86_64 camellia_generic camellia-x86_64
     chacha chacha_generic chacha-x86_64 chacha20poly1305 poly1305_generic nhpoly1305 ghash-generic

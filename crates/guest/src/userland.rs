@@ -12,9 +12,9 @@ pub(crate) const SUITE: &str = "trixie";
 
 /// The packages that tests and users find in a guest, and with them all that they depend on.
 pub(crate) const PACKAGES: &str = "
-    base-files bash busybox-static coreutils cryptsetup-bin curl dash diffutils dmsetup e2fsprogs fio
-    findutils gawk grep kmod libnbd-bin mount nbd-client openssl procps python3 sed strace
-    util-linux xfsprogs
+    base-files bash btrfs-progs busybox-static coreutils cryptsetup-bin curl dash diffutils dmsetup
+    e2fsprogs fio findutils fuse2fs fuse3 gawk grep kmod libnbd-bin mount nbd-client openssl procps python3
+    sed strace util-linux xfsprogs
 ";
 
 /// The image's name in its folder.

@@ -12,5 +12,5 @@ mod mounted;
 mod program;
 mod request;
 
-pub(crate) use mounted::{Directory, MountedVolume, Source};
+pub(crate) use mounted::{MountedVolume, Source};
 pub(crate) use request::{MountRequest, MountStatus, UmountRequest};

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::getuid;
 use scrim_export::fuse::{MountOptions, Mounted, OtherMount, PunchHole, RawFile, UnmountError};
@@ -24,7 +24,13 @@ use crate::terminal::note;
 /// Pause between two attempts to unmount.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Time for the kernel to close a loop device's file once its file system is unmounted.
+/// Longest wait for the storage's next answer while a mount is unmounted in order.
+const STALL: Duration = Duration::from_secs(45);
+
+/// The same where data is given up after it.
+const GIVING_UP: Duration = Duration::from_secs(10);
+
+/// Time without an answer of the storage for the kernel, or a program, to close the plaintext once it is unmounted.
 const DETACHING: Duration = Duration::from_secs(10);
 
 /// A mount of a volume, with the processes and threads that serve it.
@@ -54,15 +60,6 @@ pub(crate) struct Source<'a> {
     pub(crate) private: PathBuf,
 }
 
-/// State of a mount's directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Directory {
-    /// Nothing is mounted there any more.
-    Free,
-    /// The mount is detached from it, and programs still use its files.
-    Detached,
-}
-
 impl MountedVolume {
     pub(crate) fn start(source: &Source, request: &MountRequest) -> Result<Self, CliError> {
         let request = MountRequest {
@@ -85,59 +82,132 @@ impl MountedVolume {
         self.files.is_some()
     }
 
-    /// Returns whether the mount has ended: unmounted by somebody else, or its program has ended.
+    /// Returns whether the mount has ended: unmounted by somebody else, with everything written, or its program has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        let files = self.files.as_mut();
-        self.plaintext.ended() || files.is_some_and(Files::have_ended)
+        if self.plaintext.ended() {
+            return true;
+        }
+        match &mut self.files {
+            None => false,
+            Some(files) => match &mut files.program {
+                // Once its mount is gone, it still writes what it has.
+                Some(program) => program.has_ended(),
+                // The kernel has the plaintext open until everything is written, and until nobody uses a detached mount.
+                None => files.mount.is_gone() && self.plaintext.unmount().is_ok(),
+            },
+        }
     }
 
-    /// Takes the mount away from its directory. Files that are in use are an error, unless `force` detaches them.
-    pub(crate) fn free_directory(&mut self, force: bool) -> Result<Directory, CliError> {
+    /// Unmounts it, with everything that the file system had in memory written to the volume. Files that are in use and a
+    /// storage that does not answer are errors, and the mount is served as before.
+    ///
+    /// With `force` it always ends: programs that still use files get errors, and data that the storage does not take is
+    /// lost.
+    pub(crate) fn unmount(&mut self, force: bool) -> Result<(), CliError> {
+        let limit = if force { GIVING_UP } else { STALL };
+        let mut patience = self.plaintext.patience(limit);
         let unmounted = match &mut self.files {
             None => self.plaintext.unmount(),
-            Some(files) => files.mount.unmount(),
+            Some(files) => files.mount.unmount(&mut patience),
         };
         match unmounted {
-            Ok(()) => Ok(Directory::Free),
+            Ok(()) => self.settle(force),
             Err(UnmountError::Busy { .. }) if !force => Err(self.is_busy()),
-            Err(UnmountError::Busy { .. }) => {
-                note(format_args!(
-                    "scrim: warning: {}: detached from {}",
-                    self.status.directory.display(),
-                    self.holders()
-                ));
-                Ok(Directory::Detached)
+            Err(error) if force => {
+                if let UnmountError::Busy { .. } = error {
+                    note(format_args!(
+                        "scrim: warning: {}: detached from {}",
+                        self.status.directory.display(),
+                        self.holders()
+                    ));
+                }
+                self.detach();
+                Ok(())
             }
             // Somebody else was quicker.
-            Err(_) if self.has_ended() => Ok(Directory::Free),
-            Err(_) if force => Ok(Directory::Detached),
+            Err(_) if self.has_ended() => Ok(()),
             Err(error) => Err(CliError::new(Exit::WrongDevice, error.to_string())),
         }
     }
 
-    /// Takes down the rest of a mount, from the top. If its directory is free, everything that the file system had in
-    /// memory is written to the volume before this returns; else nothing waits for files that are in use.
-    pub(crate) fn take_down(mut self, directory: Directory) {
-        if let Some(mut files) = self.files.take() {
-            files.take_down(directory);
+    /// Waits until nothing has the plaintext open any more.
+    fn settle(&mut self, force: bool) -> Result<(), CliError> {
+        let Some(files) = &mut self.files else {
+            return Ok(());
+        };
+        let mut patience = self.plaintext.patience(DETACHING);
+        let is_settled = match &mut files.program {
+            Some(program) => program.wait(|| patience.is_over()),
+            None => loop {
+                if self.plaintext.unmount().is_ok() {
+                    break true;
+                }
+                if patience.is_over() {
+                    break false;
+                }
+                std::thread::sleep(PAUSE);
+            },
+        };
+        match (&mut files.program, is_settled) {
+            (_, true) => Ok(()),
+            (Some(program), false) if force => {
+                program.end();
+                Ok(())
+            }
+            (None, false) if force => Ok(()),
+            (_, false) => Err(self.is_held()),
         }
-        let deadline = Instant::now() + DETACHING;
-        while self.plaintext.unmount().is_err()
-            && directory == Directory::Free
-            && Instant::now() < deadline
-        {
-            std::thread::sleep(PAUSE);
+    }
+
+    /// Takes the mount away from its directory while it is in use, or while the storage does not answer. What the file
+    /// system has in memory is written first, as far as the storage takes it.
+    fn detach(&mut self) {
+        let Some(files) = &mut self.files else {
+            return;
+        };
+        if files.program.is_none() {
+            let mut patience = self.plaintext.patience(GIVING_UP);
+            files.mount.write_back(&mut patience);
         }
-        // From here on, programs that still use the plaintext get errors.
+        files.mount.detach();
+        if let Some(program) = &mut files.program {
+            program.end();
+        }
+    }
+
+    /// Takes down what is left of a mount that has ended. Programs that still use the plaintext get errors from here on.
+    ///
+    /// # Errors
+    /// When the storage failed writes.
+    pub(crate) fn take_down(mut self) -> Result<(), CliError> {
+        let directory = self.status.directory.clone();
+        // A mount whose program has died is taken away.
+        drop(self.files.take());
+        // It is unmounted already, or stopped below.
+        let _ = self.plaintext.unmount();
+        let (writes, failures) = (self.plaintext.failed_writes(), self.plaintext.failures());
         if self.plaintext.stop() > 0 {
             note(format_args!(
                 "scrim: warning: {}: requests still wait for the storage",
-                self.status.directory.display()
+                directory.display()
             ));
         }
         if let Some(below) = self.below.take() {
             let _ = std::fs::remove_dir(below);
         }
+        if writes == 0 {
+            return Ok(());
+        }
+        let reason = failures.last().map(|failure| failure.reason.as_str());
+        Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{}: unmounted, but the storage failed {writes} writes, so data that no fsync acknowledged is lost; the \
+                 last failure: {}; mount it again and check the files",
+                directory.display(),
+                reason.unwrap_or("unknown")
+            ),
+        ))
     }
 
     fn holders(&self) -> String {
@@ -145,6 +215,19 @@ impl MountedVolume {
             holders if holders.is_empty() => "processes of other users".to_owned(),
             holders => holders,
         }
+    }
+
+    /// The error of a mount that is gone from its directory, while something still has its file system.
+    fn is_held(&self) -> CliError {
+        CliError::new(
+            Exit::Busy,
+            format!(
+                "{} is unmounted there, but the file system is still in use: by programs that had files open when it was \
+                 detached, in another mount namespace, or for data that the storage does not take; end the programs, or \
+                 give up what is not written with --force",
+                self.status.directory.display()
+            ),
+        )
     }
 
     fn is_busy(&self) -> CliError {
@@ -156,25 +239,6 @@ impl MountedVolume {
                 self.holders()
             ),
         )
-    }
-}
-
-impl Files {
-    fn have_ended(&mut self) -> bool {
-        let program = self.program.as_mut();
-        self.mount.is_gone() || program.is_some_and(Running::has_ended)
-    }
-
-    fn take_down(&mut self, directory: Directory) {
-        let has_died = !self.mount.is_gone() && self.have_ended();
-        if has_died || directory == Directory::Detached {
-            self.mount.detach();
-        }
-        match (&mut self.program, directory) {
-            (Some(program), Directory::Detached) => program.end(),
-            (Some(program), Directory::Free) => program.wait(),
-            (None, _) => {}
-        }
     }
 }
 
@@ -243,7 +307,8 @@ fn show_files(source: &Source, request: &MountRequest) -> Result<MountedVolume, 
             Ok(mounted)
         }
         Err(error) => {
-            mounted.take_down(Directory::Detached);
+            // The error that it was not mounted for says more.
+            let _ = mounted.take_down();
             Err(error)
         }
     }

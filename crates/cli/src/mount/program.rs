@@ -210,9 +210,16 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for the program to end, which it does once its file system is unmounted and written.
-    pub(super) fn wait(&mut self) {
-        let _ = self.child.wait();
+    /// Waits for the program to end, which it does once its file system is unmounted and written, until `is_over`. Returns
+    /// whether it has ended.
+    pub(super) fn wait(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
+        while !self.has_ended() {
+            if is_over() {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Asks the program to end, which has it write what it holds, and kills it if that takes too long.
@@ -221,12 +228,11 @@ impl Running {
             let _ = kill_process(pid, Signal::TERM);
         }
         let deadline = Instant::now() + ENDING;
-        while !self.has_ended() {
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                self.wait();
-            }
-            std::thread::sleep(PAUSE);
+        if !self.wait(|| Instant::now() > deadline) {
+            let _ = self.child.kill();
+            // A process that waits for the plaintext may end only when that is taken away.
+            let killed = Instant::now() + LAST_WORDS;
+            self.wait(|| Instant::now() > killed);
         }
     }
 

@@ -9,7 +9,7 @@ use scrim_volume::Volume;
 
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
-use crate::mount::{Directory, MountRequest, MountStatus, MountedVolume, Source, UmountRequest};
+use crate::mount::{MountRequest, MountStatus, MountedVolume, Source, UmountRequest};
 use crate::nbd::runtime::RuntimeDir;
 use crate::signature::Survey;
 use crate::terminal::note;
@@ -85,7 +85,9 @@ impl Mounts {
                 name.as_str(),
                 mount.status().directory.display()
             ));
-            mount.take_down(Directory::Free);
+            if let Err(error) = mount.take_down() {
+                note(format_args!("scrim: warning: {error}"));
+            }
         }
     }
 
@@ -95,11 +97,12 @@ impl Mounts {
             Some(directory) => mount.status().directory == *directory,
             None => true,
         };
+        let mut result = Ok(());
         while let Some(index) = now.iter().rposition(is_meant) {
-            let directory = now[index].free_directory(request.force)?;
-            now.remove(index).take_down(directory);
+            now[index].unmount(request.force)?;
+            result = result.and(now.remove(index).take_down());
         }
-        Ok(())
+        result
     }
 
     /// Takes down all mounts before the volume is closed.

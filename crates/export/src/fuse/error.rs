@@ -196,6 +196,8 @@ pub enum UnmountError {
     },
     /// A call to the system has failed.
     System { path: PathBuf, source: io::Error },
+    /// The kernel still writes what it has in memory, and the storage does not answer.
+    Stalled { path: PathBuf },
 }
 
 impl fmt::Display for UnmountError {
@@ -215,6 +217,12 @@ impl fmt::Display for UnmountError {
                 "cannot unmount {}: {source}; try `umount` as root",
                 path.display()
             ),
+            Self::Stalled { path } => write!(
+                f,
+                "{} is not unmounted yet: the storage does not answer, and data in memory waits for it; see to the \
+                 storage, or give that data up with --force",
+                path.display()
+            ),
         }
     }
 }
@@ -223,7 +231,7 @@ impl Error for UnmountError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::System { source, .. } => Some(source),
-            Self::Busy { .. } | Self::Helper { .. } => None,
+            Self::Busy { .. } | Self::Helper { .. } | Self::Stalled { .. } => None,
         }
     }
 }

@@ -144,6 +144,9 @@ impl Executor {
             }
             Err(error) => {
                 self.meter.executed(Kind::Write, 0);
+                if std::error::Error::source(&error).is_some() {
+                    self.session.note_failed_write();
+                }
                 self.fail(header.unique, &error)
             }
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
@@ -15,6 +16,7 @@ use super::helper;
 use super::limits::PAYLOAD;
 use super::mount_table;
 use super::options::MountOptions;
+use super::patience::Patience;
 
 /// Type of the file system, as `mount` and `findmnt` show it.
 const KIND: &str = "fuse.scrim";
@@ -30,6 +32,17 @@ pub enum Method {
     Call,
     /// By the program `fusermount3`.
     Helper,
+}
+
+/// Consideration for those who use a mount that is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmount {
+    /// Refused while a program uses it. The kernel writes back what it has first.
+    InOrder,
+    /// Also while it is in use; it goes on until nothing uses it.
+    Lazy,
+    /// As `Lazy`, and requests that wait for an answer fail at once, where this process may demand that.
+    Abort,
 }
 
 /// A mount that this process has made.
@@ -223,18 +236,51 @@ impl Place {
         }
     }
 
-    /// Takes the mount away; `lazy` does so also where it is in use, which goes on until nothing uses it.
-    pub(super) fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
+    /// Takes the mount away, and waits for the kernel as long as `patience` lasts.
+    pub(super) fn unmount(
+        &self,
+        how: Unmount,
+        patience: &mut Patience,
+    ) -> Result<(), UnmountError> {
         if self.is_gone() {
             return Ok(());
         }
+        let place = self.clone();
+        let waited = patience.wait_for(self.method, move || place.unmount_and_wait(how));
+        let path = || self.directory.clone();
+        match waited {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(UnmountError::Stalled { path: path() }),
+            Err(source) => Err(UnmountError::System {
+                path: path(),
+                source,
+            }),
+        }
+    }
+
+    /// Has the kernel write back what it has of the file system in its page cache; returns whether it did.
+    pub(super) fn write_back(&self, patience: &mut Patience) -> bool {
+        let directory = self.directory.clone();
+        let sync = move || {
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+            let root = rustix::fs::open(&directory, flags, Mode::empty())?;
+            rustix::fs::syncfs(&root)
+        };
+        // On a thread without descriptors also where a helper would unmount, because this is a call.
+        let synced = patience.wait_for(Method::Call, sync);
+        matches!(synced, Ok(Some(Ok(()))))
+    }
+
+    fn unmount_and_wait(&self, how: Unmount) -> Result<(), UnmountError> {
         match self.method {
-            Method::Helper => helper::unmount(&self.directory, lazy),
+            Method::Helper => helper::unmount(&self.directory, how != Unmount::InOrder),
             Method::Call => {
-                let mut flags = UnmountFlags::NOFOLLOW;
-                if lazy {
-                    flags |= UnmountFlags::DETACH;
-                }
+                let flags = UnmountFlags::NOFOLLOW
+                    | match how {
+                        Unmount::InOrder => UnmountFlags::empty(),
+                        Unmount::Lazy => UnmountFlags::DETACH,
+                        Unmount::Abort => UnmountFlags::DETACH | UnmountFlags::FORCE,
+                    };
                 rustix::mount::unmount(&self.directory, flags).map_err(|error| match error {
                     Errno::BUSY => UnmountError::Busy {
                         path: self.directory.clone(),

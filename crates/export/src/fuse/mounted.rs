@@ -3,11 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use scrim_fuse::reply::{Agreement, Terms, Wishes, agree};
 use scrim_fuse::request::{Operation, Request};
@@ -19,8 +18,9 @@ use super::buffer::Buffer;
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
 use super::limits;
-use super::mount::{Method, Place, mount};
+use super::mount::{Method, Place, Unmount, mount};
 use super::options::MountOptions;
+use super::patience::Patience;
 use super::session::{Failure, Session};
 use super::tree::FileTree;
 use super::worker::{Worker, receive};
@@ -74,8 +74,9 @@ impl Mounted {
         mut buffers: Vec<Buffer>,
         options: &MountOptions,
     ) -> Result<(), MountError> {
+        let background = limits::background(buffers.len());
         for buffer in buffers.iter_mut().take(1) {
-            negotiate(&device, buffer, options)?;
+            negotiate(&device, buffer, options, background)?;
         }
         let device = Arc::new(device);
         let meters = self.session.meters.clone();
@@ -143,21 +144,35 @@ impl Mounted {
         self.session.failures()
     }
 
+    /// Number of writes that the storage failed.
+    #[must_use]
+    pub fn failed_writes(&self) -> u64 {
+        self.session.failed_writes()
+    }
+
     /// Unmounts the tree, unless a program uses it. The kernel writes back before what it still has. Afterwards
     /// [`wait`](Self::wait) returns at once, except where another mount namespace still has the mount.
     ///
     /// # Errors
-    /// [`UnmountError::Busy`] if it is in use; it is then served as before.
+    /// [`UnmountError::Busy`] if it is in use; it is then served as before. [`UnmountError::Stalled`] if the storage has
+    /// answered nothing for a while (45 s); the mount goes away once it answers.
     pub fn unmount(&self) -> Result<(), UnmountError> {
         if self.has_mount() {
-            self.place.unmount(false)?;
+            let mut patience = self.patience(limits::STALL);
+            self.place.unmount(Unmount::InOrder, &mut patience)?;
         }
         self.dismiss_guard();
         Ok(())
     }
 
+    /// Begins a wait that ends when no request was answered for `limit`.
+    #[must_use]
+    pub fn patience(&self, limit: Duration) -> Patience {
+        Patience::new(&self.session, limit)
+    }
+
     /// Takes the mount away, also while it is in use, and ends serving. Programs that have files open get errors from
-    /// then on. Data in the page cache is written back first, within a limit.
+    /// then on. Data in the page cache is written back first, while the storage answers.
     ///
     /// Returns the number of threads that still wait for the storage after that limit. Each keeps the tree until then.
     #[must_use = "threads that are left keep the volume open"]
@@ -199,24 +214,15 @@ impl Mounted {
         }
     }
 
-    /// Detaches the mount on a thread of its own, because the kernel may wait for the storage there.
+    /// Detaches the mount, and fails the requests that then still wait.
     fn detach(&self) {
-        let (place, cached) = (self.place.clone(), self.cached);
-        let (done, wait) = mpsc::channel();
-        let detach = move || {
-            if cached {
-                // Data that the storage refuses is reported to the program, at its next fsync at the latest.
-                let _ = write_back(&place.directory);
-            }
-            // It is gone, or the guard tries again.
-            let _ = place.unmount(true);
-            let _ = done.send(());
-        };
-        let thread = thread::Builder::new().name("fuse-detach".to_owned());
-        if thread.spawn(detach).is_ok() {
-            // After the limit the end of the threads ends that call too.
-            let _ = wait.recv_timeout(limits::END);
+        if self.cached {
+            // Data that the storage refuses is reported to the program, at its next fsync at the latest.
+            self.place.write_back(&mut self.patience(limits::END));
         }
+        // It is gone, or the guard tries again. After the limit the end of the threads ends that call too.
+        let mut patience = self.patience(limits::END);
+        let _ = self.place.unmount(Unmount::Abort, &mut patience);
     }
 
     fn dismiss_guard(&self) {
@@ -237,13 +243,6 @@ impl Drop for Mounted {
     }
 }
 
-/// Makes the kernel write back data of the file system in its page cache.
-fn write_back(directory: &Path) -> Result<(), Errno> {
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(directory, flags, Mode::empty())?;
-    rustix::fs::syncfs(&root)
-}
-
 /// Flags in replies to opening a file and a folder.
 fn open_flags(options: &MountOptions) -> (u32, u32) {
     match options.cached {
@@ -257,12 +256,13 @@ fn negotiate(
     device: &OwnedFd,
     buffer: &mut Buffer,
     options: &MountOptions,
+    background: u16,
 ) -> Result<Terms, MountError> {
     let wishes = Wishes {
         flags: wished_flags(options),
         max_write: u32::try_from(limits::PAYLOAD).unwrap_or(u32::MAX),
         page_size: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
-        max_background: limits::BACKGROUND,
+        max_background: background,
     };
     let refused = |reason: String| MountError::Protocol { reason };
     loop {

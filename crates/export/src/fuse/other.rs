@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
-use super::mount::{Place, checked, found};
+use super::limits;
+use super::mount::{Place, Unmount, checked, found};
+use super::patience::Patience;
 
 /// A mount of another program, such as a file system driver that has a [`RawFile`](super::RawFile) open. Like
 /// [`Mounted`](super::Mounted) it goes away also if this process is killed.
@@ -38,21 +40,28 @@ impl OtherMount {
         self.place.is_gone()
     }
 
-    /// Unmounts, unless a program uses it.
+    /// Unmounts, unless a program uses it. The kernel writes back before what it has in memory.
     ///
     /// # Errors
-    /// [`UnmountError::Busy`] if it is in use.
-    pub fn unmount(&mut self) -> Result<(), UnmountError> {
-        self.place.unmount(false)?;
+    /// [`UnmountError::Busy`] if it is in use, and [`UnmountError::Stalled`] if `patience` ends before.
+    pub fn unmount(&mut self, patience: &mut Patience) -> Result<(), UnmountError> {
+        self.place.unmount(Unmount::InOrder, patience)?;
         self.dismiss_guard();
         Ok(())
     }
 
-    /// Takes the mount away, also while it is in use. Programs that have files open keep them until they close them, or
+    /// Has the kernel write back what it has of the file system in memory. Returns whether everything was written before
+    /// `patience` ended.
+    pub fn write_back(&self, patience: &mut Patience) -> bool {
+        self.place.write_back(patience)
+    }
+
+    /// Takes the mount away, also while it is in use, and waits for that a few seconds at most. Programs that have files open keep them until they close them, or
     /// the tree below ends.
     pub fn detach(&mut self) {
         // If it cannot be taken away now, the guard tries again at the end of this process.
-        if self.place.unmount(true).is_ok() {
+        let mut patience = Patience::fixed(limits::END);
+        if self.place.unmount(Unmount::Lazy, &mut patience).is_ok() {
             self.dismiss_guard();
         }
     }

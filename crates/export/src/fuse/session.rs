@@ -1,7 +1,7 @@
 //! State that the threads of a session share.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,6 +33,7 @@ pub(super) struct Session {
     /// Counters of each thread.
     pub(super) meters: Vec<Arc<Meter>>,
     failures: Mutex<VecDeque<Failure>>,
+    failed_writes: AtomicU64,
 }
 
 impl Session {
@@ -51,6 +52,7 @@ impl Session {
             ended: Condvar::new(),
             meters: (0..threads).map(|_| Arc::default()).collect(),
             failures: Mutex::default(),
+            failed_writes: AtomicU64::new(0),
         }
     }
 
@@ -107,6 +109,15 @@ impl Session {
             time: SystemTime::now(),
             reason,
         });
+    }
+
+    /// Counts a write that the storage failed.
+    pub(super) fn note_failed_write(&self) {
+        self.failed_writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed_writes(&self) -> u64 {
+        self.failed_writes.load(Ordering::Relaxed)
     }
 
     pub(super) fn failures(&self) -> Vec<Failure> {

@@ -110,6 +110,49 @@ fn many_readers_are_served_side_by_side() {
     stage.end();
 }
 
+/// One program writes as much as the kernel lets it, by long requests; a small read of another is served after those that
+/// were in the queue before it, so that it never waits for more than the queue holds.
+#[test]
+fn a_greedy_writer_holds_up_a_small_reader_by_one_queue_at_most() {
+    const READS: u64 = 50;
+    let Some(stage) = Stage::set() else { return };
+    let mut fio = std::process::Command::new("fio");
+    fio.args([
+        "--name=greedy",
+        "--thread",
+        "--rw=write",
+        "--bs=1M",
+        "--iodepth=64",
+    ])
+    .args(["--ioengine=libaio", "--direct=1", "--size=16M"])
+    .args(["--time_based", "--runtime=600", "--allow_file_create=0"])
+    .arg(format!("--filename={}", stage.path().display()))
+    .stdout(std::process::Stdio::null());
+    let mut fio = match fio.spawn() {
+        Ok(fio) => fio,
+        Err(error) => return crate::common::skip(&format!("fio: {error}")),
+    };
+    while stage.mounted.traffic().write.requests < 200 {
+        assert!(fio.try_wait().unwrap().is_none(), "fio has ended");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let file = stage.open();
+    let mut most = 0;
+    for index in 0..READS {
+        let before = stage.mounted.traffic().write.requests;
+        file.read_exact_at(&mut [0; 4096], index * 4096).unwrap();
+        most = most.max(stage.mounted.traffic().write.requests - before);
+    }
+    let all = stage.mounted.traffic().write.requests;
+    fio.kill().unwrap();
+    fio.wait().unwrap();
+    println!("a read met at most {most} writes of 1 MiB; {all} in all");
+    // Those in the queue, those that the threads had begun, and those that came while this thread was not scheduled.
+    assert!(most <= 100, "{most}");
+    drop(file);
+    stage.end();
+}
+
 /// Readers that meet in the storage: each waits there until both have come.
 #[test]
 fn a_request_that_waits_for_the_storage_holds_up_no_other() {

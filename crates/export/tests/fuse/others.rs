@@ -259,10 +259,9 @@ fn mount_without_root() {
         let refused = seen.unwrap_err().kind();
         assert_eq!(refused, std::io::ErrorKind::PermissionDenied);
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let line = table
-            .lines()
-            .find(|line| line.contains("fuse.scrim"))
-            .unwrap();
+        let point = format!(" {} ", folder.display());
+        let line = table.lines().find(|line| line.contains(&point)).unwrap();
+        assert!(line.contains("fuse.scrim"), "{line}");
         assert!(line.contains("nosuid,nodev"), "{line}");
         assert!(
             line.contains("an\\040image,\\040with\\040a\\040comma"),

@@ -1,0 +1,86 @@
+//! Waiting for calls that end only when the storage answers, and giving up when it does not.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scrim_sys::apart::spawn_apart;
+
+use super::mount::Method;
+use super::session::Session;
+
+/// Pause between two looks at whether requests are being answered.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A wait that lasts while a session answers requests, and ends some time after the last answer.
+///
+/// What the kernel has in memory may take minutes to write to a slow storage, so the whole wait has no limit.
+pub struct Patience {
+    /// `None` for a wait that ends after the limit in any case.
+    session: Option<Arc<Session>>,
+    limit: Duration,
+    answered: u64,
+    since: Instant,
+}
+
+impl Patience {
+    /// Starts a wait that ends once `session` has answered nothing for `limit`.
+    pub(super) fn new(session: &Arc<Session>, limit: Duration) -> Self {
+        Self {
+            session: Some(Arc::clone(session)),
+            ..Self::fixed(limit)
+        }
+    }
+
+    /// Starts a wait that ends after `limit`.
+    pub(super) fn fixed(limit: Duration) -> Self {
+        Self {
+            session: None,
+            limit,
+            answered: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns whether nothing was answered for too long.
+    pub fn is_over(&mut self) -> bool {
+        let session = self.session.as_ref();
+        let answered = session.map_or(0, |session| session.traffic().sends);
+        if answered != self.answered {
+            self.answered = answered;
+            self.since = Instant::now();
+        }
+        self.since.elapsed() >= self.limit
+    }
+
+    /// Runs `work` on a thread of its own; `None` if the wait for it is over before it ends, after which it goes on alone.
+    ///
+    /// A process that is killed within a call of its own that waits for a file system it serves would never end, so such a
+    /// thread has no descriptor of the FUSE device. `work` uses no descriptor but those that it opens. A helper program
+    /// waits in a process of its own, and is started by an ordinary thread.
+    pub(super) fn wait_for<T: Send + 'static>(
+        &mut self,
+        method: Method,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Option<T>> {
+        let (done, wait) = mpsc::channel();
+        let run = move || {
+            // Nobody receives it once the wait is over.
+            let _ = done.send(work());
+        };
+        const NAME: &str = "fuse-unmount";
+        match method {
+            Method::Call => drop(spawn_apart(NAME, run)?),
+            Method::Helper => drop(thread::Builder::new().name(NAME.to_owned()).spawn(run)?),
+        }
+        loop {
+            match wait.recv_timeout(LOOK) {
+                Ok(result) => return Ok(Some(result)),
+                Err(RecvTimeoutError::Timeout) if !self.is_over() => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+}

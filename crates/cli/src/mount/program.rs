@@ -30,10 +30,12 @@ const SAID_MAX: usize = 2 << 10;
 
 /// A program that mounts a file system.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) command: &'static str,
+pub(crate) struct Program {
+    pub(crate) command: &'static str,
     /// Package of Debian that has the command.
-    pub(super) package: &'static str,
+    pub(crate) package: &'static str,
+    /// Consequence of its absence.
+    pub(crate) cost: &'static str,
     /// Arguments that keep it in the foreground.
     foreground: &'static [&'static str],
     /// Mount options that it always gets.
@@ -58,6 +60,7 @@ enum Owner {
 pub(super) const FUSE2FS: Program = Program {
     command: "fuse2fs",
     package: "fuse2fs",
+    cost: "without root ext2, ext3 and ext4 are mounted read-only, by Scrim itself",
     foreground: &["-f"],
     // Without it a user could not enter directories of root's in an image that the user made.
     options: &["fakeroot"],
@@ -70,6 +73,7 @@ pub(super) const FUSE2FS: Program = Program {
 pub(super) const NTFS_3G: Program = Program {
     command: "ntfs-3g",
     package: "ntfs-3g",
+    cost: "NTFS is mounted as root only",
     foreground: &[],
     options: &["no_detach"],
     owner: Owner::User,
@@ -82,6 +86,7 @@ pub(super) const NTFS_3G: Program = Program {
 pub(super) const EXFAT_FUSE: Program = Program {
     command: "mount.exfat-fuse",
     package: "exfat-fuse",
+    cost: "exFAT is mounted as root only",
     foreground: &["-d"],
     options: &[],
     owner: Owner::User,
@@ -92,12 +97,16 @@ pub(super) const EXFAT_FUSE: Program = Program {
 pub(super) const SQUASHFUSE: Program = Program {
     command: "squashfuse",
     package: "squashfuse",
+    cost: "SquashFS is mounted as root only",
     foreground: &["-f"],
     options: &["ro"],
     owner: Owner::OfFileSystem,
     needs_allow_other: false,
     wants_check: false,
 };
+
+/// Programs that `scrim mount` starts.
+pub(crate) const PROGRAMS: [&Program; 4] = [&FUSE2FS, &SQUASHFUSE, &NTFS_3G, &EXFAT_FUSE];
 
 impl Program {
     /// The arguments for a file system in `raw`.
@@ -166,7 +175,7 @@ impl Program {
 }
 
 /// The path of a command in `PATH`, or where Debian keeps those of root.
-pub(super) fn find(command: &str) -> Option<PathBuf> {
+pub(crate) fn find(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)

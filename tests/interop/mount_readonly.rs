@@ -159,22 +159,9 @@ fn debugfs(place: &Place, name: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Inodes that no tree of a user has: devices, owners above 16 bits, times past 2038, sizes above 4 GiB, root's folders.
-#[test]
-fn odd_inodes_are_as_debugfs_says() {
-    if !tools() {
-        return;
-    }
-    let place = Place::new();
-    place.write("key", "open sesame");
-    fs::create_dir_all(place.path("tree/closed")).unwrap();
-    place.write("tree/closed/secret", noise(5000, 3));
-    place.write("tree/late", "late");
-    let large = place.sparse("tree/large", (5 << 30) + 7);
-    let file = fs::File::options().write(true).open(large).unwrap();
-    file.write_all_at(b"end", (5 << 30) + 4).unwrap();
-    file_system(&place, "-t ext4 -b 4096 -I 256", 64);
-    let commands = "\
+/// Changes that debugfs makes. The block device has major number 259 and minor number 70000, which debugfs cannot write by
+/// itself.
+const CHANGES: &str = "\
 mknod disk b 8 1
 set_inode_field disk block[0] 0
 set_inode_field disk block[1] 0x11110370
@@ -191,8 +178,23 @@ set_inode_field closed mode 040700
 set_inode_field closed/secret mode 0100600
 set_inode_field closed/secret uid 0
 ";
-    // The block device has major number 259 and minor number 70000, which debugfs cannot write by itself.
-    place.write("commands", commands);
+
+/// Inodes that no tree of a user has: devices, owners above 16 bits, times past 2038, sizes above 4 GiB, root's folders.
+#[test]
+fn odd_inodes_are_as_debugfs_says() {
+    if !tools() {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", "open sesame");
+    fs::create_dir_all(place.path("tree/closed")).unwrap();
+    place.write("tree/closed/secret", noise(5000, 3));
+    place.write("tree/late", "late");
+    let large = place.sparse("tree/large", (5 << 30) + 7);
+    let file = fs::File::options().write(true).open(large).unwrap();
+    file.write_all_at(b"end", (5 << 30) + 4).unwrap();
+    file_system(&place, "-t ext4 -b 4096 -I 256", 64);
+    place.write("commands", CHANGES);
     place.run("debugfs", ["-w", "-f", "commands", "plain.img"]);
     encrypt(&place, "disk.img");
     let names = [

@@ -5,7 +5,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,
-    unreachable_pub,
     reason = "tests fail by panicking, and the fuzz target uses the same walk"
 )]
 

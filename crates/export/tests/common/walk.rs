@@ -11,7 +11,7 @@ use scrim_export::fuse::{
 use scrim_volume::{CryptTable, DataPath, Volume};
 
 /// Bytes of an image: 256 blocks of 1 KiB.
-pub const SIZE: usize = 256 << 10;
+pub(crate) const SIZE: usize = 256 << 10;
 /// Most nodes that are looked at: a damaged file system may have more names than it has space for.
 const NODES: usize = 64;
 /// Most names of a folder that are looked at.
@@ -20,7 +20,7 @@ const NAMES: usize = 512;
 const READ: usize = 64 << 10;
 
 /// The image that an input describes: offsets of three bytes, lengths of one, and the bytes there.
-pub fn image(mut input: &[u8]) -> Vec<u8> {
+pub(crate) fn image(mut input: &[u8]) -> Vec<u8> {
     let mut image = vec![0; SIZE];
     while let [a, b, c, len, rest @ ..] = input {
         let at = u32::from_le_bytes([*a, *b, *c, 0]) as usize % SIZE;
@@ -33,7 +33,7 @@ pub fn image(mut input: &[u8]) -> Vec<u8> {
 }
 
 /// The tree of the files in an image; `None` if it has no file system that can be read.
-pub fn tree(image: Vec<u8>) -> Option<VolumeFiles> {
+pub(crate) fn tree(image: Vec<u8>) -> Option<VolumeFiles> {
     let table = CryptTable::parse(&format!("0 {} linear image 0", image.len() / 512)).ok()?;
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(image));
     let volume = Volume::start(table, DataPath::Inline, |_| Ok(Arc::clone(&backend))).ok()?;
@@ -41,7 +41,7 @@ pub fn tree(image: Vec<u8>) -> Option<VolumeFiles> {
 }
 
 /// Looks at all nodes below the root, up to a limit. Returns the number of those that could be read.
-pub fn walk(tree: &dyn FileTree) -> usize {
+pub(crate) fn walk(tree: &dyn FileTree) -> usize {
     let (mut nodes, mut next, mut read) = (vec![ROOT_ID], 0, 0);
     assert!(tree.statistics().is_ok_and(|all| all.block_size >= 1024));
     for impossible in [0, u64::from(u32::MAX), u64::MAX] {

@@ -33,6 +33,7 @@ fn no_damage_leaves_a_program_waiting() {
             let Some(tree) = walk::tree(image) else {
                 continue;
             };
+            walk::walk(&tree);
             let options = MountOptions {
                 read_only: true,
                 cached: copy % 2 == 0,

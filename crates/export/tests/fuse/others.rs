@@ -261,7 +261,7 @@ fn mount_without_root() {
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let line = table
             .lines()
-            .find(|line| line.contains("fuse.scrim"))
+            .find(|line| line.contains("fuse.scrim") && line.contains(folder.to_str().unwrap()))
             .unwrap();
         assert!(line.contains("nosuid,nodev"), "{line}");
         assert!(

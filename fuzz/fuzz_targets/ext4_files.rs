@@ -1,8 +1,11 @@
 //! The input is a file system: offsets and the bytes there, in an image of zeros. A site serves all of its files from a
-//! volume. Besides, each name is looked up, by its folder's index if there is one: the result must be an entry that the
-//! folder, read from its start, has under that name.
+//! volume, and a tree for FUSE shows them. Besides, each name is looked up, by its folder's index if there is one: the
+//! result must be an entry that the folder, read from its start, has under that name.
 
 #![no_main]
+
+#[path = "../../crates/export/tests/common/walk.rs"]
+mod walk;
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSliceMut};
@@ -17,25 +20,12 @@ use scrim_serve::files::{ReadMode, VolumeFiles, VolumeIdentity};
 use scrim_serve::http::{Answer, Fields, Piece};
 use scrim_serve::site::{Cache, CacheLimits, Root, Settings, Site, Symlinks};
 use scrim_volume::{CryptTable, DataPath, Volume};
+use walk::{SIZE, image};
 
-/// Bytes of the image: 256 blocks of 1 KiB.
-const SIZE: usize = 256 << 10;
 /// Largest number of names to ask for: a damaged file system may have more names than it has space for.
 const NAMES: usize = 64;
 /// Bytes that are read at each end of a file, which may consist of holes of any length.
 const READ: u64 = 64 << 10;
-
-fn image(mut input: &[u8]) -> Vec<u8> {
-    let mut image = vec![0; SIZE];
-    while let [a, b, c, len, rest @ ..] = input {
-        let at = u32::from_le_bytes([*a, *b, *c, 0]) as usize % SIZE;
-        let (bytes, after) = rest.split_at(rest.len().min((*len).into()));
-        let here = bytes.len().min(SIZE - at);
-        image[at..at + here].copy_from_slice(&bytes[..here]);
-        input = after;
-    }
-    image
-}
 
 /// The image, without a volume around it.
 struct Bare(Vec<u8>);
@@ -117,6 +107,9 @@ fn read(answer: &Answer) {
 fuzz_target!(|input: &[u8]| {
     let image = image(input);
     look_for_names(image.clone());
+    if let Some(tree) = walk::tree(image.clone()) {
+        walk::walk(&tree);
+    }
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new(image));
     let table = format!("0 {} linear image 0", SIZE / 512);
     let table = CryptTable::parse(&table).expect("a table");

@@ -32,6 +32,7 @@ mod luks1_peers;
 mod mount;
 mod mount_faults;
 mod mount_load;
+mod mount_readonly;
 mod no_root;
 mod options;
 mod partitions;

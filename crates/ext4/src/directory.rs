@@ -23,6 +23,8 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
     /// The inode that it leads to.
     pub inode: u32,
+    /// Type of that inode as the entry has it; `None` where it has none. The inode itself decides.
+    pub kind: Option<Kind>,
     /// Place of the next entry in the folder; see [`FileSystem::entries_from`].
     pub next: u64,
 }
@@ -134,6 +136,25 @@ impl FileSystem {
         Ok(())
     }
 
+    /// The inode of the folder that has `folder` in it, as the entry `..` says; the root is its own.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::lookup`].
+    pub fn parent(&self, folder: &Inode, budget: &Budget) -> Result<u32, Error> {
+        check_folder(folder)?;
+        if let Some(data) = folder.inline() {
+            return Ok(u32_at(data, 0));
+        }
+        let block = self.folder_block(folder, 0, budget)?;
+        let covered = self.verified(folder, &block, true)?;
+        // The entry follows the one for the folder itself.
+        let parent = covered.get(rec_len(covered, covered.len())..);
+        match parent.filter(|entry| entry.get(HEAD - 2..HEAD + 2).is_some_and(is_parent)) {
+            Some(entry) => Ok(u32_at(entry, 0)),
+            None => Err(Error::corrupt("the entry of its parent", folder.number())),
+        }
+    }
+
     /// The inode under a name in one block of a folder, which is not of its index.
     pub(crate) fn find_in_block(
         &self,
@@ -232,6 +253,11 @@ impl FileSystem {
     }
 }
 
+/// Returns whether the end of an entry's head, and what follows, are those of `..`.
+fn is_parent(end: &[u8]) -> bool {
+    matches!(end, [2, _, b'.', b'.'])
+}
+
 fn check_folder(folder: &Inode) -> Result<(), Error> {
     match folder.is_folder() {
         true => folder.check_readable(),
@@ -267,13 +293,21 @@ fn entries(
         next += len as u64;
         let inode = u32_at(entry, 0);
         let name = &entry[HEAD..HEAD + name_len];
+        // Without the feature `filetype` this is the upper byte of the name's length, which is zero.
+        let kind = Kind::of_entry(entry[7]);
         if inode == 0 || matches!(name, b"" | b"." | b"..") {
             continue;
         }
         if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
             return Err(Error::corrupt("a name in a folder", number));
         }
-        if each(Entry { name, inode, next }, at).is_break() {
+        let entry = Entry {
+            name,
+            inode,
+            kind,
+            next,
+        };
+        if each(entry, at).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

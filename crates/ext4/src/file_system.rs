@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::blocks::Blocks;
 use crate::fields::index;
-use crate::superblock::{self, Superblock};
+use crate::superblock::{self, Space, Superblock};
 use crate::{Error, Inode, groups};
 
 /// The inode of the root folder.
@@ -87,6 +87,12 @@ impl FileSystem {
     #[must_use]
     pub fn inode_size(&self) -> u16 {
         self.superblock.inode_size
+    }
+
+    /// Its space, used and free.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        self.superblock.space
     }
 
     /// The number that tells it from other file systems (`s_uuid`).

@@ -17,6 +17,9 @@ const GENERATION: usize = 0x64;
 const USER: [usize; 2] = [0x2, 0x78];
 const GROUP: [usize; 2] = [0x18, 0x7a];
 const LINKS: usize = 0x1a;
+/// Offsets of the lower and the upper part of the number of sectors or blocks.
+const STORED: usize = 0x1c;
+const STORED_HIGH: usize = 0x74;
 /// Offsets of the lower and the upper part of the number of the block with extended attributes.
 const ATTRIBUTES: usize = 0x68;
 const ATTRIBUTES_HIGH: usize = 0x76;
@@ -26,6 +29,7 @@ mod flag {
     pub(super) const COMPRESSED: u32 = 0x4;
     pub(super) const ENCRYPTED: u32 = 0x800;
     pub(super) const INDEXED: u32 = 0x1000;
+    pub(super) const HUGE_FILE: u32 = 0x4_0000;
     pub(super) const EXTENTS: u32 = 0x8_0000;
     pub(super) const INLINE_DATA: u32 = 0x1000_0000;
     pub(super) const CASEFOLDED: u32 = 0x4000_0000;
@@ -60,6 +64,20 @@ impl Kind {
             _ => Self::Unknown,
         }
     }
+
+    /// The type that an entry of a folder has; `None` if it has none.
+    pub(crate) fn of_entry(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::File,
+            2 => Self::Folder,
+            3 => Self::CharacterDevice,
+            4 => Self::BlockDevice,
+            5 => Self::Pipe,
+            6 => Self::Socket,
+            7 => Self::Link,
+            _ => return None,
+        })
+    }
 }
 
 /// A file, as its inode has it.
@@ -71,6 +89,8 @@ pub struct Inode {
     owner: (u32, u32),
     links: u16,
     size: u64,
+    /// Sectors of 512 bytes that it takes, or blocks if it has the flag `HUGE_FILE`.
+    stored: u64,
     accessed: (i64, u32),
     modified: (i64, u32),
     changed: (i64, u32),
@@ -113,6 +133,7 @@ impl Inode {
             owner: (wide(bytes, USER), wide(bytes, GROUP)),
             links,
             size,
+            stored: join(u16_at(bytes, STORED_HIGH).into(), u32_at(bytes, STORED)),
             accessed: time(bytes, ACCESSED),
             modified: time(bytes, MODIFIED),
             changed: time(bytes, CHANGED),
@@ -199,6 +220,16 @@ impl Inode {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Sectors of 512 bytes that its content and its map take, on a file system with blocks of `block_size` bytes.
+    #[must_use]
+    pub fn sectors(&self, block_size: u32) -> u64 {
+        match self.flags & flag::HUGE_FILE {
+            0 => self.stored,
+            // Fits: the number has 48 bits.
+            _ => self.stored * u64::from(block_size / 512),
+        }
     }
 
     /// Time of the last read of it, as far as it was recorded: seconds and nanoseconds since 1970.

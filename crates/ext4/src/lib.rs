@@ -32,3 +32,4 @@ pub use error::Error;
 pub use file_system::{Device, FileSystem, ROOT, ReadMode};
 pub use inode::{Inode, Kind};
 pub use map::{Place, Run};
+pub use superblock::Space;

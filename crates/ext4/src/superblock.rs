@@ -65,6 +65,7 @@ pub(crate) struct Superblock {
     /// Bytes of a block: a power of two from 1 KiB to 64 KiB.
     pub(crate) block_size: u32,
     pub(crate) blocks: u64,
+    pub(crate) space: Space,
     pub(crate) first_data_block: u32,
     pub(crate) blocks_per_group: u32,
     pub(crate) inodes: u32,
@@ -84,6 +85,35 @@ pub(crate) struct Superblock {
     /// Seed of the hashes of names, and the signedness of their bytes.
     pub(crate) hash_seed: [u32; 4],
     pub(crate) hash_signs: Signs,
+}
+
+/// Space of a file system, as it was recorded by the last that unmounted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks that can hold files: all but those of tables and of the journal, if their number is recorded.
+    pub blocks: u64,
+    pub free_blocks: u64,
+    /// Free blocks that are kept for root.
+    pub reserved_blocks: u64,
+    pub inodes: u32,
+    pub free_inodes: u32,
+}
+
+impl Space {
+    /// `high` has the upper half of a number at its offset, or zero.
+    fn parse(bytes: &[u8; LEN], high: impl Fn(usize) -> u32) -> Self {
+        let blocks = join(high(0x150), u32_at(bytes, 0x4));
+        // Clusters (`bigalloc`) have a power of two of blocks.
+        let doubled = u32_at(bytes, 0x1c).saturating_sub(u32_at(bytes, 0x18));
+        let overhead = u64::from(u32_at(bytes, 0x248)) << doubled.min(u32::BITS);
+        Self {
+            blocks: blocks.saturating_sub(overhead),
+            free_blocks: join(high(0x158), u32_at(bytes, 0xc)),
+            reserved_blocks: join(high(0x154), u32_at(bytes, 0x8)),
+            inodes: u32_at(bytes, 0),
+            free_inodes: u32_at(bytes, 0x10),
+        }
+    }
 }
 
 /// Groups that begin with a copy of the superblock.
@@ -120,16 +150,15 @@ impl Superblock {
             return Err(Error::NotUnmounted);
         }
         let is_64bit = incompat & incompat::BIT64 != 0;
+        let high = |at: usize| if is_64bit { u32_at(bytes, at) } else { 0 };
         let doubled = u32_at(bytes, 0x18);
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&bytes[UUID]);
         let superblock = Self {
             uuid,
             block_size: 1 << (MIN_BLOCK + doubled.min(DOUBLED_MOST)),
-            blocks: join(
-                if is_64bit { u32_at(bytes, 0x150) } else { 0 },
-                u32_at(bytes, 0x4),
-            ),
+            blocks: join(high(0x150), u32_at(bytes, 0x4)),
+            space: Space::parse(bytes, high),
             first_data_block: u32_at(bytes, 0x14),
             blocks_per_group: u32_at(bytes, 0x20),
             inodes: u32_at(bytes, 0),

@@ -19,7 +19,9 @@ mod file;
 mod tree;
 mod walk;
 
-pub use scrim_ext4::{Budget, Entry, Error, FileSystem, Inode, Kind, Place, ReadMode, Run};
+pub use scrim_ext4::{
+    Budget, Entry, Error, FileSystem, Inode, Kind, Place, ROOT, ReadMode, Run, Space,
+};
 
 pub use device::{open, read_now};
 pub use file::{File, Span};

@@ -25,8 +25,8 @@ impl Tree {
     ///
     /// # Errors
     /// If there is no file system that can be read.
-    pub fn open(volume: Volume, is_shared: bool) -> Result<Self, Error> {
-        let volume = Arc::new(volume);
+    pub fn open(volume: impl Into<Arc<Volume>>, is_shared: bool) -> Result<Self, Error> {
+        let volume = volume.into();
         let fs = Arc::new(device::open(&volume)?);
         Ok(Self {
             root: Located::root(Arc::clone(&fs))?,
@@ -51,6 +51,24 @@ impl Tree {
     /// If the device fails, or there is no such inode, or it is damaged.
     pub fn inode(&self, number: u32) -> Result<Inode, Error> {
         self.fs.inode(number, ReadMode::Wait)
+    }
+
+    /// Looks a name up in a folder.
+    ///
+    /// # Errors
+    /// If the device fails, it is no folder, or is damaged or encrypted, or there is too much to search.
+    pub fn lookup(&self, folder: &Inode, name: &[u8]) -> Result<Option<u32>, Error> {
+        let budget = Budget::new(SEARCH_BYTES_MAX);
+        self.fs.lookup(folder, name, &budget)
+    }
+
+    /// Finds the inode of the folder that has `folder` in it; the root is its own.
+    ///
+    /// # Errors
+    /// As for [`Tree::lookup`].
+    pub fn parent(&self, folder: &Inode) -> Result<u32, Error> {
+        let budget = Budget::new(SEARCH_BYTES_MAX);
+        self.fs.parent(folder, &budget)
     }
 
     /// Calls `each` for the entries of a folder from a place on, but not for `.` and `..`, until it breaks. 0 is the
@@ -87,6 +105,12 @@ impl Tree {
             Arc::clone(&self.fs),
             inode,
         ))
+    }
+
+    /// The file system, as it was when it was opened.
+    #[must_use]
+    pub fn file_system(&self) -> &FileSystem {
+        &self.fs
     }
 
     /// Returns whether the file system is as it was when it was opened: it was not mounted for writing meanwhile. What

@@ -77,8 +77,6 @@ pub mod init {
     pub const BIG_WRITES: u64 = 1 << 5;
     /// Directory listings may bring the attributes of their entries along.
     pub const DO_READDIRPLUS: u64 = 1 << 13;
-    /// The kernel decides for each listing if attributes are asked for.
-    pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     /// One direct request of a program may be several requests in flight.
     pub const ASYNC_DIO: u64 = 1 << 15;
     /// Buffered writes stay in the page cache until later.
@@ -103,6 +101,8 @@ pub mod open {
     pub const KEEP_CACHE: u32 = 1 << 1;
     /// The listing of a directory may be cached.
     pub const CACHE_DIR: u32 = 1 << 3;
+    /// A close need not be told where nothing was written to the page cache (since 7.36).
+    pub const NOFLUSH: u32 = 1 << 5;
     /// Direct writes to one file may be in flight side by side.
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }

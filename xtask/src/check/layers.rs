@@ -5,7 +5,7 @@ use super::repository::{Repository, Violation};
 /// Each crate with those directly below it; what is below those is below it too.
 const LAYERS: [(&str, &[&str]); 18] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
-    ("scrim-export", &["scrim-volume", "scrim-fuse", "scrim-nbd"]),
+    ("scrim-export", &["scrim-files", "scrim-fuse", "scrim-nbd"]),
     (
         "scrim-serve",
         &["scrim-files", "scrim-figures", "scrim-foreign", "scrim-pem"],

@@ -31,8 +31,8 @@ pub(crate) struct MountArgs {
     /// Let other users access the files, as their modes allow it
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Keep plaintext of the one file in the page cache, which makes mmap and small reads quicker
-    #[arg(long, requires = "raw")]
+    /// Keep plaintext of what Scrim itself shows in the page cache, which makes mmap and small reads quicker
+    #[arg(long)]
     pub(crate) page_cache: bool,
     /// Discard the range of a hole that a program punches in the one file, which then reads as noise, not as zeros: for
     /// virtual machines, not for mkfs
@@ -68,4 +68,6 @@ pub(crate) enum MountMethod {
     Kernel,
     /// A FUSE program: fuse2fs, ntfs-3g, mount.exfat-fuse or squashfuse
     Program,
+    /// Scrim's own reader of ext2, ext3 and ext4, with --readonly
+    Scrim,
 }

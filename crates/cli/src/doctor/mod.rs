@@ -2,6 +2,7 @@
 //! root, and says what its absence costs.
 
 mod finding;
+mod fuse;
 mod kernel;
 mod memory;
 mod page;
@@ -48,6 +49,7 @@ impl Examination {
                 ("processor", processor::findings()),
                 ("memory", memory::findings()),
                 ("kernel", kernel::findings()),
+                ("mounting", fuse::findings()),
                 ("serving", serving::findings()),
                 ("kernel TLS", tls::findings()),
             ],

@@ -47,7 +47,7 @@ pub(super) fn repair(file: &Path) -> Result<(), CliError> {
         return Err(CliError::new(
             Exit::WrongDevice,
             "the file system was not unmounted, and e2fsck, which would check it, is not installed; install the \
-             package e2fsprogs, or mount it --readonly",
+             package e2fsprogs",
         ));
     };
     note(format_args!(

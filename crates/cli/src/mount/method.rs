@@ -19,6 +19,15 @@ pub(super) struct Choice {
 
 #[derive(Debug)]
 pub(super) enum Method {
+    /// Scrim's own reader of the ext family.
+    Scrim,
+    /// Something else, on the plaintext as one file.
+    Driver(Driver),
+}
+
+/// Code that mounts the file system in a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Driver {
     /// The kernel's file system of this type, on a loop device.
     Kernel(&'static str),
     Program(&'static Program),
@@ -30,6 +39,13 @@ struct Kind {
     /// Type of the kernel's file system; the one for ext4 also mounts ext2 and ext3.
     kernel: &'static str,
     program: Option<&'static Program>,
+}
+
+impl Kind {
+    /// Returns whether Scrim itself reads it.
+    fn is_read_by_scrim(&self) -> bool {
+        self.signature == Signature::Ext
+    }
 }
 
 const KINDS: [Kind; 9] = [
@@ -70,15 +86,21 @@ pub(super) fn choose(
     machine: &Machine,
 ) -> Result<Choice, CliError> {
     let kind = kind_of(contents)?;
+    let is_readable = kind.is_read_by_scrim() && request.read_only;
     let method = match (request.method, kind.program) {
         (MountMethod::Kernel, _) if !machine.is_root => return Err(kernel_needs_root(kind)),
-        (MountMethod::Kernel, _) => Method::Kernel(kind.kernel),
-        (MountMethod::Auto, _) if machine.is_root => Method::Kernel(kind.kernel),
-        (MountMethod::Auto | MountMethod::Program, Some(program)) => Method::Program(program),
+        (MountMethod::Kernel, _) => Method::Driver(Driver::Kernel(kind.kernel)),
+        (MountMethod::Scrim, _) if is_readable => Method::Scrim,
+        (MountMethod::Scrim, _) => return Err(scrim_cannot(kind)),
+        (MountMethod::Auto, _) if machine.is_root => Method::Driver(Driver::Kernel(kind.kernel)),
+        (MountMethod::Auto, _) if is_readable => Method::Scrim,
+        (MountMethod::Auto | MountMethod::Program, Some(program)) => {
+            Method::Driver(Driver::Program(program))
+        }
         (MountMethod::Auto, None) => return Err(no_program_without_root(kind)),
         (MountMethod::Program, None) => return Err(no_program(kind)),
     };
-    if let Method::Program(program) = &method
+    if let Method::Driver(Driver::Program(program)) = &method
         && !(machine.has)(program.command)
     {
         return Err(is_missing(kind, program));
@@ -91,14 +113,17 @@ pub(super) fn choose(
 }
 
 fn reason(asked: MountMethod, method: &Method) -> String {
-    match (asked, method) {
-        (MountMethod::Auto, Method::Kernel(_)) => "root may mount with the kernel".to_owned(),
-        (MountMethod::Auto, Method::Program(_)) => {
-            "without root the kernel mounts no block device".to_owned()
+    let words = match (asked, method) {
+        (MountMethod::Auto, Method::Driver(Driver::Kernel(_))) => "root may mount with the kernel",
+        (MountMethod::Auto, Method::Driver(Driver::Program(_))) => {
+            "without root the kernel mounts no block device"
         }
-        (_, Method::Kernel(_)) => "--method kernel".to_owned(),
-        (_, Method::Program(_)) => "--method program".to_owned(),
-    }
+        (MountMethod::Auto, Method::Scrim) => "reading needs neither root nor another program",
+        (_, Method::Driver(Driver::Kernel(_))) => "--method kernel",
+        (_, Method::Driver(Driver::Program(_))) => "--method program",
+        (_, Method::Scrim) => "--method scrim",
+    };
+    words.to_owned()
 }
 
 fn kind_of(contents: Contents) -> Result<&'static Kind, CliError> {
@@ -142,6 +167,16 @@ fn no_program_without_root(kind: &Kind) -> CliError {
     )
 }
 
+fn scrim_cannot(kind: &Kind) -> CliError {
+    CliError::usage(match kind.is_read_by_scrim() {
+        true => "--method scrim only reads; add --readonly, or leave --method out".to_owned(),
+        false => format!(
+            "--method scrim reads ext2, ext3 and ext4, and the volume has {}; leave --method out",
+            kind.kernel
+        ),
+    })
+}
+
 fn no_program(kind: &Kind) -> CliError {
     CliError::usage(format!(
         "there is no program for {}; leave --method out",
@@ -150,11 +185,14 @@ fn no_program(kind: &Kind) -> CliError {
 }
 
 fn is_missing(kind: &Kind, program: &Program) -> CliError {
+    let next = match kind.is_read_by_scrim() {
+        true => "mount it --readonly, which needs no program",
+        false => "use --raw for the plaintext as one file",
+    };
     CliError::new(
         Exit::WrongDevice,
         format!(
-            "{} is mounted by {}, which is not installed; install the package {}, or use --raw for the plaintext as \
-             one file",
+            "{} is mounted by {}, which is not installed; install the package {}, or {next}",
             kind.kernel, program.command, program.package
         ),
     )
@@ -178,14 +216,24 @@ mod tests {
     }
 
     fn chosen(signature: Signature, method: MountMethod, is_root: bool, has: bool) -> String {
+        chosen_for(signature, &asked(method), is_root, has)
+    }
+
+    fn chosen_for(
+        signature: Signature,
+        request: &MountRequest,
+        is_root: bool,
+        has: bool,
+    ) -> String {
         let machine = Machine {
             is_root,
             has: &|_| has,
         };
-        match choose(Contents::Known(signature), &asked(method), &machine) {
+        match choose(Contents::Known(signature), request, &machine) {
             Ok(Choice { method, .. }) => match method {
-                Method::Kernel(name) => format!("kernel {name}"),
-                Method::Program(program) => program.command.to_owned(),
+                Method::Driver(Driver::Kernel(name)) => format!("kernel {name}"),
+                Method::Driver(Driver::Program(program)) => program.command.to_owned(),
+                Method::Scrim => "scrim".to_owned(),
             },
             Err(error) => error.to_string(),
         }
@@ -204,5 +252,27 @@ mod tests {
         assert!(chosen(Signature::Ext, Kernel, false, true).contains("needs root"));
         assert!(chosen(Signature::Xfs, Program, true, true).contains("no program"));
         assert!(chosen(Signature::Swap, Auto, true, true).contains("--raw"));
+    }
+
+    #[test]
+    fn scrim_reads_without_root_and_without_programs() {
+        use MountMethod::{Auto, Program, Scrim};
+        let read_only = |method| MountRequest {
+            read_only: true,
+            ..asked(method)
+        };
+        let chosen_for = |signature, method, is_root, has| {
+            chosen_for(signature, &read_only(method), is_root, has)
+        };
+        for has in [false, true] {
+            assert_eq!(chosen_for(Signature::Ext, Auto, false, has), "scrim");
+            assert_eq!(chosen_for(Signature::Ext, Scrim, true, has), "scrim");
+        }
+        assert_eq!(chosen_for(Signature::Ext, Auto, true, true), "kernel ext4");
+        assert_eq!(chosen_for(Signature::Ext, Program, false, true), "fuse2fs");
+        assert_eq!(chosen_for(Signature::Ntfs, Auto, false, true), "ntfs-3g");
+        assert!(chosen_for(Signature::Xfs, Scrim, true, true).contains("has xfs"));
+        assert!(chosen(Signature::Ext, Scrim, false, true).contains("add --readonly"));
+        assert!(chosen(Signature::Ext, Auto, false, false).contains("--readonly"));
     }
 }

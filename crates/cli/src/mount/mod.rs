@@ -1,8 +1,9 @@
 //! Mounts of an open volume: its plaintext as one file over FUSE, and the program or kernel code that shows the file
 //! system in it.
 //!
-//! A mount is a chain. Scrim's FUSE session serves the plaintext as one file (`raw`); for files, a program or a loop
-//! device of the kernel has that file open, and is mounted on the user's directory. The chain is built from the bottom
+//! A mount is one FUSE session of Scrim's, or a chain. A session serves the plaintext as one file (`raw`), or the files of
+//! an ext file system, read-only. For others, a program or a loop device of the kernel has the one file open, and is
+//! mounted on the user's directory. The chain is built from the bottom
 //! and taken down from the top, so that nothing is ever cached above what has gone.
 
 mod check;
@@ -13,4 +14,5 @@ mod program;
 mod request;
 
 pub(crate) use mounted::{MountedVolume, Source};
+pub(crate) use program::{PROGRAMS, Program, find};
 pub(crate) use request::{MountRequest, MountStatus, UmountRequest};

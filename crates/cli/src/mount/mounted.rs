@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::getuid;
-use scrim_export::fuse::{MountOptions, Mounted, OtherMount, PunchHole, RawFile, UnmountError};
+use scrim_export::fuse::{
+    Access, FileTree, MountOptions, Mounted, OtherMount, PunchHole, RawFile, UnmountError,
+    VolumeFiles,
+};
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
-use super::method::{Choice, Machine, Method, choose};
+use super::method::{Choice, Driver, Machine, Method, choose};
 use super::program::{Program, Running, find};
 use super::request::{MountRequest, MountStatus};
 use super::{check, holders};
@@ -36,10 +39,12 @@ const DETACHING: Duration = Duration::from_secs(10);
 /// A mount of a volume, with the processes and threads that serve it.
 pub(crate) struct MountedVolume {
     status: MountStatus,
-    /// Mount of the volume's file system; `None` if the plaintext is shown as one file.
+    /// True if the files of the volume's file system are shown, not its plaintext as one file.
+    shows_files: bool,
+    /// Mount of the volume's file system by the kernel or a program; `None` if Scrim shows everything itself.
     files: Option<Files>,
-    /// The plaintext as one file: on the user's directory, or on one of its own below a file system.
-    plaintext: Mounted,
+    /// Scrim's own mount: on the user's directory, or below `files` the plaintext as one file on a directory of its own.
+    own: Mounted,
     /// Directory of the plaintext, if it is one of its own.
     below: Option<PathBuf>,
 }
@@ -79,12 +84,12 @@ impl MountedVolume {
 
     /// Returns whether the files of the volume's file system are mounted, not its plaintext as one file.
     pub(crate) fn shows_files(&self) -> bool {
-        self.files.is_some()
+        self.shows_files
     }
 
     /// Returns whether the mount has ended: unmounted by somebody else, with everything written, or its program has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        if self.plaintext.ended() {
+        if self.own.ended() {
             return true;
         }
         match &mut self.files {
@@ -93,7 +98,7 @@ impl MountedVolume {
                 // Once its mount is gone, it still writes what it has.
                 Some(program) => program.has_ended(),
                 // The kernel has the plaintext open until everything is written, and until nobody uses a detached mount.
-                None => files.mount.is_gone() && self.plaintext.unmount().is_ok(),
+                None => files.mount.is_gone() && self.own.unmount().is_ok(),
             },
         }
     }
@@ -105,9 +110,9 @@ impl MountedVolume {
     /// lost.
     pub(crate) fn unmount(&mut self, force: bool) -> Result<(), CliError> {
         let limit = if force { GIVING_UP } else { STALL };
-        let mut patience = self.plaintext.patience(limit);
+        let mut patience = self.own.patience(limit);
         let unmounted = match &mut self.files {
-            None => self.plaintext.unmount(),
+            None => self.own.unmount(),
             Some(files) => files.mount.unmount(&mut patience),
         };
         match unmounted {
@@ -135,11 +140,11 @@ impl MountedVolume {
         let Some(files) = &mut self.files else {
             return Ok(());
         };
-        let mut patience = self.plaintext.patience(DETACHING);
+        let mut patience = self.own.patience(DETACHING);
         let is_settled = match &mut files.program {
             Some(program) => program.wait(|| patience.is_over()),
             None => loop {
-                if self.plaintext.unmount().is_ok() {
+                if self.own.unmount().is_ok() {
                     break true;
                 }
                 if patience.is_over() {
@@ -166,7 +171,7 @@ impl MountedVolume {
             return;
         };
         if files.program.is_none() {
-            let mut patience = self.plaintext.patience(GIVING_UP);
+            let mut patience = self.own.patience(GIVING_UP);
             files.mount.write_back(&mut patience);
         }
         files.mount.detach();
@@ -184,9 +189,9 @@ impl MountedVolume {
         // A mount whose program has died is taken away.
         drop(self.files.take());
         // It is unmounted already, or stopped below.
-        let _ = self.plaintext.unmount();
-        let (writes, failures) = (self.plaintext.failed_writes(), self.plaintext.failures());
-        if self.plaintext.stop() > 0 {
+        let _ = self.own.unmount();
+        let (writes, failures) = (self.own.failed_writes(), self.own.failures());
+        if self.own.stop() > 0 {
             note(format_args!(
                 "scrim: warning: {}: requests still wait for the storage",
                 directory.display()
@@ -259,10 +264,52 @@ fn show_plaintext(source: &Source, request: &MountRequest) -> Result<MountedVolu
     };
     Ok(MountedVolume {
         status: status(request, "raw", "scrim", reason),
+        shows_files: false,
         files: None,
-        plaintext: serve_plaintext(source, &request.directory, &options, holes)?,
+        own: serve_plaintext(source, &request.directory, &options, holes)?,
         below: None,
     })
+}
+
+/// Shows the files of an ext file system by Scrim's own reader.
+fn show_files_by_scrim(
+    source: &Source,
+    request: &MountRequest,
+    choice: &Choice,
+) -> Result<MountedVolume, CliError> {
+    // A user whom only modes of others keep from files of its own image could not use it. With other users they decide.
+    let access = match request.allow_other {
+        true => Access::ByModes,
+        false => Access::All,
+    };
+    let tree = VolumeFiles::open(Arc::clone(source.volume), access).map_err(cannot_read)?;
+    let options = options(source, true, request.allow_other, request.page_cache);
+    let kept = match request.page_cache {
+        true => "plaintext is also in the page cache",
+        false => "plaintext of files stays out of the page cache",
+    };
+    let reason = format!("{}; {kept}", choice.reason);
+    Ok(MountedVolume {
+        status: status(request, choice.file_system, "scrim", &reason),
+        shows_files: true,
+        files: None,
+        own: serve(Arc::new(tree), &request.directory, &options)?,
+        below: None,
+    })
+}
+
+fn cannot_read(error: scrim_files::Error) -> CliError {
+    CliError::new(
+        Exit::WrongDevice,
+        match error {
+            scrim_files::Error::NotUnmounted => {
+                "the file system was not unmounted, and Scrim's reader replays no journal: mount it once without \
+                 --readonly, which does that, or show it with `scrim mount --raw` and run e2fsck -p on the file"
+                    .to_owned()
+            }
+            error => error.to_string(),
+        },
+    )
 }
 
 fn show_files(source: &Source, request: &MountRequest) -> Result<MountedVolume, CliError> {
@@ -272,33 +319,43 @@ fn show_files(source: &Source, request: &MountRequest) -> Result<MountedVolume, 
         is_root: getuid().is_root(),
         has: &|command| find(command).is_some(),
     };
-    let Choice {
-        method,
-        reason,
-        file_system,
-    } = choose(source.contents, request, &machine)?;
-    let allow_other = match &method {
-        Method::Program(program) => program.needs_allow_other && !machine.is_root,
-        Method::Kernel(_) => false,
+    let choice = choose(source.contents, request, &machine)?;
+    match choice.method {
+        Method::Scrim => show_files_by_scrim(source, request, &choice),
+        Method::Driver(driver) => show_files_by_driver(source, request, &choice, driver),
+    }
+}
+
+/// Shows the files of a file system by a driver, on the plaintext as one file.
+fn show_files_by_driver(
+    source: &Source,
+    request: &MountRequest,
+    choice: &Choice,
+    driver: Driver,
+) -> Result<MountedVolume, CliError> {
+    let allow_other = match driver {
+        Driver::Program(program) => program.needs_allow_other && !getuid().is_root(),
+        Driver::Kernel(_) => false,
     };
     let options = options(source, request.read_only, allow_other, false);
     let below = source.private.clone();
     make_private(&below)?;
     // File system drivers take it that a hole reads as zeros, so holes are refused.
     let plaintext = serve_plaintext(source, &below, &options, PunchHole::Refuse);
-    let plaintext = plaintext.map_err(|error| match &method {
-        Method::Program(program) if allow_other => error.followed_by(&program.why_allow_other()),
+    let plaintext = plaintext.map_err(|error| match driver {
+        Driver::Program(program) if allow_other => error.followed_by(&program.why_allow_other()),
         _ => error,
     })?;
     let file = below.join(source.name.as_str());
-    let (by, shown) = match method {
-        Method::Kernel(r#type) => ("kernel", mount_by_kernel(&file, r#type, request)),
-        Method::Program(program) => (program.command, run(program, source, &file, request)),
+    let (by, shown) = match driver {
+        Driver::Kernel(r#type) => ("kernel", mount_by_kernel(&file, r#type, request)),
+        Driver::Program(program) => (program.command, run(program, source, &file, request)),
     };
     let mut mounted = MountedVolume {
-        status: status(request, file_system, by, &reason),
+        status: status(request, choice.file_system, by, &choice.reason),
+        shows_files: true,
         files: None,
-        plaintext,
+        own: plaintext,
         below: Some(below),
     };
     match shown {
@@ -342,7 +399,15 @@ fn serve_plaintext(
     let file = RawFile::new(Arc::clone(source.volume), source.name.as_str())
         .map_err(|error| CliError::usage(error.to_string()))?
         .with_holes(holes);
-    let mounted = Mounted::start(Arc::new(file), directory, options)?;
+    serve(Arc::new(file), directory, options)
+}
+
+fn serve(
+    tree: Arc<dyn FileTree>,
+    directory: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, CliError> {
+    let mounted = Mounted::start(tree, directory, options)?;
     if !mounted.is_guarded() {
         note(format_args!(
             "scrim: warning: no process watches {}: if this one is killed, unmount it with fusermount3 -u",

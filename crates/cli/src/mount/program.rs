@@ -30,14 +30,18 @@ const SAID_MAX: usize = 2 << 10;
 
 /// A program that mounts a file system.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) command: &'static str,
+pub(crate) struct Program {
+    pub(crate) command: &'static str,
     /// Package of Debian that has the command.
-    pub(super) package: &'static str,
+    pub(crate) package: &'static str,
+    /// Consequence of its absence.
+    pub(crate) cost: &'static str,
     /// Arguments that keep it in the foreground.
     foreground: &'static [&'static str],
     /// Mount options that it always gets.
     options: &'static [&'static str],
+    /// Mount options that it gets unless other users are let in.
+    private_options: &'static [&'static str],
     /// Says whose files it shows, where the file system does not, as options of FUSE programs do.
     owner: Owner,
     /// True if it mounts for all users, and can read the plaintext only where FUSE allows other users.
@@ -58,9 +62,12 @@ enum Owner {
 pub(super) const FUSE2FS: Program = Program {
     command: "fuse2fs",
     package: "fuse2fs",
+    cost: "without root ext2, ext3 and ext4 are mounted read-only, by Scrim itself",
     foreground: &["-f"],
-    // Without it a user could not enter directories of root's in an image that the user made.
-    options: &["fakeroot"],
+    options: &[],
+    // Without it a user could not enter directories of root's in an image that the user made. It would give everyone whom
+    // FUSE lets in the rights of root.
+    private_options: &["fakeroot"],
     owner: Owner::OfFileSystem,
     needs_allow_other: false,
     wants_check: true,
@@ -70,8 +77,10 @@ pub(super) const FUSE2FS: Program = Program {
 pub(super) const NTFS_3G: Program = Program {
     command: "ntfs-3g",
     package: "ntfs-3g",
+    cost: "NTFS is mounted as root only",
     foreground: &[],
     options: &["no_detach"],
+    private_options: &[],
     owner: Owner::User,
     needs_allow_other: true,
     wants_check: false,
@@ -82,8 +91,10 @@ pub(super) const NTFS_3G: Program = Program {
 pub(super) const EXFAT_FUSE: Program = Program {
     command: "mount.exfat-fuse",
     package: "exfat-fuse",
+    cost: "exFAT is mounted as root only",
     foreground: &["-d"],
     options: &[],
+    private_options: &[],
     owner: Owner::User,
     needs_allow_other: true,
     wants_check: false,
@@ -92,12 +103,17 @@ pub(super) const EXFAT_FUSE: Program = Program {
 pub(super) const SQUASHFUSE: Program = Program {
     command: "squashfuse",
     package: "squashfuse",
+    cost: "SquashFS is mounted as root only",
     foreground: &["-f"],
     options: &["ro"],
+    private_options: &[],
     owner: Owner::OfFileSystem,
     needs_allow_other: false,
     wants_check: false,
 };
+
+/// Programs that `scrim mount` starts.
+pub(crate) const PROGRAMS: [&Program; 4] = [&FUSE2FS, &SQUASHFUSE, &NTFS_3G, &EXFAT_FUSE];
 
 impl Program {
     /// The arguments for a file system in `raw`.
@@ -107,6 +123,10 @@ impl Program {
             .iter()
             .map(|&option| option.to_owned())
             .collect();
+        if !request.allow_other {
+            let private = self.private_options.iter();
+            options.extend(private.map(|&option| option.to_owned()));
+        }
         if request.read_only && !options.iter().any(|option| option == "ro") {
             options.push("ro".to_owned());
         }
@@ -166,7 +186,7 @@ impl Program {
 }
 
 /// The path of a command in `PATH`, or where Debian keeps those of root.
-pub(super) fn find(command: &str) -> Option<PathBuf> {
+pub(crate) fn find(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)
@@ -284,5 +304,35 @@ impl Said {
         let text = String::from_utf8_lossy(&kept);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         last.unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::MountMethod;
+
+    /// Everybody would be root in the mount.
+    #[test]
+    fn other_users_do_not_get_the_rights_of_root() {
+        let arguments = |allow_other| {
+            let request = MountRequest {
+                directory: PathBuf::from("/mnt"),
+                raw: false,
+                method: MountMethod::Program,
+                read_only: false,
+                allow_other,
+                page_cache: false,
+                discard_holes: false,
+            };
+            let arguments = FUSE2FS.arguments(Path::new("raw"), &request);
+            let words: Vec<_> = arguments
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
+            words.join(" ")
+        };
+        assert_eq!(arguments(false), "-f -o fakeroot raw /mnt");
+        assert_eq!(arguments(true), "-f -o allow_other raw /mnt");
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct MountRequest {
     pub(crate) method: MountMethod,
     pub(crate) read_only: bool,
     pub(crate) allow_other: bool,
-    /// True if plaintext of the one file may stay in the page cache.
+    /// True if plaintext that Scrim itself shows may stay in the page cache.
     pub(crate) page_cache: bool,
     /// True if a hole in the one file discards its range, which then reads as noise.
     pub(crate) discard_holes: bool,

@@ -1,7 +1,7 @@
 //! Files that the kernel shows in a folder, by FUSE: [`Mounted`] serves a [`FileTree`].
 //!
-//! [`RawFile`] is the tree of a volume's plaintext: one folder with one file. Another tree may show the files of a file
-//! system in the volume.
+//! [`RawFile`] is the tree of a volume's plaintext: one folder with one file. [`VolumeFiles`] is that of the files of an
+//! ext2, ext3 or ext4 file system in the volume, read-only.
 //!
 //! # A write, from the kernel to the storage
 //!
@@ -23,6 +23,7 @@
 mod buffer;
 mod error;
 mod execute;
+mod files;
 mod guard;
 mod helper;
 mod limits;
@@ -38,6 +39,7 @@ mod tree;
 mod worker;
 
 pub use error::{DirectoryFault, FileError, MountError, UnmountError};
+pub use files::{Access, VolumeFiles};
 pub use mount::Method;
 pub use mounted::Mounted;
 pub use options::MountOptions;

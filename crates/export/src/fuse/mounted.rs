@@ -245,10 +245,15 @@ impl Drop for Mounted {
 
 /// Flags in replies to opening a file and a folder.
 fn open_flags(options: &MountOptions) -> (u32, u32) {
-    match options.cached {
+    let (mut file, directory) = match options.cached {
         true => (open::KEEP_CACHE, open::KEEP_CACHE | open::CACHE_DIR),
         false => (open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES, 0),
+    };
+    if options.read_only {
+        // A close has no error of a write to report.
+        file |= open::NOFLUSH;
     }
+    (file, directory)
 }
 
 /// Answers the kernel's first request, which has come by the time that mounting has returned.
@@ -297,7 +302,6 @@ fn wished_flags(options: &MountOptions) -> u64 {
     let mut flags = init::ASYNC_READ
         | init::BIG_WRITES
         | init::DO_READDIRPLUS
-        | init::READDIRPLUS_AUTO
         | init::ASYNC_DIO
         | init::PARALLEL_DIROPS
         | init::MAX_PAGES

@@ -12,6 +12,7 @@
 
 mod common;
 mod counts;
+mod files;
 mod lifecycle;
 mod others;
 mod programs;

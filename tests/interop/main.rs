@@ -32,6 +32,7 @@ mod luks1_peers;
 mod mount;
 mod no_root;
 mod options;
+mod pack;
 mod partitions;
 mod parts;
 mod production;

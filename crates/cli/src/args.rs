@@ -125,7 +125,7 @@ not change the exit code: scripts read `missing` and each finding's `state` in -
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Create a new LUKS volume; all data on IMAGE is lost
+    /// Create a new LUKS volume without a file system (`pack` makes one with); all data on IMAGE is lost
     #[command(visible_alias = "luksFormat")]
     Format(FormatArgs),
     /// Unlock a volume and serve its plaintext over NBD

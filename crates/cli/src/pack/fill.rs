@@ -102,6 +102,8 @@ impl Filling<'_> {
         let file = RawFile::new(Arc::clone(self.volume), NAME)
             .map_err(|error| CliError::usage(error.to_string()))?;
         let options = MountOptions {
+            // mke2fs looks at each block of a folder for every name, block by block.
+            cached: true,
             name: NAME.to_owned(),
             ..MountOptions::default()
         };

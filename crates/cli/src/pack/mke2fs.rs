@@ -59,7 +59,7 @@ impl Mke2fs {
             .arg("-N")
             .arg(file_system.inodes.to_string())
             .arg("-J")
-            .arg(format!("size={}", file_system.journal * BLOCK >> 20))
+            .arg(format!("size={}", (file_system.journal * BLOCK) >> 20))
             // What is not written here is noise in the volume, so no table may count as zeroed.
             .arg("-E")
             .arg(format!(

@@ -44,7 +44,10 @@ impl NewImage {
         let too_large = || CliError::usage("the data is larger than any volume can be");
         let device_len = match size {
             // More than any header takes: how much that is, is what is asked.
-            ImageSize::OfData(bytes) => bytes.checked_add(1 << 62).ok_or_else(too_large)?,
+            ImageSize::OfData(bytes) => bytes
+                .checked_next_multiple_of(sector_size.bytes() as u64)
+                .and_then(|bytes| bytes.checked_add(1 << 62))
+                .ok_or_else(too_large)?,
             ImageSize::OfImage(bytes) => bytes,
         };
         let layout = Layout {

@@ -52,13 +52,15 @@ wanted() {
             need e2fsck e2fsprogs
             need nbdinfo libnbd-bin
             need setpriv util-linux
+            need fuse2fs fuse2fs
+            # Not `fuse`: ntfs-3g brings fuse3, and the two exclude each other.
+            need fusermount3 fuse3
             ;;&
         test)
             need qemu-img qemu-utils
             need qemu-storage-daemon qemu-system-common
             need nbdkit nbdkit
             need fio fio
-            need fuse2fs fuse2fs
             need mkfs.xfs xfsprogs
             need mkfs.btrfs btrfs-progs
             need mkfs.vfat dosfstools
@@ -70,8 +72,6 @@ wanted() {
             need blkid util-linux
             need sfdisk fdisk
             need flock util-linux
-            # Not `fuse`: ntfs-3g brings fuse3, and the two exclude each other.
-            need fusermount3 fuse3
             need squashfuse squashfuse
             need losetup mount
             need strace strace

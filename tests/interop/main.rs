@@ -35,6 +35,7 @@ mod mount_load;
 mod mount_readonly;
 mod no_root;
 mod options;
+mod pack;
 mod partitions;
 mod parts;
 mod production;

@@ -28,7 +28,7 @@ pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_paths::BenchPathsArgs;
 pub(crate) use bench_serve::BenchServeArgs;
 pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};
-pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs};
+pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs, PackArgs};
 pub(crate) use fstab::arguments;
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, DumpArgs, HeaderBackupArgs, HeaderRestoreArgs, IsLuksArgs,
@@ -74,6 +74,13 @@ copy keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C."
 const SECTOR_SIZE_OF_DATA: &str = "Encryption sector size in bytes (LUKS2; default: 512 unless the data is known to \
 be in 4096-byte blocks)";
 
+const SIZE_OF_PACK: &str = "Size of IMAGE in bytes; K, M, G and T stand for powers of 1024 (default: as the files need, \
+with a tenth and at least 16 MiB free)";
+
+const PACK: &str = "\
+mke2fs makes the file system on the plaintext of the volume, as one file over FUSE, or in memory where FUSE cannot be used. \
+Plaintext never lies on a disk. After an interruption nothing is left; give the command again.";
+
 const SERVING: &str = "\
 SIGTERM closes the volume cleanly; SIGHUP resizes it to match its device, or closes it if --foreground runs \
 at a terminal. Sockets that a service manager passes (LISTEN_FDS) are used instead of --nbd; giving both is an error. \
@@ -118,7 +125,7 @@ not change the exit code: scripts read `missing` and each finding's `state` in -
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Create a new LUKS volume; all data on IMAGE is lost
+    /// Create a new LUKS volume without a file system (`pack` makes one with); all data on IMAGE is lost
     #[command(visible_alias = "luksFormat")]
     Format(FormatArgs),
     /// Unlock a volume and serve its plaintext over NBD
@@ -129,6 +136,15 @@ pub(crate) enum Command {
     Mount(MountArgs),
     /// Unmount a volume, and close it if `mount` has opened it
     Umount(UmountArgs),
+    /// Make a new LUKS volume with an ext4 file system from a folder, without root
+    #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
+    #[command(mut_arg("positional_key", |arg| arg.index(3)))]
+    #[command(mut_arg("size", |arg| arg.help(SIZE_OF_PACK)), mut_arg("header", |arg| arg.hide(true)))]
+    #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]
+    #[command(mut_arg("sector_size", |arg| arg.help("Encryption sector size in bytes (LUKS2; default: 4096)")))]
+    #[command(mut_arg("batch_mode", |arg| arg.help("Replace IMAGE without confirmation")))]
+    #[command(after_help = PACK)]
+    Pack(PackArgs),
     /// Encrypt a raw image into a new LUKS volume
     #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]

@@ -9,7 +9,7 @@ use scrim_backend::BackendError;
 use scrim_luks::kdf::KdfError;
 use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreError, UnlockError};
 use scrim_serve::site::SiteError;
-use scrim_volume::{InPlaceError, LuksError, OpenError, TableError};
+use scrim_volume::{InPlaceError, LuksError, OpenError, TableError, VolumeError};
 
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +170,15 @@ fn of_derivation(error: &UnlockError) -> CliError {
             format!("{error}: allow more with --pbkdf-time-limit of scrim open and its like"),
         ),
         _ => CliError::new(Exit::WrongDevice, error.to_string()),
+    }
+}
+
+impl From<VolumeError> for CliError {
+    fn from(error: VolumeError) -> Self {
+        match error {
+            VolumeError::Backend(error) => error.into(),
+            error => Self::new(Exit::WrongDevice, error.to_string()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod https;
 mod luks;
 mod mount;
 mod nbd;
+mod pack;
 mod process;
 mod signature;
 mod storage;
@@ -71,6 +72,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Open(args) => commands::open::run(&args),
         Command::Mount(args) => commands::mount::run(&args),
         Command::Umount(args) => commands::umount::run(&args),
+        Command::Pack(args) => return pack::run(&args),
         Command::Import(args) => return commands::import::run(&args),
         Command::Export(args) => return commands::export::run(&args),
         Command::Encrypt(args) => return commands::encrypt::run(&args),

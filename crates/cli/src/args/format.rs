@@ -99,6 +99,18 @@ pub(crate) struct ImportArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct PackArgs {
+    /// Folder whose files go into the new volume; it is only read
+    #[arg(index = 1, conflicts_with_all = ["header", "image_offset", "image_size"])]
+    pub(crate) folder: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+#[derive(Args)]
 pub(crate) struct EncryptArgs {
     /// Encrypt the data where it is; `import` encrypts a copy instead
     #[arg(long, required = true, conflicts_with_all = ["size", "header", "image_offset", "image_size"])]

@@ -2,14 +2,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_luks::{Foreign, Formatted, Layout, Placement};
-use scrim_sys::memory::SecretBytes;
-use scrim_volume::{
-    DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume, is_half_overwritten,
-};
+use scrim_luks::Foreign;
+use scrim_volume::{Volume, is_half_overwritten};
 
 use crate::args::{FormatArgs, ImportArgs};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
@@ -22,6 +18,7 @@ use crate::signature::Survey;
 use crate::storage::{demand_local, demand_whole};
 use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
+use crate::volume::new_image::{ImageSize, NewImage, start};
 
 /// Formats that hold a disk's contents in an order of their own: name, offset of the signature, the signature, and the
 /// format's name in `qemu-img`.
@@ -60,7 +57,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
         let new = lay_out(&args.format, &raw)?;
         tell_of_filling(&args.raw, raw.info().size, new.data_size);
         interruption = Interruption::listen()?;
-        begin(&partial, &new, args.format.key_slot, stamp)?
+        begin(&partial, &new, stamp)?
     };
     let Begun {
         volume,
@@ -135,47 +132,12 @@ pub(super) fn check_raw(raw: &FileBackend) -> Result<(), CliError> {
     }
 }
 
-/// A volume that is to be made for data that is there already.
-struct LaidOut {
-    formatted: Formatted,
-    passphrase: SecretBytes,
-    /// Size of the image that holds header and data, in bytes.
-    image_size: u64,
-    /// Size of the data in whole sectors, in bytes.
-    data_size: u64,
-}
-
 /// Lays out a volume that will hold all of `raw`, whatever size of image that takes.
-fn lay_out(args: &FormatArgs, raw: &FileBackend) -> Result<LaidOut, CliError> {
+fn lay_out(args: &FormatArgs, raw: &FileBackend) -> Result<NewImage, CliError> {
     let new = NewVolume::asked_for(args)?;
     new.warn();
-    let too_large = || CliError::usage("the data is larger than any volume can be");
     let sector_size = new.sector_size_for(raw, &Survey::of(raw));
-    let data_size = (raw.info().size).checked_next_multiple_of(sector_size.bytes() as u64);
-    let data_size = data_size.ok_or_else(too_large)?;
-    let layout = Layout {
-        placement: Placement::Attached,
-        // More than any header takes: how much that is, is what is asked.
-        device_len: data_size.checked_add(1 << 62).ok_or_else(too_large)?,
-        grows: false,
-        data_offset: new.data_offset,
-    };
-    let passphrase = new.ask()?.secret;
-    let key = new.generate_key()?;
-    let formatted = new.make(&args.image, layout, sector_size, &key, &passphrase)?;
-    let extent = formatted
-        .header
-        .data_segment()
-        .map_err(LuksError::from)?
-        .extent(Placement::Attached, layout.device_len)
-        .map_err(LuksError::from)?;
-    let image_size = extent.start.checked_add(data_size);
-    Ok(LaidOut {
-        formatted,
-        passphrase,
-        image_size: image_size.ok_or_else(too_large)?,
-        data_size,
-    })
+    NewImage::lay_out(&new, args, ImageSize::OfData(raw.info().size), sector_size)
 }
 
 fn tell_of_filling(raw: &Path, size: u64, data_size: u64) {
@@ -188,22 +150,13 @@ fn tell_of_filling(raw: &Path, size: u64, data_size: u64) {
     }
 }
 
-/// Makes the file, and the volume in it. What fails here leaves nothing.
-fn begin(partial: &Partial, new: &LaidOut, slot: u8, stamp: Stamp) -> Result<Begun, CliError> {
+fn begin(partial: &Partial, new: &NewImage, stamp: Stamp) -> Result<Begun, CliError> {
     let record = Record::new(Kind::Import, stamp, new.formatted.header.uuid().raw());
-    let backend = partial.create(new.image_size, true, &record)?;
-    let make = || {
-        LuksDevice::write(&new.formatted.plan, &backend)?;
-        // The volume is opened as usual, so that a fault of its header is found now.
-        let luks = LuksDevice::read(&backend)?;
-        let unlocked = luks.unlock(&backend, Some(slot), &new.passphrase)?;
-        Ok((luks, unlocked))
-    };
-    let (luks, unlocked) = make().map_err(|error: LuksError| {
-        let _ = partial.abandon();
-        CliError::from(error)
-    })?;
-    start(backend, &luks, unlocked, record)
+    Ok(Begun {
+        volume: new.create(partial, true, &record)?,
+        record,
+        version: new.formatted.header.version(),
+    })
 }
 
 /// Opens the volume that an earlier run has begun.
@@ -229,22 +182,8 @@ fn go_on(args: &ImportArgs, backend: FileBackend, record: Record) -> Result<Begu
         tries: TRIES,
     };
     let (unlocked, _) = unlock(&luks, &backend, &shown, None, &asking)?;
-    start(backend, &luks, unlocked, record)
-}
-
-fn start(
-    backend: FileBackend,
-    luks: &LuksDevice,
-    unlocked: Unlocked,
-    record: Record,
-) -> Result<Begun, CliError> {
-    let path = backend.path().display().to_string();
-    let size = backend.info().size;
-    let flags = OpenFlags::default();
-    let table = luks.table(unlocked.key, &path, size, Placement::Attached, flags)?;
-    let backend: Arc<dyn Backend> = Arc::new(backend);
     Ok(Begun {
-        volume: Volume::start(table, DataPath::default(), |_| Ok(Arc::clone(&backend)))?,
+        volume: start(backend, &luks, unlocked)?,
         record,
         version: luks.header().version(),
     })

@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use rustix::process::geteuid;
 
 use super::finding::{Finding, read};
-use crate::mount::{PROGRAMS, Program, find};
+use crate::mount::{PROGRAMS, Program};
+use crate::process::program::find;
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";

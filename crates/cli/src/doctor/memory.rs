@@ -74,20 +74,8 @@ fn swap(swaps: Option<&str>, is_encrypted: &dyn Fn(&str) -> bool) -> Finding {
     let Some(swaps) = swaps else {
         return Finding::unknown(NAME, "/proc/swaps cannot be read");
     };
-    // A line a file or device: path, type, size …, below a heading.
-    let areas = swaps.lines().skip(1).filter_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        Some((words.next()?, words.next()?))
-    });
-    let areas: Vec<_> = areas.collect();
-    let plain: Vec<_> = areas
-        .iter()
-        .filter(|(path, _)| !path.starts_with("/dev/zram") && !is_encrypted(path))
-        .map(|(path, kind)| match *kind {
-            "file" => format!("{path} (encrypted only if its file system is)"),
-            _ => format!("{path} (not encrypted)"),
-        })
-        .collect();
+    let areas = areas(swaps);
+    let plain = in_the_clear(&areas, is_encrypted);
     if areas.is_empty() {
         return Finding::found(NAME, "none, so that nothing can reach it");
     }
@@ -106,6 +94,34 @@ fn swap(swaps: Option<&str>, is_encrypted: &dyn Fn(&str) -> bool) -> Finding {
         "`sudo swapoff -a`, or swap that has a new key at each boot, in /etc/crypttab: \
          `swap DEVICE /dev/urandom swap,cipher=aes-xts-plain64,size=512`",
     )
+}
+
+/// Paths and types of the areas in `/proc/swaps`.
+fn areas(swaps: &str) -> Vec<(&str, &str)> {
+    // A line a file or device: path, type, size …, below a heading.
+    let areas = swaps.lines().skip(1).filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        Some((words.next()?, words.next()?))
+    });
+    areas.collect()
+}
+
+/// The areas that are neither in memory nor on a device that encrypts, each in words.
+fn in_the_clear(areas: &[(&str, &str)], is_encrypted: &dyn Fn(&str) -> bool) -> Vec<String> {
+    areas
+        .iter()
+        .filter(|(path, _)| !path.starts_with("/dev/zram") && !is_encrypted(path))
+        .map(|(path, kind)| match *kind {
+            "file" => format!("{path} (encrypted only if its file system is)"),
+            _ => format!("{path} (not encrypted)"),
+        })
+        .collect()
+}
+
+/// The swap areas where plaintext in memory could be written to a disk, in words.
+pub(crate) fn plain_swap() -> Vec<String> {
+    let swaps = read("/proc/swaps").unwrap_or_default();
+    in_the_clear(&areas(&swaps), &is_encrypted)
 }
 
 /// Returns whether a block device is dm-crypt's, or lies on one that is.
@@ -157,16 +173,39 @@ fn huge_pages(enabled: Option<&str>) -> Finding {
     }
 }
 
+/// Reads the available memory, in bytes, from `/proc/meminfo`.
+fn available(meminfo: &str) -> Option<u64> {
+    let mut lines = meminfo.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Memory that this process may take, in bytes: what the machine has, within the limit of the control group, if any.
+pub(crate) fn available_to_this_process() -> Option<u64> {
+    let machine = read("/proc/meminfo").and_then(|text| available(&text));
+    let number = |path: String| read(&path)?.trim().parse::<u64>().ok();
+    // "0::/path", from the top of what this process sees. A group above may have a limit, too.
+    let groups = read("/proc/self/cgroup").unwrap_or_default();
+    let mut lines = groups.lines();
+    let group = lines.find_map(|line| line.strip_prefix("0::"));
+    let folders = std::path::Path::new(group.unwrap_or("/")).ancestors();
+    let limits = folders.filter_map(|folder| {
+        let folder = format!("/sys/fs/cgroup{}", folder.display());
+        let limit = number(format!("{folder}/memory.max"))?;
+        let used = number(format!("{folder}/memory.current"))?;
+        let stat = read(&format!("{folder}/memory.stat")).unwrap_or_default();
+        let mut lines = stat.lines();
+        let cache = lines.find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok());
+        Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
+    });
+    machine.into_iter().chain(limits).min()
+}
+
 /// Checks whether the usual key slot can be opened. `meminfo` is `/proc/meminfo`.
 fn free(meminfo: Option<&str>) -> Finding {
     const NAME: &str = "free memory";
-    let available = meminfo.and_then(|text| {
-        let mut lines = text.lines();
-        let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        kib.checked_mul(1024)
-    });
-    let Some(available) = available else {
+    let Some(available) = meminfo.and_then(available) else {
         return Finding::unknown(NAME, "/proc/meminfo does not say");
     };
     if available >= ARGON2 {

@@ -13,6 +13,7 @@ mod tls;
 use serde::Serialize;
 
 use finding::{Finding, State};
+pub(crate) use memory::{available_to_this_process, plain_swap};
 
 /// All that was examined; also the output of `--json` (docs/doctor.schema.json).
 #[derive(Serialize)]

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
-use super::program::find;
 use crate::error::{CliError, Exit};
+use crate::process::program::find;
 use crate::terminal::note;
 
 const E2FSCK: &str = "e2fsck";

@@ -133,13 +133,15 @@ fn kind_of(contents: Contents) -> Result<&'static Kind, CliError> {
     };
     found.ok_or_else(|| {
         let next = match contents {
-            Contents::Blank => {
-                "make a file system first: `scrim mount --raw` shows the plaintext as a file for mkfs"
-            }
             Contents::Known(Signature::Gpt | Signature::Mbr) => {
                 "mount --raw shows it as one file, for tools that read partitions"
             }
-            Contents::Known(_) | Contents::Unknown => "mount --raw shows it as one file",
+            Contents::Known(_) => "mount --raw shows it as one file",
+            // A new volume reads as noise.
+            Contents::Blank | Contents::Unknown => {
+                "a new volume has none: `scrim pack FOLDER IMAGE` makes one with a file system, and for this one \
+                 `scrim mount --raw` shows a file for mkfs.ext4 -b 4096"
+            }
         };
         CliError::new(
             Exit::WrongDevice,
@@ -252,6 +254,12 @@ mod tests {
         assert!(chosen(Signature::Ext, Kernel, false, true).contains("needs root"));
         assert!(chosen(Signature::Xfs, Program, true, true).contains("no program"));
         assert!(chosen(Signature::Swap, Auto, true, true).contains("--raw"));
+        let machine = Machine {
+            is_root: true,
+            has: &|_| true,
+        };
+        let none = choose(Contents::Unknown, &asked(Auto), &machine).unwrap_err();
+        assert!(none.to_string().contains("scrim pack FOLDER"), "{none}");
     }
 
     #[test]

@@ -14,5 +14,5 @@ mod program;
 mod request;
 
 pub(crate) use mounted::{MountedVolume, Source};
-pub(crate) use program::{PROGRAMS, Program, find};
+pub(crate) use program::{PROGRAMS, Program};
 pub(crate) use request::{MountRequest, MountStatus, UmountRequest};

@@ -16,11 +16,12 @@ use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
 use super::method::{Choice, Driver, Machine, Method, choose};
-use super::program::{Program, Running, find};
+use super::program::{Program, Running};
 use super::request::{MountRequest, MountStatus};
 use super::{check, holders};
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
+use crate::process::program::find;
 use crate::signature::Contents;
 use crate::terminal::note;
 

@@ -1,12 +1,8 @@
 //! Programs that mount a file system in a file, over FUSE: what they are called, and how they are watched.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
@@ -14,19 +10,17 @@ use scrim_export::fuse::OtherMount;
 
 use super::request::MountRequest;
 use crate::error::{CliError, Exit};
+use crate::process::program::{Said, find};
 use crate::process::signals::asked_to_end;
 
 /// Pause between two looks at whether a program has mounted.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Time for the reader of what a program said to come to its end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
 /// Time for a program to end that is asked to.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// Most bytes that are kept of what a program says: the latest.
-const SAID_MAX: usize = 2 << 10;
+/// Time for a program to end that was killed.
+const KILLED: Duration = Duration::from_secs(1);
 
 /// A program that mounts a file system.
 #[derive(Debug)]
@@ -185,16 +179,6 @@ impl Program {
     }
 }
 
-/// The path of a command in `PATH`, or where Debian keeps those of root.
-pub(crate) fn find(command: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(usual)
-        .map(|folder| folder.join(command))
-        .find(|path| path.is_file())
-}
-
 /// A program that has mounted a file system.
 pub(super) struct Running {
     program: &'static Program,
@@ -251,17 +235,13 @@ impl Running {
         if !self.wait(|| Instant::now() > deadline) {
             let _ = self.child.kill();
             // A process that waits for the plaintext may end only when that is taken away.
-            let killed = Instant::now() + LAST_WORDS;
+            let killed = Instant::now() + KILLED;
             self.wait(|| Instant::now() > killed);
         }
     }
 
     fn failure(&self, directory: &Path) -> CliError {
         let said = self.said.last();
-        let said = match said.trim() {
-            "" => "it said nothing".to_owned(),
-            said => scrim_foreign::Foreign::new(said).to_string(),
-        };
         CliError::new(
             Exit::WrongDevice,
             format!(
@@ -273,42 +253,10 @@ impl Running {
     }
 }
 
-/// The latest of what a program says, which a thread reads so that the program is never held up.
-struct Said(Arc<Mutex<Vec<u8>>>, Option<JoinHandle<()>>);
-
-impl Said {
-    fn listen(pipe: std::io::PipeReader) -> Self {
-        let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let shared = Arc::clone(&kept);
-        let read = move || {
-            let mut pipe = File::from(std::os::fd::OwnedFd::from(pipe));
-            let mut piece = [0; 1024];
-            while let Ok(len @ 1..) = pipe.read(&mut piece) {
-                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.extend_from_slice(&piece[..len]);
-                let excess = kept.len().saturating_sub(SAID_MAX);
-                kept.drain(..excess);
-            }
-        };
-        Self(kept, std::thread::Builder::new().spawn(read).ok())
-    }
-
-    /// The last line that is not empty. The program has ended.
-    fn last(&self) -> String {
-        // A process that the program has left behind may keep the pipe open.
-        let deadline = Instant::now() + LAST_WORDS;
-        while !self.1.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline {
-            std::thread::sleep(PAUSE);
-        }
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.unwrap_or_default().to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::args::MountMethod;
 

@@ -81,6 +81,11 @@ impl RuntimeDir {
         self.0.join(format!("{}.mount", name.as_str()))
     }
 
+    /// Directory for the plaintext of the volume that this process packs.
+    pub(crate) fn pack_directory(&self) -> PathBuf {
+        self.0.join(format!("pack-{}.mount", std::process::id()))
+    }
+
     /// The names that have a control socket, open or left over, in order.
     pub(crate) fn names(&self) -> Vec<VolumeName> {
         let Ok(entries) = fs::read_dir(&self.0) else {

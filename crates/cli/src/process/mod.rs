@@ -2,5 +2,6 @@
 
 pub(crate) mod daemon;
 pub(crate) mod interruption;
+pub(crate) mod program;
 pub(crate) mod service_manager;
 pub(crate) mod signals;

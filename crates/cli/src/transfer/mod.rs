@@ -99,10 +99,7 @@ impl Transfer<'_> {
     }
 
     fn copy(&mut self, interruption: &Interruption) -> Result<End, Failure> {
-        let what = match self.record.kind {
-            Kind::Import => "encrypting",
-            Kind::Export => "decrypting",
-        };
+        let what = self.record.kind.activity();
         let mut pass = Pass::new(what, self.record.position, self.size());
         let mut buffer = DataBuffer::zeroed(PIECE);
         let mut saved = Instant::now();

@@ -74,12 +74,7 @@ impl Partial {
                 Ok(partial)
             }
             Ok(_) if partial.is_finished()? => Ok(partial),
-            Ok(_) => Err(CliError::new(
-                Exit::Busy,
-                format!(
-                    "{shown} exists already; choose another name, or replace it with --batch-mode"
-                ),
-            )),
+            Ok(_) => Err(exists(target)),
         }
     }
 
@@ -99,6 +94,9 @@ impl Partial {
     /// file that may be replaced stays until [`Partial::create`].
     pub(crate) fn check_unused(&self, kind: Kind) -> Result<(), CliError> {
         if self.target.exists() && !self.replace {
+            if kind == Kind::Pack {
+                return Err(exists(&self.target));
+            }
             return Err(CliError::new(
                 Exit::Busy,
                 format!(
@@ -120,15 +118,16 @@ impl Partial {
         if self.replace || nothing_done() {
             return Ok(());
         }
-        Err(CliError::new(
-            Exit::Busy,
-            format!(
-                "{} is there from an earlier {}: go on with it by --resume, or remove it to begin \
+        let path = self.path.display();
+        let message = match kind {
+            Kind::Pack => format!("{path} is in the way; remove it, or choose another name"),
+            Kind::Import | Kind::Export => format!(
+                "{path} is there from an earlier {}: go on with it by --resume, or remove it to begin \
                  again",
-                self.path.display(),
                 kind.verb()
             ),
-        ))
+        };
+        Err(CliError::new(Exit::Busy, message))
     }
 
     /// Makes the file, with space for all of it if it is to be `full`, and then its record. Files that an earlier
@@ -165,8 +164,13 @@ impl Partial {
             });
         };
         if record.kind != kind {
-            let verb = record.kind.verb();
-            return wrong(format!("{path} belongs to an {verb}; resume that"));
+            return wrong(match record.kind {
+                Kind::Pack => format!("{path} belongs to a pack; begin without --resume"),
+                Kind::Import | Kind::Export => {
+                    let verb = record.kind.verb();
+                    format!("{path} belongs to an {verb}; resume that")
+                }
+            });
         }
         if self.is_finished()? {
             self.remove_record()?;
@@ -203,12 +207,11 @@ impl Partial {
 
     fn load(&self) -> Result<Option<Record>, CliError> {
         let shown = self.state.display();
-        let text = own_file::read(&self.state, RECORD_MAX)
+        let record = load(&self.state)
             .map_err(|error| CliError::io(format_args!("read {shown}"), &error))?;
-        let Some(text) = text else { return Ok(None) };
-        let record = serde_json::from_slice(&text).ok();
-        match record.filter(Record::is_current) {
+        match record {
             Some(record) => Ok(Some(record)),
+            None if !self.state.exists() => Ok(None),
             None => Err(CliError::new(
                 Exit::WrongDevice,
                 format!(
@@ -259,16 +262,36 @@ impl Partial {
 /// Refuses to open an image that a transfer has not finished.
 pub(crate) fn refuse_unfinished(image: &Path) -> Result<(), CliError> {
     let is_partial = image.extension().is_some_and(|ext| ext == "partial");
-    if !is_partial || !with_suffix(image, ".state").exists() {
+    let state = with_suffix(image, ".state");
+    if !is_partial || !state.exists() {
         return Ok(());
     }
+    let was_packed = load(&state).is_ok_and(|found| found.is_some_and(|r| r.kind == Kind::Pack));
+    let unfinished = match was_packed {
+        true => "a pack that was interrupted; give the command again",
+        false => "an import that was interrupted; finish it with `scrim import --resume`",
+    };
     Err(CliError::new(
         Exit::WrongDevice,
-        format!(
-            "{} is an import that was interrupted; finish it with `scrim import --resume`",
-            image.display()
-        ),
+        format!("{} is {unfinished}", image.display()),
     ))
+}
+
+fn exists(target: &Path) -> CliError {
+    CliError::new(
+        Exit::Busy,
+        format!(
+            "{} exists already; choose another name, or replace it with --batch-mode",
+            target.display()
+        ),
+    )
+}
+
+/// Reads the record in a file; `None` if there is no such file, or it is not a record of this version.
+fn load(state: &Path) -> io::Result<Option<Record>> {
+    let text = own_file::read(state, RECORD_MAX)?;
+    let record = text.and_then(|text| serde_json::from_slice(&text).ok());
+    Ok(record.filter(Record::is_current))
 }
 
 /// Returns whether both paths lead to one file.

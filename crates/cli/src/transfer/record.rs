@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Import,
     /// A volume's plaintext into a file.
     Export,
+    /// A folder into a new volume. It is begun again after an interruption.
+    Pack,
 }
 
 impl Kind {
@@ -27,6 +29,16 @@ impl Kind {
         match self {
             Self::Import => "import",
             Self::Export => "export",
+            Self::Pack => "pack",
+        }
+    }
+
+    /// Name of the work, for a line of progress.
+    pub(crate) fn activity(self) -> &'static str {
+        match self {
+            Self::Import => "encrypting",
+            Self::Export => "decrypting",
+            Self::Pack => "packing",
         }
     }
 }

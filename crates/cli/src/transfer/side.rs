@@ -1,9 +1,9 @@
 //! The ends between which plaintext is transferred: raw images and volumes.
 
 use scrim_backend::{Backend, Durability, FileBackend};
-use scrim_volume::{Volume, VolumeError};
+use scrim_volume::Volume;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 
 /// Zeros of this length stay a hole, in bytes.
 const HOLE: usize = 64 << 10;
@@ -34,7 +34,7 @@ impl Side {
                 zeros.fill(0);
                 Ok(file.read_at(offset, bytes)?)
             }
-            Self::Volume(volume) => volume.read(offset, buffer).map_err(failed),
+            Self::Volume(volume) => Ok(volume.read(offset, buffer)?),
         }
     }
 
@@ -42,9 +42,7 @@ impl Side {
     pub(super) fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), CliError> {
         match self {
             Self::Raw(file) => write_sparse(file, offset, data),
-            Self::Volume(volume) => volume
-                .write(offset, data, Durability::Cached)
-                .map_err(failed),
+            Self::Volume(volume) => Ok(volume.write(offset, data, Durability::Cached)?),
         }
     }
 
@@ -52,7 +50,7 @@ impl Side {
     pub(super) fn flush(&self) -> Result<(), CliError> {
         match self {
             Self::Raw(file) => Ok(file.flush()?),
-            Self::Volume(volume) => volume.flush().map_err(failed),
+            Self::Volume(volume) => Ok(volume.flush()?),
         }
     }
 }
@@ -67,11 +65,4 @@ fn write_sparse(file: &FileBackend, offset: u64, data: &[u8]) -> Result<(), CliE
         offset += block.len() as u64;
     }
     Ok(())
-}
-
-fn failed(error: VolumeError) -> CliError {
-    match error {
-        VolumeError::Backend(error) => error.into(),
-        error => CliError::new(Exit::WrongDevice, error.to_string()),
-    }
 }

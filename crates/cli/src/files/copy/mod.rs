@@ -19,6 +19,8 @@ mod place;
 mod report;
 mod target;
 
+pub(crate) use self::report::counted;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,0 +1,66 @@
+//! Other programs that commands run: where they are, and what they say.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use scrim_foreign::Foreign;
+
+/// Pause between two looks at the reader of what a program says.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Time for the reader of what a program said to come to its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Most bytes that are kept of what a program says: the latest.
+const SAID_MAX: usize = 2 << 10;
+
+/// The path of a command in `PATH`, or where Debian keeps those of root.
+pub(crate) fn find(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(usual)
+        .map(|folder| folder.join(command))
+        .find(|path| path.is_file())
+}
+
+/// The latest of what a program says, which a thread reads so that the program is never held up.
+pub(crate) struct Said(Arc<Mutex<Vec<u8>>>, Option<JoinHandle<()>>);
+
+impl Said {
+    pub(crate) fn listen(pipe: std::io::PipeReader) -> Self {
+        let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let shared = Arc::clone(&kept);
+        let read = move || {
+            let mut pipe = File::from(std::os::fd::OwnedFd::from(pipe));
+            let mut piece = [0; 1024];
+            while let Ok(len @ 1..) = pipe.read(&mut piece) {
+                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&piece[..len]);
+                let excess = kept.len().saturating_sub(SAID_MAX);
+                kept.drain(..excess);
+            }
+        };
+        Self(kept, std::thread::Builder::new().spawn(read).ok())
+    }
+
+    /// The last line that is not empty, with its controls escaped. The program has ended.
+    pub(crate) fn last(&self) -> String {
+        // A process that the program has left behind may keep the pipe open.
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.1.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline {
+            std::thread::sleep(PAUSE);
+        }
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        match last {
+            Some(line) => Foreign::new(line.trim()).to_string(),
+            None => "it said nothing".to_owned(),
+        }
+    }
+}

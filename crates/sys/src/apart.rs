@@ -8,7 +8,7 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// `CLOSE_RANGE_UNSHARE` of `close_range(2)`.
+/// Flag of `close_range(2)` that gives the calling thread a descriptor table of its own first (`CLOSE_RANGE_UNSHARE`).
 const UNSHARE: libc::c_uint = 1 << 1;
 
 /// Starts a thread called `name` that runs `work` without any of the process's file descriptors.

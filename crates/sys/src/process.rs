@@ -17,6 +17,8 @@ use rustix::process::{
 /// # Errors
 /// As `prctl(2)` and `setrlimit(2)`.
 pub fn forbid_dumps() -> io::Result<()> {
+    // Read now, and kept: before Linux 6.4 it is in /proc/self/auxv alone, which an undumpable process cannot read.
+    let _ = rustix::param::page_size();
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     setrlimit(
         Resource::Core,

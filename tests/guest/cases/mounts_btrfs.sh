@@ -2,7 +2,7 @@
 # finds the other's work sound: 10,000 files on 7.3, 1,000 on the others.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 600 s
+# limit: 900 s
 
 . /share/mounts.sh
 both_ways btrfs 240M 512 "$count" mkfs.btrfs -q -f

@@ -111,10 +111,10 @@ impl MountedVolume {
     /// lost.
     pub(crate) fn unmount(&mut self, force: bool) -> Result<(), CliError> {
         let limit = if force { GIVING_UP } else { STALL };
-        let mut patience = self.own.patience(limit);
+        let mut stall_limit = self.own.stall_limit(limit);
         let unmounted = match &mut self.files {
             None => self.own.unmount(),
-            Some(files) => files.mount.unmount(&mut patience),
+            Some(files) => files.mount.unmount(&mut stall_limit),
         };
         match unmounted {
             Ok(()) => self.settle(force),
@@ -141,14 +141,14 @@ impl MountedVolume {
         let Some(files) = &mut self.files else {
             return Ok(());
         };
-        let mut patience = self.own.patience(DETACHING);
+        let mut stall_limit = self.own.stall_limit(DETACHING);
         let is_settled = match &mut files.program {
-            Some(program) => program.wait(|| patience.is_over()),
+            Some(program) => program.wait(|| stall_limit.is_over()),
             None => loop {
                 if self.own.unmount().is_ok() {
                     break true;
                 }
-                if patience.is_over() {
+                if stall_limit.is_over() {
                     break false;
                 }
                 std::thread::sleep(PAUSE);
@@ -172,8 +172,8 @@ impl MountedVolume {
             return;
         };
         if files.program.is_none() {
-            let mut patience = self.own.patience(GIVING_UP);
-            files.mount.write_back(&mut patience);
+            let mut stall_limit = self.own.stall_limit(GIVING_UP);
+            files.mount.write_back(&mut stall_limit);
         }
         files.mount.detach();
         if let Some(program) = &mut files.program {

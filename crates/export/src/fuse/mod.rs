@@ -32,9 +32,9 @@ mod mount_table;
 mod mounted;
 mod options;
 mod other;
-mod patience;
 mod raw;
 mod session;
+mod stall;
 mod tree;
 mod worker;
 
@@ -44,9 +44,9 @@ pub use mount::Method;
 pub use mounted::Mounted;
 pub use options::MountOptions;
 pub use other::OtherMount;
-pub use patience::Patience;
 pub use raw::{FileNameError, PunchHole, RawFile};
 pub use session::Failure;
+pub use stall::StallLimit;
 pub use tree::{DirectoryEntry, Durability, FileTree, OpenFile, SyncKind};
 
 pub use scrim_fuse::request::{Allocate, AllocateMode, NewTime, SetAttributes, Whence};

@@ -16,7 +16,7 @@ use super::helper;
 use super::limits::PAYLOAD;
 use super::mount_table;
 use super::options::MountOptions;
-use super::patience::Patience;
+use super::stall::StallLimit;
 
 /// Type of the file system, as `mount` and `findmnt` show it.
 const KIND: &str = "fuse.scrim";
@@ -236,17 +236,19 @@ impl Place {
         }
     }
 
-    /// Takes the mount away, and waits for the kernel as long as `patience` lasts.
+    /// Takes the mount away, and waits for the kernel as long as `stall_limit` lasts.
     pub(super) fn unmount(
         &self,
         how: Unmount,
-        patience: &mut Patience,
+        stall_limit: &mut StallLimit,
     ) -> Result<(), UnmountError> {
         if self.is_gone() {
             return Ok(());
         }
         let place = self.clone();
-        let waited = patience.wait_for(self.method, move || place.unmount_and_wait(how));
+        let waited = stall_limit.wait_for(self.method == Method::Call, move || {
+            place.unmount_and_wait(how)
+        });
         let path = || self.directory.clone();
         match waited {
             Ok(Some(result)) => result,
@@ -259,7 +261,7 @@ impl Place {
     }
 
     /// Has the kernel write back what it has of the file system in its page cache; returns whether it did.
-    pub(super) fn write_back(&self, patience: &mut Patience) -> bool {
+    pub(super) fn write_back(&self, stall_limit: &mut StallLimit) -> bool {
         let directory = self.directory.clone();
         let sync = move || {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -267,7 +269,7 @@ impl Place {
             rustix::fs::syncfs(&root)
         };
         // On a thread without descriptors also where a helper would unmount, because this is a call.
-        let synced = patience.wait_for(Method::Call, sync);
+        let synced = stall_limit.wait_for(true, sync);
         matches!(synced, Ok(Some(Ok(()))))
     }
 

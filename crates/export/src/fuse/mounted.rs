@@ -20,8 +20,8 @@ use super::guard::Guard;
 use super::limits;
 use super::mount::{Method, Place, Unmount, mount};
 use super::options::MountOptions;
-use super::patience::Patience;
 use super::session::{Failure, Session};
+use super::stall::StallLimit;
 use super::tree::FileTree;
 use super::worker::{Worker, receive};
 use crate::status::Traffic;
@@ -158,8 +158,8 @@ impl Mounted {
     /// answered nothing for a while (45 s); the mount goes away once it answers.
     pub fn unmount(&self) -> Result<(), UnmountError> {
         if self.has_mount() {
-            let mut patience = self.patience(limits::STALL);
-            self.place.unmount(Unmount::InOrder, &mut patience)?;
+            let mut stall_limit = self.stall_limit(limits::STALL);
+            self.place.unmount(Unmount::InOrder, &mut stall_limit)?;
         }
         self.dismiss_guard();
         Ok(())
@@ -167,8 +167,8 @@ impl Mounted {
 
     /// Begins a wait that ends when no request was answered for `limit`.
     #[must_use]
-    pub fn patience(&self, limit: Duration) -> Patience {
-        Patience::new(&self.session, limit)
+    pub fn stall_limit(&self, limit: Duration) -> StallLimit {
+        StallLimit::new(&self.session, limit)
     }
 
     /// Takes the mount away, also while it is in use, and ends serving. Programs that have files open get errors from
@@ -218,11 +218,11 @@ impl Mounted {
     fn detach(&self) {
         if self.cached {
             // Data that the storage refuses is reported to the program, at its next fsync at the latest.
-            self.place.write_back(&mut self.patience(limits::END));
+            self.place.write_back(&mut self.stall_limit(limits::END));
         }
         // It is gone, or the guard tries again. After the limit the end of the threads ends that call too.
-        let mut patience = self.patience(limits::END);
-        let _ = self.place.unmount(Unmount::Abort, &mut patience);
+        let mut stall_limit = self.stall_limit(limits::END);
+        let _ = self.place.unmount(Unmount::Abort, &mut stall_limit);
     }
 
     fn dismiss_guard(&self) {

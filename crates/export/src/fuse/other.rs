@@ -6,7 +6,7 @@ use super::error::{MountError, UnmountError};
 use super::guard::Guard;
 use super::limits;
 use super::mount::{Place, Unmount, checked, found};
-use super::patience::Patience;
+use super::stall::StallLimit;
 
 /// A mount of another program, such as a file system driver that has a [`RawFile`](super::RawFile) open. Like
 /// [`Mounted`](super::Mounted) it goes away also if this process is killed.
@@ -43,25 +43,25 @@ impl OtherMount {
     /// Unmounts, unless a program uses it. The kernel writes back before what it has in memory.
     ///
     /// # Errors
-    /// [`UnmountError::Busy`] if it is in use, and [`UnmountError::Stalled`] if `patience` ends before.
-    pub fn unmount(&mut self, patience: &mut Patience) -> Result<(), UnmountError> {
-        self.place.unmount(Unmount::InOrder, patience)?;
+    /// [`UnmountError::Busy`] if it is in use, and [`UnmountError::Stalled`] if `stall_limit` ends before.
+    pub fn unmount(&mut self, stall_limit: &mut StallLimit) -> Result<(), UnmountError> {
+        self.place.unmount(Unmount::InOrder, stall_limit)?;
         self.dismiss_guard();
         Ok(())
     }
 
     /// Has the kernel write back what it has of the file system in memory. Returns whether everything was written before
-    /// `patience` ended.
-    pub fn write_back(&self, patience: &mut Patience) -> bool {
-        self.place.write_back(patience)
+    /// `stall_limit` ended.
+    pub fn write_back(&self, stall_limit: &mut StallLimit) -> bool {
+        self.place.write_back(stall_limit)
     }
 
     /// Takes the mount away, also while it is in use, and waits for that a few seconds at most. Programs that have files open keep them until they close them, or
     /// the tree below ends.
     pub fn detach(&mut self) {
         // If it cannot be taken away now, the guard tries again at the end of this process.
-        let mut patience = Patience::fixed(limits::END);
-        if self.place.unmount(Unmount::Lazy, &mut patience).is_ok() {
+        let mut stall_limit = StallLimit::fixed(limits::END);
+        if self.place.unmount(Unmount::Lazy, &mut stall_limit).is_ok() {
             self.dismiss_guard();
         }
     }

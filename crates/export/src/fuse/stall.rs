@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use scrim_sys::apart::spawn_apart;
 
-use super::mount::Method;
 use super::session::Session;
 
 /// Pause between two looks at whether requests are being answered.
@@ -17,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A wait that lasts while a session answers requests, and ends some time after the last answer.
 ///
 /// What the kernel has in memory may take minutes to write to a slow storage, so the whole wait has no limit.
-pub struct Patience {
+pub struct StallLimit {
     /// `None` for a wait that ends after the limit in any case.
     session: Option<Arc<Session>>,
     limit: Duration,
@@ -25,7 +24,7 @@ pub struct Patience {
     since: Instant,
 }
 
-impl Patience {
+impl StallLimit {
     /// Starts a wait that ends once `session` has answered nothing for `limit`.
     pub(super) fn new(session: &Arc<Session>, limit: Duration) -> Self {
         Self {
@@ -62,7 +61,7 @@ impl Patience {
     /// waits in a process of its own, and is started by an ordinary thread.
     pub(super) fn wait_for<T: Send + 'static>(
         &mut self,
-        method: Method,
+        is_call: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Option<T>> {
         let (done, wait) = mpsc::channel();
@@ -71,9 +70,9 @@ impl Patience {
             let _ = done.send(work());
         };
         const NAME: &str = "fuse-unmount";
-        match method {
-            Method::Call => drop(spawn_apart(NAME, run)?),
-            Method::Helper => drop(thread::Builder::new().name(NAME.to_owned()).spawn(run)?),
+        match is_call {
+            true => drop(spawn_apart(NAME, run)?),
+            false => drop(thread::Builder::new().name(NAME.to_owned()).spawn(run)?),
         }
         loop {
             match wait.recv_timeout(LOOK) {

@@ -30,6 +30,7 @@ mod keys;
 mod killed;
 mod luks1_peers;
 mod mount;
+mod mount_use;
 mod no_root;
 mod options;
 mod partitions;

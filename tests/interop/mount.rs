@@ -9,11 +9,11 @@ use crate::support::{Background, Place, have, is_root, may, noise, scrim, succee
 const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 
 /// A volume with a file system, and a directory to mount it on, which is free again when this is dropped.
-struct Disk(Place);
+pub(crate) struct Disk(pub(crate) Place);
 
 impl Disk {
     /// Makes a volume of `size`, and a file system in it by `mkfs` on the plaintext as one file.
-    fn new(size: &str, mkfs: &str) -> Self {
+    pub(crate) fn new(size: &str, mkfs: &str) -> Self {
         let place = Place::new();
         place.write("key", "open sesame");
         fs::create_dir(place.path("mnt")).unwrap();
@@ -27,29 +27,29 @@ impl Disk {
         disk
     }
 
-    fn try_mount(&self, options: &str) -> Output {
+    pub(crate) fn try_mount(&self, options: &str) -> Output {
         let words = format!("60 scrim mount disk.img mnt --key-file key {options}");
         let words = words.split_whitespace();
         self.0.command("timeout").args(words).output().unwrap()
     }
 
     /// Mounts it; returns what the command says.
-    fn mount(&self, options: &str) -> String {
+    pub(crate) fn mount(&self, options: &str) -> String {
         succeeded("mount", &self.try_mount(options))
     }
 
-    fn try_unmount(&self) -> Output {
+    pub(crate) fn try_unmount(&self) -> Output {
         let words = ["60", "scrim", "umount", "mnt"];
         self.0.command("timeout").args(words).output().unwrap()
     }
 
-    fn unmount(&self) {
+    pub(crate) fn unmount(&self) {
         succeeded("umount", &self.try_unmount());
         assert!(!self.is_mounted());
         assert_eq!(self.0.scrim(["list"]), "");
     }
 
-    fn is_mounted(&self) -> bool {
+    pub(crate) fn is_mounted(&self) -> bool {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let directory = self.0.path("mnt").canonicalize();
         // A dead mount cannot be looked at.
@@ -94,7 +94,7 @@ fn tree(place: &Place) {
 }
 
 /// Returns whether root may mount here, and has the programs for it.
-fn root_may_mount() -> bool {
+pub(crate) fn root_may_mount() -> bool {
     let programs = [
         "mkfs.ext4",
         "e2fsck",

@@ -13,4 +13,4 @@ mod program;
 mod request;
 
 pub(crate) use mounted::{Directory, MountedVolume, Source};
-pub(crate) use request::{MountRequest, MountStatus, UmountRequest};
+pub(crate) use request::{MountRequest, MountStatus, Served, UmountRequest};

@@ -113,6 +113,10 @@ impl Program {
         if request.allow_other && !self.needs_allow_other {
             options.push("allow_other".to_owned());
         }
+        if request.allow_other && self.owner == Owner::OfFileSystem {
+            // These programs check no modes themselves, so the kernel has to.
+            options.push("default_permissions".to_owned());
+        }
         if self.owner == Owner::User {
             let mask = if request.allow_other { "022" } else { "077" };
             let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
@@ -136,7 +140,9 @@ impl Program {
 
     /// Starts the program and waits until it has mounted.
     ///
-    /// It is sent SIGTERM when this process ends in whatever way, and then unmounts.
+    /// It is sent SIGTERM when this process ends, and then unmounts. A program that gets root's rights by a set-user-ID bit,
+    /// as ntfs-3g in Debian, is not sent that (`PR_SET_PDEATHSIG` in prctl(2)): it gets errors from the plaintext, which
+    /// ends with this process, and the guard of its mount unmounts it, whereupon it ends.
     pub(super) fn start(
         &'static self,
         raw: &Path,
@@ -165,6 +171,11 @@ impl Program {
     }
 }
 
+/// Returns whether a file system's type is one that such programs have: `fuse.NAME`, or `fuseblk` for ntfs-3g as root.
+fn is_fuse(kind: &str) -> bool {
+    kind.starts_with("fuse") && kind != scrim_export::fuse::KIND
+}
+
 /// The path of a command in `PATH`, or where Debian keeps those of root.
 pub(super) fn find(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -185,7 +196,7 @@ pub(super) struct Running {
 impl Running {
     fn wait_until_mounted(&mut self, directory: &Path) -> Result<OtherMount, CliError> {
         loop {
-            if let Some(mount) = OtherMount::find(directory) {
+            if let Some(mount) = OtherMount::find(directory, is_fuse) {
                 return Ok(mount);
             }
             if self.has_ended() {
@@ -248,7 +259,11 @@ impl Running {
 }
 
 /// The latest of what a program says, which a thread reads so that the program is never held up.
-struct Said(Arc<Mutex<Vec<u8>>>, Option<JoinHandle<()>>);
+struct Said {
+    latest: Arc<Mutex<Vec<u8>>>,
+    /// `None` if the system gave no thread; then nothing is kept.
+    reader: Option<JoinHandle<()>>,
+}
 
 impl Said {
     fn listen(pipe: std::io::PipeReader) -> Self {
@@ -264,17 +279,21 @@ impl Said {
                 kept.drain(..excess);
             }
         };
-        Self(kept, std::thread::Builder::new().spawn(read).ok())
+        Self {
+            latest: kept,
+            reader: std::thread::Builder::new().spawn(read).ok(),
+        }
     }
 
     /// The last line that is not empty. The program has ended.
     fn last(&self) -> String {
         // A process that the program has left behind may keep the pipe open.
         let deadline = Instant::now() + LAST_WORDS;
-        while !self.1.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline {
+        while !self.reader.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline
+        {
             std::thread::sleep(PAUSE);
         }
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&kept);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         last.unwrap_or_default().to_owned()

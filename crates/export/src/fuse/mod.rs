@@ -37,7 +37,7 @@ mod tree;
 mod worker;
 
 pub use error::{DirectoryFault, FileError, MountError, UnmountError};
-pub use mount::Method;
+pub use mount::{KIND, Method};
 pub use mounted::Mounted;
 pub use options::MountOptions;
 pub use other::OtherMount;

@@ -193,10 +193,7 @@ impl Mounted {
 
     /// Returns whether the mount is still there, also if nothing serves it any more.
     fn has_mount(&self) -> bool {
-        match self.place.device {
-            Some(_) => !self.place.is_gone(),
-            None => !self.ended(),
-        }
+        !self.place.is_gone()
     }
 
     /// Detaches the mount on a thread of its own, because the kernel may wait for the storage there.
@@ -206,7 +203,7 @@ impl Mounted {
         let detach = move || {
             if cached {
                 // Data that the storage refuses is reported to the program, at its next fsync at the latest.
-                let _ = write_back(&place.directory);
+                let _ = write_back(&place.point());
             }
             // It is gone, or the guard tries again.
             let _ = place.unmount(true);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
-use super::mount::{Place, checked, found};
+use super::mount::{Place, check_directory, find_mounted};
 
 /// A mount of another program, such as a file system driver that has a [`RawFile`](super::RawFile) open. Like
 /// [`Mounted`](super::Mounted) it goes away also if this process is killed.
@@ -19,13 +19,14 @@ impl OtherMount {
     /// # Errors
     /// When the folder is not empty, not a folder, or has a mount already.
     pub fn check(directory: &Path) -> Result<(), MountError> {
-        checked(directory).map(drop)
+        check_directory(directory).map(drop)
     }
 
-    /// Finds what is mounted on `directory`, an absolute path without links; `None` if nothing is.
+    /// Finds what is mounted on `directory`, an absolute path without links; `None` if nothing is, or what is there has
+    /// a type that `is_type` refuses: then somebody else has mounted it.
     #[must_use]
-    pub fn find(directory: &Path) -> Option<Self> {
-        let place = found(directory)?;
+    pub fn find(directory: &Path, is_type: impl Fn(&str) -> bool) -> Option<Self> {
+        let place = find_mounted(directory, is_type)?;
         Some(Self {
             guard: Guard::start(&place),
             place,

@@ -33,6 +33,7 @@ mod mount;
 mod mount_faults;
 mod mount_load;
 mod mount_readonly;
+mod mount_use;
 mod no_root;
 mod options;
 mod pack;

@@ -23,8 +23,6 @@ pub const ENTRY_OUT: usize = 128;
 pub const ATTR: usize = 88;
 /// Bytes of `fuse_dirent` without the name.
 pub const DIRENT: usize = 24;
-/// Shortest buffer into which the kernel lets a request be read (`FUSE_MIN_READ_BUFFER`).
-pub const MIN_READ_BUFFER: usize = 8192;
 
 /// Kinds of requests (`enum fuse_opcode`).
 pub mod opcode {
@@ -115,7 +113,6 @@ pub mod set {
     pub const SIZE: u32 = 1 << 3;
     pub const ATIME: u32 = 1 << 4;
     pub const MTIME: u32 = 1 << 5;
-    pub const FH: u32 = 1 << 6;
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
 }

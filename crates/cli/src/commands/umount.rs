@@ -1,12 +1,16 @@
 //! `scrim umount DIR`: unmounts a volume.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::args::{UmountArgs, VolumeName};
 use crate::error::{CliError, Exit};
 use crate::mount::UmountRequest;
 use crate::nbd::control::{Client, Status, find};
 use crate::nbd::runtime::RuntimeDir;
+
+/// Longest wait for the mounts of each open volume. One that mounts or unmounts answers only after that.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &UmountArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
@@ -44,11 +48,21 @@ fn on_directory(
         .map_err(|error| CliError::io(format_args!("find {}", args.what.display()), &error))?;
     // A link may lead to the directory. A file system that has died cannot be looked at, but its path can be compared.
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
+    let mut silent = Vec::new();
     for name in runtime.names() {
-        let Ok(Some(status)) =
-            find(runtime, &name).and_then(|client| client.map(Client::status).transpose())
-        else {
-            continue;
+        let asked = find(runtime, &name);
+        let asked = asked.and_then(|client| {
+            client
+                .map(|it| it.status_within(ANSWER_TIMEOUT))
+                .transpose()
+        });
+        let status = match asked {
+            Ok(Some(status)) => status,
+            Ok(None) => continue,
+            Err(_) => {
+                silent.push(name.as_str().to_owned());
+                continue;
+            }
         };
         if let Some(directory) = mounted_on(&status, &[&canonical, &absolute]) {
             let request = UmountRequest {
@@ -58,13 +72,27 @@ fn on_directory(
             return Ok((Client::connect(runtime, &name)?, request));
         }
     }
-    Err(CliError::new(
-        Exit::WrongDevice,
-        format!(
-            "{}: no open volume is mounted there, or has this name; `scrim list` shows those that are",
-            args.what.display()
+    Err(not_found(&args.what, &silent))
+}
+
+fn not_found(what: &Path, silent: &[String]) -> CliError {
+    let what = what.display();
+    match silent {
+        [] => CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{what}: no open volume is mounted there, or has this name; `scrim list` shows those that are"
+            ),
         ),
-    ))
+        [first, ..] => CliError::new(
+            Exit::Busy,
+            format!(
+                "{what}: no open volume that answers is mounted there; no answer from: {}; they may be writing, so wait, \
+                 or name the volume: scrim umount {first}",
+                silent.join(", ")
+            ),
+        ),
+    }
 }
 
 fn mounted_on(status: &Status, paths: &[&Path]) -> Option<std::path::PathBuf> {

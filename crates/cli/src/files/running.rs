@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend};
+use scrim_foreign::Foreign;
 use scrim_nbd::{Endpoint, Uri};
 use scrim_volume::{CryptTable, DataPath, Volume};
 
@@ -21,12 +22,29 @@ pub(crate) fn named(image: &Path) -> Option<VolumeName> {
         .flatten()
 }
 
-/// Opens the plaintext of an open volume, only to read it.
+/// Refuses a volume whose file system, or plaintext as one file, its process has mounted for writing.
+pub(crate) fn refuse_if_written(name: &VolumeName) -> Result<(), CliError> {
+    let status = Client::connect(&RuntimeDir::locate(), name)?.status()?;
+    let Some(mount) = status.mounts.iter().find(|mount| !mount.read_only) else {
+        return Ok(());
+    };
+    Err(CliError::new(
+        Exit::Busy,
+        format!(
+            "{}: it is mounted for writing on {}, so that what is read beside that may be wrong; take the files from \
+             there, or unmount it first",
+            name.as_str(),
+            Foreign::new(mount.directory.as_os_str().as_encoded_bytes())
+        ),
+    ))
+}
+
+/// Opens the plaintext of an open volume, only to read it. It is refused while a mount writes to it.
 pub(crate) fn open(name: &VolumeName) -> Result<Volume, CliError> {
     let runtime = RuntimeDir::locate();
     runtime.check_if_there()?;
     // It says whether it is open, and what to do about that.
-    drop(Client::connect(&runtime, name)?);
+    refuse_if_written(name)?;
     let socket = runtime.nbd_socket(name);
     if !socket.exists() {
         return Err(CliError::new(

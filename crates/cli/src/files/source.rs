@@ -4,7 +4,7 @@ use scrim_files::{Error, File, LastLink, Located, Tree};
 
 use super::location::Location;
 use super::running;
-use crate::args::FileArgs;
+use crate::args::{FileArgs, VolumeName};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::storage::is_remote;
@@ -20,16 +20,23 @@ const NO_FILE: &str = "; no file has this name either";
 pub(crate) struct Source {
     pub(crate) location: Location,
     pub(crate) tree: Tree,
+    /// Name of the volume, if a process has it open.
+    running: Option<VolumeName>,
 }
 
 impl Source {
     /// Opens a volume, only to read it, asking for its passphrase if it is not open already.
     pub(crate) fn open(args: &FileArgs) -> Result<Self, CliError> {
         let location = Location::parse(&args.file)?;
-        let (volume, is_shared) = match running::named(&location.image) {
+        let running = running::named(&location.image);
+        let (volume, is_shared) = match &running {
             Some(name) => {
-                let opened = running::open(&name);
-                (opened.map_err(|error| error.followed_by(NO_FILE))?, true)
+                let opened = running::open(name);
+                let opened = opened.map_err(|error| match error.exit {
+                    Exit::Busy => error,
+                    _ => error.followed_by(NO_FILE),
+                });
+                (opened?, true)
             }
             None => {
                 let opened =
@@ -47,7 +54,11 @@ impl Source {
         };
         let tree = Tree::open(volume, is_shared)
             .map_err(|error| CliError::from(error).within(location.image.display()))?;
-        Ok(Self { location, tree })
+        Ok(Self {
+            location,
+            tree,
+            running,
+        })
     }
 
     /// Finds the file or folder at the location.
@@ -73,6 +84,9 @@ impl Source {
 
     /// Refuses results of a file system that was mounted for writing while it was read.
     pub(crate) fn check_unchanged(&self) -> Result<(), CliError> {
+        if let Some(name) = &self.running {
+            running::refuse_if_written(name)?;
+        }
         match self.tree.is_unchanged() {
             Ok(true) => Ok(()),
             Ok(false) => Err(CliError::new(

@@ -36,6 +36,8 @@ pub(super) enum Driver {
 /// A kind of file system that can be mounted.
 struct Kind {
     signature: Signature,
+    /// Name of the file system in messages.
+    name: &'static str,
     /// Type of the kernel's file system; the one for ext4 also mounts ext2 and ext3.
     kernel: &'static str,
     program: Option<&'static Program>,
@@ -49,24 +51,31 @@ impl Kind {
 }
 
 const KINDS: [Kind; 9] = [
-    kind(Signature::Ext, "ext4", Some(&FUSE2FS)),
-    kind(Signature::Ntfs, "ntfs3", Some(&NTFS_3G)),
-    kind(Signature::ExFat, "exfat", Some(&EXFAT_FUSE)),
-    kind(Signature::SquashFs, "squashfs", Some(&SQUASHFUSE)),
-    kind(Signature::Xfs, "xfs", None),
-    kind(Signature::Btrfs, "btrfs", None),
-    kind(Signature::F2fs, "f2fs", None),
-    kind(Signature::Fat, "vfat", None),
-    kind(Signature::Iso9660, "iso9660", None),
+    kind(Signature::Ext, "ext2, ext3 or ext4", "ext4", Some(&FUSE2FS)),
+    kind(Signature::Ntfs, "NTFS", "ntfs3", Some(&NTFS_3G)),
+    kind(Signature::ExFat, "exFAT", "exfat", Some(&EXFAT_FUSE)),
+    kind(
+        Signature::SquashFs,
+        "SquashFS",
+        "squashfs",
+        Some(&SQUASHFUSE),
+    ),
+    kind(Signature::Xfs, "XFS", "xfs", None),
+    kind(Signature::Btrfs, "Btrfs", "btrfs", None),
+    kind(Signature::F2fs, "F2FS", "f2fs", None),
+    kind(Signature::Fat, "FAT", "vfat", None),
+    kind(Signature::Iso9660, "ISO 9660", "iso9660", None),
 ];
 
 const fn kind(
     signature: Signature,
+    name: &'static str,
     kernel: &'static str,
     program: Option<&'static Program>,
 ) -> Kind {
     Kind {
         signature,
+        name,
         kernel,
         program,
     }
@@ -106,14 +115,14 @@ pub(super) fn choose(
         return Err(is_missing(kind, program));
     }
     Ok(Choice {
-        reason: reason(request.method, &method),
+        reason: reason(request, &method),
         method,
         file_system: kind.kernel,
     })
 }
 
-fn reason(asked: MountMethod, method: &Method) -> String {
-    let words = match (asked, method) {
+fn reason(request: &MountRequest, method: &Method) -> String {
+    let reason = match (request.method, method) {
         (MountMethod::Auto, Method::Driver(Driver::Kernel(_))) => "root may mount with the kernel",
         (MountMethod::Auto, Method::Driver(Driver::Program(_))) => {
             "without root the kernel mounts no block device"
@@ -123,7 +132,13 @@ fn reason(asked: MountMethod, method: &Method) -> String {
         (_, Method::Driver(Driver::Program(_))) => "--method program",
         (_, Method::Scrim) => "--method scrim",
     };
-    words.to_owned()
+    match (method, request.allow_other) {
+        // There is no way to keep them out.
+        (Method::Driver(Driver::Kernel(_)), false) => {
+            format!("{reason}; other users have what the modes allow")
+        }
+        _ => reason.to_owned(),
+    }
 }
 
 fn kind_of(contents: Contents) -> Result<&'static Kind, CliError> {
@@ -164,7 +179,7 @@ fn no_program_without_root(kind: &Kind) -> CliError {
         format!(
             "{} has no program that mounts it without root; run scrim mount as root, or use --raw for the plaintext \
              as one file",
-            kind.kernel
+            kind.name
         ),
     )
 }
@@ -182,7 +197,7 @@ fn scrim_cannot(kind: &Kind) -> CliError {
 fn no_program(kind: &Kind) -> CliError {
     CliError::usage(format!(
         "there is no program for {}; leave --method out",
-        kind.kernel
+        kind.name
     ))
 }
 
@@ -195,7 +210,7 @@ fn is_missing(kind: &Kind, program: &Program) -> CliError {
         Exit::WrongDevice,
         format!(
             "{} is mounted by {}, which is not installed; install the package {}, or {next}",
-            kind.kernel, program.command, program.package
+            kind.name, program.command, program.package
         ),
     )
 }

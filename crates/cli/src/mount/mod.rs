@@ -15,4 +15,4 @@ mod request;
 
 pub(crate) use mounted::{MountedVolume, Source};
 pub(crate) use program::{PROGRAMS, Program};
-pub(crate) use request::{MountRequest, MountStatus, UmountRequest};
+pub(crate) use request::{MountRequest, MountStatus, Served, UmountRequest};

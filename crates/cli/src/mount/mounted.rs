@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use rustix::process::getuid;
 use scrim_export::fuse::{
-    Access, FileTree, MountOptions, Mounted, OtherMount, PunchHole, RawFile, UnmountError,
-    VolumeFiles,
+    Access, FileTree, KIND as PLAINTEXT, MountOptions, Mounted, OtherMount, PunchHole, RawFile,
+    UnmountError, VolumeFiles,
 };
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
 use super::method::{Choice, Driver, Machine, Method, choose};
 use super::program::{Program, Running};
-use super::request::{MountRequest, MountStatus};
+use super::request::{MountRequest, MountStatus, Served};
 use super::{check, holders};
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
@@ -81,6 +81,18 @@ impl MountedVolume {
     /// The mount, as commands show it.
     pub(crate) fn status(&self) -> &MountStatus {
         &self.status
+    }
+
+    /// The mount with its traffic and the failures of its storage.
+    pub(crate) fn status_now(&self) -> MountStatus {
+        let traffic = self.own.traffic();
+        let failures = self.own.failures();
+        MountStatus {
+            served: Served::of(&traffic),
+            failed: traffic.failed,
+            errors: failures.into_iter().map(|failure| failure.reason).collect(),
+            ..self.status.clone()
+        }
     }
 
     /// Returns whether the files of the volume's file system are mounted, not its plaintext as one file.
@@ -339,13 +351,18 @@ fn show_files_by_driver(
         Driver::Kernel(_) => false,
     };
     let options = options(source, request.read_only, allow_other, false);
-    let below = source.private.clone();
-    make_private(&below)?;
+    let below = make_private(&source.private)?;
     // File system drivers take it that a hole reads as zeros, so holes are refused.
     let plaintext = serve_plaintext(source, &below, &options, PunchHole::Refuse);
-    let plaintext = plaintext.map_err(|error| match driver {
-        Driver::Program(program) if allow_other => error.followed_by(&program.why_allow_other()),
-        _ => error,
+    let plaintext = plaintext.map_err(|error| {
+        // Nothing is mounted there.
+        let _ = std::fs::remove_dir(&below);
+        match driver {
+            Driver::Program(program) if allow_other => {
+                error.followed_by(&program.why_allow_other())
+            }
+            _ => error,
+        }
     })?;
     let file = below.join(source.name.as_str());
     let (by, shown) = match driver {
@@ -379,6 +396,10 @@ fn status(request: &MountRequest, file_system: &str, by: &str, reason: &str) -> 
         by: by.to_owned(),
         reason: reason.to_owned(),
         read_only: request.read_only,
+        page_cache: request.raw && request.page_cache,
+        served: Served::default(),
+        failed: 0,
+        errors: Vec::new(),
     }
 }
 
@@ -419,15 +440,24 @@ fn serve(
 }
 
 /// Makes the directory of the plaintext below a file system, and takes away what a process that was killed has left.
-fn make_private(directory: &Path) -> Result<(), CliError> {
-    if let Some(mut left) = OtherMount::find(directory) {
+/// Returns its path without links.
+fn make_private(directory: &Path) -> Result<PathBuf, CliError> {
+    let fail = |error: std::io::Error| {
+        CliError::io(format_args!("create {}", directory.display()), &error)
+    };
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Err(fail(std::io::ErrorKind::InvalidInput.into()));
+    };
+    builder.create(above).map_err(fail)?;
+    // A mount that has died cannot be looked at, but the folder above it can.
+    let directory = above.canonicalize().map_err(fail)?.join(name);
+    if let Some(mut left) = OtherMount::find(&directory, |kind| kind == PLAINTEXT) {
         left.detach();
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|error| CliError::io(format_args!("create {}", directory.display()), &error))
+    builder.create(&directory).map_err(fail)?;
+    Ok(directory)
 }
 
 fn run(
@@ -471,7 +501,7 @@ fn mount_by_kernel(file: &Path, r#type: &str, request: &MountRequest) -> Result<
             Foreign::new(output.stderr.trim_ascii()).to_string(),
         ));
     }
-    let mount = OtherMount::find(&request.directory);
+    let mount = OtherMount::find(&request.directory, |kind| kind == r#type);
     Ok(Files {
         mount: mount.ok_or_else(|| refused("it has gone again".to_owned()))?,
         program: None,

@@ -127,6 +127,10 @@ impl Program {
         if request.allow_other && !self.needs_allow_other {
             options.push("allow_other".to_owned());
         }
+        if request.allow_other && self.owner == Owner::OfFileSystem {
+            // These programs check no modes themselves, so the kernel has to.
+            options.push("default_permissions".to_owned());
+        }
         if self.owner == Owner::User {
             let mask = if request.allow_other { "022" } else { "077" };
             let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
@@ -150,7 +154,9 @@ impl Program {
 
     /// Starts the program and waits until it has mounted.
     ///
-    /// It is sent SIGTERM when this process ends in whatever way, and then unmounts.
+    /// It is sent SIGTERM when this process ends, and then unmounts. A program that gets root's rights by a set-user-ID bit,
+    /// as ntfs-3g in Debian, is not sent that (`PR_SET_PDEATHSIG` in prctl(2)): it gets errors from the plaintext, which
+    /// ends with this process, and the guard of its mount unmounts it, whereupon it ends.
     pub(super) fn start(
         &'static self,
         raw: &Path,
@@ -179,6 +185,11 @@ impl Program {
     }
 }
 
+/// Returns whether a file system's type is one that such programs have: `fuse.NAME`, or `fuseblk` for ntfs-3g as root.
+fn is_fuse(kind: &str) -> bool {
+    kind.starts_with("fuse") && kind != scrim_export::fuse::KIND
+}
+
 /// A program that has mounted a file system.
 pub(super) struct Running {
     program: &'static Program,
@@ -189,7 +200,7 @@ pub(super) struct Running {
 impl Running {
     fn wait_until_mounted(&mut self, directory: &Path) -> Result<OtherMount, CliError> {
         loop {
-            if let Some(mount) = OtherMount::find(directory) {
+            if let Some(mount) = OtherMount::find(directory, is_fuse) {
                 return Ok(mount);
             }
             if self.has_ended() {
@@ -281,6 +292,9 @@ mod tests {
             words.join(" ")
         };
         assert_eq!(arguments(false), "-f -o fakeroot raw /mnt");
-        assert_eq!(arguments(true), "-f -o allow_other raw /mnt");
+        assert_eq!(
+            arguments(true),
+            "-f -o allow_other,default_permissions raw /mnt"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use scrim_export::Traffic;
 use scrim_export::fuse::{DirectoryFault, MountError, OtherMount};
 use scrim_foreign::Foreign;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,40 @@ pub(crate) struct MountStatus {
     /// Reason for this method, as a clause.
     pub(crate) reason: String,
     pub(crate) read_only: bool,
+    /// True if plaintext of the one file stays in the page cache.
+    #[serde(default)]
+    pub(crate) page_cache: bool,
+    /// Requests for the plaintext that it has served, in `status`.
+    #[serde(default)]
+    pub(crate) served: Served,
+    /// Requests that the storage has failed, in `status`.
+    #[serde(default)]
+    pub(crate) failed: u64,
+    /// The latest failures, oldest first, in `status`.
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
+}
+
+/// Counters since a volume was opened or mounted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Served {
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) flushes: u64,
+}
+
+impl Served {
+    pub(crate) fn of(traffic: &Traffic) -> Self {
+        Self {
+            reads: traffic.read.requests,
+            read_bytes: traffic.read.bytes,
+            writes: traffic.write.requests,
+            written_bytes: traffic.write.bytes,
+            flushes: traffic.flush.requests,
+        }
+    }
 }
 
 impl fmt::Display for MountStatus {
@@ -71,6 +106,7 @@ impl fmt::Display for MountStatus {
             by,
             reason,
             read_only,
+            ..
         } = self;
         let directory = Foreign::new(directory.as_os_str().as_encoded_bytes());
         let mode = if *read_only { ", read-only" } else { "" };

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
 use crate::args::VolumeName;
@@ -13,9 +13,6 @@ use crate::mount::{MountRequest, MountStatus, MountedVolume, Source, UmountReque
 use crate::nbd::runtime::RuntimeDir;
 use crate::signature::Survey;
 use crate::terminal::note;
-
-/// Pause between two looks at whether mounts have ended by themselves.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// The mounts of a volume, oldest first.
 pub(crate) struct Mounts {
@@ -26,9 +23,12 @@ pub(crate) struct Mounts {
 
 impl Mounts {
     pub(crate) fn none(name: &VolumeName) -> Self {
+        let private = RuntimeDir::locate().plaintext_directory(name);
+        // A process that was killed may have left it. It is kept if something is mounted there.
+        let _ = std::fs::remove_dir(&private);
         Self {
             now: RefCell::default(),
-            private: RuntimeDir::locate().plaintext_directory(name),
+            private,
         }
     }
 
@@ -36,17 +36,12 @@ impl Mounts {
         self.now
             .borrow()
             .iter()
-            .map(|mount| mount.status().clone())
+            .map(MountedVolume::status_now)
             .collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.now.borrow().is_empty()
-    }
-
-    /// Time until the next look at whether mounts have ended; `None` while there are none.
-    pub(crate) fn next_look(&self) -> Option<Duration> {
-        (!self.is_empty()).then_some(LOOK)
     }
 
     pub(crate) fn add(
@@ -55,14 +50,9 @@ impl Mounts {
         volume: &Arc<Volume>,
         request: &MountRequest,
     ) -> Result<MountStatus, CliError> {
-        if !request.raw && self.now.borrow().iter().any(MountedVolume::shows_files) {
-            return Err(CliError::new(
-                Exit::Busy,
-                format!(
-                    "{}: its file system is mounted already; two mounts of one file system would destroy it",
-                    name.as_str()
-                ),
-            ));
+        let read_only = request.read_only || volume.is_read_only();
+        for other in &*self.now.borrow() {
+            refuse_beside(name, other, request, read_only)?;
         }
         let source = Source {
             name,
@@ -115,4 +105,34 @@ impl Mounts {
             note(format_args!("scrim: warning: {error}"));
         }
     }
+}
+
+/// Refuses a mount that would change data which another one shows or keeps in memory: a volume has any number of mounts
+/// that only read, or one that writes. One whose plaintext stays in the page cache is alone, because nobody tells the
+/// kernel of changes.
+fn refuse_beside(
+    name: &VolumeName,
+    other: &MountedVolume,
+    request: &MountRequest,
+    read_only: bool,
+) -> Result<(), CliError> {
+    let status = other.status();
+    let reason = if !request.raw && other.shows_files() {
+        "a file system has one mount at a time"
+    } else if request.page_cache || status.page_cache {
+        "a mount with --page-cache is the only one"
+    } else if !(read_only && status.read_only) {
+        "several mounts may only read: with --readonly"
+    } else {
+        return Ok(());
+    };
+    let directory = Foreign::new(status.directory.as_os_str().as_encoded_bytes());
+    Err(CliError::new(
+        Exit::Busy,
+        format!(
+            "{}: it is mounted already on {directory}, and {reason}; use that mount, or unmount it first (scrim umount \
+             {directory})",
+            name.as_str(),
+        ),
+    ))
 }

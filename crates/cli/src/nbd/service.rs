@@ -36,6 +36,9 @@ use crate::volume::opening::{Opened, Origin, engine, warn_of_unlocked_keys};
 /// Time for clients to finish their requests when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Pause between two looks at whether mounts have ended by themselves, and clients have left.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Time that may pass on a busy machine until a client that has disconnected is seen to be gone.
 const DEPARTURE: Duration = Duration::from_secs(1);
 
@@ -214,11 +217,9 @@ impl Service {
         } = self;
         open.announce(manager);
         let caller = loop {
-            if let Some(caller) =
-                control.serve(&signals, open.mounts.next_look(), |request, body| {
-                    open.answer(request, body)
-                })
-            {
+            if let Some(caller) = control.serve(&signals, open.next_look(), |request, body| {
+                open.answer(request, body)
+            }) {
                 break Some(caller);
             }
             open.mounts.reap(&open.name);
@@ -295,7 +296,7 @@ impl OpenVolume {
             Request::Resize(sectors) => self.resize(sectors),
             Request::Mount { .. } => self.mount_as_asked(body),
             Request::Umount { .. } => match self.unmount(body) {
-                Ok(_) if self.is_done() => return None,
+                Ok(_) if self.is_to_end() && self.clients_after_a_moment() == 0 => return None,
                 answer => answer,
             },
             Request::CloseForced => return None,
@@ -307,11 +308,20 @@ impl OpenVolume {
         })
     }
 
+    /// Time until the next look at whether mounts have ended, or clients have left a volume that ends with them.
+    fn next_look(&self) -> Option<Duration> {
+        let is_ending = self.end.get() == End::WhenUnmounted || !self.mounts.is_empty();
+        is_ending.then_some(LOOK)
+    }
+
     /// Returns whether the volume was opened to be mounted, and nobody uses it any more.
     fn is_done(&self) -> bool {
-        self.end.get() == End::WhenUnmounted
-            && self.mounts.is_empty()
-            && self.clients_after_a_moment() == 0
+        self.is_to_end() && self.server.clients() == 0
+    }
+
+    /// Returns whether the volume is to be closed as soon as no client is connected.
+    fn is_to_end(&self) -> bool {
+        self.end.get() == End::WhenUnmounted && self.mounts.is_empty()
     }
 
     fn announce(&self, manager: &Manager) {

@@ -29,7 +29,11 @@ pub(crate) fn find(command: &str) -> Option<PathBuf> {
 }
 
 /// The latest of what a program says, which a thread reads so that the program is never held up.
-pub(crate) struct Said(Arc<Mutex<Vec<u8>>>, Option<JoinHandle<()>>);
+pub(crate) struct Said {
+    latest: Arc<Mutex<Vec<u8>>>,
+    /// `None` if the system gave no thread; then nothing is kept.
+    reader: Option<JoinHandle<()>>,
+}
 
 impl Said {
     pub(crate) fn listen(pipe: std::io::PipeReader) -> Self {
@@ -45,17 +49,21 @@ impl Said {
                 kept.drain(..excess);
             }
         };
-        Self(kept, std::thread::Builder::new().spawn(read).ok())
+        Self {
+            latest: kept,
+            reader: std::thread::Builder::new().spawn(read).ok(),
+        }
     }
 
     /// The last line that is not empty, with its controls escaped. The program has ended.
     pub(crate) fn last(&self) -> String {
         // A process that the program has left behind may keep the pipe open.
         let deadline = Instant::now() + LAST_WORDS;
-        while !self.1.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline {
+        while !self.reader.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline
+        {
             std::thread::sleep(PAUSE);
         }
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&kept);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         match last {

@@ -16,13 +16,29 @@ use super::limits;
 use super::mount::Place;
 
 /// A line means that there is nothing to do any more. The end of the pipe without one means that the process has died:
-/// then the mount goes, if it is still the same.
+/// then the mount goes, wherever it is now, if it is still the same. Its folder is looked up without following a link.
+///
+/// The kernel's table has a backslash and three octal digits for each byte that `read` would not pass on; `printf` wants a
+/// zero before them.
 const SCRIPT: &str = r#"trap '' HUP INT QUIT TERM
 read -r word && exit 0
-directory=$1 device=$2
+mount=$1 device=$2
 shift 2
 while read -r id parent number root point rest; do
-    if [ "$number" = "$device" ]; then exec "$@" "$directory"; fi
+    if [ "$id" = "$mount" ] && [ "$number" = "$device" ]; then
+        text=
+        while [ "${point#*\\}" != "$point" ]; do
+            text="$text${point%%\\*}\\0"
+            point=${point#*\\}
+        done
+        directory=$(printf '%b.' "$text$point")
+        directory=${directory%.}
+        above=${directory%/*}
+        cd -P -- "${above:-/}" || exit
+        [ "$(pwd -P; echo .)" = "${above:-/}
+." ] || exit
+        exec "$@" "$directory"
+    fi
 done < /proc/self/mountinfo
 "#;
 
@@ -30,15 +46,13 @@ done < /proc/self/mountinfo
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// Starts it; `None` where there is no shell, or the kernel does not show the mount's number. Then nobody takes the
-    /// mount away if this process is killed.
+    /// Starts it; `None` where there is no shell. Then nobody takes the mount away if this process is killed.
     pub(super) fn start(place: &Place) -> Option<Self> {
-        let device = place.device.as_ref()?;
         let (program, arguments) = place.unmount_command();
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "scrim-guard"])
-            .arg(&place.directory)
-            .args([device.as_str(), program])
+            .args([&place.id.number.to_string(), &place.id.device])
+            .arg(program)
             .args(arguments)
             .current_dir("/")
             .process_group(0)

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -137,7 +137,7 @@ pub(super) fn wait_until(
             child.kill()?;
             return child.wait();
         }
-        thread::sleep(limits::PAUSE.min(Duration::from_millis(5)));
+        thread::sleep(limits::PAUSE);
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
@@ -14,12 +14,12 @@ use scrim_sys::fuse::{DEVICE, open_device};
 use super::error::{DirectoryFault, MountError, UnmountError};
 use super::helper;
 use super::limits::PAYLOAD;
-use super::mount_table;
+use super::mount_table::{self, MountId};
 use super::options::MountOptions;
 use super::stall::StallLimit;
 
 /// Type of the file system, as `mount` and `findmnt` show it.
-const KIND: &str = "fuse.scrim";
+pub const KIND: &str = "fuse.scrim";
 const SUBTYPE: &str = "scrim";
 
 /// Program that takes a mount away for a process with the right to it.
@@ -48,11 +48,10 @@ pub(super) enum Unmount {
 /// A mount that this process has made.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The folder, an absolute path without links.
+    /// The folder on which it was mounted, an absolute path without links.
     pub(super) directory: PathBuf,
     pub(super) method: Method,
-    /// Number of the file system, where the kernel's table shows it.
-    pub(super) device: Option<String>,
+    pub(super) id: MountId,
 }
 
 /// Checks the folder, and mounts there. `has_permissions` lets the kernel check modes and owners.
@@ -61,21 +60,46 @@ pub(super) fn mount(
     options: &MountOptions,
     has_permissions: bool,
 ) -> Result<(OwnedFd, Place), MountError> {
-    let directory = checked(directory)?;
+    let directory = check_directory(directory)?;
     let (device, method) = mount_on(&directory, options, has_permissions)?;
-    let found = mount_table::find(&directory).ok().flatten();
-    let number = found.filter(|mount| mount.kind == KIND);
-    let place = Place {
-        device: number.map(|mount| mount.device),
-        directory,
-        method,
-    };
-    Ok((device, place))
+    match identify(&directory) {
+        Ok(id) => {
+            let place = Place {
+                directory,
+                method,
+                id,
+            };
+            Ok((device, place))
+        }
+        Err(error) => {
+            // Nothing has used it yet, and what cannot be identified cannot be taken away later.
+            let _ = match method {
+                Method::Helper => helper::unmount(&directory, true).is_ok(),
+                Method::Call => unmount_at(&directory, UnmountFlags::DETACH).is_ok(),
+            };
+            Err(MountError::Session(error))
+        }
+    }
 }
 
-/// Finds the mount on a folder, and the way in which this process can take it away.
-pub(super) fn found(directory: &Path) -> Option<Place> {
+/// Finds the identity of the mount that was just made on a folder.
+fn identify(directory: &Path) -> io::Result<MountId> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = openat(CWD, directory, flags, Mode::empty())?;
+    match mount_table::find_of(root)? {
+        Some(mount) if mount.kind == KIND => Ok(mount.id),
+        _ => Err(io::Error::other(
+            "the mount is not in the kernel's table of mounts",
+        )),
+    }
+}
+
+/// Finds the mount on a folder that has a type as asked for, and the way in which this process can take it away.
+pub(super) fn find_mounted(directory: &Path, is_type: impl Fn(&str) -> bool) -> Option<Place> {
     let mount = mount_table::find(directory).ok()??;
+    if !is_type(&mount.kind) {
+        return None;
+    }
     let method = match may_mount() {
         true => Method::Call,
         false => Method::Helper,
@@ -83,7 +107,7 @@ pub(super) fn found(directory: &Path) -> Option<Place> {
     Some(Place {
         directory: directory.to_owned(),
         method,
-        device: Some(mount.device),
+        id: mount.id,
     })
 }
 
@@ -119,7 +143,7 @@ fn mount_on(
 }
 
 /// Finds the folder's path without links, and checks that a mount there hides nothing.
-pub(super) fn checked(directory: &Path) -> Result<PathBuf, MountError> {
+pub(super) fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
     let refuse = |fault| MountError::Directory {
         path: directory.to_owned(),
         fault,
@@ -159,6 +183,23 @@ fn may_allow_other() -> bool {
     };
     let mut lines = configuration.lines();
     lines.any(|line| line.trim() == "user_allow_other")
+}
+
+/// Unmounts what is mounted on a path that has no links, whatever the folders on the way are replaced by meanwhile.
+fn unmount_at(point: &Path, flags: UnmountFlags) -> Result<(), Errno> {
+    let flags = flags | UnmountFlags::NOFOLLOW;
+    let (Some(above), Some(name)) = (point.parent(), point.file_name()) else {
+        return rustix::mount::unmount(point, flags);
+    };
+    let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat2(CWD, above, open, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let above = match opened {
+        // Before Linux 5.6, and where a sandbox does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => openat(CWD, above, open, Mode::empty())?,
+        opened => opened?,
+    };
+    let folder = format!("/proc/thread-self/fd/{}", above.as_raw_fd());
+    rustix::mount::unmount(Path::new(&folder).join(name), flags)
 }
 
 /// Options that both ways of mounting know.
@@ -227,12 +268,14 @@ fn escaped(name: &str) -> String {
 impl Place {
     /// Returns whether the mount is no longer there.
     pub(super) fn is_gone(&self) -> bool {
-        let Some(device) = &self.device else {
-            return false;
-        };
-        match mount_table::find(&self.directory) {
-            Ok(found) => found.is_none_or(|mount| mount.device != *device),
-            Err(_) => false,
+        matches!(mount_table::find_id(&self.id), Ok(None))
+    }
+
+    /// Path of the mount now: a folder above it may have another name since it was made.
+    pub(super) fn point(&self) -> PathBuf {
+        match mount_table::find_id(&self.id) {
+            Ok(Some(mount)) => mount.point,
+            Ok(None) | Err(_) => self.directory.clone(),
         }
     }
 
@@ -262,7 +305,7 @@ impl Place {
 
     /// Has the kernel write back what it has of the file system in its page cache; returns whether it did.
     pub(super) fn write_back(&self, stall_limit: &mut StallLimit) -> bool {
-        let directory = self.directory.clone();
+        let directory = self.point();
         let sync = move || {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
             let root = rustix::fs::open(&directory, flags, Mode::empty())?;
@@ -275,15 +318,14 @@ impl Place {
 
     fn unmount_and_wait(&self, how: Unmount) -> Result<(), UnmountError> {
         match self.method {
-            Method::Helper => helper::unmount(&self.directory, how != Unmount::InOrder),
+            Method::Helper => helper::unmount(&self.point(), how != Unmount::InOrder),
             Method::Call => {
-                let flags = UnmountFlags::NOFOLLOW
-                    | match how {
-                        Unmount::InOrder => UnmountFlags::empty(),
-                        Unmount::Lazy => UnmountFlags::DETACH,
-                        Unmount::Abort => UnmountFlags::DETACH | UnmountFlags::FORCE,
-                    };
-                rustix::mount::unmount(&self.directory, flags).map_err(|error| match error {
+                let flags = match how {
+                    Unmount::InOrder => UnmountFlags::empty(),
+                    Unmount::Lazy => UnmountFlags::DETACH,
+                    Unmount::Abort => UnmountFlags::DETACH | UnmountFlags::FORCE,
+                };
+                unmount_at(&self.point(), flags).map_err(|error| match error {
                     Errno::BUSY => UnmountError::Busy {
                         path: self.directory.clone(),
                     },
@@ -326,7 +368,7 @@ mod tests {
     #[test]
     fn folders_that_do_not_suit_are_refused_with_the_reason() {
         let place = tempfile::tempdir().unwrap();
-        let fault = |path: &Path| match checked(path) {
+        let fault = |path: &Path| match check_directory(path) {
             Err(MountError::Directory { fault, .. }) => Some(format!("{fault:?}")),
             _ => None,
         };

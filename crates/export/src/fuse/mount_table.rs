@@ -2,14 +2,27 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+/// Identity of a mount, which stays the same when a folder above it gets another name.
+///
+/// The kernel gives the number of a mount that has gone to a new one, so the file system has to be the same too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MountId {
+    /// Number of the mount in this mount namespace.
+    pub(super) number: u64,
+    /// Number of its file system, `MAJOR:MINOR`.
+    pub(super) device: String,
+}
 
 /// A mount in the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// Number of its file system, `MAJOR:MINOR`.
-    pub(super) device: String,
+    pub(super) id: MountId,
+    /// The folder that it covers, a path without links.
+    pub(super) point: PathBuf,
     /// Type of its file system.
     pub(super) kind: String,
 }
@@ -19,27 +32,55 @@ pub(super) struct Mount {
 /// # Errors
 /// When the table cannot be read.
 pub(super) fn find(directory: &Path) -> io::Result<Option<Mount>> {
-    Ok(find_in(&std::fs::read("/proc/self/mountinfo")?, directory))
+    find_in(|mount| mount.point == directory)
 }
 
-/// The last mount on a folder covers those before.
-fn find_in(table: &[u8], directory: &Path) -> Option<Mount> {
-    let lines = table.split(|byte| *byte == b'\n');
-    lines.rev().find_map(|line| parse(line, directory))
+/// Finds the mount with this identity, wherever it is now.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(super) fn find_id(id: &MountId) -> io::Result<Option<Mount>> {
+    find_in(|mount| mount.id == *id)
 }
 
-fn parse(line: &[u8], directory: &Path) -> Option<Mount> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let device = fields.nth(2)?;
-    let point = fields.nth(1)?;
-    if unescaped(point) != directory {
-        return None;
+/// Finds the mount that an open file or folder belongs to. The file system itself is asked for nothing.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(super) fn find_of(file: impl AsFd) -> io::Result<Option<Mount>> {
+    let file = file.as_fd().as_raw_fd();
+    let about = std::fs::read_to_string(format!("/proc/thread-self/fdinfo/{file}"))?;
+    let number: Option<u64> = about
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    match number {
+        Some(number) => find_in(|mount: &Mount| mount.id.number == number),
+        None => Ok(None),
     }
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+}
+
+fn find_in(is_meant: impl Fn(&Mount) -> bool) -> io::Result<Option<Mount>> {
+    let table = std::fs::read("/proc/thread-self/mountinfo")?;
+    Ok(last(&table, is_meant))
+}
+
+/// Finds the last mount that is meant: on a folder it covers those before.
+fn last(table: &[u8], is_meant: impl Fn(&Mount) -> bool) -> Option<Mount> {
+    let lines = table.split(|byte| *byte == b'\n');
+    lines.rev().filter_map(parse).find(is_meant)
+}
+
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    let number = text(fields.next()?).parse().ok()?;
+    let device = text(fields.nth(1)?);
+    let point = unescaped(fields.nth(1)?);
+    let kind = text(fields.skip_while(|field| *field != b"-").nth(1)?);
     Some(Mount {
-        device: text(device),
-        kind: text(kind),
+        id: MountId { number, device },
+        point,
+        kind,
     })
 }
 
@@ -77,8 +118,8 @@ mod tests {
     #[test]
     fn the_last_mount_on_a_folder_counts() {
         let find = |path: &str| {
-            let mount = find_in(TABLE, Path::new(path))?;
-            Some((mount.device, mount.kind))
+            let mount = last(TABLE, |mount| mount.point == Path::new(path))?;
+            Some((mount.id.device, mount.kind))
         };
         let mount = |device: &str, kind: &str| Some((device.to_owned(), kind.to_owned()));
         assert_eq!(find("/mnt/a b"), mount("0:46", "tmpfs"));
@@ -89,6 +130,10 @@ mod tests {
 
     #[test]
     fn the_tables_of_this_machine_can_be_read() {
-        assert!(find(Path::new("/proc")).unwrap().is_some());
+        let by_path = find(Path::new("/proc")).unwrap().unwrap();
+        let by_id = find_id(&by_path.id).unwrap();
+        assert_eq!(by_id.as_ref(), Some(&by_path));
+        let file = std::fs::File::open("/proc/version").unwrap();
+        assert_eq!(find_of(file).unwrap(), by_id);
     }
 }

@@ -208,10 +208,7 @@ impl Mounted {
 
     /// Returns whether the mount is still there, also if nothing serves it any more.
     fn has_mount(&self) -> bool {
-        match self.place.device {
-            Some(_) => !self.place.is_gone(),
-            None => !self.ended(),
-        }
+        !self.place.is_gone()
     }
 
     /// Detaches the mount, and fails the requests that then still wait.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
 use super::limits;
-use super::mount::{Place, Unmount, checked, found};
+use super::mount::{Place, Unmount, check_directory, find_mounted};
 use super::stall::StallLimit;
 
 /// A mount of another program, such as a file system driver that has a [`RawFile`](super::RawFile) open. Like
@@ -21,13 +21,14 @@ impl OtherMount {
     /// # Errors
     /// When the folder is not empty, not a folder, or has a mount already.
     pub fn check(directory: &Path) -> Result<(), MountError> {
-        checked(directory).map(drop)
+        check_directory(directory).map(drop)
     }
 
-    /// Finds what is mounted on `directory`, an absolute path without links; `None` if nothing is.
+    /// Finds what is mounted on `directory`, an absolute path without links; `None` if nothing is, or what is there has
+    /// a type that `is_type` refuses: then somebody else has mounted it.
     #[must_use]
-    pub fn find(directory: &Path) -> Option<Self> {
-        let place = found(directory)?;
+    pub fn find(directory: &Path, is_type: impl Fn(&str) -> bool) -> Option<Self> {
+        let place = find_mounted(directory, is_type)?;
         Some(Self {
             guard: Guard::start(&place),
             place,

@@ -43,8 +43,12 @@ impl Worker {
                 Ok(len) => len,
                 // Broken off, by us or because the program has gone.
                 Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => continue,
-                // `NODEV`: nothing is mounted any more.
-                Err(_) => break,
+                // Nothing is mounted any more.
+                Err(Errno::NODEV) => break,
+                Err(error) => {
+                    note_end(&self.executor, &error.into());
+                    break;
+                }
             };
             self.executor.meter.received();
             if self.serve(len).is_err() {
@@ -96,6 +100,13 @@ fn serve_one(
         Some(filling) => executor.fill(&header, &filling, buffer),
         None => Ok(()),
     }
+}
+
+/// Notes that a thread serves no more, although the tree is still mounted.
+fn note_end(executor: &Executor, error: &std::io::Error) {
+    executor.meter.failed();
+    let fault = format!("a thread ended, as it cannot read requests: {error}; mount it again");
+    executor.session.note(fault);
 }
 
 /// Waits for a request, and reads it by one call.

@@ -21,7 +21,7 @@ mod target;
 
 pub(crate) use self::report::counted;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ use scrim_files::{Inode, Kind, LastLink};
 use self::one::{Copier, Stop};
 use self::place::{Copied, Place};
 use self::report::Kind as Note;
-use self::target::{Attributes, Existing};
+use self::target::{Attributes, Existing, Folder};
 use super::entry::name_of;
 use super::source::Source;
 use super::walk::{Name, Step, Walk};
@@ -83,7 +83,7 @@ pub(crate) fn run(source: &Source, args: &CpArgs) -> Result<ExitCode, CliError> 
         }
         Place::Folder { folder, path } => {
             copier.base = path;
-            tree(&mut copier, inode, folder).and_then(|top| copier.sync(&top))
+            tree(&mut copier, inode, Folder::existing(folder)).and_then(|top| copier.sync(&top))
         }
     };
     end(copier, done)
@@ -128,7 +128,7 @@ fn named_folder(
         Existing::Folder => {
             copier.base = shown(name);
             let top = target::open_folder(folder, name).map_err(|error| failed(name, &error))?;
-            let top = tree(copier, inode, top)?;
+            let top = tree(copier, inode, Folder::existing(top))?;
             return copier.sync(&top);
         }
         other => return Err(Stop::Entry(in_the_way(&shown(name), &other))),
@@ -141,7 +141,7 @@ fn named_folder(
         other => return Err(Stop::Entry(in_the_way(&shown(&partial), &other))),
     };
     let top = top.map_err(|error| failed(&partial, &error))?;
-    let top = tree(copier, inode, top)?;
+    let top = tree(copier, inode, Folder::ours(top))?;
     copier.sync(&top)?;
     target::give_name(folder, &partial, name, false).map_err(|error| {
         let to = shown(name);
@@ -164,7 +164,7 @@ fn in_the_way(path: &Path, existing: &Existing) -> CliError {
 }
 
 /// Copies all that is in a folder into an open one, which it returns.
-fn tree(copier: &mut Copier<'_>, inode: Inode, top: OwnedFd) -> Result<OwnedFd, Stop> {
+fn tree(copier: &mut Copier<'_>, inode: Inode, top: Folder) -> Result<OwnedFd, Stop> {
     let mut walk = Walk::new(&copier.source.tree);
     // The first folder is met before any other.
     let _ = walk.meet(inode.number());
@@ -177,14 +177,17 @@ fn tree(copier: &mut Copier<'_>, inode: Inode, top: OwnedFd) -> Result<OwnedFd, 
             Ok(Step::Entry(name)) => entry(copier, &mut walk, &name),
             Ok(Step::Left(folder)) => {
                 let attributes = Attributes::of(folder.inode(), copier.args.preserve_owner);
-                let given = attributes.give_to(&folder.kept);
+                let given = match folder.kept.is_ours {
+                    true => attributes.give_to(&folder.kept.open),
+                    false => Ok(()),
+                };
                 let given = given
                     .map_err(|error| copier.failed_to("set attributes of", &folder.path, &error));
                 if walk.here().is_none() {
                     if let Err(Stop::Entry(error)) = given {
                         copier.fail(&error);
                     }
-                    return Ok(folder.kept);
+                    return Ok(folder.kept.open);
                 }
                 given
             }
@@ -204,7 +207,7 @@ fn tree(copier: &mut Copier<'_>, inode: Inode, top: OwnedFd) -> Result<OwnedFd, 
 }
 
 /// Copies an entry of the folder that the walk is in.
-fn entry(copier: &mut Copier<'_>, walk: &mut Walk<'_, OwnedFd>, entry: &Name) -> Result<(), Stop> {
+fn entry(copier: &mut Copier<'_>, walk: &mut Walk<'_, Folder>, entry: &Name) -> Result<(), Stop> {
     let Some(here) = walk.here() else {
         return Ok(());
     };
@@ -225,17 +228,17 @@ fn entry(copier: &mut Copier<'_>, walk: &mut Walk<'_, OwnedFd>, entry: &Name) ->
             let Some(here) = walk.here() else {
                 return Ok(());
             };
-            let made = folder(copier, here.kept.as_fd(), &entry.name, &path)?;
+            let made = folder(copier, &here.kept, &entry.name, &path)?;
             copier.report.counts.folders += 1;
             copier.note_attributes(&inode, &path);
             walk.enter(inode, path, made);
             Ok(())
         }
         Kind::File => {
-            let start = walk.start().map(|start| start.kept.as_fd());
-            copier.file(here.kept.as_fd(), &entry.name, &path, &inode, start)
+            let start = walk.start().map(|start| start.kept.open.as_fd());
+            copier.file(here.kept.open.as_fd(), &entry.name, &path, &inode, start)
         }
-        Kind::Link => copier.link(here.kept.as_fd(), &entry.name, &path, &inode),
+        Kind::Link => copier.link(here.kept.open.as_fd(), &entry.name, &path, &inode),
         other => {
             let place = copier.source.location.shown(&path);
             copier.note(
@@ -247,17 +250,15 @@ fn entry(copier: &mut Copier<'_>, walk: &mut Walk<'_, OwnedFd>, entry: &Name) ->
     }
 }
 
-/// Makes a folder, or opens one that exists.
-fn folder(
-    copier: &Copier<'_>,
-    parent: BorrowedFd<'_>,
-    name: &[u8],
-    path: &[u8],
-) -> Result<OwnedFd, Stop> {
+/// Makes a folder, or opens one that exists. What is in a folder of an unfinished copy is of that copy too.
+fn folder(copier: &Copier<'_>, parent: &Folder, name: &[u8], path: &[u8]) -> Result<Folder, Stop> {
+    let is_within_ours = parent.is_ours;
+    let parent = parent.open.as_fd();
     let failed = |error: &std::io::Error| copier.failed_to("make", path, error);
     let made = match target::look(parent, name).map_err(|error| failed(&error))? {
-        Existing::Nothing => target::make_folder(parent, name),
-        Existing::Folder => target::open_folder(parent, name),
+        Existing::Nothing => target::make_folder(parent, name).map(Folder::ours),
+        Existing::Folder if is_within_ours => target::open_folder(parent, name).map(Folder::ours),
+        Existing::Folder => target::open_folder(parent, name).map(Folder::existing),
         other => return Err(Stop::Entry(in_the_way(&copier.shown(path), &other))),
     };
     made.map_err(|error| failed(&error))

@@ -146,6 +146,32 @@ pub(super) fn open_folder(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Own
     Ok(openat(folder, name, FOLDER, Mode::empty())?)
 }
 
+/// A folder that is copied into.
+pub(super) struct Folder {
+    pub(super) open: OwnedFd,
+    /// True if a copy has made it. Others keep their own attributes: those from a hostile file system could let everyone
+    /// into the home of the user who copies.
+    pub(super) is_ours: bool,
+}
+
+impl Folder {
+    /// A folder that existed before.
+    pub(super) fn existing(open: OwnedFd) -> Self {
+        Self {
+            open,
+            is_ours: false,
+        }
+    }
+
+    /// A folder that this copy, or one before it that was interrupted, has made.
+    pub(super) fn ours(open: OwnedFd) -> Self {
+        Self {
+            open,
+            is_ours: true,
+        }
+    }
+}
+
 /// Makes a folder for its owner only, and opens it.
 pub(super) fn make_folder(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
     mkdirat(folder, name, Mode::RWXU)?;

@@ -74,6 +74,11 @@ impl Client {
         parse_json(&self.ask(Request::Status)?)
     }
 
+    /// Asks an open volume for its status, and gives up after `limit`, as a process that is unmounting answers nothing else.
+    pub(crate) fn status_within(self, limit: Duration) -> Result<Status, CliError> {
+        parse_json(&self.exchange(Request::Status, &[], Some(limit))?)
+    }
+
     /// Asks an open volume for its figures.
     pub(crate) fn figures(self) -> Result<Figures, CliError> {
         parse_json(&self.ask(Request::Statistics)?)
@@ -108,6 +113,22 @@ impl Client {
 
     /// Sends a request with its body, and waits for the answer.
     pub(crate) fn ask_with(self, request: Request, body: &[u8]) -> Result<SecretBytes, CliError> {
+        let limit = match request {
+            Request::Close | Request::CloseForced => None,
+            Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
+            Request::ResumeWithKey { .. } => None,
+            Request::Mount { .. } | Request::Umount { .. } => None,
+            _ => Some(ANSWER_TIMEOUT),
+        };
+        self.exchange(request, body, limit)
+    }
+
+    fn exchange(
+        self,
+        request: Request,
+        body: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<SecretBytes, CliError> {
         let name = self.name.as_str().to_owned();
         let fail = |error: io::Error| {
             CliError::io(
@@ -116,13 +137,6 @@ impl Client {
             )
         };
         let mut stream = self.stream;
-        let limit = match request {
-            Request::Close | Request::CloseForced => None,
-            Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
-            Request::ResumeWithKey { .. } => None,
-            Request::Mount { .. } | Request::Umount { .. } => None,
-            _ => Some(ANSWER_TIMEOUT),
-        };
         stream.set_read_timeout(limit).map_err(fail)?;
         stream.set_write_timeout(limit).map_err(fail)?;
         stream

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mount::MountStatus;
+use crate::mount::{MountStatus, Served};
 
 /// Answer to the request `status`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub(crate) struct Status {
     /// The clients that are served.
     #[serde(default)]
     pub(crate) connections: Vec<Connection>,
-    /// Requests and bytes since it was opened.
+    /// Requests and bytes of NBD clients since it was opened; each mount has its own.
     pub(crate) served: Served,
     /// Its mounts, in the order in which they were made.
     #[serde(default)]
@@ -127,14 +127,4 @@ pub(crate) struct Connection {
 pub(crate) struct Protected {
     pub(crate) version: String,
     pub(crate) cipher_suite: String,
-}
-
-/// Counters since a volume was opened.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Served {
-    pub(crate) reads: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) writes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) flushes: u64,
 }

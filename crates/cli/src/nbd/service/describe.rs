@@ -10,9 +10,8 @@ use scrim_volume::{CryptSpec, Direction, KeyState, Line, TargetSpec};
 use super::OpenVolume;
 use crate::cipher::self_tests;
 use crate::error::CliError;
-use crate::nbd::control::{
-    Answer, Connection, Figures, Protected, Served, Server as ServerStatus, Status,
-};
+use crate::mount::Served;
+use crate::nbd::control::{Answer, Connection, Figures, Protected, Server as ServerStatus, Status};
 use crate::nbd::metrics::Metrics;
 use crate::storage::Storage;
 use crate::storage::device_names::path_of;
@@ -42,7 +41,6 @@ impl OpenVolume {
         let device = lines.iter().find_map(|line| line.target.device());
         let device = device.map(|name| path_of(name).display().to_string());
         let server = self.server.status();
-        let traffic = &server.traffic;
         let key = self.volume.key_state();
         let is_served = |client: &&ClientStatus| client.export.is_some();
         let connections: Vec<_> = (server.clients.iter().filter(is_served))
@@ -91,13 +89,7 @@ impl OpenVolume {
             turned_away: server.turned_away,
             displaced: server.displaced,
             connections,
-            served: Served {
-                reads: traffic.read.requests,
-                read_bytes: traffic.read.bytes,
-                writes: traffic.write.requests,
-                written_bytes: traffic.write.bytes,
-                flushes: traffic.flush.requests,
-            },
+            served: Served::of(&server.traffic),
             mounts: self.mounts.statuses(),
             servers: self.servers(),
             errors: server

@@ -10,7 +10,7 @@ use crate::nbd::control::Answer;
 
 impl OpenVolume {
     pub(super) fn mount_as_asked(&self, body: &SecretBytes) -> Answer {
-        let status = self.mount(&parsed(body)?)?;
+        let status = self.mount(&parsed(body, "mount")?)?;
         let json = serde_json::to_vec(&status)
             .map_err(|error| CliError::io("write the answer", &error.into()))?;
         Ok(SecretBytes::copied_from(&json))
@@ -22,7 +22,7 @@ impl OpenVolume {
     }
 
     pub(super) fn unmount(&self, body: &SecretBytes) -> Answer {
-        let request: UmountRequest = parsed(body)?;
+        let request: UmountRequest = parsed(body, "umount")?;
         self.refuse_while_suspended()?;
         self.mounts.remove(&request)?;
         if !self.volume.is_read_only() {
@@ -61,10 +61,10 @@ impl OpenVolume {
     }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(body: &'a SecretBytes) -> Result<T, CliError> {
+fn parsed<'a, T: Deserialize<'a>>(body: &'a SecretBytes, command: &str) -> Result<T, CliError> {
     serde_json::from_slice(body.expose()).map_err(|error| {
         CliError::usage(format!(
-            "the request to mount is not understood: {error}; use the scrim that opened the volume"
+            "the request to {command} is not understood: {error}; use the scrim that opened the volume"
         ))
     })
 }

@@ -156,7 +156,7 @@ impl fmt::Display for CipherError {
             } => write!(
                 f,
                 "the hash {hash:?} in the cipher specification {spec:?} cannot be used for ESSIV; \
-                 supported, since their digests are AES keys: {supported}"
+                 supported, since their digests are keys of the cipher: {supported}"
             ),
             Self::Unsupported {
                 spec,

@@ -58,6 +58,7 @@ mod parse;
 pub mod probe;
 mod registry;
 mod sector;
+mod self_test;
 mod spec;
 mod state;
 pub mod stream;

@@ -12,10 +12,10 @@ const NULL_KEY_MAX: usize = 64;
 pub(crate) fn parse(text: &str) -> Result<CipherSpec, CipherError> {
     match text.parse() {
         Err(CipherError::MissingIv { mode, .. }) => {
-            let iv = if mode == "cbc" {
-                "essiv:sha256"
-            } else {
-                "plain64"
+            let iv = match mode {
+                "cbc" => "essiv:sha256",
+                "lrw" => "benbi",
+                _ => "plain64",
             };
             format!("{text}-{iv}").parse()
         }
@@ -103,11 +103,13 @@ mod tests {
             ("aes-ecb", "aes-ecb"),
             ("capi:cbc(aes)", "capi:cbc(aes)-essiv:sha256"),
             ("aes-xts-plain", "aes-xts-plain"),
+            ("serpent-lrw", "serpent-lrw-benbi"),
+            ("xchacha12,aes-adiantum", "xchacha12,aes-adiantum-plain64"),
         ] {
             assert_eq!(parse(given).unwrap().to_string(), meant);
         }
         assert!(parse("aes-xts-plain99").is_err());
-        assert!(parse("aes-lrw").is_err());
+        assert!(parse("aes-pcbc").is_err());
     }
 
     #[test]

@@ -129,8 +129,19 @@ impl CipherSpec {
     pub fn cipher_key_size(&self, volume_key_bytes: usize) -> usize {
         match self.algorithm.mode() {
             Mode::Xts => volume_key_bytes / 2,
-            Mode::Lrw => volume_key_bytes.saturating_sub(16),
-            Mode::Cbc | Mode::Ctr | Mode::Ecb | Mode::Adiantum => volume_key_bytes,
+            Mode::Cbc | Mode::Ctr | Mode::Ecb | Mode::Lrw | Mode::Adiantum => {
+                volume_key_bytes.saturating_sub(self.tweak_key_size())
+            }
+        }
+    }
+
+    /// Length of the tweak key in a volume key, in bytes, where that is the same for all sizes of a cipher's key: 16 for
+    /// LRW, or else 0.
+    #[must_use]
+    pub fn tweak_key_size(&self) -> usize {
+        match self.algorithm.mode() {
+            Mode::Lrw => 16,
+            Mode::Xts | Mode::Cbc | Mode::Ctr | Mode::Ecb | Mode::Adiantum => 0,
         }
     }
 

@@ -70,7 +70,11 @@ pub(crate) fn key_bits(cipher: &CipherSpec) -> String {
         format!("a multiple of 8 up to {}", NULL_KEY_MAX * 8)
     } else {
         let sizes: Vec<_> = cipher.key_sizes().iter().map(|bytes| bytes * 8).collect();
-        alternatives(&sizes)
+        let sizes = alternatives(&sizes);
+        match cipher.tweak_key_size() {
+            0 => sizes,
+            bytes => format!("{sizes} (of which {} are the tweak key)", bytes * 8),
+        }
     }
 }
 

@@ -70,3 +70,60 @@ fn xts() {
     ];
     check("xts-aes-portable", &[0; 32], [0; 16], [0; 2], cipher);
 }
+
+/// Serpent in the NESSIE project's submission, the first vector of set 1 for each size of key: `verified.test-vectors`.
+#[test]
+fn serpent() {
+    for (size, cipher) in [
+        (16, 0x264e_5481_eff4_2a46_06ab_da06_c0bf_da3d),
+        (24, 0x9e27_4ead_9b73_7bb2_1efc_fca5_4860_2689),
+        (32, 0xa223_aa12_8846_3c0e_2be3_8ebd_8256_16c0),
+    ] {
+        let mut key = vec![0; size];
+        key[0] = 0x80;
+        check("ecb-serpent-portable", &key, [0; 16], [0; 2], [cipher; 2]);
+    }
+}
+
+/// RFC 3713, appendix A.
+#[test]
+fn camellia() {
+    const FIRST: u128 = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210;
+    let mut key = FIRST.to_be_bytes().to_vec();
+    key.extend(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
+    for (size, cipher) in [
+        (16, 0x6767_3138_5496_6973_0857_0656_48ea_be43),
+        (24, 0xb499_3401_b3e9_96f8_4ee5_cee7_d79b_09b9),
+        (32, 0x9acc_237d_ff16_d76c_20ef_7c91_9e3a_7509),
+    ] {
+        check(
+            "ecb-camellia-portable",
+            &key[..size],
+            [0; 16],
+            [FIRST; 2],
+            [cipher; 2],
+        );
+    }
+}
+
+/// Draft of IEEE P1619 of 2004, LRW-32-AES 1; what follows the first block is computed by OpenSSL's AES.
+#[test]
+fn lrw() {
+    let key = [
+        0x4562_ac25_f828_176d_4c26_8414_b568_0185_u128,
+        0x258e_2a05_e73e_9d03_ee5a_830c_cc09_4c87,
+    ];
+    let key = key.map(u128::to_be_bytes);
+    let plain = 0x3031_3233_3435_3637_3839_4142_4344_4546;
+    let cipher = [
+        0xf1b2_73cd_65a3_df5f_e95d_4892_5463_4eb8,
+        0x649e_1726_a7f5_c171_314f_a0c2_61c9_e1ae,
+    ];
+    check(
+        "lrw-aes-portable",
+        key.as_flattened(),
+        1_u128.to_be_bytes(),
+        [plain; 2],
+        cipher,
+    );
+}

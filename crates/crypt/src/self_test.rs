@@ -188,7 +188,8 @@ fn digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
 
 /// Encrypts a known run with known keys, compares with the result of another implementation, and
 /// decrypts it again: in place, from one buffer to another, and in calls that continue where the last
-/// one stopped. Data units that are not sectors begin as sectors do, but for wide blocks.
+/// one stopped. Data units that are not sectors begin as sectors do, but for wide blocks. Portable code is written once
+/// for all sizes of a key, so only the longest one takes all of these ways.
 pub(crate) fn passes(kernel: &Kernel) -> bool {
     let key: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(37) ^ 0x5a).collect();
     let plain: Vec<u8> = (0..SECTORS * 512)
@@ -199,6 +200,8 @@ pub(crate) fn passes(kernel: &Kernel) -> bool {
         Ivs::new(IvMode::Plain64, IvSector(0x1_ffff_fff0 + sector), geometry)
     };
     let ivs = || ivs_from(0);
+    let digests = digests(kernel.algorithm);
+    let longest = digests.last().map_or(0, |(size, _)| *size);
     let is_wide = kernel.algorithm.mode() == Mode::Adiantum;
     let passes = |&(key_size, expected): &(usize, u64)| {
         let Some(keyed) = key.get(..key_size).and_then(kernel.set_up) else {
@@ -207,8 +210,13 @@ pub(crate) fn passes(kernel: &Kernel) -> bool {
         let mut run = plain.clone();
         let mut other = vec![0; run.len()];
         keyed.encrypt(ivs(), Run::in_place(512, &mut run));
+        let is_known = digest(&run) == expected;
+        if kernel.features.is_empty() && key_size < longest {
+            keyed.decrypt(ivs(), Run::in_place(512, &mut run));
+            return is_known && run == plain;
+        }
         keyed.encrypt(ivs(), Run::copy(512, &plain, &mut other));
-        let encrypts = digest(&run) == expected && run == other;
+        let encrypts = is_known && run == other;
         other.copy_from_slice(&plain);
         let mut rest = &mut other[..];
         let mut sector = 0;
@@ -231,7 +239,6 @@ pub(crate) fn passes(kernel: &Kernel) -> bool {
         keyed.decrypt(ivs(), Run::in_place(512, &mut run));
         encrypts && goes_on && begins && run == plain && other == plain
     };
-    let digests = digests(kernel.algorithm);
     !digests.is_empty() && digests.iter().all(passes)
 }
 

@@ -89,6 +89,46 @@ hand_over() {
     esac
 }
 
+# line_agrees CIPHER KEY_BITS IV_OFFSET OFFSET OPTIONS…: what dm-crypt writes by a table line, Scrim reads by it. The
+# case sets `payload`, a file, `sectors`, its length, and `turn`, which chooses Scrim's kernels.
+line_agrees() {
+    cipher=$1 iv_offset=$3 offset=$4
+    key=-
+    [ "$2" = 0 ] || key=$(head -c $(($2 / 8)) /dev/urandom | od -An -v -tx1 | tr -d ' \n')
+    shift 4
+    options=
+    [ $# = 0 ] || options=" $# $*"
+    echo "0 $sectors crypt $cipher $key $iv_offset /dev/ram0 $offset$options" > line
+    dmsetup create theirs line
+    to_kernel theirs payload
+    dmsetup table --showkeys theirs > printed
+    dmsetup remove theirs
+    turn=$(((turn + 1) % 3))
+    set -- vaes512,vaes2,aesni vaes512,vaes2 vaes512
+    shift $turn
+    uri=$(SCRIM_DISABLE=$1 scrim open --table printed ours)
+    scrim status ours | grep driver:
+    from_scrim "$uri" > read
+    scrim table ours --showkeys > again
+    scrim close ours
+    same "$cipher$options, $1 disabled" payload read
+    diff printed again || fail "$cipher: the tables differ"
+}
+
+# line_is_refused CIPHER KEY_BITS OPTIONS…: what dm-crypt refuses, Scrim refuses.
+line_is_refused() {
+    cipher=$1
+    key=$(head -c $(($2 / 8)) /dev/zero | od -An -v -tx1 | tr -d ' \n')
+    shift 2
+    options=
+    [ $# = 0 ] || options=" $# $*"
+    echo "0 $sectors crypt $cipher $key 0 /dev/ram0 0$options" > line
+    if dmsetup create theirs line 2> /dev/null; then fail "dm-crypt takes: $cipher"; fi
+    if scrim open --table line ours 2> said; then fail "Scrim takes: $cipher"; fi
+    cat said
+    grep -q '^scrim: table, line 1: ' said || fail "it is not the line that Scrim refuses: $cipher"
+}
+
 # for_each_volume FUNCTION: calls it with the words of the lines of standard input that begin with this
 # kernel's number, or with "all"; comments are passed over.
 for_each_volume() {

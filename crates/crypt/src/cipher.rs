@@ -243,6 +243,16 @@ mod tests {
                 "aes-cbc-essiv:sha256 takes a volume key of 16, 24 or 32 bytes, not of 12",
             ),
             (
+                "aes-lrw-benbi",
+                16,
+                "aes-lrw-benbi takes a volume key of 32, 40 or 48 bytes, the last 16 being the tweak key, not of 16",
+            ),
+            (
+                "xchacha12,aes-adiantum-plain64",
+                64,
+                "xchacha12,aes-adiantum-plain64 takes a volume key of 32 bytes, not of 64",
+            ),
+            (
                 "cipher_null-ecb",
                 16,
                 "cipher_null-ecb takes no volume key, not one of 16 bytes",

@@ -144,11 +144,17 @@ impl fmt::Display for CipherError {
                 "the cipher specification {spec:?} is neither of the form cipher-mode-iv nor \
                  capi:mode(cipher)-iv; write it like aes-xts-plain64"
             ),
-            Self::MissingIv { spec, mode } => write!(
-                f,
-                "the cipher specification {spec:?} names no IV, which {mode} needs; add one, such \
-                 as -plain64 or -essiv:sha256"
-            ),
+            Self::MissingIv { spec, mode } => {
+                let usual = match *mode {
+                    "lrw" => "-benbi",
+                    "adiantum" => "-plain64",
+                    _ => "-plain64 or -essiv:sha256",
+                };
+                write!(
+                    f,
+                    "the cipher specification {spec:?} names no IV, which {mode} needs; add one, such as {usual}"
+                )
+            }
             Self::EssivHash {
                 spec,
                 hash,
@@ -156,7 +162,7 @@ impl fmt::Display for CipherError {
             } => write!(
                 f,
                 "the hash {hash:?} in the cipher specification {spec:?} cannot be used for ESSIV; \
-                 supported, since their digests are AES keys: {supported}"
+                 supported, since their digests are keys of the cipher: {supported}"
             ),
             Self::Unsupported {
                 spec,
@@ -173,9 +179,13 @@ impl fmt::Display for CipherError {
             }
             Self::KeySize { spec, bytes } => {
                 let sizes = alternatives(spec.key_sizes());
+                let tweak_key = match spec.tweak_key_size() {
+                    0 => String::new(),
+                    bytes => format!(", the last {bytes} being the tweak key"),
+                };
                 write!(
                     f,
-                    "{spec} takes a volume key of {sizes} bytes, not of {bytes}"
+                    "{spec} takes a volume key of {sizes} bytes{tweak_key}, not of {bytes}"
                 )
             }
             Self::UnknownDriver {

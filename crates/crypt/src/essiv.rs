@@ -10,7 +10,7 @@ use crate::wipe;
 /// it.
 macro_rules! hashes {
     ($($variant:ident, $name:literal, $digest:ty;)*) => {
-        /// A hash whose digest is a key of AES. Those with digests of another length, as SHA-1 and
+        /// A hash whose digest is a key of every block cipher. Those with digests of another length, as SHA-1 and
         /// SHA-512 have, cannot be used.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum EssivHash {

@@ -33,7 +33,7 @@
 //! [`SectorCipher::new_with_driver`] asks for one driver by name, and so does a specification
 //! `capi:xts-aes-aesni-plain64`. The IVs of ESSIV are encrypted by a driver of the same family.
 //!
-//! The portable drivers are built on the RustCrypto `aes` crate, which looks for AES instructions
+//! The portable drivers of AES are built on the RustCrypto `aes` crate, which looks for AES instructions
 //! itself and is not reached by `SCRIM_DISABLE`. To test its constant-time software code on a CPU
 //! that has such instructions: `RUSTFLAGS='--cfg aes_backend="soft"' cargo test -p scrim-crypt`.
 //!
@@ -58,6 +58,7 @@ mod parse;
 pub mod probe;
 mod registry;
 mod sector;
+mod self_test;
 mod spec;
 mod state;
 pub mod stream;

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use crate::error::{CipherError, alternatives};
 use crate::essiv::EssivHash;
-use crate::kernels::KERNELS;
-use crate::spec::{Algorithm, CipherSpec, IvMode};
+use crate::kernels::kernels;
+use crate::spec::{Algorithm, Cipher, CipherSpec, IvMode, Mode};
 
 impl FromStr for CipherSpec {
     type Err = CipherError;
@@ -82,7 +82,7 @@ struct Base {
 impl Base {
     /// `mode(cipher)`, or a driver.
     fn parse(text: &str, api: &str) -> Result<Self, CipherError> {
-        let driver = KERNELS.iter().find(|kernel| kernel.driver == api);
+        let driver = kernels().find(|kernel| kernel.driver == api);
         let template = api
             .split_once('(')
             .and_then(|(mode, rest)| Some((mode, rest.strip_suffix(')')?)));
@@ -99,8 +99,7 @@ impl Base {
             }),
             (None, None) => {
                 let templates = Algorithm::ALL.iter().map(|algorithm| algorithm.name());
-                let drivers = KERNELS.iter().map(|kernel| kernel.driver);
-                let names = alternatives(templates.chain(drivers));
+                let names = alternatives(templates.chain(["the name of an implementation"]));
                 Err(CipherError::unsupported(text, "driver", api, names))
             }
         }
@@ -108,10 +107,11 @@ impl Base {
 
     /// Wraps the specification in `essiv(…,hash)`.
     fn wrapped(self, text: &str, hash: &str) -> Result<Self, CipherError> {
-        if !self.algorithm.takes_iv() {
-            let with_iv = Algorithm::ALL.iter().filter(|a| a.takes_iv());
-            let modes = alternatives(with_iv.map(|a| a.mode()));
-            let mode = self.algorithm.mode();
+        if !self.algorithm.takes_essiv() {
+            let block_cipher = Algorithm::ALL.iter().filter(|a| a.cipher() == Cipher::Aes);
+            let modes = block_cipher.filter(|a| a.takes_essiv());
+            let modes = alternatives(modes.map(|a| a.mode().name()));
+            let mode = self.algorithm.mode().name();
             return Err(CipherError::unsupported(text, "mode", mode, modes));
         }
         Ok(Self {
@@ -134,8 +134,8 @@ impl Base {
             CipherError::unsupported(text, "IV", name, names)
         };
         let (iv, essiv) = match (iv, options) {
-            (None, _) if self.algorithm.takes_iv() => {
-                return Err(CipherError::missing_iv(text, self.algorithm.mode()));
+            (None, _) if self.algorithm.mode().takes_iv() => {
+                return Err(CipherError::missing_iv(text, self.algorithm.mode().name()));
             }
             (None, None) => (IvMode::Null, None),
             (Some("essiv"), Some(hash)) if self.takes_essiv() => {
@@ -161,8 +161,8 @@ impl Base {
 
     /// The IVs that may follow, by name.
     fn ivs(&self) -> Vec<(&'static str, IvMode)> {
-        let benbi = match self.algorithm {
-            Algorithm::AesCtr => IvMode::BenbiOfBytes,
+        let benbi = match self.algorithm.mode() {
+            Mode::Ctr => IvMode::BenbiOfBytes,
             _ => IvMode::Benbi,
         };
         let mut ivs = vec![
@@ -172,7 +172,8 @@ impl Base {
             ("plain64be", IvMode::Plain64be),
             ("benbi", benbi),
         ];
-        if self.algorithm != Algorithm::AesCtr && self.essiv.is_none() {
+        let eboiv = !matches!(self.algorithm.mode(), Mode::Ctr | Mode::Adiantum);
+        if eboiv && self.essiv.is_none() {
             ivs.push(("eboiv", IvMode::Eboiv));
         }
         if self.takes_essiv() {
@@ -182,21 +183,23 @@ impl Base {
     }
 
     fn takes_essiv(&self) -> bool {
-        self.algorithm.takes_iv() && self.essiv.is_none()
+        self.algorithm.takes_essiv() && self.essiv.is_none()
     }
 }
 
 fn algorithm(text: &str, cipher: &str, mode: &str) -> Result<Algorithm, CipherError> {
-    let of_cipher = Algorithm::ALL.iter().filter(|a| a.cipher() == cipher);
+    let of_cipher = Algorithm::ALL
+        .iter()
+        .filter(|a| a.cipher().name() == cipher);
     if of_cipher.clone().next().is_none() {
-        let mut ciphers: Vec<_> = Algorithm::ALL.iter().map(|a| a.cipher()).collect();
+        let mut ciphers: Vec<_> = Algorithm::ALL.iter().map(|a| a.cipher().name()).collect();
         ciphers.dedup();
         let ciphers = alternatives(ciphers);
         return Err(CipherError::unsupported(text, "cipher", cipher, ciphers));
     }
-    let known = of_cipher.clone().find(|a| a.mode() == mode);
+    let known = of_cipher.clone().find(|a| a.mode().name() == mode);
     known.copied().ok_or_else(|| {
-        let modes = alternatives(of_cipher.map(|a| a.mode()));
+        let modes = alternatives(of_cipher.map(|a| a.mode().name()));
         CipherError::unsupported(text, "mode", mode, modes)
     })
 }
@@ -259,6 +262,18 @@ mod tests {
             "capi:ecb(cipher_null)-null",
             "capi:ecb-cipher_null-plain64",
             "capi:cbc-aes-portable-essiv:streebog256",
+            "aes-lrw-benbi",
+            "serpent-xts-plain64",
+            "twofish-cbc-essiv:sha256",
+            "camellia-ctr-plain64",
+            "twofish-lrw-eboiv",
+            "xchacha12,aes-adiantum-plain64",
+            "xchacha20,aes-adiantum-benbi",
+            "capi:xts(serpent)-plain64",
+            "capi:essiv(lrw(camellia),sha256)-plain64",
+            "capi:adiantum(xchacha12,aes)-plain64",
+            "capi:cryptd(adiantum(xchacha20,aes))-plain64",
+            "capi:adiantum-xchacha12-aes-portable-plain64",
         ] {
             assert_eq!(text.parse::<CipherSpec>().unwrap().to_string(), text);
         }
@@ -296,6 +311,12 @@ mod tests {
             ("aes-ecb", "aes", "ecb"),
             ("aes-cbc-essiv:sha3-256", "aes", "cbc-essiv:sha3-256"),
             ("cipher_null-ecb", "cipher_null", "ecb"),
+            ("serpent", "serpent", "cbc-plain"),
+            (
+                "xchacha12,aes-adiantum-plain64",
+                "xchacha12,aes",
+                "adiantum-plain64",
+            ),
             ("capi:xts(aes)-plain64", "capi:xts(aes)", "plain64"),
             ("capi:ecb(aes)", "capi:ecb(aes)", ""),
         ] {
@@ -307,14 +328,17 @@ mod tests {
     #[test]
     fn what_is_unwise_is_said() {
         let unwise = "aes aes-ecb aes-ctr-plain64 aes-cbc-plain64 aes-cbc-benbi aes-cbc-null \
-            aes-xts-null cipher_null-ecb capi:essiv(cbc(aes),sha256)-null";
+            aes-xts-null cipher_null-ecb capi:essiv(cbc(aes),sha256)-null serpent-ecb \
+            twofish-cbc-plain camellia-ctr-plain64 aes-lrw-benbi serpent-lrw-plain64be \
+            xchacha12,aes-adiantum-null";
         for text in unwise.split_whitespace() {
             assert!(
                 text.parse::<CipherSpec>().unwrap().weakness().is_some(),
                 "{text}"
             );
         }
-        let wise = "aes-xts-plain64 aes-xts-plain aes-cbc-essiv:sha256 aes-cbc-eboiv aes-xts-benbi";
+        let wise = "aes-xts-plain64 aes-xts-plain aes-cbc-essiv:sha256 aes-cbc-eboiv aes-xts-benbi \
+            serpent-xts-plain64 twofish-cbc-essiv:sha256 xchacha12,aes-adiantum-plain64";
         for text in wise.split_whitespace() {
             assert!(
                 text.parse::<CipherSpec>().unwrap().weakness().is_none(),
@@ -327,6 +351,10 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_named_with_what_is() {
         const BLOCK_IVS: &str = "null, plain, plain64, plain64be, benbi, eboiv or essiv:sha256";
+        const NUMBERS: &str = "null, plain, plain64, plain64be or benbi";
+        const MODES: &str = "xts, cbc, ctr, ecb or lrw";
+        const CIPHERS: &str =
+            "aes, serpent, twofish, camellia, xchacha12,aes, xchacha20,aes or cipher_null";
         for (spec, part, name, supported) in [
             ("aes-xts-plain99", "IV", "plain99", BLOCK_IVS),
             ("aes-cbc-essiv", "IV", "essiv", BLOCK_IVS),
@@ -346,36 +374,36 @@ mod tests {
                 "essiv:sha256",
                 "null, plain, plain64, plain64be, benbi or eboiv",
             ),
-            (
-                "capi:essiv(cbc(aes),sha256)-eboiv",
-                "IV",
-                "eboiv",
-                "null, plain, plain64, plain64be or benbi",
-            ),
+            ("capi:essiv(cbc(aes),sha256)-eboiv", "IV", "eboiv", NUMBERS),
             (
                 "capi:essiv(ecb(aes),sha256)",
                 "mode",
                 "ecb",
-                "xts, cbc or ctr",
+                "xts, cbc, ctr or lrw",
             ),
-            ("aes-lrw-benbi", "mode", "lrw", "xts, cbc, ctr or ecb"),
+            (
+                "capi:essiv(adiantum(xchacha12,aes),sha256)-plain64",
+                "mode",
+                "adiantum",
+                "xts, cbc, ctr or lrw",
+            ),
+            (
+                "xchacha12,aes-adiantum-essiv:sha256",
+                "IV",
+                "essiv:sha256",
+                NUMBERS,
+            ),
+            ("xchacha12,aes-adiantum-eboiv", "IV", "eboiv", NUMBERS),
+            ("xchacha20,aes-xts-plain64", "mode", "xts", "adiantum"),
+            ("xchacha20,aes", "mode", "cbc", "adiantum"),
+            ("serpent-pcbc-plain64", "mode", "pcbc", MODES),
+            ("capi:adiantum(serpent)-plain64", "mode", "adiantum", MODES),
             ("cipher_null-cbc-plain", "mode", "cbc", "ecb"),
-            ("capi:lrw(aes)-benbi", "mode", "lrw", "xts, cbc, ctr or ecb"),
-            (
-                "serpent-xts-plain64",
-                "cipher",
-                "serpent",
-                "aes or cipher_null",
-            ),
-            (
-                "capi:xts(serpent)-plain64",
-                "cipher",
-                "serpent",
-                "aes or cipher_null",
-            ),
-            ("aes:2-xts-plain64", "cipher", "aes:2", "aes or cipher_null"),
-            ("AES-xts-plain64", "cipher", "AES", "aes or cipher_null"),
-            ("", "cipher", "", "aes or cipher_null"),
+            ("cast6-xts-plain64", "cipher", "cast6", CIPHERS),
+            ("capi:xts(cast6)-plain64", "cipher", "cast6", CIPHERS),
+            ("aes:2-xts-plain64", "cipher", "aes:2", CIPHERS),
+            ("AES-xts-plain64", "cipher", "AES", CIPHERS),
+            ("", "cipher", "", CIPHERS),
         ] {
             let error = spec.parse::<CipherSpec>().unwrap_err();
             assert_eq!(
@@ -403,7 +431,7 @@ mod tests {
             ("capi:", "the driver \"\""),
             (
                 "aes-cbc-essiv:sha512",
-                "their digests are AES keys: sha256, sha3-256,",
+                "their digests are keys of the cipher: sha256, sha3-256,",
             ),
             ("aes-cbc-essiv:sha1", "the hash \"sha1\""),
             ("aes-cbc-essiv:", "the hash \"\""),

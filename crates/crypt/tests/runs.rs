@@ -1,5 +1,5 @@
 //! Runs of every length, at every alignment, against independent implementations: digests made by
-//! OpenSSL (`vectors/make.py`), and a reference that follows the standards block by block.
+//! OpenSSL and Nettle (`vectors/make.py`), and a reference that follows the standards block by block.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -88,16 +88,16 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn ciphertexts_are_those_of_openssl() {
+fn ciphertexts_are_those_of_openssl_and_nettle() {
     let cases = lines(include_str!("vectors/runs.txt"));
-    assert_eq!(cases.inspect(Case::check).count(), 446);
+    assert_eq!(cases.inspect(Case::check).count(), 729);
 }
 
 /// The kernel's dm-crypt understands every specification in the same way, words and arithmetic.
 #[test]
 fn plaintexts_are_those_of_the_kernel() {
     let cases: Vec<_> = lines(include_str!("vectors/dm-crypt.txt")).collect();
-    assert_eq!(cases.len(), 138);
+    assert_eq!(cases.len(), 432);
     let mut data = Vec::new();
     for case in cases {
         let geometry = case.geometry();
@@ -138,6 +138,16 @@ fn other_words_for_a_cipher_do_not_change_it() {
         ("aes-cbc-plain", "aes-plain"),
         ("aes-ecb", "aes-ecb-plain64"),
         ("aes-ecb", "capi:ecb(aes)"),
+        ("serpent-cbc-plain", "serpent"),
+        ("serpent-lrw-benbi", "capi:lrw(serpent)-benbi"),
+        (
+            "twofish-cbc-essiv:sha256",
+            "capi:essiv(cbc(twofish),sha256)-plain64",
+        ),
+        (
+            "xchacha12,aes-adiantum-plain64",
+            "capi:adiantum(xchacha12,aes)-plain64",
+        ),
     ] {
         let turned = |spec: &str| {
             let spec: CipherSpec = spec.parse().unwrap();
@@ -168,6 +178,69 @@ fn every_run_length_and_alignment_of_ctr() {
 #[test]
 fn every_run_length_and_alignment_of_ecb() {
     every_run_length_and_alignment("aes-ecb");
+}
+
+#[test]
+fn every_run_length_and_alignment_of_lrw() {
+    every_run_length_and_alignment("aes-lrw-plain64");
+}
+
+/// A run is its sectors, one after the other, whatever the cipher makes of each.
+#[test]
+fn every_run_length_of_other_ciphers() {
+    let modes = [
+        "xts-plain64",
+        "cbc-essiv:sha256",
+        "ctr-benbi",
+        "ecb",
+        "lrw-eboiv",
+    ];
+    let block_ciphers = ["serpent", "twofish", "camellia"].into_iter();
+    let mut specs: Vec<_> = block_ciphers
+        .flat_map(|cipher| modes.map(|mode| format!("{cipher}-{mode}")))
+        .collect();
+    let wide = ["12,aes-adiantum-plain64be", "20,aes-adiantum-plain64"];
+    specs.extend(wide.map(|words| format!("xchacha{words}")));
+    for spec in &specs {
+        for driver in drivers(spec) {
+            for key_size in key_sizes(spec) {
+                check_sectors(driver, spec, key_size);
+            }
+        }
+    }
+}
+
+fn check_sectors(driver: &str, spec: &str, key_size: u8) {
+    for sector in [512, 4096] {
+        let geometry = Geometry::new(sector_size(sector));
+        let cipher = cipher(driver, spec, key_size, geometry);
+        let plain = plaintext(19 * sector);
+        let mut encrypted = plain.clone();
+        for (sector, number) in encrypted.chunks_mut(sector).zip(0..) {
+            let units = geometry.sector_size.units();
+            cipher.encrypt_in_place(IvSector(FIRST.0 + number * units), sector);
+        }
+        for sectors in 1..=19 {
+            let bytes = sectors * sector;
+            // Buffers that are not aligned.
+            let at = sectors % 16;
+            let mut source = vec![CANARY; bytes + 32];
+            let mut destination = source.clone();
+            source[at..at + bytes].copy_from_slice(&plain[..bytes]);
+            let name = format!("{spec} by {driver}: {sectors} sectors of {sector}");
+            let there = 16 - at..16 - at + bytes;
+            cipher.encrypt(
+                FIRST,
+                &source[at..at + bytes],
+                &mut destination[there.clone()],
+            );
+            assert!(destination[there.clone()] == encrypted[..bytes], "{name}");
+            cipher.decrypt_in_place(FIRST, &mut destination[there.clone()]);
+            assert!(destination[there.clone()] == plain[..bytes], "{name}");
+            destination[there].fill(CANARY);
+            assert!(destination.iter().all(|byte| *byte == CANARY), "{name}");
+        }
+    }
 }
 
 /// Every run length at every alignment of source and destination for the smallest sectors, where
@@ -402,8 +475,8 @@ fn align(room: &[u8]) -> usize {
 /// The modes as IEEE Std 1619 and NIST SP 800-38A write them: one sector, one block, one byte at a
 /// time.
 fn reference(spec: &str, geometry: Geometry, key: &[u8], plain: &[u8]) -> Vec<u8> {
-    let halves = if spec.starts_with("aes-xts") { 2 } else { 1 };
-    match key.len() / halves {
+    let cipher: CipherSpec = spec.parse().unwrap();
+    match cipher.cipher_key_size(key.len()) {
         16 => Reference::<aes::Aes128>::new(spec, key).encrypt(geometry, plain),
         24 => Reference::<aes::Aes192>::new(spec, key).encrypt(geometry, plain),
         _ => Reference::<aes::Aes256>::new(spec, key).encrypt(geometry, plain),
@@ -416,6 +489,8 @@ struct Reference<C> {
     data: C,
     /// Of XTS; in other modes of no use.
     tweak: C,
+    /// Of LRW; in other modes of no use.
+    factor: u128,
     essiv: aes::Aes256,
 }
 
@@ -430,6 +505,7 @@ where
         let mode = words.next().unwrap();
         let (data, tweak) = match mode.as_str() {
             "xts" => key.split_at(key.len() / 2),
+            "lrw" => (&key[..key.len() - 16], &key[..key.len() - 16]),
             _ => (key, key),
         };
         Self {
@@ -437,6 +513,7 @@ where
             iv: words.next().unwrap_or_default(),
             data: C::new_from_slice(data).unwrap(),
             tweak: C::new_from_slice(tweak).unwrap(),
+            factor: u128::from_be_bytes(*key.last_chunk().unwrap()),
             essiv: aes::Aes256::new(&Sha256::digest(key)),
         }
     }
@@ -485,6 +562,11 @@ where
                     *bytes = xor(block(&self.data, state), *bytes);
                     count_on(&mut state);
                 }
+                "lrw" => {
+                    let tweak = product(self.factor, u128::from_be_bytes(state));
+                    *bytes = xor(block(&self.data, xor(*bytes, tweak)), tweak);
+                    count_on(&mut state);
+                }
                 _ => *bytes = block(&self.data, *bytes),
             }
         }
@@ -506,6 +588,16 @@ fn double(tweak: &mut Block) {
         (*byte, carry) = (*byte << 1 | carry, *byte >> 7);
     }
     tweak[0] ^= if carry == 1 { 135 } else { 0 };
+}
+
+/// The product in GF(2¹²⁸), as LRW writes it: big endian, the first byte with the highest powers.
+fn product(one: u128, other: u128) -> Block {
+    let mut product = 0;
+    for bit in (0..128).rev() {
+        product = (product << 1) ^ ((product >> 127) * 0x87);
+        product ^= one * ((other >> bit) & 1);
+    }
+    product.to_be_bytes()
 }
 
 /// NIST SP 800-38A, B.1, with all bits of the counter.

@@ -111,12 +111,20 @@ fn check(flags: &str, driver: &str) {
 }
 
 /// Every mode, and of every way to make IVs one that holds a key.
-const SPECS: [&str; 5] = [
+const SPECS: [&str; 13] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-ctr-essiv:blake2b-256",
     "aes-cbc-eboiv",
     "aes-ecb",
+    "aes-lrw-benbi",
+    "serpent-xts-plain64",
+    "serpent-cbc-essiv:sha256",
+    "twofish-xts-plain64",
+    "twofish-lrw-essiv:sha256",
+    "camellia-xts-plain64",
+    "xchacha12,aes-adiantum-plain64",
+    "xchacha20,aes-adiantum-plain64",
 ];
 
 fn cipher(spec: &str, driver: &str, masked: &[u8]) -> SectorCipher {

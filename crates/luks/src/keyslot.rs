@@ -243,13 +243,14 @@ pub(crate) fn stored_name(cipher: &CipherSpec) -> String {
 const DEFAULT_CIPHER: &str = "aes-xts-plain64";
 const DEFAULT_CIPHER_KEY_SIZE: usize = 64;
 
-/// Ciphers of which cryptsetup, which turns key slots without the kernel, makes other IVs than
+/// Modes and IVs of which cryptsetup, which turns key slots without the kernel, makes other IVs than
 /// dm-crypt does: such a slot would be read by some and not by others.
-const DISPUTED: [&str; 2] = ["aes-xts-eboiv", "aes-ctr-benbi"];
+const DISPUTED: [&str; 4] = ["-xts-eboiv", "-lrw-eboiv", "-ctr-benbi", "-adiantum-benbi"];
 
 /// The cipher of a key slot area, which must be one that everybody reads alike.
 pub(crate) fn keyslot_cipher(name: &str) -> Result<CipherSpec, Unsupported> {
-    if name.starts_with("capi:") || is_null_cipher(name) || DISPUTED.contains(&name) {
+    let disputed = DISPUTED.iter().any(|words| name.ends_with(words));
+    if name.starts_with("capi:") || is_null_cipher(name) || disputed {
         return Err(Unsupported::KeyslotCipher {
             name: name.to_owned(),
         });

@@ -2,7 +2,7 @@
 # reads.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 180 s
+# limit: 300 s
 
 modprobe -a loop dm-crypt
 noise first 3145728
@@ -57,4 +57,14 @@ for_each_volume check <<'.'
 6.12 luks1 aes-cbc-essiv:sha256 256 512 pbkdf2 attached
 7.3 luks1 aes-cbc-plain 128 512 pbkdf2 attached
 6.12 luks1 aes-ecb 256 512 pbkdf2 attached
+6.1 luks2 serpent-xts-plain64 512 4096 argon2id attached
+6.12 luks2 twofish-cbc-essiv:sha256 256 512 pbkdf2 detached
+7.3 luks2 camellia-xts-plain64 256 4096 argon2i attached
+6.1 luks2 xchacha12,aes-adiantum-plain64 256 4096 argon2id detached
+7.3 luks2 xchacha20,aes-adiantum-plain64 256 512 pbkdf2 attached
+6.12 luks2 capi:adiantum(xchacha12,aes)-plain64 256 4096 pbkdf2 attached
+6.1 luks1 twofish-lrw-benbi 384 512 pbkdf2 attached
+6.12 luks1 aes-lrw-benbi 256 512 pbkdf2 detached
+7.3 luks1 serpent-cbc-plain64 192 512 pbkdf2 attached
+6.12 luks1 xchacha12,aes-adiantum-plain64 256 512 pbkdf2 attached
 .

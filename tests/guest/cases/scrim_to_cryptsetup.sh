@@ -2,7 +2,7 @@
 # writes, Scrim reads.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 180 s
+# limit: 300 s
 
 modprobe -a loop dm-crypt
 noise first 3145728
@@ -50,4 +50,12 @@ for_each_volume check <<'.'
 6.12 luks1 aes-xts-plain64 512 512 pbkdf2 attached
 6.1 luks1 aes-xts-plain64 256 512 pbkdf2 detached
 7.3 luks1 aes-cbc-essiv:sha256 128 512 pbkdf2 attached
+6.12 luks2 serpent-xts-plain64 512 4096 argon2id attached
+7.3 luks2 twofish-xts-plain64 384 512 argon2i detached
+6.1 luks2 camellia-cbc-essiv:sha256 256 4096 pbkdf2 attached
+7.3 luks2 xchacha12,aes-adiantum-plain64 256 4096 argon2id attached
+6.12 luks2 capi:xts(twofish)-plain64 512 4096 pbkdf2 attached
+6.12 luks1 serpent-lrw-benbi 256 512 pbkdf2 attached
+6.1 luks1 twofish-cbc-essiv:sha256 256 512 pbkdf2 detached
+7.3 luks1 xchacha20,aes-adiantum-plain64 256 512 pbkdf2 attached
 .

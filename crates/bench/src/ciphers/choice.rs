@@ -16,24 +16,54 @@ pub struct Subject {
 }
 
 /// Cryptsetup's choice, with the IVs that volumes have.
-const USUAL: [(&str, usize); 4] = [
+const USUAL: [(&str, usize); 12] = [
     ("aes-cbc-essiv:sha256", 16),
+    ("serpent-cbc-essiv:sha256", 16),
+    ("twofish-cbc-essiv:sha256", 16),
     ("aes-cbc-essiv:sha256", 32),
+    ("serpent-cbc-essiv:sha256", 32),
+    ("twofish-cbc-essiv:sha256", 32),
     ("aes-xts-plain64", 32),
+    ("serpent-xts-plain64", 32),
+    ("twofish-xts-plain64", 32),
     ("aes-xts-plain64", 64),
+    ("serpent-xts-plain64", 64),
+    ("twofish-xts-plain64", 64),
 ];
 
 /// One specification for each mode of AES, and for CBC also one without ESSIV. (The null cipher has nothing to
 /// measure.)
-pub const MODES: [&str; 5] = [
+pub const MODES: [&str; 6] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-cbc-plain64",
     "aes-ctr-plain64",
     "aes-ecb",
+    "aes-lrw-benbi",
 ];
 
-/// Ciphers that `cryptsetup benchmark` measures, as far as Scrim has them.
+/// One specification for each mode of the other ciphers.
+pub const OTHER_CIPHERS: [&str; 17] = [
+    "serpent-xts-plain64",
+    "serpent-cbc-essiv:sha256",
+    "serpent-ctr-plain64",
+    "serpent-ecb",
+    "serpent-lrw-benbi",
+    "twofish-xts-plain64",
+    "twofish-cbc-essiv:sha256",
+    "twofish-ctr-plain64",
+    "twofish-ecb",
+    "twofish-lrw-benbi",
+    "camellia-xts-plain64",
+    "camellia-cbc-essiv:sha256",
+    "camellia-ctr-plain64",
+    "camellia-ecb",
+    "camellia-lrw-benbi",
+    "xchacha12,aes-adiantum-plain64",
+    "xchacha20,aes-adiantum-plain64",
+];
+
+/// Ciphers that `cryptsetup benchmark` measures.
 #[must_use]
 pub fn usual() -> Vec<Subject> {
     let subjects = USUAL.iter().filter_map(|(spec, key_bytes)| {
@@ -46,10 +76,11 @@ pub fn usual() -> Vec<Subject> {
     subjects.collect()
 }
 
-/// Every mode with every size of key on every driver that can be used here.
+/// Every cipher and mode with every size of key on every driver that can be used here.
 #[must_use]
 pub fn all() -> Vec<Subject> {
-    let specs = MODES.iter().filter_map(|text| text.parse().ok());
+    let specs = MODES.iter().chain(&OTHER_CIPHERS);
+    let specs = specs.filter_map(|text| text.parse().ok());
     specs.flat_map(|spec| every(&spec)).collect()
 }
 
@@ -98,9 +129,7 @@ impl Subject {
         if self.spec.cipher() != "aes" {
             return None;
         }
-        let name = implementations_of(&self.spec).next()?.name;
-        let keys = if name.starts_with("xts(") { 2 } else { 1 };
-        Some(self.key_bytes * 8 / keys)
+        Some(self.spec.cipher_key_size(self.key_bytes) * 8)
     }
 
     /// Name of the cipher as a part of series' names.
@@ -127,26 +156,42 @@ mod tests {
             names(&usual()),
             [
                 "aes-cbc-essiv:sha256_128b",
+                "serpent-cbc-essiv:sha256_128b",
+                "twofish-cbc-essiv:sha256_128b",
                 "aes-cbc-essiv:sha256_256b",
+                "serpent-cbc-essiv:sha256_256b",
+                "twofish-cbc-essiv:sha256_256b",
                 "aes-xts-plain64_256b",
-                "aes-xts-plain64_512b"
+                "serpent-xts-plain64_256b",
+                "twofish-xts-plain64_256b",
+                "aes-xts-plain64_512b",
+                "serpent-xts-plain64_512b",
+                "twofish-xts-plain64_512b",
             ]
         );
-        let bits: Vec<_> = usual().iter().map(Subject::aes_bits).collect();
-        assert_eq!(bits, [Some(128), Some(256), Some(128), Some(256)]);
+        let usual = usual();
+        let bits: Vec<_> = usual.iter().filter_map(Subject::aes_bits).collect();
+        assert_eq!(bits, [128, 256, 128, 256]);
+        let lrw = Subject {
+            spec: "aes-lrw-benbi".parse().unwrap(),
+            key_bytes: 48,
+            driver: None,
+        };
+        assert_eq!(lrw.aes_bits(), Some(256));
     }
 
     #[test]
     fn all_are_every_key_on_every_driver() {
         let all = all();
-        for spec in MODES {
+        for spec in MODES.iter().chain(&OTHER_CIPHERS) {
             let portable = all.iter().filter(|subject| {
-                subject.spec.to_string() == spec
+                subject.spec.to_string() == *spec
                     && subject
                         .driver
                         .is_some_and(|driver| driver.ends_with("portable"))
             });
-            assert_eq!(portable.count(), 3, "{spec}");
+            let key_sizes = if spec.contains("adiantum") { 1 } else { 3 };
+            assert_eq!(portable.count(), key_sizes, "{spec}");
         }
         for subject in &all {
             assert!(

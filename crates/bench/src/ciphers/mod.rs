@@ -16,7 +16,7 @@ mod plan;
 mod text;
 mod workload;
 
-pub use choice::{MODES, Subject, all, usual};
+pub use choice::{MODES, OTHER_CIPHERS, Subject, all, usual};
 pub use error::MeasureError;
 pub use load::{Direction, Load, Warmth};
 pub use outcome::{Limit, Outcome, Row, Speed, Speeds};

@@ -12,10 +12,10 @@ const NULL_KEY_MAX: usize = 64;
 pub(crate) fn parse(text: &str) -> Result<CipherSpec, CipherError> {
     match text.parse() {
         Err(CipherError::MissingIv { mode, .. }) => {
-            let iv = if mode == "cbc" {
-                "essiv:sha256"
-            } else {
-                "plain64"
+            let iv = match mode {
+                "cbc" => "essiv:sha256",
+                "lrw" => "benbi",
+                _ => "plain64",
             };
             format!("{text}-{iv}").parse()
         }
@@ -70,7 +70,11 @@ pub(crate) fn key_bits(cipher: &CipherSpec) -> String {
         format!("a multiple of 8 up to {}", NULL_KEY_MAX * 8)
     } else {
         let sizes: Vec<_> = cipher.key_sizes().iter().map(|bytes| bytes * 8).collect();
-        alternatives(&sizes)
+        let sizes = alternatives(&sizes);
+        match cipher.tweak_key_size() {
+            0 => sizes,
+            bytes => format!("{sizes} (of which {} are the tweak key)", bytes * 8),
+        }
     }
 }
 
@@ -103,11 +107,13 @@ mod tests {
             ("aes-ecb", "aes-ecb"),
             ("capi:cbc(aes)", "capi:cbc(aes)-essiv:sha256"),
             ("aes-xts-plain", "aes-xts-plain"),
+            ("serpent-lrw", "serpent-lrw-benbi"),
+            ("xchacha12,aes-adiantum", "xchacha12,aes-adiantum-plain64"),
         ] {
             assert_eq!(parse(given).unwrap().to_string(), meant);
         }
         assert!(parse("aes-xts-plain99").is_err());
-        assert!(parse("aes-lrw").is_err());
+        assert!(parse("aes-pcbc").is_err());
     }
 
     #[test]

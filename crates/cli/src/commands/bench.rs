@@ -262,17 +262,13 @@ fn with_key_size(subjects: &[Subject], bits: u32) -> Result<Vec<Subject>, CliErr
     });
     let fitting: Vec<Subject> = fitting.collect();
     if fitting.is_empty() {
-        let mut sizes: Vec<_> = subjects
-            .iter()
-            .map(|subject| {
-                format!(
-                    "{} takes {}",
-                    subject.spec,
-                    options::key_bits(&subject.spec)
-                )
-            })
-            .collect();
-        sizes.dedup();
+        let mut sizes: Vec<String> = Vec::new();
+        for Subject { spec, .. } in subjects {
+            let size = format!("{spec} takes {}", options::key_bits(spec));
+            if !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
         return Err(CliError::usage(format!(
             "--key-size: {bits} bits fit no cipher here: {}",
             sizes.join(", ")

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use scrim_bench::ciphers::MODES;
+use scrim_bench::ciphers::{MODES, OTHER_CIPHERS};
 use scrim_crypt::{CipherSpec, Implementation, State, chosen, implementations, implementations_of};
 use serde::{Serialize, Serializer};
 
@@ -12,9 +12,10 @@ use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::CliError;
 use crate::terminal::{print, print_json};
 
-/// One specification for each mode.
+/// One specification for each mode of each cipher.
 fn usual() -> impl Iterator<Item = CipherSpec> {
-    let specs = MODES.iter().chain(&["cipher_null-ecb"]);
+    let specs = MODES.iter().chain(&OTHER_CIPHERS);
+    let specs = specs.chain(&["cipher_null-ecb"]);
     specs.filter_map(|text| text.parse().ok())
 }
 
@@ -97,6 +98,9 @@ struct Choice {
     weakness: Option<&'static str>,
 }
 
+const TABLE_DRIVEN: &str = "table-driven, not constant time: it depends on key and data, which programs on the same \
+     processor may learn from it";
+
 fn selftest(state: State) -> Option<&'static str> {
     match state {
         State::Ready => Some("passed"),
@@ -131,6 +135,14 @@ impl Row {
             "constant time"
         } else {
             "table-driven"
+        }
+    }
+
+    fn timing_at_length(&self) -> &'static str {
+        if self.constant_time {
+            self.timing()
+        } else {
+            TABLE_DRIVEN
         }
     }
 
@@ -295,7 +307,7 @@ fn describe(choice: &Choice, rows: &[Row]) -> String {
         ("block size", bytes(row.blocksize)),
         ("IV size", bytes(row.ivsize)),
         ("synchronous", "yes".to_owned()),
-        ("timing", row.timing().to_owned()),
+        ("timing", row.timing_at_length().to_owned()),
         ("CPU features", row.needs()),
         ("self-test", row.selftest.unwrap_or("not run").to_owned()),
     ];
@@ -405,7 +417,7 @@ aes-xts-plain64  xts-aes-plain  reasons
     #[test]
     fn every_mode_is_among_the_usual() {
         let specs: Vec<_> = usual().collect();
-        assert_eq!(specs.len(), MODES.len() + 1);
+        assert_eq!(specs.len(), MODES.len() + OTHER_CIPHERS.len() + 1);
         for row in implementations() {
             let mut names = specs.iter().flat_map(implementations_of);
             assert!(names.any(|other| other.name == row.name), "{}", row.name);

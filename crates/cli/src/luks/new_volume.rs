@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use scrim_backend::{Backend, FileBackend};
-use scrim_crypt::{CipherSpec, SectorSize};
+use scrim_crypt::{CipherSpec, SectorSize, chosen};
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
 use scrim_sys::memory::SecretBytes;
@@ -73,6 +73,15 @@ impl<'a> NewVolume<'a> {
         if let Some(weakness) = self.cipher.weakness() {
             let cipher = &self.cipher;
             note(format_args!("scrim: warning: {cipher}: {weakness}"));
+        }
+        if let Ok(row) = chosen(&self.cipher)
+            && !row.constant_time
+        {
+            let (cipher, driver) = (&self.cipher, row.driver);
+            note(format_args!(
+                "scrim: warning: {cipher}: {driver} looks up tables by key and data, and programs on the same \
+                 processor may learn the key from its timing; Scrim computes AES, Serpent and Adiantum in constant time"
+            ));
         }
         warn_of_failed_self_tests();
     }

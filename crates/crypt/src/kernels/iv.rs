@@ -1,5 +1,5 @@
-//! IVs made from sector numbers: 16 bytes each, for XTS the tweak before encryption. The names
-//! and layouts are dm-crypt's (kernel documentation, admin-guide/device-mapper/dm-crypt).
+//! IVs made from sector numbers: 16 bytes each, for XTS the tweak before encryption, and 32 bytes for
+//! Adiantum. The names and layouts are dm-crypt's (kernel documentation, admin-guide/device-mapper/dm-crypt).
 //!
 //! The interface of kernels, [`SectorKernel`], is here too: a kernel takes IVs, and ESSIV and EBOIV make
 //! IVs with a kernel.
@@ -10,6 +10,9 @@ use crate::spec::IvMode;
 
 /// One cipher block's worth of bytes.
 pub(crate) type Block = [u8; 16];
+
+/// An IV of Adiantum.
+pub(crate) type WideIv = [u8; 32];
 
 /// A key, expanded for one kernel. `ivs` gives the IV of each data unit of `run` in turn; kernels
 /// of modes without IVs disregard it. All IVs that a key gets for units of one length follow one rule
@@ -123,6 +126,21 @@ impl<'a> Ivs<'a> {
             None => self.fill_open(ivs),
             Some(seal) => self.fill_sealed(seal, ivs),
         }
+    }
+
+    /// The next IV, in 32 bytes: numbers that are little endian are at its start, and numbers that are big endian at its
+    /// end. No such IV is sealed.
+    #[inline]
+    pub(crate) fn next_wide(&mut self) -> WideIv {
+        let mut iv = [[0; 16]; 2];
+        let place = match self.rule {
+            Rule::Plain64be | Rule::Benbi(_) => 1,
+            Rule::Constant(_) | Rule::Little(_) | Rule::ByteOffset(_) => 0,
+        };
+        self.fill_open(std::slice::from_mut(&mut iv[place]));
+        let mut wide = [0; 32];
+        wide.copy_from_slice(iv.as_flattened());
+        wide
     }
 
     #[inline]
@@ -415,6 +433,28 @@ mod tests {
         assert_eq!(ivs[0][7..], [0, 0, 0, 0, 0, 0, 0, 0, 1]);
         let ivs = three(IvMode::BenbiOfBytes, 1, 512);
         assert_eq!(ivs[0][14..], [2, 1]);
+    }
+
+    #[test]
+    fn wide_ivs_have_their_number_at_the_end_where_dm_crypt_has_it() {
+        for (mode, place, byte) in [
+            (IvMode::Plain, 0, 3),
+            (IvMode::Plain64, 0, 3),
+            (IvMode::Plain64be, 31, 3),
+            (IvMode::Benbi, 31, 97),
+        ] {
+            let geometry = Geometry::new(SectorSize::S512);
+            let mut ivs = Ivs::new(mode, IvSector(2), geometry);
+            ivs.next_wide();
+            let mut wanted = [0; 32];
+            wanted[place] = byte;
+            assert_eq!(ivs.next_wide(), wanted);
+        }
+        let geometry = Geometry::new(SectorSize::S512);
+        assert_eq!(
+            Ivs::new(IvMode::Null, IvSector(2), geometry).next_wide(),
+            [0; 32]
+        );
     }
 
     #[test]

@@ -16,34 +16,10 @@ pub(crate) mod x86_64;
 use self::descriptor::Kernel;
 
 /// Every kernel of this build.
-pub(crate) static KERNELS: &[Kernel] = &[
+pub(crate) fn kernels() -> impl Iterator<Item = &'static Kernel> {
     #[cfg(target_arch = "x86_64")]
-    x86_64::XTS_VAES512,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::XTS_VAES2,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::XTS_AESNI,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CBC_VAES512,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CBC_VAES2,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CBC_AESNI,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CTR_VAES512,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CTR_VAES2,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::CTR_AESNI,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::ECB_VAES512,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::ECB_VAES2,
-    #[cfg(target_arch = "x86_64")]
-    x86_64::ECB_AESNI,
-    portable::XTS,
-    portable::CBC,
-    portable::CTR,
-    portable::ECB,
-    portable::NULL,
-];
+    let wide = x86_64::KERNELS;
+    #[cfg(not(target_arch = "x86_64"))]
+    let wide = &[];
+    wide.iter().chain(portable::KERNELS)
+}

@@ -1,7 +1,6 @@
 //! Every kernel that runs on this CPU, disabled or not, on published vectors and on data units of
 //! any length, which need not be sectors.
 
-use super::KERNELS;
 use super::descriptor::Kernel;
 use crate::kernels::iv::Ivs;
 use crate::kernels::run::{Run, UNIT_MAX};
@@ -9,9 +8,7 @@ use crate::sector::{Geometry, IvSector, SectorSize};
 use crate::spec::{Algorithm, IvMode};
 
 fn kernels(algorithm: Algorithm) -> impl Iterator<Item = &'static Kernel> {
-    KERNELS
-        .iter()
-        .filter(move |kernel| kernel.algorithm == algorithm && (kernel.runs_here)())
+    super::kernels().filter(move |kernel| kernel.algorithm == algorithm && (kernel.runs_here)())
 }
 
 /// One data unit with a known result.
@@ -211,7 +208,7 @@ fn every_length_agrees(algorithm: Algorithm, size: usize) {
 
 #[test]
 fn keys_of_other_lengths_are_refused() {
-    for kernel in KERNELS {
+    for kernel in super::kernels() {
         for size in 0..=130 {
             if !kernel.algorithm.key_sizes().contains(&size) {
                 assert!((kernel.set_up)(&vec![0; size]).is_none(), "{size}");

@@ -24,9 +24,11 @@ pub(crate) fn plaintext(size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Every driver for a specification `aes-mode-iv` that may be used in this process.
+/// Every driver for a specification `cipher-mode-iv` that may be used in this process.
 pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
-    let name = format!("{}(aes)", spec.split('-').nth(1).unwrap());
+    let mut words = spec.split('-');
+    let (cipher, mode) = (words.next().unwrap(), words.next().unwrap());
+    let name = format!("{mode}({cipher})");
     let ready = implementations()
         .iter()
         .filter(|row| row.state == State::Ready && row.name == name);

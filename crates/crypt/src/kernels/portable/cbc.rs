@@ -3,42 +3,34 @@
 
 use scrim_sys::memory::Locked;
 
-use super::blocks::{Aes, BLOCKS, piecewise, xor};
-use crate::kernels::descriptor::Kernel;
+use super::blocks::{BLOCKS, BlockCipher, Family, locked, piecewise, xor};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Ivs, OneByOne};
 use crate::kernels::run::Run;
-use crate::spec::Algorithm;
 use crate::wipe;
 
-pub(crate) const CBC: Kernel = Kernel {
-    algorithm: Algorithm::AesCbc,
-    driver: "cbc-aes-portable",
-    family: "portable",
-    priority: 100,
-    constant_time: true,
-    features: &[],
-    runs_here: || true,
-    set_up: |key| match key.len() {
-        16 => Cbc::<aes::Aes128>::boxed(key),
-        24 => Cbc::<aes::Aes192>::boxed(key),
-        32 => Cbc::<aes::Aes256>::boxed(key),
+/// Sets up a cipher with a key of any of its sizes.
+pub(super) fn set_up<F: Family>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    match key.len() {
+        16 => Cbc::<F::Key128>::boxed(key),
+        24 => Cbc::<F::Key192>::boxed(key),
+        32 => Cbc::<F::Key256>::boxed(key),
         _ => None,
-    },
-};
+    }
+}
 
 /// Data units that are encrypted side by side.
 const LANES: usize = 8;
 
-struct Cbc<A>(Locked<A>);
+struct Cbc<C>(Locked<C>);
 
-impl<A: Aes> Cbc<A> {
+impl<C: BlockCipher> Cbc<C> {
     fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        Some(Box::new(Self(A::locked(key)?)))
+        Some(Box::new(Self(locked(key)?)))
     }
 }
 
-impl<A: Aes> SectorKernel for Cbc<A> {
+impl<C: BlockCipher> SectorKernel for Cbc<C> {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         encrypt(&*self.0, ivs, run);
         wipe::stack();
@@ -52,7 +44,7 @@ impl<A: Aes> SectorKernel for Cbc<A> {
 
 /// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
-fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
+fn encrypt(cipher: &impl BlockCipher, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
     // The last ciphertext block of each lane.
     let mut chain = [[0; 16]; LANES];
@@ -74,7 +66,7 @@ fn encrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
 
 /// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
-fn decrypt(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
+fn decrypt(cipher: &impl BlockCipher, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
     let mut ivs = OneByOne::new(&mut ivs, run.units());
     // Each block's predecessor, which is XORed to it: the IV, then the ciphertext without its last block.

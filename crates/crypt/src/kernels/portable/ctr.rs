@@ -2,39 +2,31 @@
 
 use scrim_sys::memory::Locked;
 
-use super::blocks::{Aes, BLOCKS, piecewise, xor};
-use crate::kernels::descriptor::Kernel;
+use super::blocks::{BLOCKS, BlockCipher, Family, locked, piecewise, xor};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Ivs, OneByOne};
 use crate::kernels::run::Run;
-use crate::spec::Algorithm;
 use crate::wipe;
 
-pub(crate) const CTR: Kernel = Kernel {
-    algorithm: Algorithm::AesCtr,
-    driver: "ctr-aes-portable",
-    family: "portable",
-    priority: 100,
-    constant_time: true,
-    features: &[],
-    runs_here: || true,
-    set_up: |key| match key.len() {
-        16 => Ctr::<aes::Aes128>::boxed(key),
-        24 => Ctr::<aes::Aes192>::boxed(key),
-        32 => Ctr::<aes::Aes256>::boxed(key),
+/// Sets up a cipher with a key of any of its sizes.
+pub(super) fn set_up<F: Family>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    match key.len() {
+        16 => Ctr::<F::Key128>::boxed(key),
+        24 => Ctr::<F::Key192>::boxed(key),
+        32 => Ctr::<F::Key256>::boxed(key),
         _ => None,
-    },
-};
-
-struct Ctr<A>(Locked<A>);
-
-impl<A: Aes> Ctr<A> {
-    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        Some(Box::new(Self(A::locked(key)?)))
     }
 }
 
-impl<A: Aes> SectorKernel for Ctr<A> {
+struct Ctr<C>(Locked<C>);
+
+impl<C: BlockCipher> Ctr<C> {
+    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+        Some(Box::new(Self(locked(key)?)))
+    }
+}
+
+impl<C: BlockCipher> SectorKernel for Ctr<C> {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         transform(&*self.0, ivs, run);
         wipe::stack();
@@ -47,7 +39,7 @@ impl<A: Aes> SectorKernel for Ctr<A> {
 
 /// Runs in a stack frame of its own, which the caller wipes: it holds the key stream.
 #[inline(never)]
-fn transform(cipher: &impl Aes, mut ivs: Ivs<'_>, run: Run<'_>) {
+fn transform(cipher: &impl BlockCipher, mut ivs: Ivs<'_>, run: Run<'_>) {
     let unit = run.unit();
     let mut ivs = OneByOne::new(&mut ivs, run.units());
     let mut stream = [[0; 16]; BLOCKS];

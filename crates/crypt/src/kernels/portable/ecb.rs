@@ -2,39 +2,31 @@
 
 use scrim_sys::memory::Locked;
 
-use super::blocks::{Aes, BLOCKS, piecewise};
-use crate::kernels::descriptor::Kernel;
+use super::blocks::{BLOCKS, BlockCipher, Family, locked, piecewise};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Block, Ivs};
 use crate::kernels::run::Run;
-use crate::spec::Algorithm;
 use crate::wipe;
 
-pub(crate) const ECB: Kernel = Kernel {
-    algorithm: Algorithm::AesEcb,
-    driver: "ecb-aes-portable",
-    family: "portable",
-    priority: 100,
-    constant_time: true,
-    features: &[],
-    runs_here: || true,
-    set_up: |key| match key.len() {
-        16 => Ecb::<aes::Aes128>::boxed(key),
-        24 => Ecb::<aes::Aes192>::boxed(key),
-        32 => Ecb::<aes::Aes256>::boxed(key),
+/// Sets up a cipher with a key of any of its sizes.
+pub(super) fn set_up<F: Family>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    match key.len() {
+        16 => Ecb::<F::Key128>::boxed(key),
+        24 => Ecb::<F::Key192>::boxed(key),
+        32 => Ecb::<F::Key256>::boxed(key),
         _ => None,
-    },
-};
-
-struct Ecb<A>(Locked<A>);
-
-impl<A: Aes> Ecb<A> {
-    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        Some(Box::new(Self(A::locked(key)?)))
     }
 }
 
-impl<A: Aes> SectorKernel for Ecb<A> {
+struct Ecb<C>(Locked<C>);
+
+impl<C: BlockCipher> Ecb<C> {
+    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+        Some(Box::new(Self(locked(key)?)))
+    }
+}
+
+impl<C: BlockCipher> SectorKernel for Ecb<C> {
     fn encrypt(&self, _: Ivs<'_>, run: Run<'_>) {
         transform(run, |blocks| self.0.encrypt_all(blocks));
         wipe::stack();

@@ -1,61 +1,42 @@
 //! XTS (IEEE Std 1619).
 
-use aes::cipher::{Array, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use scrim_sys::memory::Locked;
 
-use super::blocks::{Aes, BLOCKS, piecewise, xor};
-use crate::kernels::descriptor::Kernel;
+use super::blocks::{BLOCKS, BlockCipher, BlockEncrypt, Family, piecewise, xor};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Block, Ivs};
 use crate::kernels::run::{Run, UNIT_MAX};
-use crate::spec::Algorithm;
 use crate::wipe;
-
-pub(crate) const XTS: Kernel = Kernel {
-    algorithm: Algorithm::AesXts,
-    driver: "xts-aes-portable",
-    family: "portable",
-    priority: 100,
-    constant_time: true,
-    features: &[],
-    runs_here: || true,
-    set_up: |key| match key.len() {
-        32 => Xts::<aes::Aes128, aes::Aes128Enc>::boxed(key),
-        48 => Xts::<aes::Aes192, aes::Aes192Enc>::boxed(key),
-        64 => Xts::<aes::Aes256, aes::Aes256Enc>::boxed(key),
-        _ => None,
-    },
-};
 
 /// Data units whose tweaks are encrypted in one call of the cipher.
 const UNITS: usize = 8;
 
-struct Xts<D, T>(Locked<Keys<D, T>>);
-
-struct Keys<D, T> {
-    data: D,
-    tweak: T,
-}
-
-/// The cipher that encrypts the tweaks.
-trait Enc: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync {}
-
-impl Enc for aes::Aes128Enc {}
-impl Enc for aes::Aes192Enc {}
-impl Enc for aes::Aes256Enc {}
-
-impl<D: Aes, T: Enc + 'static> Xts<D, T> {
-    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        let (data, tweak) = key.split_at(key.len() / 2);
-        let (data, tweak) = (data.try_into().ok()?, tweak.try_into().ok()?);
-        Some(Box::new(Self(Locked::new(|| Keys {
-            data: D::new(data),
-            tweak: T::new(tweak),
-        }))))
+/// Sets up a cipher with a pair of keys of any of its sizes.
+pub(super) fn set_up<F: Family>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    match key.len() {
+        32 => Xts::<F::Key128>::boxed(key),
+        48 => Xts::<F::Key192>::boxed(key),
+        64 => Xts::<F::Key256>::boxed(key),
+        _ => None,
     }
 }
 
-impl<D: Aes, T: Enc> SectorKernel for Xts<D, T> {
+struct Xts<C: BlockCipher>(Locked<Keys<C>>);
+
+struct Keys<C: BlockCipher> {
+    data: C,
+    tweak: C::Tweak,
+}
+
+impl<C: BlockCipher> Xts<C> {
+    fn boxed(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+        let (data, tweak) = key.split_at(key.len() / 2);
+        let (data, tweak) = (C::expand(data)?, C::Tweak::expand(tweak)?);
+        Some(Box::new(Self(Locked::new(|| Keys { data, tweak }))))
+    }
+}
+
+impl<C: BlockCipher> SectorKernel for Xts<C> {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         transform(&self.0.tweak, ivs, run, |blocks| {
             self.0.data.encrypt_all(blocks);
@@ -72,16 +53,21 @@ impl<D: Aes, T: Enc> SectorKernel for Xts<D, T> {
 }
 
 /// XTS with `cipher` as the block cipher's direction. Runs in a stack frame of its own, which
-/// the caller wipes: it holds tweaks, and what the `aes` crate keeps of round keys.
+/// the caller wipes: it holds tweaks, and what the cipher's crate keeps of round keys.
 #[inline(never)]
-fn transform<T: Enc>(tweak: &T, mut ivs: Ivs<'_>, run: Run<'_>, cipher: impl Fn(&mut [Block])) {
+fn transform(
+    tweak: &impl BlockEncrypt,
+    mut ivs: Ivs<'_>,
+    run: Run<'_>,
+    cipher: impl Fn(&mut [Block]),
+) {
     let unit = run.unit();
     let mut first = [[0; 16]; UNITS];
     let mut tweaks = [[0; 16]; BLOCKS];
     piecewise(run, (UNIT_MAX / unit).min(UNITS), |data| {
         let first = &mut first[..data.len() / unit];
         ivs.fill(first);
-        tweak.encrypt_blocks(Array::cast_slice_from_core_mut(first));
+        tweak.encrypt_all(first);
         for (first, tweaks) in first.iter().zip(tweaks.chunks_mut(unit / 16)) {
             powers(*first, tweaks);
         }

@@ -29,14 +29,20 @@ mod xts_aesni;
 mod xts_vaes2;
 mod xts_vaes512;
 
-pub(crate) use cbc_aesni::CBC_AESNI;
-pub(crate) use cbc_vaes2::CBC_VAES2;
-pub(crate) use cbc_vaes512::CBC_VAES512;
-pub(crate) use ctr_aesni::CTR_AESNI;
-pub(crate) use ctr_vaes2::CTR_VAES2;
-pub(crate) use ctr_vaes512::CTR_VAES512;
-pub(crate) use ecb::{ECB_VAES2, ECB_VAES512};
-pub(crate) use ecb_aesni::ECB_AESNI;
-pub(crate) use xts_aesni::XTS_AESNI;
-pub(crate) use xts_vaes2::XTS_VAES2;
-pub(crate) use xts_vaes512::XTS_VAES512;
+use super::descriptor::Kernel;
+
+/// Every sector kernel for x86-64.
+pub(crate) static KERNELS: &[Kernel] = &[
+    xts_vaes512::XTS_VAES512,
+    xts_vaes2::XTS_VAES2,
+    xts_aesni::XTS_AESNI,
+    cbc_vaes512::CBC_VAES512,
+    cbc_vaes2::CBC_VAES2,
+    cbc_aesni::CBC_AESNI,
+    ctr_vaes512::CTR_VAES512,
+    ctr_vaes2::CTR_VAES2,
+    ctr_aesni::CTR_AESNI,
+    ecb::ECB_VAES512,
+    ecb::ECB_VAES2,
+    ecb_aesni::ECB_AESNI,
+];

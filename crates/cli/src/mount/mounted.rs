@@ -217,7 +217,9 @@ fn show_files(source: &Source, request: &MountRequest) -> Result<MountedVolume, 
         Method::Program(program) => program.needs_allow_other && !machine.is_root,
         Method::Kernel(_) => false,
     };
-    let options = options(source, request.read_only, allow_other, false);
+    // A program asks for one block at a time. The plaintext of its files is in the page cache anyway, by its own mount.
+    let cached = matches!(method, Method::Program(_));
+    let options = options(source, request.read_only, allow_other, cached);
     let below = source.private.clone();
     make_private(&below)?;
     // File system drivers take it that a hole reads as zeros, so holes are refused.

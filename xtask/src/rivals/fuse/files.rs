@@ -174,19 +174,19 @@ pub(super) fn measure(
     contenders: &[Contender],
 ) -> Result<(), Error> {
     eprintln!("making file systems in {}", room.path("").display());
-    let ground = Ground::make(room, scrim)?;
+    let originals = Originals::make(room, scrim)?;
     let mut running: Vec<Running> = contenders
         .iter()
         .map(|contender| Running::new(study, *contender))
         .collect();
     eprintln!("trying each once");
     for side in &mut running {
-        side.take_turn(&ground, study)?;
+        side.take_turn(&originals, study)?;
     }
     for turn in turns(study.rounds(), 1, running.len()) {
         announce(turn, study.rounds());
         let side = &mut running[turn.contender];
-        let figures = side.take_turn(&ground, study)?;
+        let figures = side.take_turn(&originals, study)?;
         for ((wall, cpu), figure) in side.series.iter().zip(figures) {
             study.record(*wall, figure.wall.as_secs_f64());
             study.record(*cpu, figure.cpu.as_secs_f64());
@@ -238,12 +238,12 @@ impl Running {
     }
 
     /// Does all jobs once, on a file system of its own. A contender that fails is left out, and there is a warning.
-    fn take_turn(&mut self, ground: &Ground, study: &mut Study) -> Result<Vec<Cost>, Error> {
-        ground.room.check()?;
+    fn take_turn(&mut self, originals: &Originals, study: &mut Study) -> Result<Vec<Cost>, Error> {
+        originals.room.check()?;
         if self.has_failed {
             return Ok(Vec::new());
         }
-        match ground.turn(self.contender) {
+        match originals.turn(self.contender) {
             Ok(costs) => Ok(costs),
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(error) => {
@@ -257,7 +257,7 @@ impl Running {
 }
 
 /// The file systems that each turn begins with.
-struct Ground<'a> {
+struct Originals<'a> {
     room: &'a Room,
     scrim: &'a Path,
     key_file: PathBuf,
@@ -268,7 +268,7 @@ struct Ground<'a> {
     filled: [PathBuf; 2],
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Originals<'a> {
     fn make(room: &'a Room, scrim: &'a Path) -> Result<Self, Error> {
         // Four originals, one copy, and the files of gocryptfs.
         room.reserve((SIZE + HEADER_ROOM) * 6)?;
@@ -283,7 +283,7 @@ impl<'a> Ground<'a> {
         let tree = room.path("tree");
         extract(room, &archive, &tree)?;
 
-        let mut ground = Self {
+        let mut originals = Self {
             room,
             scrim,
             key_file,
@@ -291,9 +291,9 @@ impl<'a> Ground<'a> {
             empty: [PathBuf::new(), PathBuf::new()],
             filled: [PathBuf::new(), PathBuf::new()],
         };
-        ground.empty = ground.images("empty", None)?;
-        ground.filled = ground.images("filled", Some(&tree))?;
-        Ok(ground)
+        originals.empty = originals.images("empty", None)?;
+        originals.filled = originals.images("filled", Some(&tree))?;
+        Ok(originals)
     }
 
     /// Makes a file system with the files of `tree`, as a plain image and as a LUKS image with the same plaintext.
@@ -508,7 +508,7 @@ mod tests {
         fs::write(below.join("file"), "content").unwrap();
         let mut buffer = [0; 4];
         read_tree(place.path(), &mut buffer).unwrap();
-        assert_eq!(&buffer, b"entc");
+        assert_eq!(&buffer, b"entt");
         assert!(read_tree(&place.path().join("absent"), &mut buffer).is_err());
     }
 }

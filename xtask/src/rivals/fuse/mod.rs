@@ -30,15 +30,8 @@ pub(super) struct Args {
     /// Measure only this part
     #[arg(long)]
     only: Option<Part>,
-    /// Measure only these loads of the part `raw`
-    #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = raw::load_names())]
-    loads: Vec<String>,
-    /// Time for which each load of the part `raw` runs, in seconds
-    #[arg(long, default_value_t = 1.0, value_parser = super::options::seconds)]
-    seconds: f64,
-    /// Size of the payload of the part `raw`
-    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=65536))]
-    size_mib: u64,
+    #[command(flatten)]
+    raw: raw::Options,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         study.warn("no tmpfs: the images are on a disk, and the disk is measured too");
     }
     if with(Part::Raw) {
-        raw::measure(&room, &scrim, &mut study, args, &raw)?;
+        raw::measure(&room, &scrim, &mut study, &args.raw, &raw)?;
     }
     if with(Part::Files) {
         files::measure(&room, &scrim, &mut study, &files)?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use scrim_bench::{Better, Machine, SeriesId, Study, turns};
 
-use super::Args;
 use super::cipher::{self, Rates};
 use super::mounted::Mounted;
 use super::stage::{Contender, Stage};
@@ -28,6 +27,20 @@ const LOADS: [Load; 8] = [
     load("write1m_qd1", "write", "1m", 1),
     load("write1m_qd16", "write", "1m", 16),
 ];
+
+/// Options of this part.
+#[derive(clap::Args)]
+pub(super) struct Options {
+    /// Measure only these loads of the part `raw`
+    #[arg(long, value_delimiter = ',', value_name = "LOAD", value_parser = load_names())]
+    loads: Vec<String>,
+    /// Time for which each load of the part `raw` runs, in seconds
+    #[arg(long, default_value_t = 1.0, value_parser = crate::rivals::options::seconds)]
+    seconds: f64,
+    /// Size of the payload of the part `raw`
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=65536))]
+    size_mib: u64,
+}
 
 /// Bytes of each file that are compared before the first measurement.
 const COMPARED: u64 = 64 << 20;
@@ -102,7 +115,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     })
 }
 
-pub(super) fn load_names() -> clap::builder::PossibleValuesParser {
+fn load_names() -> clap::builder::PossibleValuesParser {
     LOADS.map(|load| load.name).into()
 }
 
@@ -119,7 +132,7 @@ pub(super) fn measure(
     room: &Room,
     scrim: &Path,
     study: &mut Study,
-    args: &Args,
+    args: &Options,
     contenders: &[Contender],
 ) -> Result<(), Error> {
     let loads: Vec<Load> = LOADS
@@ -236,7 +249,7 @@ impl Running {
         contender: Contender,
         (mounted, file): (Mounted, PathBuf),
         loads: &[Load],
-        args: &Args,
+        args: &Options,
     ) -> Self {
         let series = loads.iter().map(|load| {
             let name = format!("fuse_{}_{}", load.name, contender.name());

@@ -10,14 +10,15 @@ use serde_json::{Map, Value, json};
 pub struct Peer {
     /// The program's name, looked for on `PATH`.
     pub program: &'static str,
-    /// Makes it print its version on the first line of its output.
+    /// Makes it print its version, in most programs on the first line of their output.
     pub version_option: &'static str,
     /// The Debian package that has it.
     pub package: &'static str,
 }
 
 impl Peer {
-    /// The first line that the program prints about its version; `None` where it does not run.
+    /// The line that the program prints about its version: the first, unless a later one, of standard error too, begins
+    /// with the program's name. `None` where it does not run.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         let output = Command::new(self.program)
@@ -25,8 +26,10 @@ impl Peer {
             .stdin(Stdio::null())
             .output()
             .ok()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let line = text.lines().next()?.trim();
+        let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy);
+        let mut lines = text.iter().flat_map(|text| text.lines().map(str::trim));
+        let line = lines.clone().find(|line| line.starts_with(self.program));
+        let line = line.or_else(|| lines.next())?;
         (output.status.success() && !line.is_empty()).then(|| line.to_owned())
     }
 }

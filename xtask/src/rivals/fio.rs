@@ -61,10 +61,29 @@ pub(super) struct Moved {
 impl Load {
     /// The load as options of fio, for the report.
     pub(super) fn workload(&self) -> String {
+        self.workload_of("nbd")
+    }
+
+    /// The same of a file, past the page cache.
+    pub(super) fn file_workload(&self) -> String {
+        self.workload_of("io_uring --direct=1")
+    }
+
+    fn workload_of(&self, engine: &str) -> String {
         format!(
-            "fio --ioengine=nbd --rw={} --bs={} --iodepth={}",
+            "fio --ioengine={engine} --rw={} --bs={} --iodepth={}",
             self.pattern, self.block, self.depth
         )
+    }
+
+    /// Returns whether the load's requests are long ones, of 1 MiB.
+    pub(super) fn is_long(&self) -> bool {
+        self.block == "1m"
+    }
+
+    /// Returns whether the load writes.
+    pub(super) fn writes(&self) -> bool {
+        self.pattern.ends_with("write")
     }
 
     /// Runs the load for `time` on the first `size` bytes of `target`; pins fio to `processor`, if one is

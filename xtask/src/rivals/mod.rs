@@ -8,6 +8,7 @@ mod contender;
 mod dm_crypt;
 mod fairness;
 mod fio;
+mod fuse;
 mod growth;
 mod image;
 mod memory;
@@ -23,7 +24,9 @@ mod unlock;
 use scrim_bench::Report;
 
 use crate::error::Error;
-use programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD};
+use programs::{
+    CRYPTSETUP, FIO, FUSE2FS, GOCRYPTFS, NBDCOPY, NBDFUSE, NBDKIT, QEMU_NBD, QEMU_STORAGE_DAEMON,
+};
 
 /// Options of `cargo xtask rivals`.
 #[derive(clap::Args)]
@@ -42,6 +45,8 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// Volumes as files over FUSE, beside qemu-storage-daemon, nbdfuse, fuse2fs and gocryptfs
+    Fuse(fuse::Args),
     /// Files over HTTPS and HTTP, beside nginx
     Serve(serve::Args),
     /// Cost of a byte as the volume grows and as more requests are in flight
@@ -67,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Fuse(args)) => (fuse::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
         Some(Rival::Fairness(args)) => fairness::run(args)?,
@@ -93,6 +99,7 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("fuse", fuse::promises());
     list_promises("serve", serve::promises());
     list_promises("growth", growth::promises());
     list_promises("fairness", fairness::promises());
@@ -101,14 +108,25 @@ fn list() {
     list_promises("illumos", ciphers::illumos::promises());
     list_promises("fused", ciphers::fused::promises());
     list_promises("dm-crypt", dm_crypt::promises());
-    for peer in [CRYPTSETUP, QEMU_NBD, NBDKIT, FIO, NBDCOPY] {
+    let peers = [
+        CRYPTSETUP,
+        QEMU_NBD,
+        NBDKIT,
+        FIO,
+        NBDCOPY,
+        QEMU_STORAGE_DAEMON,
+        NBDFUSE,
+        FUSE2FS,
+        GOCRYPTFS,
+    ];
+    for peer in peers {
         let found = peer
             .version()
             .unwrap_or_else(|| format!("missing; it is in the Debian package {}", peer.package));
-        println!("{:<12} {found}", peer.program);
+        println!("{:<20} {found}", peer.program);
     }
     let (nginx, found) = serve::found();
-    println!("{nginx:<12} {found}");
+    println!("{nginx:<20} {found}");
 }
 
 fn list_promises(rival: &str, promises: impl Iterator<Item = (String, Option<f64>)>) {

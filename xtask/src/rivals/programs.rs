@@ -29,6 +29,36 @@ pub(super) const NBDCOPY: Peer = Peer {
     version_option: "--version",
     package: "libnbd-bin",
 };
+pub(super) const QEMU_STORAGE_DAEMON: Peer = Peer {
+    program: "qemu-storage-daemon",
+    version_option: "--version",
+    package: "qemu-utils",
+};
+pub(super) const NBDFUSE: Peer = Peer {
+    program: "nbdfuse",
+    version_option: "--version",
+    package: "libnbd-bin",
+};
+pub(super) const MKE2FS: Peer = Peer {
+    program: "mke2fs",
+    version_option: "-V",
+    package: "e2fsprogs",
+};
+pub(super) const TAR: Peer = Peer {
+    program: "tar",
+    version_option: "--version",
+    package: "tar",
+};
+pub(super) const FUSE2FS: Peer = Peer {
+    program: "fuse2fs",
+    version_option: "-V",
+    package: "fuse2fs",
+};
+pub(super) const GOCRYPTFS: Peer = Peer {
+    program: "gocryptfs",
+    version_option: "-version",
+    package: "gocryptfs",
+};
 
 /// The machine with these peers, all of which are named in the report's warnings when they are
 /// missing; without `needed` there is nothing to measure.

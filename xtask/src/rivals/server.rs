@@ -158,7 +158,7 @@ impl Server {
 }
 
 /// Checks whether an NBD server answers on `socket`.
-fn greets(socket: &Path) -> io::Result<bool> {
+pub(super) fn greets(socket: &Path) -> io::Result<bool> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut greeting = [0; GREETING.len()];

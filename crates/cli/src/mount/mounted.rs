@@ -350,7 +350,9 @@ fn show_files_by_driver(
         Driver::Program(program) => program.needs_allow_other && !getuid().is_root(),
         Driver::Kernel(_) => false,
     };
-    let options = options(source, request.read_only, allow_other, false);
+    // A program asks for one block at a time. The plaintext of its files is in the page cache anyway, by its own mount.
+    let cached = matches!(driver, Driver::Program(_));
+    let options = options(source, request.read_only, allow_other, cached);
     let below = make_private(&source.private)?;
     // File system drivers take it that a hole reads as zeros, so holes are refused.
     let plaintext = serve_plaintext(source, &below, &options, PunchHole::Refuse);

@@ -1,0 +1,178 @@
+//! The contenders of the part `raw`: program, kind of image, and commands.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::mounted::Mounted;
+use crate::error::{Doing, Error};
+use crate::rivals::image::{self, LUKS1, PASSPHRASE};
+use crate::rivals::programs::{NBDFUSE, QEMU_STORAGE_DAEMON};
+use crate::rivals::room::Room;
+use crate::rivals::server::{Process, greets};
+
+/// Room for a LUKS1 header, which takes 2 MiB.
+pub(super) const HEADER_ROOM: u64 = 4 << 20;
+
+/// A program that shows an image as a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contender {
+    /// `scrim mount --raw` on a LUKS image.
+    ScrimLuks,
+    /// The same on a plain image, by a table with one linear target.
+    ScrimPlain,
+    QsdLuks,
+    QsdRaw,
+    /// `nbdfuse` on the NBD socket of `scrim open`, with a LUKS image.
+    Nbdfuse,
+}
+
+impl Contender {
+    pub(super) const ALL: [Self; 5] = [
+        Self::ScrimLuks,
+        Self::QsdLuks,
+        Self::ScrimPlain,
+        Self::Nbdfuse,
+        Self::QsdRaw,
+    ];
+
+    /// Name of the contender in names of results.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ScrimLuks => "scrim_luks",
+            Self::ScrimPlain => "scrim_plain",
+            Self::QsdLuks => "qsd_luks",
+            Self::QsdRaw => "qsd_raw",
+            Self::Nbdfuse => "nbdfuse",
+        }
+    }
+
+    pub(super) fn is_encrypted(self) -> bool {
+        matches!(self, Self::ScrimLuks | Self::QsdLuks | Self::Nbdfuse)
+    }
+
+    /// The rival's program that has to be installed.
+    pub(super) fn program(self) -> Option<&'static str> {
+        match self {
+            Self::ScrimLuks | Self::ScrimPlain => None,
+            Self::QsdLuks | Self::QsdRaw => Some(QEMU_STORAGE_DAEMON.program),
+            Self::Nbdfuse => Some(NBDFUSE.program),
+        }
+    }
+}
+
+/// The images of which each contender gets a copy: two writers of one image would refuse each other.
+pub(super) struct Stage<'a> {
+    room: &'a Room,
+    scrim: &'a Path,
+    luks: PathBuf,
+    plain: PathBuf,
+    key_file: PathBuf,
+    payload: u64,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes one image of each kind, and makes sure that `contenders` copies have room.
+    pub(super) fn set(
+        room: &'a Room,
+        scrim: &'a Path,
+        payload: u64,
+        contenders: usize,
+    ) -> Result<Self, Error> {
+        room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
+        let key_file = room.write("key", PASSPHRASE)?;
+        let plain = image::noise(room, "plain", payload)?;
+        let luks = image::noise(room, "luks", payload + HEADER_ROOM)?;
+        image::luks_format(room, &luks, &key_file, &LUKS1.map(str::to_owned))?;
+        Ok(Self {
+            room,
+            scrim,
+            luks,
+            plain,
+            key_file,
+            payload,
+        })
+    }
+
+    /// Mounts a contender's own copy of the image. Returns the mount and the file in it.
+    pub(super) fn start(&self, contender: Contender) -> Result<(Mounted, PathBuf), Error> {
+        let name = contender.name();
+        let original = match contender.is_encrypted() {
+            true => &self.luks,
+            false => &self.plain,
+        };
+        let image = image::copy(self.room, original, &format!("{name}.img"))?;
+        let place = self.room.path(&format!("{name}.mount"));
+        match contender {
+            Contender::QsdLuks | Contender::QsdRaw => self.storage_daemon(contender, &image, place),
+            Contender::ScrimLuks | Contender::ScrimPlain | Contender::Nbdfuse => {
+                make_directory(&place)?;
+                let (server, socket) = self.open(contender, &image)?;
+                let mut mounted = Mounted::new(place.clone(), vec![server]);
+                let file = place.join(name);
+                if contender == Contender::Nbdfuse {
+                    let mut command = self.room.command(NBDFUSE.program);
+                    let uri = format!("nbd+unix:///?socket={}", socket.display());
+                    command.arg(&file).arg(uri);
+                    mounted.start(self.room, "nbdfuse_program", &mut command)?;
+                } else {
+                    let mut command = self.room.command(self.scrim);
+                    command.args(["mount", "--raw", name]).arg(&place);
+                    mounted.ask("scrim mount", &mut command)?;
+                }
+                Ok((mounted, file))
+            }
+        }
+    }
+
+    /// Opens the volume, called as the contender, on a socket of its own.
+    fn open(&self, contender: Contender, image: &Path) -> Result<(Process, PathBuf), Error> {
+        let name = contender.name();
+        let socket = self.room.path(&format!("{name}.sock"));
+        let mut command = self.room.command(self.scrim);
+        command.args(["open", "--foreground", "--nbd"]);
+        command.arg(format!("unix:{}", socket.display()));
+        if contender.is_encrypted() {
+            command.arg("--key-file").arg(&self.key_file).arg(image);
+        } else {
+            let line = format!("0 {} linear {} 0\n", self.payload / 512, image.display());
+            let table = self.room.write("linear.table", &line)?;
+            command.arg("--table").arg(table);
+        }
+        command.arg(name);
+        let ready = || greets(&socket).is_ok_and(|greets| greets);
+        let server = Process::start(self.room, name, &mut command, ready)?;
+        Ok((server, socket))
+    }
+
+    /// With its defaults. The file that it mounts on is the one that shows the disk.
+    fn storage_daemon(
+        &self,
+        contender: Contender,
+        image: &Path,
+        place: PathBuf,
+    ) -> Result<(Mounted, PathBuf), Error> {
+        File::create(&place).doing(|| format!("create {}", place.display()))?;
+        let mut command = self.room.command(QEMU_STORAGE_DAEMON.program);
+        let file = format!("driver=file,node-name=file,filename={}", image.display());
+        command.args(["--blockdev", &file]);
+        if contender.is_encrypted() {
+            let secret = format!("secret,id=key,file={}", self.key_file.display());
+            let luks = "driver=luks,node-name=disk,file=file,key-secret=key";
+            command.args(["--object", &secret, "--blockdev", luks]);
+        } else {
+            let raw = "driver=raw,node-name=disk,file=file";
+            command.args(["--blockdev", raw]);
+        }
+        command.arg("--export").arg(format!(
+            "type=fuse,id=export,node-name=disk,writable=on,mountpoint={}",
+            place.display()
+        ));
+        let mut mounted = Mounted::new(place.clone(), Vec::new());
+        mounted.start(self.room, contender.name(), &mut command)?;
+        Ok((mounted, place))
+    }
+}
+
+pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir(path).doing(|| format!("make {}", path.display()))
+}

@@ -10,9 +10,11 @@ use rustix::fs::{Access, SeekFrom, access, llistxattr, seek};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::layout::BLOCK;
 use crate::error::CliError;
 use crate::terminal::progress::Display;
+
+/// Size of a file system's block in bytes: as large as the largest encryption sector.
+pub(super) const BLOCK: u64 = 4096;
 
 /// Longest target of a symbolic link that fits into an inode, in bytes.
 const SHORT_LINK: u64 = 59;
@@ -25,7 +27,7 @@ const EXTENT_BLOCKS: u64 = 32_768;
 const EXTENTS_IN_INODE: u64 = 4;
 const EXTENTS_IN_BLOCK: u64 = 340;
 
-/// What a folder contains.
+/// Counts of what a folder contains, with all folders below it.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Content {
     pub(super) files: u64,

@@ -1,9 +1,6 @@
 //! Size of an ext4 file system for a given content.
 
-use super::folder::Content;
-
-/// Size of a block in bytes: as large as the largest encryption sector.
-pub(super) const BLOCK: u64 = 4096;
+use super::folder::{BLOCK, Content};
 
 /// Blocks of a group, as many as the bits of the block with its bitmap.
 const GROUP: u64 = 8 * BLOCK;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::folder::Content;
-use super::layout::{BLOCK, FileSystem};
+use super::folder::{BLOCK, Content};
+use super::layout::FileSystem;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
 use crate::process::program::{Said, find};
@@ -20,7 +20,7 @@ const COMMAND: &str = "mke2fs";
 /// Pause between two looks at the program.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The installed program.
+/// Path of the installed `mke2fs`, of the package e2fsprogs.
 pub(super) struct Mke2fs(PathBuf);
 
 /// Outcome of a run that nothing has failed.

@@ -36,8 +36,8 @@ use crate::transfer::{Kind, Partial, Record, Stamp};
 use crate::volume::new_image::{ImageSize, NewImage};
 
 use self::fill::{End, Filling};
-use self::folder::Content;
-use self::layout::{BLOCK, FileSystem};
+use self::folder::{BLOCK, Content};
+use self::layout::FileSystem;
 use self::mke2fs::Mke2fs;
 use self::report::Report;
 

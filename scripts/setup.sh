@@ -59,6 +59,7 @@ wanted() {
             need nbdkit nbdkit
             need fio fio
             need fuse2fs fuse2fs
+            need bonnie++ bonnie++
             need mkfs.xfs xfsprogs
             need mkfs.btrfs btrfs-progs
             need mkfs.vfat dosfstools

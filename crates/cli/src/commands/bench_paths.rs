@@ -209,7 +209,7 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError>
 }
 
 /// Asks the user at the terminal to confirm that data on `file` will be lost.
-fn confirm(file: &Path) -> Result<(), CliError> {
+pub(super) fn confirm(file: &Path) -> Result<(), CliError> {
     let shown = file.display();
     if !io::stdin().is_terminal() {
         return Err(CliError::new(

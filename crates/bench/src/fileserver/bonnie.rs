@@ -1,5 +1,6 @@
 //! The real bonnie++: runs it phase by phase, reads its figures, and compares the generator with it.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
@@ -119,11 +120,6 @@ impl Bonnie {
         }
     }
 
-    /// The large file that it makes in `folder`.
-    pub(super) fn file(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("Bonnie.{}", self.child.id()))
-    }
-
     fn answer(&mut self) {
         if let Some(input) = &mut self.child.stdin {
             // If it has ended, its output says so.
@@ -201,6 +197,18 @@ pub(super) fn parse(line: &str) -> Vec<(Phase, f64)> {
     rates.collect()
 }
 
+/// Drops the caches of the files that bonnie++ has in `folder`: several, if they have more than 1 GiB.
+pub(super) fn drop_its_caches(folder: &Path, below: &[&Path]) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"Bonnie."))
+        .map(|entry| entry.path())
+        .collect();
+    let mut all: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    all.extend(below);
+    drop_caches(&all);
+}
+
 /// Runs bonnie++ on a mounted volume, and keeps its figures.
 pub(super) fn run(
     folder: &Path,
@@ -212,12 +220,13 @@ pub(super) fn run(
     struct Metered<'a, 'b> {
         meter: &'a mut Meter<'b>,
         load: &'a Load,
-        cold: Vec<&'a Path>,
+        folder: &'a Path,
+        below: &'a [&'a Path],
     }
     impl Listener for Metered<'_, '_> {
         fn begin(&mut self, phase: Phase) {
             if phase.starts_cold() {
-                drop_caches(&self.cold);
+                drop_its_caches(self.folder, self.below);
             }
             self.meter.begin();
         }
@@ -232,10 +241,12 @@ pub(super) fn run(
         }
     }
     let mut bonnie = Bonnie::start(folder, load)?;
-    let file = bonnie.file(folder);
-    let mut cold = vec![file.as_path()];
-    cold.extend(below);
-    let mut metered = Metered { meter, load, cold };
+    let mut metered = Metered {
+        meter,
+        load,
+        folder,
+        below,
+    };
     let line = bonnie.run(&mut metered, &mut |phase| {
         phase.is_some_and(|phase| tell(phase, 0.5).is_break())
     })?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::bonnie::{Bonnie, Listener, parse};
+use super::bonnie::{Bonnie, Listener, drop_its_caches, parse};
 use super::caches::drop_caches;
 use super::error::FileserverError;
 use super::generator::Generator;
@@ -128,13 +128,13 @@ fn by_bonnie(
     impl Listener for Cold {
         fn begin(&mut self, phase: Phase) {
             if phase.starts_cold() {
-                drop_caches(&[&self.0]);
+                drop_its_caches(&self.0, &[]);
             }
         }
         fn end(&mut self, _: Phase, _: Duration, _: Duration) {}
     }
     let mut bonnie = Bonnie::start(folder, load)?;
-    let mut cold = Cold(bonnie.file(folder));
+    let mut cold = Cold(folder.to_owned());
     let line = bonnie.run(&mut cold, &mut |_| stopped())?;
     Ok(parse(&line))
 }

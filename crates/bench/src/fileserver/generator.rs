@@ -331,8 +331,15 @@ fn open_both(path: &Path) -> Result<File, FileserverError> {
     file.map_err(failed("open", path))
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileserverError {
-    FileserverError::system(format!("{doing} {}", path.display()))
+/// Makes an error only where there is one: it is called for each byte.
+fn failed<'a>(
+    doing: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> FileserverError + 'a {
+    move |error| FileserverError::System {
+        doing: format!("{doing} {}", path.display()),
+        error,
+    }
 }
 
 fn report(pulse: &mut Pulse<'_>, done: u64, all: u64) -> Result<(), FileserverError> {

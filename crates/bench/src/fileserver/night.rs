@@ -231,6 +231,14 @@ impl Night {
         })
     }
 
+    /// Reason why the first combination failed, if every one did.
+    #[must_use]
+    pub fn failure_of_all(&self) -> Option<&str> {
+        let all = 0..self.plan.combinations.len();
+        let all_failed = all.clone().all(|one| self.failure_of(one).is_some());
+        all_failed.then(|| self.failure_of(all.start))?
+    }
+
     /// Number of rounds in which every combination that did not fail has a result.
     #[must_use]
     pub fn whole_rounds(&self) -> usize {
@@ -355,6 +363,12 @@ pub(super) mod tests {
         night.turns = vec![turn(0, 0, 1.0), failed, turn(0, 2, 1.0)];
         assert_eq!(night.missing(), [(1, 2), (1, 0)]);
         assert_eq!(night.failure_of(1), Some("no such cipher"));
+        assert_eq!(night.failure_of_all(), None);
+        let mut all_failed = night.clone();
+        for turn in &mut all_failed.turns {
+            turn.failure = Some("no mount".to_owned());
+        }
+        assert_eq!(all_failed.failure_of_all(), Some("no mount"));
         assert_eq!(night.whole_rounds(), 1);
     }
 

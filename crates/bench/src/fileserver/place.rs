@@ -282,6 +282,13 @@ impl Place {
         Ok((rate(written), rate(read)))
     }
 
+    /// Checks that the storage still takes and keeps data.
+    pub(super) fn verify_storage(&self) -> Result<(), FileserverError> {
+        let mut file = self.open_storage()?;
+        let written = file.write_all(&[0; 4096]).and_then(|()| file.sync_all());
+        written.map_err(self.failed("write"))
+    }
+
     fn open_storage(&self) -> Result<File, FileserverError> {
         let mut options = File::options();
         options.read(true).write(true);
@@ -324,6 +331,9 @@ mod tests {
         assert_eq!(fs::metadata(&claim.place.storage).unwrap().len(), 1 << 20);
         let ended = claim.place.measure_raw(&mut |_| true);
         assert!(matches!(ended, Err(FileserverError::Interrupted)));
+        assert!(claim.place.verify_storage().is_ok());
+        fs::remove_dir_all(&claim.place.folder).unwrap();
+        assert!(claim.place.verify_storage().is_err());
         drop(claim);
         assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
     }

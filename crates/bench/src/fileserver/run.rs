@@ -79,7 +79,11 @@ pub(super) fn measure(
         match run_turn(&claim.place, &plan, &mut turn, &mut teller) {
             Ok(()) => {}
             Err(FileserverError::Interrupted) => break,
-            Err(error) => turn.failure = Some(error.to_string()),
+            Err(error) => {
+                // A storage that is gone is not the combination's fault: the run ends, and can go on later.
+                claim.place.verify_storage()?;
+                turn.failure = Some(error.to_string());
+            }
         }
         teller.done += 1;
         night.turns.push(turn);

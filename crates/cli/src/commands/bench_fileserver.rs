@@ -47,7 +47,8 @@ pub(crate) fn run(args: &BenchFileserverArgs) -> Result<ExitCode, CliError> {
     if let Target::Device(device) = &night.plan.target
         && !night.missing().is_empty()
     {
-        confirm(device)?;
+        let why = "the measurement destroys its data";
+        confirm(device, why, "name a directory")?;
     }
     let program = std::env::current_exe()
         .map_err(|error| CliError::io("find this program, to mount with", &error))?;
@@ -69,6 +70,14 @@ pub(crate) fn run(args: &BenchFileserverArgs) -> Result<ExitCode, CliError> {
             return Err(error.into());
         }
         study.warn(format!("ended early: {error}"));
+    }
+    if let Some(failure) = night.failure_of_all() {
+        // There is no result to keep, and the next run shall not stumble over this one.
+        let _ = fs::remove_file(&state);
+        return Err(CliError::new(
+            Exit::WrongDevice,
+            format!("nothing could be measured: {failure}"),
+        ));
     }
     tell(args, &night, study, &references, earlier.as_ref())?;
     note(format_args!("scrim: {}", about_state(&night, &state)));

@@ -88,6 +88,11 @@ pub(super) fn measure(
         for (phase, series) in COMPARED.iter().zip(&series) {
             if let Some((_, rate)) = rates.iter().find(|(one, _)| one == phase) {
                 study.record(series[turn.contender], *rate);
+            } else {
+                study.warn(format!(
+                    "bonnie++ prints no figure for a phase of less than half a second, such as {}: give a larger --size",
+                    phase.name()
+                ));
             }
         }
     }

@@ -214,7 +214,7 @@ impl MountPath {
         }
     }
 
-    fn label(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Inline => "Scrim inline",
             Self::Queued => "Scrim queued",

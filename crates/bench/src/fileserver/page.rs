@@ -171,7 +171,7 @@ fn spread(html: &mut String, night: &Night) {
         return;
     }
     html.push_str(
-        "<h2>Spread of the ciphers</h2>\n<table><tr><th>phase</th><th>slowest</th><th>MB/s</th><th>fastest</th>\
+        "<h2>Spread of the ciphers</h2>\n<table><tr><th>phase</th><th>way</th><th>slowest</th><th>MB/s</th><th>fastest</th>\
          <th>MB/s</th><th>slowest / fastest</th></tr>\n",
     );
     for phase in Phase::BLOCKS {
@@ -179,7 +179,12 @@ fn spread(html: &mut String, night: &Night) {
             let on_path = night.combinations();
             let on_path = on_path.filter(|(_, one)| one.cipher.is_some() && one.path == path);
             let mut rated: Vec<(f64, String)> = on_path
-                .filter_map(|(index, one)| Some((night.rate(index, phase)?.value, one.label())))
+                .filter_map(|(index, one)| {
+                    Some((
+                        night.rate(index, phase)?.value,
+                        one.cipher.as_ref()?.to_string(),
+                    ))
+                })
                 .collect();
             rated.sort_by(|a, b| a.0.total_cmp(&b.0));
             let [(least, slow), .., (most, fast)] = &rated[..] else {
@@ -187,8 +192,9 @@ fn spread(html: &mut String, night: &Night) {
             };
             let _ = writeln!(
                 html,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0} %</td></tr>",
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0} %</td></tr>",
                 phase.name().replace('_', " "),
+                path.label(),
                 Html::new(slow),
                 number(*least),
                 Html::new(fast),

@@ -37,7 +37,12 @@ pub(crate) fn run(args: &BenchFileserverArgs) -> Result<ExitCode, CliError> {
     }
     let state = state_file(args, &target);
     let mut night = match args.resume {
-        true => Night::load(&state)?,
+        true => {
+            let mut night = Night::load(&state)?;
+            // It may be another path now: of another working directory, or where a disk is mounted after a reboot.
+            night.plan.target = target;
+            night
+        }
         false => {
             demand_no_state(&state)?;
             Night::new(plan(args, target)?)

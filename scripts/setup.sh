@@ -61,6 +61,7 @@ wanted() {
             need qemu-storage-daemon qemu-system-common
             need nbdkit nbdkit
             need fio fio
+            need bonnie++ bonnie++
             need mkfs.xfs xfsprogs
             need mkfs.btrfs btrfs-progs
             need mkfs.vfat dosfstools

@@ -110,6 +110,7 @@ fn h_is_the_hash() {
         "format -?",
         "token add -?",
         "--help",
+        "bench fileserver --help",
         "bench paths --help",
     ] {
         let help = place.scrim(words.split(' '));

@@ -438,6 +438,8 @@ fn no_command_writes_through_a_link() {
                 .to_owned(),
             "token export volume.img --token-id 0 --json-file link".to_owned(),
             "bench paths --html link".to_owned(),
+            "bench fileserver --quick --html link".to_owned(),
+            "bench fileserver --quick --state link".to_owned(),
             format!("import disk.raw link -d key {COST}"),
             "export volume.img link -d key".to_owned(),
         ] {

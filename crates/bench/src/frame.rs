@@ -7,6 +7,9 @@ use scrim_foreign::Html;
 use crate::report::Report;
 use crate::svg::COLOURS;
 
+/// Most ratios that are shown without a click.
+const UNFOLDED_MAX: usize = 40;
+
 /// Style sheet of the page, on light and on dark ground.
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
@@ -48,9 +51,14 @@ fn colours() -> String {
 pub(crate) fn end(html: &mut String, report: &Report) {
     html.push_str(
         "<h2>Ratios</h2>\n<p>Medians of the rounds' ratios, with 95 % intervals; higher is better, but \
-         where the name ends in <code>_cost</code>.</p>\n\
-         <table><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n",
+         where the name ends in <code>_cost</code>.</p>\n",
     );
+    let many = report.ratios.len() > UNFOLDED_MAX;
+    if many {
+        let count = report.ratios.len();
+        let _ = writeln!(html, "<details><summary>All {count} ratios</summary>");
+    }
+    html.push_str("<table><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n");
     for ratio in &report.ratios {
         let _ = writeln!(
             html,
@@ -58,7 +66,11 @@ pub(crate) fn end(html: &mut String, report: &Report) {
             ratio.name, ratio.value, ratio.interval.low, ratio.interval.high
         );
     }
-    html.push_str("</table>\n<h2>Machine</h2>\n");
+    html.push_str("</table>\n");
+    if many {
+        html.push_str("</details>\n");
+    }
+    html.push_str("<h2>Machine</h2>\n");
     let machine = &report.machine;
     let cpu = Html::new(machine.cpu.as_deref().unwrap_or("unknown"));
     let kernel = Html::new(machine.kernel.as_deref().unwrap_or("unknown"));

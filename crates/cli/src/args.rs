@@ -3,6 +3,7 @@
 //! Verbs and option names are those of `cryptsetup(8)` where it has them.
 
 mod bench;
+mod bench_fileserver;
 mod bench_paths;
 mod bench_serve;
 mod files;
@@ -25,6 +26,7 @@ mod volume_name;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
+pub(crate) use bench_fileserver::BenchFileserverArgs;
 pub(crate) use bench_paths::BenchPathsArgs;
 pub(crate) use bench_serve::BenchServeArgs;
 pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};

@@ -62,6 +62,9 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         })
         | Command::Benchmark(args) => return commands::bench::ciphers(&args),
         Command::Bench(BenchArgs {
+            what: Bench::Fileserver(args),
+        }) => return commands::bench_fileserver::run(&args),
+        Command::Bench(BenchArgs {
             what: Bench::Paths(args),
         }) => return commands::bench_paths::run(&args),
         Command::Bench(BenchArgs {

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+use super::bench_fileserver::BenchFileserverArgs;
 use super::bench_paths::BenchPathsArgs;
 use super::bench_serve::BenchServeArgs;
 use super::keys::PbkdfType;
@@ -18,6 +19,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum Bench {
     /// Measure key derivations and ciphers: MB/s and cycles per byte, beside memcpy and the limit of the processor
     Ciphers(BenchCiphersArgs),
+    /// Compare ciphers on your own storage with bonnie++'s phases, overnight or --quick
+    Fileserver(BenchFileserverArgs),
     /// Measure the cost of queues between a request and the cipher, on a RAM disk or on FILE
     Paths(BenchPathsArgs),
     /// Measure the cost of TLS for a file that is served, or response times from a folder and from volumes

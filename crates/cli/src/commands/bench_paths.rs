@@ -190,7 +190,7 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError>
     };
     let storage = Storage::open_for_volume(&path, access, manner)?;
     if args.write {
-        confirm(file)?;
+        confirm(file, "--write destroys its data", "leave --write out")?;
     } else {
         note(format_args!(
             "scrim: {}: its data is only read, as if it were ciphertext under a throw-away key",
@@ -208,15 +208,16 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError>
     }))
 }
 
-/// Asks the user at the terminal to confirm that data on `file` will be lost.
-fn confirm(file: &Path) -> Result<(), CliError> {
+/// Asks the user at the terminal to confirm that data on `file` will be lost, for the reason `why`; `instead` is what to
+/// do where nobody can be asked.
+pub(super) fn confirm(file: &Path, why: &str, instead: &str) -> Result<(), CliError> {
     let shown = file.display();
     if !io::stdin().is_terminal() {
         return Err(CliError::new(
             Exit::Busy,
             format!(
-                "{shown}: --write destroys its data, and nobody is at a terminal to confirm that; nothing \
-                 was changed: leave --write out, or type the confirmation at a terminal"
+                "{shown}: {why}, and nobody is at a terminal to confirm that; nothing was changed: {instead}, or type \
+                 the confirmation at a terminal"
             ),
         ));
     }

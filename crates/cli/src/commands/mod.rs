@@ -2,6 +2,7 @@
 
 pub(crate) mod add_key;
 pub(crate) mod bench;
+pub(crate) mod bench_fileserver;
 pub(crate) mod bench_paths;
 pub(crate) mod bench_serve;
 pub(crate) mod cat;

@@ -101,11 +101,20 @@ fn line(progress: &Progress, elapsed: Duration) -> String {
     };
     let left = if *part > ENOUGH {
         let left = elapsed.as_secs_f64() * (1.0 - part) / part;
-        format!(", {left:.0} s left")
+        format!(", {} left", in_words(left))
     } else {
         String::new()
     };
     format!("{round}{:.0} %{left}: {what}", part * 100.0)
+}
+
+/// A time with a unit that fits.
+fn in_words(seconds: f64) -> String {
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
 }
 
 #[cfg(test)]
@@ -124,6 +133,8 @@ mod tests {
             line(&progress, Duration::from_secs(5)),
             "round 3 of 15, 20 %, 20 s left: aes-xts-plain64 512b"
         );
+        let texts = [119.4, 120.0, 7100.0, 30_000.0].map(in_words);
+        assert_eq!(texts, ["119 s", "2 min", "118 min", "8.3 h"]);
         (progress.rounds, progress.part) = (1, 0.0);
         assert_eq!(line(&progress, TICK), "0 %: aes-xts-plain64 512b");
     }

@@ -1,0 +1,411 @@
+//! The state of a comparison: its plan, and the result of every turn so far. It survives the end of the process.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::bystander::Latency;
+use super::combination::Combination;
+use super::error::FileserverError;
+use super::phase::{Load, Phase};
+use super::place::Target;
+use super::sampler::Usage;
+use super::stack::Method;
+use crate::turns;
+
+/// Version of the state file's format.
+const VERSION: u32 = 1;
+/// Most bytes of a state file that are read.
+const STATE_MAX: u64 = 64 << 20;
+
+/// A comparison: what is to be measured, and what has been.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Night {
+    version: u32,
+    pub plan: Plan,
+    /// Turns that are complete, in the order in which they ran.
+    pub turns: Vec<TurnResult>,
+    /// Raw rates of the storage, one for each round that was begun.
+    pub raw: Vec<Raw>,
+}
+
+/// Parameters of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub target: Target,
+    pub combinations: Vec<Combination>,
+    pub rounds: usize,
+    pub load: Load,
+    /// Program or kernel code that mounts Scrim's volumes.
+    pub method: Method,
+    /// Source of the load.
+    pub source: Source,
+    /// MB/s that a client's disk reads and writes, for the rule of need.
+    pub client: Client,
+}
+
+/// Program that makes the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The generator of this program.
+    Own,
+    /// The real bonnie++, which must be installed.
+    Bonnie,
+}
+
+/// Rates of the disk of the fastest client, in MB/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    pub read: f64,
+    pub write: f64,
+}
+
+/// Rates of the storage without a volume and a file system, in MB/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Raw {
+    /// Index of the round.
+    pub round: usize,
+    pub write: f64,
+    pub read: f64,
+}
+
+/// Result of one combination in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnResult {
+    /// Index of the round.
+    pub round: usize,
+    /// Index of the combination in the plan.
+    pub combination: usize,
+    /// Phases that were complete.
+    pub phases: Vec<PhaseResult>,
+    /// Reason why the other phases are missing.
+    pub failure: Option<String>,
+}
+
+/// Result of a phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    pub phase: Phase,
+    /// MB/s, places or files a second.
+    pub rate: f64,
+    pub seconds: f64,
+    /// Bytes, places or files.
+    pub amount: u64,
+    /// Processor time of each process, in seconds, by its name.
+    pub cpu: Vec<(String, f64)>,
+    /// Busy processors, and the most memory.
+    pub usage: Usage,
+    /// Parts of the phase, in order.
+    pub over_time: Vec<Usage>,
+    /// Latency of a bystander.
+    pub bystander: Option<Latency>,
+}
+
+impl PhaseResult {
+    /// CPU seconds of a process per GB; `None` for phases that move no bytes.
+    #[must_use]
+    pub fn cpu_per_gb(&self, process: &str) -> Option<f64> {
+        let (_, seconds) = self.cpu.iter().find(|(name, _)| name == process)?;
+        let has_bytes = self.phase.moves_bytes() && self.amount > 0;
+        has_bytes.then(|| seconds / (self.amount as f64 / 1e9))
+    }
+}
+
+impl Night {
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            version: VERSION,
+            plan,
+            turns: Vec::new(),
+            raw: Vec::new(),
+        }
+    }
+
+    /// Reads a state file.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is not a state file of this version.
+    pub fn load(path: &Path) -> Result<Self, FileserverError> {
+        let shown = path.display();
+        let unusable = |why: String| FileserverError::State {
+            said: format!("{shown}: {why}; remove the file to begin anew"),
+        };
+        let doing = format!("read the state file {shown}");
+        let metadata = fs::metadata(path).map_err(FileserverError::system(&doing))?;
+        if metadata.len() > STATE_MAX {
+            return Err(unusable("too long for a state file".to_owned()));
+        }
+        let text = fs::read(path).map_err(FileserverError::system(&doing))?;
+        let night: Self = serde_json::from_slice(&text)
+            .map_err(|error| unusable(format!("not a state file: {error}")))?;
+        night.check().map_err(|why| unusable(why.to_owned()))?;
+        Ok(night)
+    }
+
+    /// Checks what the type does not: a state file is text that anybody may have changed.
+    fn check(&self) -> Result<(), &'static str> {
+        let plan = &self.plan;
+        if self.version != VERSION {
+            return Err("the state file of another version of Scrim");
+        }
+        if !(1..=1000).contains(&plan.rounds) || !(1..=1000).contains(&plan.combinations.len()) {
+            return Err("a number of rounds or combinations that no run has");
+        }
+        let within = |round: usize| round < plan.rounds;
+        let known = |turn: &TurnResult| turn.combination < plan.combinations.len();
+        if !self
+            .turns
+            .iter()
+            .all(|turn| within(turn.round) && known(turn))
+            || !self.raw.iter().all(|raw| within(raw.round))
+        {
+            return Err("the result of a turn that the plan does not have");
+        }
+        let place = |turn: &TurnResult| (turn.round, turn.combination);
+        let mut places: Vec<_> = self.turns.iter().map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        match places.len() == self.turns.len() {
+            true => Ok(()),
+            false => Err("two results of one turn"),
+        }
+    }
+
+    /// Replaces the state file at once: after a power cut there is the old state or the new one.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), FileserverError> {
+        let beside = beside(path);
+        let write = || -> io::Result<()> {
+            // Left by a run that was killed while it saved.
+            let _ = fs::remove_file(&beside);
+            let mut file = File::create_new(&beside)?;
+            file.write_all(&serde_json::to_vec(self)?)?;
+            file.sync_all()?;
+            fs::rename(&beside, path)?;
+            let folder = match path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder,
+                _ => Path::new("."),
+            };
+            File::open(folder)?.sync_all()
+        };
+        let result = write();
+        if result.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        let doing = format!("write the state file {}", path.display());
+        result.map_err(FileserverError::system(doing))
+    }
+
+    /// Turns that are still to run, in order: of each round those that have no result, without combinations that
+    /// have failed before.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(usize, usize)> {
+        let plan = &self.plan;
+        let all = turns(plan.rounds, 1, plan.combinations.len());
+        let all = all.map(|turn| (turn.round, turn.contender));
+        all.filter(|&(_, combination)| self.failure_of(combination).is_none())
+            .filter(|&(round, combination)| self.result(round, combination).is_none())
+            .collect()
+    }
+
+    /// The result of a combination in a round.
+    #[must_use]
+    pub fn result(&self, round: usize, combination: usize) -> Option<&TurnResult> {
+        let mut turns = self.turns.iter();
+        turns.find(|turn| (turn.round, turn.combination) == (round, combination))
+    }
+
+    /// Reason why a combination is not measured any more.
+    #[must_use]
+    pub fn failure_of(&self, combination: usize) -> Option<&str> {
+        let mut turns = self.turns.iter();
+        turns.find_map(|turn| {
+            let failure = turn.failure.as_deref()?;
+            (turn.combination == combination).then_some(failure)
+        })
+    }
+
+    /// Reason why the first combination failed, if every one did.
+    #[must_use]
+    pub fn failure_of_all(&self) -> Option<&str> {
+        let all = 0..self.plan.combinations.len();
+        let all_failed = all.clone().all(|one| self.failure_of(one).is_some());
+        all_failed.then(|| self.failure_of(all.start))?
+    }
+
+    /// Number of rounds in which every combination that did not fail has a result.
+    #[must_use]
+    pub fn whole_rounds(&self) -> usize {
+        let whole = |round: usize| !self.missing().iter().any(|(missing, _)| *missing == round);
+        (0..self.plan.rounds)
+            .take_while(|&round| whole(round))
+            .count()
+    }
+
+    /// Results of a combination's phase in whole rounds, in order.
+    pub(super) fn results(&self, combination: usize, phase: Phase) -> Vec<&PhaseResult> {
+        let rounds = 0..self.whole_rounds();
+        let results = rounds.filter_map(|round| self.result(round, combination));
+        let phases = results.filter_map(|turn| turn.phases.iter().find(|one| one.phase == phase));
+        phases.collect()
+    }
+}
+
+/// The file that is written before it takes the state file's place.
+#[must_use]
+pub fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::combination::{Cipher, MountPath};
+    use super::*;
+    use crate::folder::Folder;
+
+    /// A night of two rounds on plain data and one cipher, without results.
+    pub(in crate::fileserver) fn empty() -> Night {
+        let ciphers = [Cipher::parse("aes-xts-plain64:512").unwrap()];
+        let paths = [MountPath::Inline, MountPath::Queued];
+        Night::new(Plan {
+            target: Target::Directory("/srv".into()),
+            combinations: Combination::of(&ciphers, &paths, false),
+            rounds: 2,
+            load: Load::quick(1 << 28),
+            method: Method::Auto,
+            source: Source::Own,
+            client: Client {
+                read: 60.0,
+                write: 40.0,
+            },
+        })
+    }
+
+    /// The result of a turn whose every phase has this rate.
+    pub(in crate::fileserver) fn turn(round: usize, combination: usize, rate: f64) -> TurnResult {
+        let phases = Phase::ALL.map(|phase| PhaseResult {
+            phase,
+            rate,
+            seconds: 2.0,
+            amount: 1 << 28,
+            cpu: vec![("scrim".to_owned(), 0.5), ("generator".to_owned(), 0.25)],
+            usage: Usage {
+                cores: 1.25,
+                memory_mib: 12.0,
+            },
+            over_time: vec![
+                Usage {
+                    cores: 1.0,
+                    memory_mib: 11.0
+                };
+                3
+            ],
+            bystander: Some(Latency {
+                p50: 90.0,
+                p99: 900.0,
+                reads: 100,
+            }),
+        });
+        TurnResult {
+            round,
+            combination,
+            phases: phases.to_vec(),
+            failure: None,
+        }
+    }
+
+    /// A night with all its results.
+    pub(in crate::fileserver) fn full() -> Night {
+        let mut night = empty();
+        for (round, combination) in night.missing() {
+            let rate = 200.0 / (combination + 1) as f64 + round as f64;
+            night.turns.push(turn(round, combination, rate));
+        }
+        night.raw = (0..2)
+            .map(|round| Raw {
+                round,
+                write: 300.0,
+                read: 400.0,
+            })
+            .collect();
+        night
+    }
+
+    #[test]
+    fn what_has_a_result_is_not_measured_again() {
+        let mut night = empty();
+        assert_eq!(
+            night.missing(),
+            [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+        );
+        night.turns.push(turn(0, 0, 1.0));
+        night.turns.push(turn(0, 1, 1.0));
+        assert_eq!((night.missing()[0], night.whole_rounds()), ((0, 2), 0));
+        assert!(night.results(0, Phase::Seeks).is_empty());
+        night.turns.push(turn(0, 2, 1.0));
+        assert_eq!(night.whole_rounds(), 1);
+        assert_eq!(night.results(0, Phase::Seeks).len(), 1);
+    }
+
+    #[test]
+    fn a_combination_that_failed_is_left_out_of_later_rounds() {
+        let mut night = empty();
+        let mut failed = turn(0, 1, 1.0);
+        failed.failure = Some("no such cipher".to_owned());
+        night.turns = vec![turn(0, 0, 1.0), failed, turn(0, 2, 1.0)];
+        assert_eq!(night.missing(), [(1, 2), (1, 0)]);
+        assert_eq!(night.failure_of(1), Some("no such cipher"));
+        assert_eq!(night.failure_of_all(), None);
+        let mut all_failed = night.clone();
+        for turn in &mut all_failed.turns {
+            turn.failure = Some("no mount".to_owned());
+        }
+        assert_eq!(all_failed.failure_of_all(), Some("no mount"));
+        assert_eq!(night.whole_rounds(), 1);
+    }
+
+    #[test]
+    fn a_state_comes_back_as_it_was() {
+        let folder = Folder::make(&std::env::temp_dir(), "scrim-night").unwrap();
+        let path = folder.path().join("state.json");
+        for night in [empty(), full()] {
+            night.save(&path).unwrap();
+            assert_eq!(Night::load(&path).unwrap(), night);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_state_that_is_no_state_is_refused() {
+        let folder = Folder::make(&std::env::temp_dir(), "scrim-night").unwrap();
+        let path = folder.path().join("state.json");
+        let refused = |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            Night::load(&path).unwrap_err().to_string()
+        };
+        let json = |night: &Night| serde_json::to_vec(night).unwrap();
+        assert!(refused(b"{}").contains("not a state file"));
+        assert!(refused(&json(&full())[..1000]).contains("not a state file"));
+        let mut other = full();
+        other.version = 2;
+        assert!(refused(&json(&other)).contains("another version"));
+        let mut twice = full();
+        twice.turns.push(turn(0, 0, 5.0));
+        assert!(refused(&json(&twice)).contains("two results of one turn"));
+        let mut unknown = full();
+        unknown.turns[0].combination = 9;
+        assert!(refused(&json(&unknown)).contains("does not have"));
+        let mut endless = empty();
+        endless.plan.rounds = usize::MAX;
+        assert!(refused(&json(&endless)).contains("rounds"));
+        assert!(Night::load(&folder.path().join("none")).is_err());
+    }
+}

@@ -42,7 +42,8 @@ fn lines(disk: &Disk) -> usize {
 fn wait_for_lines(disk: &Disk, writer: &mut Background, count: usize) {
     wait_until("much is acknowledged", || {
         let has_ended = writer.0.try_wait().unwrap().is_some();
-        assert!(!has_ended, "the writer has ended");
+        let said = || fs::read_to_string(disk.0.path("said"));
+        assert!(!has_ended, "the writer has ended: {:?}", said());
         lines(disk) >= count
     });
 }
@@ -404,7 +405,7 @@ fn fails(options: &str, kind: &str, task: &str, dies: bool) {
         file.display()
     );
     let mut nbdkit = behind_nbdkit(&disk, &words);
-    mount_remote(&disk, &format!("{options} --nbd-timeout 3"));
+    mount_remote(&disk, &format!("{options} --nbd-timeout 10"));
     let mut load = writer(&disk, task);
     wait_for_lines(&disk, &mut load, 20);
     if dies {

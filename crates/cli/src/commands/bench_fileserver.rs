@@ -248,6 +248,11 @@ fn plan(args: &BenchFileserverArgs, target: Target) -> Result<Plan, CliError> {
         MountMethod::Auto => Method::Auto,
         MountMethod::Kernel => Method::Kernel,
         MountMethod::Program => Method::Program,
+        MountMethod::Scrim => {
+            return Err(CliError::usage(
+                "--method scrim only reads, and the phases write; use kernel or program",
+            ));
+        }
     };
     let load = load(args, &target)?;
     Ok(Plan {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::getuid;
 use scrim_export::fuse::{
-    Access, FileTree, KIND as PLAINTEXT, MountOptions, Mounted, OtherMount, PunchHole, RawFile,
-    UnmountError, VolumeFiles,
+    Access, FileTree, KIND as PLAINTEXT, MountOptions, Mounted, OtherMount, PageCache, PunchHole,
+    RawFile, UnmountError, VolumeFiles,
 };
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
@@ -265,7 +265,7 @@ fn show_plaintext(source: &Source, request: &MountRequest) -> Result<MountedVolu
         source,
         request.read_only,
         request.allow_other,
-        request.page_cache,
+        page_cache(request),
     );
     let holes = match request.discard_holes {
         true => PunchHole::Discard,
@@ -296,7 +296,7 @@ fn show_files_by_scrim(
         false => Access::All,
     };
     let tree = VolumeFiles::open(Arc::clone(source.volume), access).map_err(cannot_read)?;
-    let options = options(source, true, request.allow_other, request.page_cache);
+    let options = options(source, true, request.allow_other, page_cache(request));
     let kept = match request.page_cache {
         true => "plaintext is also in the page cache",
         false => "plaintext of files stays out of the page cache",
@@ -350,9 +350,13 @@ fn show_files_by_driver(
         Driver::Program(program) => program.needs_allow_other && !getuid().is_root(),
         Driver::Kernel(_) => false,
     };
-    // A program asks for one block at a time. The plaintext of its files is in the page cache anyway, by its own mount.
-    let cached = matches!(driver, Driver::Program(_));
-    let options = options(source, request.read_only, allow_other, cached);
+    let cache = match driver {
+        // A program asks for one block at a time. The plaintext of its files is in the page cache anyway, by its own mount.
+        // Writes are not held back: fuse2fs writes its image at an fsync, but does not sync it.
+        Driver::Program(_) => PageCache::WriteThrough,
+        Driver::Kernel(_) => PageCache::Bypass,
+    };
+    let options = options(source, request.read_only, allow_other, cache);
     let below = make_private(&source.private)?;
     // File system drivers take it that a hole reads as zeros, so holes are refused.
     let plaintext = serve_plaintext(source, &below, &options, PunchHole::Refuse);
@@ -405,11 +409,19 @@ fn status(request: &MountRequest, file_system: &str, by: &str, reason: &str) -> 
     }
 }
 
-fn options(source: &Source, read_only: bool, allow_other: bool, cached: bool) -> MountOptions {
+/// Use of the page cache by a mount of Scrim's own.
+fn page_cache(request: &MountRequest) -> PageCache {
+    match request.page_cache {
+        true => PageCache::WriteBack,
+        false => PageCache::Bypass,
+    }
+}
+
+fn options(source: &Source, read_only: bool, allow_other: bool, cache: PageCache) -> MountOptions {
     MountOptions {
         read_only,
         allow_other,
-        cached,
+        cache,
         name: source.name.as_str().to_owned(),
     }
 }

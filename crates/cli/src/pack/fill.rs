@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, memfd_create, 
 use rustix::io::Errno;
 use scrim_backend::Durability;
 use scrim_bench::Progress;
-use scrim_export::fuse::{MountError, MountOptions, Mounted, RawFile};
+use scrim_export::fuse::{MountError, MountOptions, Mounted, PageCache, RawFile};
 use scrim_figures::Size;
 use scrim_sys::memory::DataBuffer;
 use scrim_volume::Volume;
@@ -103,7 +103,7 @@ impl Filling<'_> {
             .map_err(|error| CliError::usage(error.to_string()))?;
         let options = MountOptions {
             // mke2fs looks at each block of a folder for every name, block by block.
-            cached: true,
+            cache: PageCache::WriteBack,
             name: NAME.to_owned(),
             ..MountOptions::default()
         };

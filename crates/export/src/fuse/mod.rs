@@ -42,7 +42,7 @@ pub use error::{DirectoryFault, FileError, MountError, UnmountError};
 pub use files::{Access, VolumeFiles};
 pub use mount::{KIND, Method};
 pub use mounted::Mounted;
-pub use options::MountOptions;
+pub use options::{MountOptions, PageCache};
 pub use other::OtherMount;
 pub use raw::{FileNameError, PunchHole, RawFile};
 pub use session::Failure;

@@ -19,7 +19,7 @@ use super::error::{MountError, UnmountError};
 use super::guard::Guard;
 use super::limits;
 use super::mount::{Method, Place, Unmount, mount};
-use super::options::MountOptions;
+use super::options::{MountOptions, PageCache};
 use super::session::{Failure, Session};
 use super::stall::StallLimit;
 use super::tree::FileTree;
@@ -33,7 +33,7 @@ use crate::status::Traffic;
 pub struct Mounted {
     session: Arc<Session>,
     place: Place,
-    cached: bool,
+    cache: PageCache,
     guard: Mutex<Option<Guard>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -58,7 +58,7 @@ impl Mounted {
         let mut mounted = Self {
             session: Arc::new(Session::new(tree, open_flags(options), count)),
             place,
-            cached: options.cached,
+            cache: options.cache,
             guard: Mutex::new(guard),
             threads: Vec::new(),
         };
@@ -213,7 +213,7 @@ impl Mounted {
 
     /// Detaches the mount, and fails the requests that then still wait.
     fn detach(&self) {
-        if self.cached {
+        if self.cache == PageCache::WriteBack {
             // Data that the storage refuses is reported to the program, at its next fsync at the latest.
             self.place.write_back(&mut self.stall_limit(limits::END));
         }
@@ -242,9 +242,11 @@ impl Drop for Mounted {
 
 /// Flags in replies to opening a file and a folder.
 fn open_flags(options: &MountOptions) -> (u32, u32) {
-    let (mut file, directory) = match options.cached {
-        true => (open::KEEP_CACHE, open::KEEP_CACHE | open::CACHE_DIR),
-        false => (open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES, 0),
+    let (mut file, directory) = match options.cache {
+        PageCache::Bypass => (open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES, 0),
+        PageCache::WriteThrough | PageCache::WriteBack => {
+            (open::KEEP_CACHE, open::KEEP_CACHE | open::CACHE_DIR)
+        }
     };
     if options.read_only {
         // A close has no error of a write to report.
@@ -304,10 +306,10 @@ fn wished_flags(options: &MountOptions) -> u64 {
         | init::MAX_PAGES
         | init::INIT_EXT
         | init::DIRECT_IO_ALLOW_MMAP;
-    if options.cached {
+    if options.cache != PageCache::Bypass {
         flags |= init::CACHE_SYMLINKS;
     }
-    if options.cached && !options.read_only {
+    if options.cache == PageCache::WriteBack && !options.read_only {
         flags |= init::WRITEBACK_CACHE;
     }
     flags

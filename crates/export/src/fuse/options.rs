@@ -7,10 +7,21 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Let other users in, root included. The modes of the files still count.
     pub allow_other: bool,
-    /// Keep plaintext in the kernel's page cache, and write it back later. Without it each request of a program reaches
-    /// the tree, and no plaintext stays in memory. With it only one kernel may write the data, programs may map the file
-    /// for writing also before Linux 6.6, and many small requests become few.
-    pub cached: bool,
+    /// Use of the kernel's page cache for what programs read and write.
+    pub cache: PageCache,
     /// The source that `mount` and `findmnt` show, usually the image's path.
     pub name: String,
+}
+
+/// Use of the kernel's page cache. With it only one kernel may write the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PageCache {
+    /// Each request of a program reaches the tree, and no plaintext stays in memory.
+    #[default]
+    Bypass,
+    /// What was read or written stays in memory. A write returns when the tree has it, so it is not lost with this process.
+    WriteThrough,
+    /// Writes too stay in memory, and reach the tree later, many as one; by `fsync` at the latest. Programs may map the file
+    /// for writing also before Linux 6.6.
+    WriteBack,
 }

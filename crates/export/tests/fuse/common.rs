@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use scrim_backend::Backend;
-use scrim_export::fuse::{FileTree, MountError, MountOptions, Mounted, PunchHole, RawFile};
+use scrim_export::fuse::{
+    FileTree, MountError, MountOptions, Mounted, PageCache, PunchHole, RawFile,
+};
 use scrim_seeded::Random;
 use scrim_volume::{CryptTable, DataPath, Volume};
 
@@ -88,7 +90,7 @@ impl Stage {
     /// Mounts a volume whose plaintext may stay in the page cache.
     pub(crate) fn cached() -> Option<Self> {
         let options = MountOptions {
-            cached: true,
+            cache: PageCache::WriteBack,
             ..MountOptions::default()
         };
         Self::with("", PunchHole::Refuse, &options)

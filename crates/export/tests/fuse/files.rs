@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use scrim_export::fuse::MountOptions;
+use scrim_export::fuse::{MountOptions, PageCache};
 use scrim_seeded::Random;
 
 use crate::common::{alone, mounted, tool};
@@ -36,7 +36,10 @@ fn no_damage_leaves_a_program_waiting() {
             walk::walk(&tree);
             let options = MountOptions {
                 read_only: true,
-                cached: copy % 2 == 0,
+                cache: match copy % 2 {
+                    0 => PageCache::WriteThrough,
+                    _ => PageCache::Bypass,
+                },
                 ..MountOptions::default()
             };
             let folder = tempfile::tempdir().unwrap();

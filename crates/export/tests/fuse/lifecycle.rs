@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use scrim_export::fuse::{
     Attributes, DirectoryEntry, DirectoryFault, Entry, FileError, FileKind, FileTree, MountError,
-    MountOptions, OpenFile, ROOT_ID, RawFile, Statistics, Time, UnmountError,
+    MountOptions, OpenFile, PageCache, ROOT_ID, RawFile, Statistics, Time, UnmountError,
 };
 
 use crate::common::{NAME, SIZE, Stage, alone, is_mounted, mounted, volume};
@@ -228,9 +228,9 @@ fn a_fault_of_a_tree_fails_one_request() {
 fn a_large_folder_is_listed_whole_with_attributes() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    for cached in [false, true] {
+    for cache in [PageCache::Bypass, PageCache::WriteThrough] {
         let options = MountOptions {
-            cached,
+            cache,
             read_only: true,
             ..MountOptions::default()
         };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use scrim_export::fuse::{MountOptions, PunchHole};
+use scrim_export::fuse::{MountOptions, PageCache, PunchHole};
 
 use crate::common::{Stage, tool};
 
@@ -19,9 +19,13 @@ fn run(program: &str, arguments: &[&str], file: &Path) -> Option<String> {
 /// A volume that allows discards, which make noise. A file system that took holes for zeros would be broken.
 #[test]
 fn a_file_system_is_sound() {
-    for cached in [false, true] {
+    for cache in [
+        PageCache::Bypass,
+        PageCache::WriteThrough,
+        PageCache::WriteBack,
+    ] {
         let options = MountOptions {
-            cached,
+            cache,
             ..MountOptions::default()
         };
         let table = "1 allow_discards";
@@ -57,13 +61,17 @@ fn a_file_system_is_sound() {
 fn fio_verifies_its_writes() {
     let blocks = ["--bs=4k", "--bs=1M", "--bsrange=512-300k --blockalign=512"];
     let ways = [
-        (false, "--ioengine=libaio --iodepth=16 --direct=1"),
-        (false, "--ioengine=psync"),
-        (true, "--ioengine=mmap"),
+        (
+            PageCache::Bypass,
+            "--ioengine=libaio --iodepth=16 --direct=1",
+        ),
+        (PageCache::Bypass, "--ioengine=psync"),
+        (PageCache::WriteThrough, "--ioengine=psync"),
+        (PageCache::WriteBack, "--ioengine=mmap"),
     ];
-    for (blocks, (cached, way)) in blocks.into_iter().flat_map(|b| ways.map(|way| (b, way))) {
+    for (blocks, (cache, way)) in blocks.into_iter().flat_map(|b| ways.map(|way| (b, way))) {
         let options = MountOptions {
-            cached,
+            cache,
             ..MountOptions::default()
         };
         let Some(stage) = Stage::with("", PunchHole::Refuse, &options) else {

@@ -349,6 +349,33 @@ fn a_forced_end_writes_what_was_copied() {
     }
 }
 
+/// The page cache of the one file is written, too, while a program has the file open.
+#[test]
+fn a_forced_end_writes_the_page_cache_of_the_plaintext() {
+    use std::os::unix::fs::FileExt;
+    if !root_may_mount() {
+        return;
+    }
+    let disk = Disk::new("64M", EXT4);
+    disk.mount("--raw --page-cache");
+    let path = disk.0.path("mnt/disk");
+    let data: Vec<u8> = (0..8_u32 << 20).map(|at| (at / 4099) as u8).collect();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&data, 4096).unwrap();
+    disk.0
+        .run("timeout", ["100", "scrim", "umount", "mnt", "--force"]);
+    drop(file);
+    wait_until("the volume is closed", || disk.0.scrim(["list"]).is_empty());
+    disk.mount("--raw");
+    let mut back = vec![0; data.len()];
+    fs::File::open(&path)
+        .unwrap()
+        .read_exact_at(&mut back, 4096)
+        .unwrap();
+    assert!(back == data);
+    disk.unmount();
+}
+
 /// A storage that does not answer at all: the command ends, and so does the process.
 #[test]
 fn a_forced_end_does_not_wait_for_a_storage_that_is_silent() {

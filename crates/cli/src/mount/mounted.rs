@@ -125,7 +125,7 @@ impl MountedVolume {
         let limit = if force { GIVING_UP } else { STALL };
         let mut stall_limit = self.own.stall_limit(limit);
         let unmounted = match &mut self.files {
-            None => self.own.unmount(),
+            None => self.own.unmount_within(&mut stall_limit),
             Some(files) => files.mount.unmount(&mut stall_limit),
         };
         match unmounted {
@@ -169,7 +169,7 @@ impl MountedVolume {
         match (&mut files.program, is_settled) {
             (_, true) => Ok(()),
             (Some(program), false) if force => {
-                program.end();
+                program.end(|| true);
                 Ok(())
             }
             (None, false) if force => Ok(()),
@@ -189,7 +189,8 @@ impl MountedVolume {
         }
         files.mount.detach();
         if let Some(program) = &mut files.program {
-            program.end();
+            let mut stall_limit = self.own.stall_limit(GIVING_UP);
+            program.end(|| stall_limit.is_over());
         }
     }
 
@@ -202,7 +203,8 @@ impl MountedVolume {
         // A mount whose program has died is taken away.
         drop(self.files.take());
         // It is unmounted already, or stopped below.
-        let _ = self.own.unmount();
+        let mut stall_limit = self.own.stall_limit(GIVING_UP);
+        let _ = self.own.unmount_within(&mut stall_limit);
         let (writes, failures) = (self.own.failed_writes(), self.own.failures());
         if self.own.stop() > 0 {
             note(format_args!(
@@ -276,7 +278,10 @@ fn show_plaintext(source: &Source, request: &MountRequest) -> Result<MountedVolu
         false => "plaintext stays out of the page cache",
     };
     Ok(MountedVolume {
-        status: status(request, "raw", "scrim", reason),
+        status: MountStatus {
+            page_cache: request.page_cache,
+            ..status(request, "raw", "scrim", reason)
+        },
         shows_files: false,
         files: None,
         own: serve_plaintext(source, &request.directory, &options, holes)?,
@@ -303,7 +308,10 @@ fn show_files_by_scrim(
     };
     let reason = format!("{}; {kept}", choice.reason);
     Ok(MountedVolume {
-        status: status(request, choice.file_system, "scrim", &reason),
+        status: MountStatus {
+            page_cache: request.page_cache,
+            ..status(request, choice.file_system, "scrim", &reason)
+        },
         shows_files: true,
         files: None,
         own: serve(Arc::new(tree), &request.directory, &options)?,
@@ -402,7 +410,7 @@ fn status(request: &MountRequest, file_system: &str, by: &str, reason: &str) -> 
         by: by.to_owned(),
         reason: reason.to_owned(),
         read_only: request.read_only,
-        page_cache: request.raw && request.page_cache,
+        page_cache: false,
         served: Served::default(),
         failed: 0,
         errors: Vec::new(),

@@ -207,7 +207,8 @@ impl Running {
                 return Err(self.failure(directory));
             }
             if asked_to_end() {
-                self.end();
+                let deadline = Instant::now() + ENDING;
+                self.end(|| Instant::now() > deadline);
                 return Err(CliError::new(
                     Exit::Usage,
                     "interrupted; nothing is mounted",
@@ -237,13 +238,12 @@ impl Running {
         true
     }
 
-    /// Asks the program to end, which has it write what it holds, and kills it if that takes too long.
-    pub(super) fn end(&mut self) {
+    /// Asks the program to end, which has it write what it holds, and kills it once `is_over`.
+    pub(super) fn end(&mut self, is_over: impl FnMut() -> bool) {
         if let Some(pid) = self.pid().filter(|_| !self.has_ended()) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        let deadline = Instant::now() + ENDING;
-        if !self.wait(|| Instant::now() > deadline) {
+        if !self.wait(is_over) {
             let _ = self.child.kill();
             // A process that waits for the plaintext may end only when that is taken away.
             let killed = Instant::now() + KILLED;

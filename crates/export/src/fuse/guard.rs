@@ -16,14 +16,16 @@ use super::limits;
 use super::mount::Place;
 
 /// A line means that there is nothing to do any more. The end of the pipe without one means that the process has died:
-/// then the mount goes, wherever it is now, if it is still the same. Its folder is looked up without following a link.
+/// then the mount goes, if it is still the same, and still in the working directory, whatever that is called now.
 ///
 /// The kernel's table has a backslash and three octal digits for each byte that `read` would not pass on; `printf` wants a
 /// zero before them.
 const SCRIPT: &str = r#"trap '' HUP INT QUIT TERM
 read -r word && exit 0
-mount=$1 device=$2
-shift 2
+mount=$1 device=$2 name=$3
+shift 3
+above=$(cd -P . && pwd -P; echo .)
+above=${above%??}
 while read -r id parent number root point rest; do
     if [ "$id" = "$mount" ] && [ "$number" = "$device" ]; then
         text=
@@ -32,12 +34,7 @@ while read -r id parent number root point rest; do
             point=${point#*\\}
         done
         directory=$(printf '%b.' "$text$point")
-        directory=${directory%.}
-        above=${directory%/*}
-        cd -P -- "${above:-/}" || exit
-        [ "$(pwd -P; echo .)" = "${above:-/}
-." ] || exit
-        exec "$@" "$directory"
+        [ "$directory" = "${above%/}/$name." ] && exec "$@" "./$name"
     fi
 done < /proc/self/mountinfo
 "#;
@@ -52,9 +49,10 @@ impl Guard {
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "scrim-guard"])
             .args([&place.id.number.to_string(), &place.id.device])
+            .arg(place.directory.file_name()?)
             .arg(program)
             .args(arguments)
-            .current_dir("/")
+            .current_dir(place.above())
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
@@ -50,6 +51,8 @@ pub(super) enum Unmount {
 pub(super) struct Place {
     /// The folder on which it was mounted, an absolute path without links.
     pub(super) directory: PathBuf,
+    /// The folder above that one. A folder that is mounted on keeps its name, but those above may get others.
+    above: Arc<OwnedFd>,
     pub(super) method: Method,
     pub(super) id: MountId,
 }
@@ -61,11 +64,16 @@ pub(super) fn mount(
     has_permissions: bool,
 ) -> Result<(OwnedFd, Place), MountError> {
     let directory = check_directory(directory)?;
+    let above = open_above(&directory).map_err(|error| MountError::Directory {
+        path: directory.clone(),
+        fault: DirectoryFault::Unreadable(error),
+    })?;
     let (device, method) = mount_on(&directory, options, has_permissions)?;
     match identify(&directory) {
         Ok(id) => {
             let place = Place {
                 directory,
+                above,
                 method,
                 id,
             };
@@ -80,6 +88,12 @@ pub(super) fn mount(
             Err(MountError::Session(error))
         }
     }
+}
+
+fn open_above(directory: &Path) -> io::Result<Arc<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = directory.parent().unwrap_or(directory);
+    Ok(Arc::new(openat(CWD, above, flags, Mode::empty())?))
 }
 
 /// Finds the identity of the mount that was just made on a folder.
@@ -106,6 +120,7 @@ pub(super) fn find_mounted(directory: &Path, is_type: impl Fn(&str) -> bool) -> 
     };
     Some(Place {
         directory: directory.to_owned(),
+        above: open_above(directory).ok()?,
         method,
         id: mount.id,
     })
@@ -268,15 +283,21 @@ fn escaped(name: &str) -> String {
 impl Place {
     /// Returns whether the mount is no longer there.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(mount_table::find_id(&self.id), Ok(None))
+        matches!(mount_table::find_at(&self.point(), &self.id), Ok(None))
     }
 
     /// Path of the mount now: a folder above it may have another name since it was made.
     pub(super) fn point(&self) -> PathBuf {
-        match mount_table::find_id(&self.id) {
-            Ok(Some(mount)) => mount.point,
-            Ok(None) | Err(_) => self.directory.clone(),
+        let above = std::fs::read_link(self.above());
+        match (above, self.directory.file_name()) {
+            (Ok(above), Some(name)) => above.join(name),
+            _ => self.directory.clone(),
         }
+    }
+
+    /// A link to the folder above the mount, for a process that has its descriptors from this one.
+    pub(super) fn above(&self) -> String {
+        format!("/proc/thread-self/fd/{}", self.above.as_raw_fd())
     }
 
     /// Takes the mount away, and waits for the kernel as long as `stall_limit` lasts.
@@ -288,9 +309,9 @@ impl Place {
         if self.is_gone() {
             return Ok(());
         }
-        let place = self.clone();
+        let (place, point) = (self.clone(), self.point());
         let waited = stall_limit.wait_for(self.method == Method::Call, move || {
-            place.unmount_and_wait(how)
+            place.unmount_and_wait(&point, how)
         });
         let path = || self.directory.clone();
         match waited {
@@ -316,16 +337,30 @@ impl Place {
         matches!(synced, Ok(Some(Ok(()))))
     }
 
-    fn unmount_and_wait(&self, how: Unmount) -> Result<(), UnmountError> {
+    /// As [`write_back`](Self::write_back), for a tree of one folder that this process serves: `syncfs` need not wait for
+    /// the writes of a FUSE file system, but `fsync` of a file does.
+    pub(super) fn write_back_files(&self, stall_limit: &mut StallLimit) -> bool {
+        let directory = self.point();
+        let sync = move || {
+            for entry in std::fs::read_dir(directory)? {
+                std::fs::File::open(entry?.path())?.sync_all()?;
+            }
+            Ok::<_, io::Error>(())
+        };
+        let synced = stall_limit.wait_for(true, sync);
+        matches!(synced, Ok(Some(Ok(()))))
+    }
+
+    fn unmount_and_wait(&self, point: &Path, how: Unmount) -> Result<(), UnmountError> {
         match self.method {
-            Method::Helper => helper::unmount(&self.point(), how != Unmount::InOrder),
+            Method::Helper => helper::unmount(point, how != Unmount::InOrder),
             Method::Call => {
                 let flags = match how {
                     Unmount::InOrder => UnmountFlags::empty(),
                     Unmount::Lazy => UnmountFlags::DETACH,
                     Unmount::Abort => UnmountFlags::DETACH | UnmountFlags::FORCE,
                 };
-                unmount_at(&self.point(), flags).map_err(|error| match error {
+                unmount_at(point, flags).map_err(|error| match error {
                     Errno::BUSY => UnmountError::Busy {
                         path: self.directory.clone(),
                     },

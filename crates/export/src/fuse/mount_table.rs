@@ -6,9 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Identity of a mount, which stays the same when a folder above it gets another name.
-///
-/// The kernel gives the number of a mount that has gone to a new one, so the file system has to be the same too.
+/// Numbers of a mount and of its file system. The kernel gives those of a mount that has gone to new ones, so they identify
+/// a mount only together with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MountId {
     /// Number of the mount in this mount namespace.
@@ -35,12 +34,12 @@ pub(super) fn find(directory: &Path) -> io::Result<Option<Mount>> {
     find_in(|mount| mount.point == directory)
 }
 
-/// Finds the mount with this identity, wherever it is now.
+/// Finds the mount with these numbers on `point`, an absolute path without links, also below another one.
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) fn find_id(id: &MountId) -> io::Result<Option<Mount>> {
-    find_in(|mount| mount.id == *id)
+pub(super) fn find_at(point: &Path, id: &MountId) -> io::Result<Option<Mount>> {
+    find_in(|mount| mount.id == *id && mount.point == point)
 }
 
 /// Finds the mount that an open file or folder belongs to. The file system itself is asked for nothing.
@@ -131,7 +130,7 @@ mod tests {
     #[test]
     fn the_tables_of_this_machine_can_be_read() {
         let by_path = find(Path::new("/proc")).unwrap().unwrap();
-        let by_id = find_id(&by_path.id).unwrap();
+        let by_id = find_at(&by_path.point, &by_path.id).unwrap();
         assert_eq!(by_id.as_ref(), Some(&by_path));
         let file = std::fs::File::open("/proc/version").unwrap();
         assert_eq!(find_of(file).unwrap(), by_id);

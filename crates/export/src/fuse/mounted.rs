@@ -157,11 +157,31 @@ impl Mounted {
     /// [`UnmountError::Busy`] if it is in use; it is then served as before. [`UnmountError::Stalled`] if the storage has
     /// answered nothing for a while (45 s); the mount goes away once it answers.
     pub fn unmount(&self) -> Result<(), UnmountError> {
+        self.unmount_within(&mut self.stall_limit(limits::STALL))
+    }
+
+    /// As [`unmount`](Self::unmount), with another limit.
+    ///
+    /// # Errors
+    /// As for [`unmount`](Self::unmount).
+    pub fn unmount_within(&self, stall_limit: &mut StallLimit) -> Result<(), UnmountError> {
         if self.has_mount() {
-            let mut stall_limit = self.stall_limit(limits::STALL);
-            self.place.unmount(Unmount::InOrder, &mut stall_limit)?;
+            self.place.unmount(Unmount::InOrder, stall_limit)?;
+        } else if self.cache == PageCache::WriteBack {
+            self.wait_for_write_back(stall_limit)?;
         }
         self.dismiss_guard();
+        Ok(())
+    }
+
+    /// Waits for an unmount by somebody else, which takes the mount out of the kernel's table before it writes back.
+    fn wait_for_write_back(&self, stall_limit: &mut StallLimit) -> Result<(), UnmountError> {
+        while self.session.wait_until(Instant::now() + limits::PAUSE) > 0 {
+            if stall_limit.is_over() {
+                let path = self.place.directory.clone();
+                return Err(UnmountError::Stalled { path });
+            }
+        }
         Ok(())
     }
 
@@ -215,7 +235,8 @@ impl Mounted {
     fn detach(&self) {
         if self.cache == PageCache::WriteBack {
             // Data that the storage refuses is reported to the program, at its next fsync at the latest.
-            self.place.write_back(&mut self.stall_limit(limits::END));
+            self.place
+                .write_back_files(&mut self.stall_limit(limits::END));
         }
         // It is gone, or the guard tries again. After the limit the end of the threads ends that call too.
         let mut stall_limit = self.stall_limit(limits::END);

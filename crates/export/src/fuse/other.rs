@@ -57,8 +57,8 @@ impl OtherMount {
         self.place.write_back(stall_limit)
     }
 
-    /// Takes the mount away, also while it is in use, and waits for that a few seconds at most. Programs that have files open keep them until they close them, or
-    /// the tree below ends.
+    /// Takes the mount away, also while it is in use, and waits for that a few seconds at most. Programs that have files
+    /// open keep them until they close them, or the tree below ends.
     pub fn detach(&mut self) {
         // If it cannot be taken away now, the guard tries again at the end of this process.
         let mut stall_limit = StallLimit::fixed(limits::END);

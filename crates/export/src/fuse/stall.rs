@@ -13,7 +13,7 @@ use super::session::Session;
 /// Pause between two looks at whether requests are being answered.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A wait that lasts while a session answers requests, and ends some time after the last answer.
+/// A wait that lasts while the storage of a session answers requests, and ends some time after the last answer.
 ///
 /// What the kernel has in memory may take minutes to write to a slow storage, so the whole wait has no limit.
 pub struct StallLimit {
@@ -46,7 +46,11 @@ impl StallLimit {
     /// Returns whether nothing was answered for too long.
     pub fn is_over(&mut self) -> bool {
         let session = self.session.as_ref();
-        let answered = session.map_or(0, |session| session.traffic().sends);
+        // Not what is answered from memory, such as attributes.
+        let answered = session.map_or(0, |session| {
+            let traffic = session.traffic();
+            traffic.requests() + traffic.failed
+        });
         if answered != self.answered {
             self.answered = answered;
             self.since = Instant::now();

@@ -231,12 +231,13 @@ impl Night {
         })
     }
 
-    /// Reason why the first combination failed, if every one did.
+    /// Reason why the first turn failed, if every turn did.
     #[must_use]
     pub fn failure_of_all(&self) -> Option<&str> {
-        let all = 0..self.plan.combinations.len();
-        let all_failed = all.clone().all(|one| self.failure_of(one).is_some());
-        all_failed.then(|| self.failure_of(all.start))?
+        let mut failures = self.turns.iter().map(|turn| turn.failure.as_deref());
+        let first = failures.next()??;
+        let all_failed = failures.all(|failure| failure.is_some());
+        (all_failed && self.missing().is_empty()).then_some(first)
     }
 
     /// Number of rounds in which every combination that did not fail has a result.
@@ -369,6 +370,15 @@ pub(super) mod tests {
             turn.failure = Some("no mount".to_owned());
         }
         assert_eq!(all_failed.failure_of_all(), Some("no mount"));
+        // A failure in the second round does not discard the first one.
+        let mut later = empty();
+        for combination in 0..3 {
+            later.turns.push(turn(0, combination, 1.0));
+            let mut failed = turn(1, combination, 1.0);
+            failed.failure = Some("disk full".to_owned());
+            later.turns.push(failed);
+        }
+        assert_eq!(later.failure_of_all(), None);
         assert_eq!(night.whole_rounds(), 1);
     }
 

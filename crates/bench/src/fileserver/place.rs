@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::OFlags;
+use rustix::process::getuid;
 use scrim_sys::file_system::FileSystem;
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +74,10 @@ impl Target {
                 ),
             });
         }
-        let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
-        let device = File::options().read(true).custom_flags(flags).open(path);
+        let device = File::options()
+            .read(true)
+            .custom_flags(flags(OFlags::EXCL))
+            .open(path);
         device.map_err(FileserverError::system(format!(
             "claim {shown} (a device that is mounted, or used by a volume, is not measured)"
         )))?;
@@ -118,7 +121,9 @@ impl Claim {
         let folder = target.folder();
         let shown = folder.display();
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {
+                demand_own(&folder)?;
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(FileserverError::Occupied {
                     said: format!(
@@ -132,7 +137,11 @@ impl Claim {
         let folder = folder
             .canonicalize()
             .map_err(FileserverError::system(format!("find {shown}")))?;
-        let lock = File::open(&folder).map_err(FileserverError::system(format!("open {shown}")))?;
+        let lock = File::options()
+            .read(true)
+            .custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW))
+            .open(&folder)
+            .map_err(FileserverError::system(format!("open {shown}")))?;
         if lock.try_lock().is_err() {
             return Err(FileserverError::Occupied {
                 said: format!("{shown} is used by a run that is in progress; wait for its end"),
@@ -163,6 +172,27 @@ impl Claim {
         in_table(&claim.place.storage)?;
         Ok(claim)
     }
+}
+
+/// Refuses a folder in which another user could place files or links.
+fn demand_own(folder: &Path) -> Result<(), FileserverError> {
+    let shown = folder.display();
+    let found = fs::symlink_metadata(folder)
+        .map_err(FileserverError::system(format!("look at {shown}")))?;
+    let is_own = found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o022 == 0;
+    match is_own {
+        true => Ok(()),
+        false => Err(FileserverError::Occupied {
+            said: format!(
+                "{shown} is not the folder of an earlier run: it is not a directory of this user that nobody else may \
+                 write to; remove it, or choose another directory"
+            ),
+        }),
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 impl Drop for Claim {
@@ -293,7 +323,10 @@ impl Place {
         let mut options = File::options();
         options.read(true).write(true);
         if self.storage.starts_with(&self.folder) {
-            options.create(true);
+            options
+                .create(true)
+                .mode(0o600)
+                .custom_flags(flags(OFlags::NOFOLLOW));
         }
         options.open(&self.storage).map_err(self.failed("open"))
     }
@@ -305,6 +338,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     fn target(base: &Folder) -> Target {
@@ -351,6 +386,27 @@ mod tests {
         assert!(!folder.join("volume").exists());
         drop(claim);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let base = base();
+        let folder = base.path().join(FOLDER);
+        let make = || Claim::take(&target(&base), 1 << 20, Path::new("scrim"), true);
+        let refused = || make().err().unwrap().to_string();
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(refused().contains("not the folder"));
+        fs::remove_dir(&folder).unwrap();
+        let elsewhere = base.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, &folder).unwrap();
+        assert!(refused().contains("not the folder"));
+        fs::remove_file(&folder).unwrap();
+        let claim = make().unwrap();
+        symlink(elsewhere.join("file"), &claim.place.storage).unwrap();
+        assert!(claim.place.verify_storage().is_err());
+        assert!(!elsewhere.join("file").exists());
     }
 
     #[test]

@@ -327,6 +327,9 @@ impl Place {
                 .create(true)
                 .mode(0o600)
                 .custom_flags(flags(OFlags::NOFOLLOW));
+        } else {
+            // The kernel refuses a device that was mounted since it was found.
+            options.custom_flags(flags(OFlags::EXCL));
         }
         options.open(&self.storage).map_err(self.failed("open"))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::bystander::Latency;
-use super::combination::Combination;
+use super::combination::{Cipher, Combination};
 use super::error::FileserverError;
 use super::phase::{Load, Phase};
 use super::place::Target;
@@ -104,6 +104,19 @@ pub struct PhaseResult {
     pub bystander: Option<Latency>,
 }
 
+impl Client {
+    /// Checks that a client has rates as its options allow.
+    fn check(self) -> Result<(), String> {
+        let fits = |rate: f64| (0.001..=3600.0).contains(&rate);
+        match fits(self.read) && fits(self.write) {
+            true => Ok(()),
+            false => {
+                Err("a client's disk with a rate that is not within 0.001 and 3600".to_owned())
+            }
+        }
+    }
+}
+
 impl PhaseResult {
     /// CPU seconds of a process per GB; `None` for phases that move no bytes.
     #[must_use]
@@ -142,19 +155,26 @@ impl Night {
         let text = fs::read(path).map_err(FileserverError::system(&doing))?;
         let night: Self = serde_json::from_slice(&text)
             .map_err(|error| unusable(format!("not a state file: {error}")))?;
-        night.check().map_err(|why| unusable(why.to_owned()))?;
+        night.check().map_err(unusable)?;
         Ok(night)
     }
 
     /// Checks what the type does not: a state file is text that anybody may have changed.
-    fn check(&self) -> Result<(), &'static str> {
+    fn check(&self) -> Result<(), String> {
         let plan = &self.plan;
         if self.version != VERSION {
-            return Err("the state file of another version of Scrim");
+            return Err("the state file of another version of Scrim".to_owned());
         }
         if !(1..=1000).contains(&plan.rounds) || !(1..=1000).contains(&plan.combinations.len()) {
-            return Err("a number of rounds or combinations that no run has");
+            return Err("a number of rounds or combinations that no run has".to_owned());
         }
+        plan.load.check()?;
+        plan.client.check()?;
+        let mut ciphers = plan
+            .combinations
+            .iter()
+            .filter_map(|one| one.cipher.as_ref());
+        ciphers.try_for_each(Cipher::check)?;
         let within = |round: usize| round < plan.rounds;
         let known = |turn: &TurnResult| turn.combination < plan.combinations.len();
         if !self
@@ -163,7 +183,7 @@ impl Night {
             .all(|turn| within(turn.round) && known(turn))
             || !self.raw.iter().all(|raw| within(raw.round))
         {
-            return Err("the result of a turn that the plan does not have");
+            return Err("the result of a turn that the plan does not have".to_owned());
         }
         let place = |turn: &TurnResult| (turn.round, turn.combination);
         let mut places: Vec<_> = self.turns.iter().map(place).collect();
@@ -171,7 +191,7 @@ impl Night {
         places.dedup();
         match places.len() == self.turns.len() {
             true => Ok(()),
-            false => Err("two results of one turn"),
+            false => Err("two results of one turn".to_owned()),
         }
     }
 
@@ -268,7 +288,7 @@ pub fn beside(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::combination::{Cipher, MountPath};
+    use super::super::combination::MountPath;
     use super::*;
     use crate::folder::Folder;
 
@@ -417,5 +437,23 @@ pub(super) mod tests {
         endless.plan.rounds = usize::MAX;
         assert!(refused(&json(&endless)).contains("rounds"));
         assert!(Night::load(&folder.path().join("none")).is_err());
+        let changed = |change: &dyn Fn(&mut Plan)| {
+            let mut night = empty();
+            change(&mut night.plan);
+            refused(&json(&night))
+        };
+        assert!(changed(&|plan| plan.load.limit_seconds = -1.0).contains("load"));
+        assert!(changed(&|plan| plan.load.bytes = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.char_bytes = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.seeks = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.files = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.client.read = 0.0).contains("client"));
+        let cipher = |spec: &str, key_bits| {
+            let spec = spec.to_owned();
+            let cipher = Some(Cipher { spec, key_bits });
+            changed(&|plan| plan.combinations[1].cipher = cipher.clone())
+        };
+        assert!(cipher("aes-xts-plain64", 1 << 50).contains("does not fit"));
+        assert!(cipher("aes-xts-plain64 00 0\n", 512).contains("cipher"));
     }
 }

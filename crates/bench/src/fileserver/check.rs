@@ -109,11 +109,10 @@ fn by_generator(
     stopped: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<(Phase, f64)>, FileserverError> {
     let mut generator = Generator::new(folder, load);
-    let characters = folder.join("characters");
     let mut rates = Vec::new();
     for phase in COMPARED {
         if phase.starts_cold() {
-            drop_caches(&[&generator.file(), &characters]);
+            drop_caches(&[&generator.file(), &generator.characters()]);
         }
         let work = generator.run(phase, &mut |_| match stopped() {
             true => std::ops::ControlFlow::Break(()),

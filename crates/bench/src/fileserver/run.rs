@@ -146,7 +146,7 @@ fn run_turn(
             let mut generator = Generator::new(&folder, plan.load);
             for phase in Phase::ALL {
                 if phase.starts_cold() {
-                    drop_caches(&[&generator.file(), &place.storage]);
+                    drop_caches(&[&generator.file(), &generator.characters(), &place.storage]);
                 }
                 meter.begin();
                 let work = generator.run(phase, &mut |part| tell(phase, part))?;

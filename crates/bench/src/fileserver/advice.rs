@@ -196,8 +196,9 @@ pub(super) fn lines(night: &Night) -> Vec<(&'static str, String)> {
         MountPath::Inline | MountPath::Kernel => "inline",
     };
     let crypttab = match combination.path {
-        MountPath::Queued => "luks",
-        MountPath::Inline | MountPath::Kernel => "luks,no-read-workqueue,no-write-workqueue",
+        // The kernel's own encryption is measured with its default flags.
+        MountPath::Queued | MountPath::Kernel => "luks",
+        MountPath::Inline => "luks,no-read-workqueue,no-write-workqueue",
     };
     vec![
         (
@@ -270,6 +271,14 @@ mod tests {
                 .1
                 .contains("aes-xts-plain64 --key-size 512")
         );
+    }
+
+    #[test]
+    fn the_kernels_flags_are_those_that_were_measured() {
+        let mut night = full();
+        night.plan.combinations[1].path = MountPath::Kernel;
+        let crypttab = &lines(&night)[3];
+        assert_eq!(crypttab.1, "data /dev/DEVICE none luks");
     }
 
     #[test]

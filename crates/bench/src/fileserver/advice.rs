@@ -169,11 +169,9 @@ impl Bottleneck {
                 "The disk is the bottleneck: encrypted files are nearly as fast as the storage itself. A faster cipher \
                  changes little."
             }
-            Self::Cipher => {
-                "The cipher is the bottleneck: plain data on the same way is faster, and more than one core is busy."
-            }
+            Self::Cipher => "The cipher is the bottleneck: plain data on the same way is faster.",
             Self::OneCore => {
-                "One core is the bottleneck: plain data on the same way is faster, and the other cores are idle."
+                "One core is the bottleneck: plain data on the same way is faster, and about one core is busy."
             }
             Self::Mount => {
                 "The file system and its mount are the bottleneck: plain data is no faster on the same way, and the \

@@ -132,6 +132,14 @@ impl Load {
         }
     }
 
+    /// Describes the sizes and the limit.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "a file of {} bytes, at most {} single bytes, {} places, {} files and {} s",
+            self.bytes, self.char_bytes, self.seeks, self.files, self.limit_seconds
+        )
+    }
+
     /// Checks that the numbers are of a load that a run can have.
     pub(super) fn check(&self) -> Result<(), String> {
         let fits = (1..=BYTES_MAX).contains(&self.bytes)

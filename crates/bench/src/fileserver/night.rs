@@ -70,6 +70,9 @@ pub struct Raw {
     pub round: usize,
     pub write: f64,
     pub read: f64,
+    /// True if caches could not be dropped before the storage was read.
+    #[serde(default)]
+    pub caches_kept: bool,
 }
 
 /// Result of one combination in one round.
@@ -83,6 +86,9 @@ pub struct TurnResult {
     pub phases: Vec<PhaseResult>,
     /// Reason why the other phases are missing.
     pub failure: Option<String>,
+    /// True if caches could not be dropped before a phase that reads.
+    #[serde(default)]
+    pub caches_kept: bool,
 }
 
 /// Result of a phase.
@@ -260,6 +266,12 @@ impl Night {
         (all_failed && self.missing().is_empty()).then_some(first)
     }
 
+    /// Returns whether caches could not be dropped in a turn or before a raw measurement.
+    #[must_use]
+    pub fn has_kept_caches(&self) -> bool {
+        self.turns.iter().any(|turn| turn.caches_kept) || self.raw.iter().any(|raw| raw.caches_kept)
+    }
+
     /// Number of rounds in which every combination that did not fail has a result.
     #[must_use]
     pub fn whole_rounds(&self) -> usize {
@@ -340,6 +352,7 @@ pub(super) mod tests {
             combination,
             phases: phases.to_vec(),
             failure: None,
+            caches_kept: false,
         }
     }
 
@@ -355,6 +368,7 @@ pub(super) mod tests {
                 round,
                 write: 300.0,
                 read: 400.0,
+                caches_kept: false,
             })
             .collect();
         night

@@ -46,6 +46,14 @@ pub(super) struct Place {
     program: PathBuf,
 }
 
+/// Rates of the storage itself, in MB/s.
+pub(super) struct RawRates {
+    pub(super) write: f64,
+    pub(super) read: f64,
+    /// True if the caches were dropped between both.
+    pub(super) are_caches_dropped: bool,
+}
+
 /// A place while a run uses it; its files are removed with it.
 pub(super) struct Claim {
     pub(super) place: Place,
@@ -279,12 +287,12 @@ impl Place {
         }
     }
 
-    /// Writes the whole storage and reads it again, and returns both rates in MB/s. `pulse` hears of the part that is
+    /// Writes the whole storage and reads it again, and returns both rates. `pulse` hears of the part that is
     /// done, and returns true to end it.
     pub(super) fn measure_raw(
         &self,
         pulse: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<(f64, f64), FileserverError> {
+    ) -> Result<RawRates, FileserverError> {
         let mut file = self.open_storage()?;
         let mut block = vec![0; RAW_BLOCK];
         scrim_seeded::Random::new(4).fill(&mut block);
@@ -298,7 +306,7 @@ impl Place {
         }
         file.sync_all().map_err(self.failed("write"))?;
         let written = start.elapsed().as_secs_f64();
-        drop_caches(&[&self.storage]);
+        let are_dropped = drop_caches(&[&self.storage]);
         file.rewind().map_err(self.failed("read"))?;
         let start = Instant::now();
         for number in 0..blocks {
@@ -309,7 +317,11 @@ impl Place {
         }
         let read = start.elapsed().as_secs_f64();
         let rate = |seconds: f64| self.volume_bytes as f64 / 1e6 / seconds.max(1e-9);
-        Ok((rate(written), rate(read)))
+        Ok(RawRates {
+            write: rate(written),
+            read: rate(read),
+            are_caches_dropped: are_dropped,
+        })
     }
 
     /// Checks that the storage still takes and keeps data.
@@ -364,8 +376,8 @@ mod tests {
                 Err(FileserverError::Occupied { .. })
             ));
         }
-        let (write, read) = claim.place.measure_raw(&mut |_| false).unwrap();
-        assert!(write > 0.0 && read > 0.0);
+        let raw = claim.place.measure_raw(&mut |_| false).unwrap();
+        assert!(raw.write > 0.0 && raw.read > 0.0);
         assert_eq!(fs::metadata(&claim.place.storage).unwrap().len(), 1 << 20);
         let ended = claim.place.measure_raw(&mut |_| true);
         assert!(matches!(ended, Err(FileserverError::Interrupted)));

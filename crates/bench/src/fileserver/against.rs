@@ -6,6 +6,7 @@ use scrim_foreign::Foreign;
 use serde_json::Value;
 
 use super::outcome::number;
+use super::phase::Phase;
 use crate::report::{Report, Series};
 use crate::stat::median;
 
@@ -15,9 +16,18 @@ const UNITS: [&str; 3] = ["MB/s", "seeks/s", "files/s"];
 /// The result of an earlier run.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    results: Vec<(String, Vec<f64>)>,
+    results: Vec<Old>,
     /// The processor and the kernel that it is from.
     machine: [Option<String>; 2],
+}
+
+/// A series of an earlier run.
+#[derive(Clone, Debug)]
+struct Old {
+    name: String,
+    /// Description of the load.
+    workload: Option<String>,
+    samples: Vec<f64>,
 }
 
 /// A figure in both results.
@@ -27,7 +37,7 @@ pub(super) struct Change {
     pub(super) unit: &'static str,
     pub(super) old: f64,
     pub(super) new: f64,
-    /// True if every new sample lies beyond every old one.
+    /// True if every new sample lies beyond every old one, and both sides have at least two.
     pub(super) is_clear: bool,
 }
 
@@ -44,7 +54,11 @@ impl Earlier {
         let results = results.iter().filter_map(|result| {
             let samples = result["samples"].as_array()?.iter();
             let samples: Vec<f64> = samples.filter_map(Value::as_f64).collect();
-            Some((result["name"].as_str()?.to_owned(), samples))
+            Some(Old {
+                name: result["name"].as_str()?.to_owned(),
+                workload: result["workload"].as_str().map(str::to_owned),
+                samples,
+            })
         });
         let of_machine = |key: &str| json["machine"][key].as_str().map(str::to_owned);
         Ok(Self {
@@ -53,15 +67,17 @@ impl Earlier {
         })
     }
 
-    /// Rates that both results have.
+    /// Rates of combinations that both results have.
     pub(super) fn changes(&self, report: &Report) -> Vec<Change> {
         let rates = report.results.iter();
-        let rates = rates.filter(|series| UNITS.contains(&series.unit));
+        let rates =
+            rates.filter(|series| UNITS.contains(&series.unit) && is_of_phase(&series.name));
         rates.filter_map(|series| self.change(series)).collect()
     }
 
     fn change(&self, series: &Series) -> Option<Change> {
-        let (_, old) = self.results.iter().find(|(name, _)| *name == series.name)?;
+        let old = &self.old(series)?.samples;
+        let are_enough = old.len() >= 2 && series.samples.len() >= 2;
         let ends = |samples: &[f64]| {
             let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
             let high = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -73,17 +89,21 @@ impl Earlier {
             unit: series.unit,
             old: median(old)?,
             new: median(&series.samples)?,
-            is_clear: after.0 > before.1 || after.1 < before.0,
+            is_clear: are_enough && (after.0 > before.1 || after.1 < before.0),
         })
     }
 
-    /// Differences of the machine, as sentences.
+    fn old(&self, series: &Series) -> Option<&Old> {
+        self.results.iter().find(|old| old.name == series.name)
+    }
+
+    /// Differences of the machine and of the load, as sentences.
     pub(super) fn differences(&self, report: &Report) -> Vec<String> {
         let now = [&report.machine.cpu, &report.machine.kernel];
         let pairs = self.machine.iter().zip(now);
         let named = pairs.zip(["processor", "kernel"]);
         let differing = named.filter(|((old, now), _)| *old != *now);
-        differing
+        let mut said: Vec<String> = differing
             .map(|((old, now), what)| {
                 let shown = |text: &Option<String>| match text {
                     Some(text) => Foreign::new(text).to_string(),
@@ -91,7 +111,17 @@ impl Earlier {
                 };
                 format!("another {what}: {} then, {} now", shown(old), shown(now))
             })
-            .collect()
+            .collect();
+        let phases = report.results.iter();
+        let mut phases = phases.filter(|series| is_of_phase(&series.name));
+        let is_other = |series: &Series| {
+            let old = self.old(series);
+            old.is_some_and(|old| old.workload.as_deref() != Some(&series.workload))
+        };
+        if phases.any(is_other) {
+            said.push("another load: the changes compare different work".to_owned());
+        }
+        said
     }
 
     /// Both results as text.
@@ -117,6 +147,13 @@ impl Earlier {
         }
         text
     }
+}
+
+/// Returns whether a series is of a combination's phase, not of the storage, the network or the processor.
+fn is_of_phase(name: &str) -> bool {
+    Phase::ALL
+        .iter()
+        .any(|phase| name.ends_with(&format!("_{}", phase.name())))
 }
 
 impl Change {
@@ -158,6 +195,21 @@ mod tests {
             text.contains("clear") && text.contains("5.10.0 then, unknown now"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn one_sample_another_load_and_references_tell_no_change() {
+        let mut old = report().to_json();
+        old["results"][0]["samples"] = serde_json::json!([1.0]);
+        let earlier = Earlier::parse(old.to_string().as_bytes()).unwrap();
+        let changes = earlier.changes(&report());
+        assert!(!changes[0].is_clear);
+        let is_reference = |change: &Change| change.name.starts_with("raw_disk");
+        assert!(!changes.iter().any(is_reference));
+        assert_eq!(earlier.differences(&report()), [""; 0]);
+        old["results"][0]["workload"] = "a file of 1 MiB".into();
+        let earlier = Earlier::parse(old.to_string().as_bytes()).unwrap();
+        assert!(earlier.differences(&report())[0].contains("another load"));
     }
 
     #[test]

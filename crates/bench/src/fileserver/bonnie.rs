@@ -197,8 +197,10 @@ pub(super) fn parse(line: &str) -> Vec<(Phase, f64)> {
     rates.collect()
 }
 
-/// Drops the caches of the files that bonnie++ has in `folder`: several, if they have more than 1 GiB.
-pub(super) fn drop_its_caches(folder: &Path, below: &[&Path]) {
+/// Drops the caches of the files that bonnie++ has in `folder`: several, if they have more than 1 GiB. Returns whether
+/// that could be done.
+#[must_use]
+pub(super) fn drop_its_caches(folder: &Path, below: &[&Path]) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files: Vec<PathBuf> = entries
         .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"Bonnie."))
@@ -206,7 +208,7 @@ pub(super) fn drop_its_caches(folder: &Path, below: &[&Path]) {
         .collect();
     let mut all: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     all.extend(below);
-    drop_caches(&all);
+    drop_caches(&all)
 }
 
 /// Runs bonnie++ on a mounted volume, and keeps its figures.
@@ -226,7 +228,8 @@ pub(super) fn run(
     impl Listener for Metered<'_, '_> {
         fn begin(&mut self, phase: Phase) {
             if phase.starts_cold() {
-                drop_its_caches(self.folder, self.below);
+                let dropped = drop_its_caches(self.folder, self.below);
+                self.meter.note_caches(dropped);
             }
             self.meter.begin();
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bonnie::{Bonnie, Listener, drop_its_caches, parse};
-use super::caches::drop_caches;
+use super::caches::{CACHES_KEPT, drop_caches};
 use super::error::FileserverError;
 use super::generator::Generator;
 use super::phase::{Load, Phase};
@@ -51,6 +51,7 @@ pub(super) fn measure(
     let shown = base.display();
     fs::create_dir(&base).map_err(FileserverError::system(format!("create {shown}")))?;
     let work = Work(base);
+    let mut are_dropped = true;
     let series = COMPARED.map(|phase| {
         CONTENDERS.map(|contender| {
             let name = format!("{contender}_{}", phase.name());
@@ -73,8 +74,8 @@ pub(super) fn measure(
             folder.display()
         )))?;
         let rates = match turn.contender {
-            0 => by_generator(&folder, load, &mut stopped),
-            _ => by_bonnie(&folder, &load, &mut stopped),
+            0 => by_generator(&folder, load, &mut are_dropped, &mut stopped),
+            _ => by_bonnie(&folder, &load, &mut are_dropped, &mut stopped),
         };
         let _ = fs::remove_dir_all(&folder);
         let rates = match rates {
@@ -96,6 +97,9 @@ pub(super) fn measure(
             }
         }
     }
+    if !are_dropped {
+        study.warn(CACHES_KEPT.to_owned());
+    }
     for (phase, [ours, theirs]) in COMPARED.iter().zip(series) {
         let name = format!("generator_vs_bonnie_{}", phase.name());
         study.ratio(&name, ours, theirs, None);
@@ -106,14 +110,14 @@ pub(super) fn measure(
 fn by_generator(
     folder: &Path,
     load: Load,
+    are_dropped: &mut bool,
     stopped: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<(Phase, f64)>, FileserverError> {
     let mut generator = Generator::new(folder, load);
-    let characters = folder.join("characters");
     let mut rates = Vec::new();
     for phase in COMPARED {
         if phase.starts_cold() {
-            drop_caches(&[&generator.file(), &characters]);
+            *are_dropped &= drop_caches(&[&generator.file(), &generator.characters()]);
         }
         let work = generator.run(phase, &mut |_| match stopped() {
             true => std::ops::ControlFlow::Break(()),
@@ -127,19 +131,20 @@ fn by_generator(
 fn by_bonnie(
     folder: &Path,
     load: &Load,
+    are_dropped: &mut bool,
     stopped: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<(Phase, f64)>, FileserverError> {
-    struct Cold(PathBuf);
-    impl Listener for Cold {
+    struct Cold<'a>(PathBuf, &'a mut bool);
+    impl Listener for Cold<'_> {
         fn begin(&mut self, phase: Phase) {
             if phase.starts_cold() {
-                drop_its_caches(&self.0, &[]);
+                *self.1 &= drop_its_caches(&self.0, &[]);
             }
         }
         fn end(&mut self, _: Phase, _: Duration, _: Duration) {}
     }
     let mut bonnie = Bonnie::start(folder, load)?;
-    let mut cold = Cold(folder.to_owned());
+    let mut cold = Cold(folder.to_owned(), are_dropped);
     let line = bonnie.run(&mut cold, &mut |_| stopped())?;
     Ok(parse(&line))
 }

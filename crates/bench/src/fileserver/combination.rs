@@ -3,6 +3,7 @@
 use std::fmt;
 
 use scrim_crypt::{CipherSpec, chosen};
+use scrim_foreign::Foreign;
 use serde::{Deserialize, Serialize};
 
 use crate::ciphers::MODES;
@@ -125,6 +126,17 @@ impl Cipher {
     #[must_use]
     pub fn weakness(&self) -> Option<&'static str> {
         self.spec.parse::<CipherSpec>().ok()?.weakness()
+    }
+
+    /// Checks that the parser of arguments makes the same cipher of its text.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self { spec, key_bits } = self;
+        let shown = Foreign::new(spec);
+        match Self::parse(&format!("{spec}:{key_bits}")) {
+            Ok(parsed) if parsed == *self => Ok(()),
+            Ok(_) => Err(format!("the cipher {shown} is not in its usual notation")),
+            Err(error) => Err(format!("the cipher {shown}: {error}")),
+        }
     }
 
     /// Returns whether Scrim has the cipher with this key size, and code for it that runs here.

@@ -67,6 +67,11 @@ impl Generator {
         self.folder.join("file")
     }
 
+    /// Path of the file of the character phases.
+    pub(super) fn characters(&self) -> PathBuf {
+        self.folder.join("characters")
+    }
+
     /// Runs a phase to its end.
     pub(super) fn run(
         &mut self,
@@ -95,7 +100,7 @@ impl Generator {
     }
 
     fn write_bytes(&self, pulse: &mut Pulse<'_>) -> Result<Work, FileserverError> {
-        let path = self.folder.join("characters");
+        let path = self.characters();
         let clock = Clock::start();
         let mut file = File::create_new(&path).map_err(failed("create", &path))?;
         let (mut done, most) = (0, self.load.char_bytes);
@@ -113,7 +118,7 @@ impl Generator {
     }
 
     fn read_bytes(&self, pulse: &mut Pulse<'_>) -> Result<Work, FileserverError> {
-        let path = self.folder.join("characters");
+        let path = self.characters();
         let clock = Clock::start();
         let mut file = File::open(&path).map_err(failed("open", &path))?;
         let (mut done, most) = (0, self.load.char_bytes);

@@ -28,6 +28,11 @@ impl<'a> Meter<'a> {
         self.sampler.begin();
     }
 
+    /// Notes whether caches were dropped before a phase that reads.
+    pub(super) fn note_caches(&mut self, are_dropped: bool) {
+        self.turn.caches_kept |= !are_dropped;
+    }
+
     /// Replaces the rates by those that another program has measured; phases that it has none of are left out.
     pub(super) fn replace_rates(&mut self, rates: &[(Phase, f64)]) {
         let rate_of = |phase| {

@@ -40,6 +40,7 @@ use std::path::Path;
 pub use against::Earlier;
 pub use bonnie::BONNIE;
 pub use bystander::Latency;
+pub use caches::CACHES_KEPT;
 pub use combination::{Cipher, Combination, MountPath};
 pub use error::FileserverError;
 pub use night::{Client, Night, PhaseResult, Plan, Raw, Source, TurnResult, beside};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::bystander::Latency;
-use super::combination::Combination;
+use super::combination::{Cipher, Combination};
 use super::error::FileserverError;
 use super::phase::{Load, Phase};
 use super::place::Target;
@@ -70,6 +70,9 @@ pub struct Raw {
     pub round: usize,
     pub write: f64,
     pub read: f64,
+    /// True if caches could not be dropped before the storage was read.
+    #[serde(default)]
+    pub caches_kept: bool,
 }
 
 /// Result of one combination in one round.
@@ -83,6 +86,9 @@ pub struct TurnResult {
     pub phases: Vec<PhaseResult>,
     /// Reason why the other phases are missing.
     pub failure: Option<String>,
+    /// True if caches could not be dropped before a phase that reads.
+    #[serde(default)]
+    pub caches_kept: bool,
 }
 
 /// Result of a phase.
@@ -102,6 +108,19 @@ pub struct PhaseResult {
     pub over_time: Vec<Usage>,
     /// Latency of a bystander.
     pub bystander: Option<Latency>,
+}
+
+impl Client {
+    /// Checks that a client has rates as its options allow.
+    fn check(self) -> Result<(), String> {
+        let fits = |rate: f64| (0.001..=3600.0).contains(&rate);
+        match fits(self.read) && fits(self.write) {
+            true => Ok(()),
+            false => {
+                Err("a client's disk with a rate that is not within 0.001 and 3600".to_owned())
+            }
+        }
+    }
 }
 
 impl PhaseResult {
@@ -142,19 +161,26 @@ impl Night {
         let text = fs::read(path).map_err(FileserverError::system(&doing))?;
         let night: Self = serde_json::from_slice(&text)
             .map_err(|error| unusable(format!("not a state file: {error}")))?;
-        night.check().map_err(|why| unusable(why.to_owned()))?;
+        night.check().map_err(unusable)?;
         Ok(night)
     }
 
     /// Checks what the type does not: a state file is text that anybody may have changed.
-    fn check(&self) -> Result<(), &'static str> {
+    fn check(&self) -> Result<(), String> {
         let plan = &self.plan;
         if self.version != VERSION {
-            return Err("the state file of another version of Scrim");
+            return Err("the state file of another version of Scrim".to_owned());
         }
         if !(1..=1000).contains(&plan.rounds) || !(1..=1000).contains(&plan.combinations.len()) {
-            return Err("a number of rounds or combinations that no run has");
+            return Err("a number of rounds or combinations that no run has".to_owned());
         }
+        plan.load.check()?;
+        plan.client.check()?;
+        let mut ciphers = plan
+            .combinations
+            .iter()
+            .filter_map(|one| one.cipher.as_ref());
+        ciphers.try_for_each(Cipher::check)?;
         let within = |round: usize| round < plan.rounds;
         let known = |turn: &TurnResult| turn.combination < plan.combinations.len();
         if !self
@@ -163,7 +189,7 @@ impl Night {
             .all(|turn| within(turn.round) && known(turn))
             || !self.raw.iter().all(|raw| within(raw.round))
         {
-            return Err("the result of a turn that the plan does not have");
+            return Err("the result of a turn that the plan does not have".to_owned());
         }
         let place = |turn: &TurnResult| (turn.round, turn.combination);
         let mut places: Vec<_> = self.turns.iter().map(place).collect();
@@ -171,7 +197,7 @@ impl Night {
         places.dedup();
         match places.len() == self.turns.len() {
             true => Ok(()),
-            false => Err("two results of one turn"),
+            false => Err("two results of one turn".to_owned()),
         }
     }
 
@@ -231,12 +257,19 @@ impl Night {
         })
     }
 
-    /// Reason why the first combination failed, if every one did.
+    /// Reason why the first turn failed, if every turn did.
     #[must_use]
     pub fn failure_of_all(&self) -> Option<&str> {
-        let all = 0..self.plan.combinations.len();
-        let all_failed = all.clone().all(|one| self.failure_of(one).is_some());
-        all_failed.then(|| self.failure_of(all.start))?
+        let mut failures = self.turns.iter().map(|turn| turn.failure.as_deref());
+        let first = failures.next()??;
+        let all_failed = failures.all(|failure| failure.is_some());
+        (all_failed && self.missing().is_empty()).then_some(first)
+    }
+
+    /// Returns whether caches could not be dropped in a turn or before a raw measurement.
+    #[must_use]
+    pub fn has_kept_caches(&self) -> bool {
+        self.turns.iter().any(|turn| turn.caches_kept) || self.raw.iter().any(|raw| raw.caches_kept)
     }
 
     /// Number of rounds in which every combination that did not fail has a result.
@@ -267,7 +300,7 @@ pub fn beside(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::combination::{Cipher, MountPath};
+    use super::super::combination::MountPath;
     use super::*;
     use crate::folder::Folder;
 
@@ -319,6 +352,7 @@ pub(super) mod tests {
             combination,
             phases: phases.to_vec(),
             failure: None,
+            caches_kept: false,
         }
     }
 
@@ -334,6 +368,7 @@ pub(super) mod tests {
                 round,
                 write: 300.0,
                 read: 400.0,
+                caches_kept: false,
             })
             .collect();
         night
@@ -369,6 +404,15 @@ pub(super) mod tests {
             turn.failure = Some("no mount".to_owned());
         }
         assert_eq!(all_failed.failure_of_all(), Some("no mount"));
+        // A failure in the second round does not discard the first one.
+        let mut later = empty();
+        for combination in 0..3 {
+            later.turns.push(turn(0, combination, 1.0));
+            let mut failed = turn(1, combination, 1.0);
+            failed.failure = Some("disk full".to_owned());
+            later.turns.push(failed);
+        }
+        assert_eq!(later.failure_of_all(), None);
         assert_eq!(night.whole_rounds(), 1);
     }
 
@@ -380,7 +424,7 @@ pub(super) mod tests {
             night.save(&path).unwrap();
             assert_eq!(Night::load(&path).unwrap(), night);
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(!beside(&path).exists());
     }
 
     #[test]
@@ -407,5 +451,23 @@ pub(super) mod tests {
         endless.plan.rounds = usize::MAX;
         assert!(refused(&json(&endless)).contains("rounds"));
         assert!(Night::load(&folder.path().join("none")).is_err());
+        let changed = |change: &dyn Fn(&mut Plan)| {
+            let mut night = empty();
+            change(&mut night.plan);
+            refused(&json(&night))
+        };
+        assert!(changed(&|plan| plan.load.limit_seconds = -1.0).contains("load"));
+        assert!(changed(&|plan| plan.load.bytes = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.char_bytes = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.seeks = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.load.files = u64::MAX).contains("load"));
+        assert!(changed(&|plan| plan.client.read = 0.0).contains("client"));
+        let cipher = |spec: &str, key_bits| {
+            let spec = spec.to_owned();
+            let cipher = Some(Cipher { spec, key_bits });
+            changed(&|plan| plan.combinations[1].cipher = cipher.clone())
+        };
+        assert!(cipher("aes-xts-plain64", 1 << 50).contains("does not fit"));
+        assert!(cipher("aes-xts-plain64 00 0\n", 512).contains("cipher"));
     }
 }

@@ -104,7 +104,12 @@ impl Night {
             Source::Own => "",
             Source::Bonnie => ", by bonnie++",
         };
-        let workload = format!("{}: {}{by}", combination.label(), phase.describe());
+        let workload = format!(
+            "{}: {}{by}; {}",
+            combination.label(),
+            phase.describe(),
+            self.plan.load.describe()
+        );
         let mut series = |ending: &str, unit, better, samples: &[f64]| {
             if samples.is_empty() {
                 return None;

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Most bytes of a large file.
+const BYTES_MAX: u64 = 1 << 50;
+/// Most single bytes, places or files of a phase.
+const COUNT_MAX: u64 = 1 << 30;
+
 /// A phase, in the order in which bonnie++ runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,6 +129,27 @@ impl Load {
             seeks: 512,
             files: 256,
             limit_seconds: 2.0,
+        }
+    }
+
+    /// Describes the sizes and the limit.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "a file of {} bytes, at most {} single bytes, {} places, {} files and {} s",
+            self.bytes, self.char_bytes, self.seeks, self.files, self.limit_seconds
+        )
+    }
+
+    /// Checks that the numbers are of a load that a run can have.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let fits = (1..=BYTES_MAX).contains(&self.bytes)
+            && (1..=COUNT_MAX).contains(&self.char_bytes)
+            && (1..=COUNT_MAX).contains(&self.seeks)
+            && (1..=COUNT_MAX).contains(&self.files)
+            && (0.001..=3600.0).contains(&self.limit_seconds);
+        match fits {
+            true => Ok(()),
+            false => Err("a load that no run has".to_owned()),
         }
     }
 

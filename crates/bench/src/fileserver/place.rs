@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::OFlags;
+use rustix::process::getuid;
 use scrim_sys::file_system::FileSystem;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,14 @@ pub(super) struct Place {
     program: PathBuf,
 }
 
+/// Rates of the storage itself, in MB/s.
+pub(super) struct RawRates {
+    pub(super) write: f64,
+    pub(super) read: f64,
+    /// True if the caches were dropped between both.
+    pub(super) are_caches_dropped: bool,
+}
+
 /// A place while a run uses it; its files are removed with it.
 pub(super) struct Claim {
     pub(super) place: Place,
@@ -73,8 +82,10 @@ impl Target {
                 ),
             });
         }
-        let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
-        let device = File::options().read(true).custom_flags(flags).open(path);
+        let device = File::options()
+            .read(true)
+            .custom_flags(flags(OFlags::EXCL))
+            .open(path);
         device.map_err(FileserverError::system(format!(
             "claim {shown} (a device that is mounted, or used by a volume, is not measured)"
         )))?;
@@ -118,7 +129,9 @@ impl Claim {
         let folder = target.folder();
         let shown = folder.display();
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {
+                demand_own(&folder)?;
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(FileserverError::Occupied {
                     said: format!(
@@ -132,7 +145,11 @@ impl Claim {
         let folder = folder
             .canonicalize()
             .map_err(FileserverError::system(format!("find {shown}")))?;
-        let lock = File::open(&folder).map_err(FileserverError::system(format!("open {shown}")))?;
+        let lock = File::options()
+            .read(true)
+            .custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW))
+            .open(&folder)
+            .map_err(FileserverError::system(format!("open {shown}")))?;
         if lock.try_lock().is_err() {
             return Err(FileserverError::Occupied {
                 said: format!("{shown} is used by a run that is in progress; wait for its end"),
@@ -163,6 +180,27 @@ impl Claim {
         in_table(&claim.place.storage)?;
         Ok(claim)
     }
+}
+
+/// Refuses a folder in which another user could place files or links.
+fn demand_own(folder: &Path) -> Result<(), FileserverError> {
+    let shown = folder.display();
+    let found = fs::symlink_metadata(folder)
+        .map_err(FileserverError::system(format!("look at {shown}")))?;
+    let is_own = found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o022 == 0;
+    match is_own {
+        true => Ok(()),
+        false => Err(FileserverError::Occupied {
+            said: format!(
+                "{shown} is not the folder of an earlier run: it is not a directory of this user that nobody else may \
+                 write to; remove it, or choose another directory"
+            ),
+        }),
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 impl Drop for Claim {
@@ -249,12 +287,12 @@ impl Place {
         }
     }
 
-    /// Writes the whole storage and reads it again, and returns both rates in MB/s. `pulse` hears of the part that is
+    /// Writes the whole storage and reads it again, and returns both rates. `pulse` hears of the part that is
     /// done, and returns true to end it.
     pub(super) fn measure_raw(
         &self,
         pulse: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<(f64, f64), FileserverError> {
+    ) -> Result<RawRates, FileserverError> {
         let mut file = self.open_storage()?;
         let mut block = vec![0; RAW_BLOCK];
         scrim_seeded::Random::new(4).fill(&mut block);
@@ -268,7 +306,7 @@ impl Place {
         }
         file.sync_all().map_err(self.failed("write"))?;
         let written = start.elapsed().as_secs_f64();
-        drop_caches(&[&self.storage]);
+        let are_dropped = drop_caches(&[&self.storage]);
         file.rewind().map_err(self.failed("read"))?;
         let start = Instant::now();
         for number in 0..blocks {
@@ -279,7 +317,11 @@ impl Place {
         }
         let read = start.elapsed().as_secs_f64();
         let rate = |seconds: f64| self.volume_bytes as f64 / 1e6 / seconds.max(1e-9);
-        Ok((rate(written), rate(read)))
+        Ok(RawRates {
+            write: rate(written),
+            read: rate(read),
+            are_caches_dropped: are_dropped,
+        })
     }
 
     /// Checks that the storage still takes and keeps data.
@@ -293,7 +335,13 @@ impl Place {
         let mut options = File::options();
         options.read(true).write(true);
         if self.storage.starts_with(&self.folder) {
-            options.create(true);
+            options
+                .create(true)
+                .mode(0o600)
+                .custom_flags(flags(OFlags::NOFOLLOW));
+        } else {
+            // The kernel refuses a device that was mounted since it was found.
+            options.custom_flags(flags(OFlags::EXCL));
         }
         options.open(&self.storage).map_err(self.failed("open"))
     }
@@ -305,6 +353,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     fn target(base: &Folder) -> Target {
@@ -326,8 +376,8 @@ mod tests {
                 Err(FileserverError::Occupied { .. })
             ));
         }
-        let (write, read) = claim.place.measure_raw(&mut |_| false).unwrap();
-        assert!(write > 0.0 && read > 0.0);
+        let raw = claim.place.measure_raw(&mut |_| false).unwrap();
+        assert!(raw.write > 0.0 && raw.read > 0.0);
         assert_eq!(fs::metadata(&claim.place.storage).unwrap().len(), 1 << 20);
         let ended = claim.place.measure_raw(&mut |_| true);
         assert!(matches!(ended, Err(FileserverError::Interrupted)));
@@ -335,7 +385,7 @@ mod tests {
         fs::remove_dir_all(&claim.place.folder).unwrap();
         assert!(claim.place.verify_storage().is_err());
         drop(claim);
-        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+        assert!(!base.path().join(FOLDER).exists());
     }
 
     #[test]
@@ -351,6 +401,27 @@ mod tests {
         assert!(!folder.join("volume").exists());
         drop(claim);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let base = base();
+        let folder = base.path().join(FOLDER);
+        let make = || Claim::take(&target(&base), 1 << 20, Path::new("scrim"), true);
+        let refused = || make().err().unwrap().to_string();
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(refused().contains("not the folder"));
+        fs::remove_dir(&folder).unwrap();
+        let elsewhere = base.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, &folder).unwrap();
+        assert!(refused().contains("not the folder"));
+        fs::remove_file(&folder).unwrap();
+        let claim = make().unwrap();
+        symlink(elsewhere.join("file"), &claim.place.storage).unwrap();
+        assert!(claim.place.verify_storage().is_err());
+        assert!(!elsewhere.join("file").exists());
     }
 
     #[test]
@@ -373,6 +444,6 @@ mod tests {
         let base = base();
         let error = Claim::take(&target(&base), 1 << 60, Path::new("scrim"), false);
         assert!(matches!(error, Err(FileserverError::Space { .. })));
-        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+        assert!(!base.path().join(FOLDER).exists());
     }
 }

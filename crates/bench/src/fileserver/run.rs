@@ -75,6 +75,7 @@ pub(super) fn measure(
             combination,
             phases: Vec::new(),
             failure: None,
+            caches_kept: false,
         };
         match run_turn(&claim.place, &plan, &mut turn, &mut teller) {
             Ok(()) => {}
@@ -115,8 +116,13 @@ impl Teller<'_, '_> {
 /// Writes the whole storage, so that each turn finds it allocated, and measures it meanwhile.
 fn raw(place: &Place, round: usize, teller: &mut Teller<'_, '_>) -> Result<Raw, FileserverError> {
     let mut pulse = |_: f64| teller.tell("the storage itself", 0.0).is_break();
-    let (write, read) = place.measure_raw(&mut pulse)?;
-    Ok(Raw { round, write, read })
+    let rates = place.measure_raw(&mut pulse)?;
+    Ok(Raw {
+        round,
+        write: rates.write,
+        read: rates.read,
+        caches_kept: !rates.are_caches_dropped,
+    })
 }
 
 fn run_turn(
@@ -146,7 +152,9 @@ fn run_turn(
             let mut generator = Generator::new(&folder, plan.load);
             for phase in Phase::ALL {
                 if phase.starts_cold() {
-                    drop_caches(&[&generator.file(), &place.storage]);
+                    let dropped =
+                        drop_caches(&[&generator.file(), &generator.characters(), &place.storage]);
+                    meter.note_caches(dropped);
                 }
                 meter.begin();
                 let work = generator.run(phase, &mut |part| tell(phase, part))?;

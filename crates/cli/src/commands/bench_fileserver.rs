@@ -132,7 +132,10 @@ fn tell(
     if whole < night.plan.rounds {
         study.end_after(whole, &[]);
     }
-    study.warn(caches(&night.plan));
+    study.warn(match night.has_kept_caches() {
+        true => fileserver::CACHES_KEPT.to_owned(),
+        false => caches(&night.plan),
+    });
     night.record(&mut study, references);
     let report = study.finish();
     if !args.json {

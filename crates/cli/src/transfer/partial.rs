@@ -73,8 +73,15 @@ impl Partial {
                 drop(FileBackend::open(target, Access::ReadWrite)?);
                 Ok(partial)
             }
-            Ok(_) if partial.is_finished()? => Ok(partial),
-            Ok(_) => Err(exists(target)),
+            Ok(_) => match partial.finished()? {
+                // Nothing resumes a pack, so its record would be in the way of every command.
+                Some(record) if record.kind == Kind::Pack => {
+                    partial.remove_record()?;
+                    Err(exists(target))
+                }
+                Some(_) => Ok(partial),
+                None => Err(exists(target)),
+            },
         }
     }
 
@@ -83,11 +90,12 @@ impl Partial {
         &self.path
     }
 
-    /// Checks whether a crash has left the record of a target that is whole.
-    fn is_finished(&self) -> Result<bool, CliError> {
-        Ok(self.target.exists()
-            && !self.path.exists()
-            && self.load()?.is_some_and(|record| record.whole))
+    /// Returns the record of a target that is whole, if a crash has left it.
+    fn finished(&self) -> Result<Option<Record>, CliError> {
+        if !self.target.exists() || self.path.exists() {
+            return Ok(None);
+        }
+        Ok(self.load()?.filter(|record| record.whole))
     }
 
     /// Refuses to begin where another transfer was interrupted, before the user is asked for a passphrase. A partial
@@ -172,7 +180,7 @@ impl Partial {
                 }
             });
         }
-        if self.is_finished()? {
+        if self.finished()?.is_some() {
             self.remove_record()?;
             return Ok(Resumed::Finished);
         }
@@ -419,6 +427,21 @@ mod tests {
         let resumed = again.resume(Kind::Import, record.source).unwrap();
         assert!(matches!(resumed, Resumed::Finished));
         assert_eq!(names(folder.path()), ["source", "target"]);
+    }
+
+    #[test]
+    fn a_crash_before_the_record_of_a_pack_goes_leaves_a_target_that_exists() {
+        let (folder, source, target) = place();
+        let (partial, mut record) = begun(&source, &target);
+        record.kind = Kind::Pack;
+        record.whole = true;
+        partial.save(&record).unwrap();
+        partial.rename().unwrap();
+        for _ in 0..2 {
+            let error = Partial::of(&target, &source, false).err().unwrap();
+            assert!(error.to_string().contains("exists already"));
+            assert_eq!(names(folder.path()), ["source", "target"]);
+        }
     }
 
     #[test]

@@ -89,18 +89,14 @@ impl NewImage {
         record: &Record,
     ) -> Result<Volume, CliError> {
         let backend = partial.create(self.image_size, full, record)?;
-        let make = || {
+        let make = || -> Result<Volume, CliError> {
             LuksDevice::write(&self.formatted.plan, &backend)?;
             // The volume is opened as usual, so that a fault of its header is found now.
             let luks = LuksDevice::read(&backend)?;
             let unlocked = luks.unlock(&backend, Some(self.slot), &self.passphrase)?;
-            Ok((luks, unlocked))
+            start(backend, &luks, unlocked)
         };
-        let (luks, unlocked) = make().map_err(|error: LuksError| {
-            let _ = partial.abandon();
-            CliError::from(error)
-        })?;
-        start(backend, &luks, unlocked)
+        make().inspect_err(|_| drop(partial.abandon()))
     }
 }
 

@@ -359,7 +359,9 @@ fn a_forced_end_writes_the_page_cache_of_the_plaintext() {
     let disk = Disk::new("64M", EXT4);
     disk.mount("--raw --page-cache");
     let path = disk.0.path("mnt/disk");
-    let data: Vec<u8> = (0..8_u32 << 20).map(|at| (at / 4099) as u8).collect();
+    let data: Vec<u8> = (0..8_u32 << 20)
+        .map(|at| (at / 4099).to_le_bytes()[0])
+        .collect();
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.write_all_at(&data, 4096).unwrap();
     disk.0

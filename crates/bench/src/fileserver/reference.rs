@@ -56,7 +56,7 @@ impl Client {
     #[must_use]
     pub fn need(self) -> Self {
         Self {
-            // What a client writes to its disk it reads from the server.
+            // A client reads from the server the data that it writes to its disk.
             read: self.write * NEED,
             write: self.read * NEED,
         }

@@ -60,7 +60,7 @@ impl Mke2fs {
             .arg(file_system.inodes.to_string())
             .arg("-J")
             .arg(format!("size={}", (file_system.journal * BLOCK) >> 20))
-            // What is not written here is noise in the volume, so no table may count as zeroed.
+            // Blocks that are not written here are noise in the volume, so no table may count as zeroed.
             .arg("-E")
             .arg(format!(
                 "nodiscard,lazy_itable_init=1,root_owner={user}:{group}"

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A wait that lasts while the storage of a session answers requests, and ends some time after the last answer.
 ///
-/// What the kernel has in memory may take minutes to write to a slow storage, so the whole wait has no limit.
+/// The kernel may need minutes to write its cache to a slow storage, so the whole wait has no limit.
 pub struct StallLimit {
     /// `None` for a wait that ends after the limit in any case.
     session: Option<Arc<Session>>,

@@ -28,11 +28,11 @@ fn encrypt(place: &Place, image: &str) {
 }
 
 /// A line for each file below a folder, but for what mke2fs adds: type, permissions, size, links, time and content. mke2fs
-/// leaves parts of a second out.
+/// leaves parts of a second out, and gives the topmost folder the time when it ran.
 const LISTING: &str = r#"
 listing() {
     ( cd "$1"
-      find . -path ./lost+found -prune -o ! -type d -printf '%P %y %m %s %n %T@ %l\n' -o -printf '%P %y %m %T@\n' |
+      find . -mindepth 1 -path ./lost+found -prune -o ! -type d -printf '%P %y %m %s %n %T@ %l\n' -o -printf '%P %y %m %T@\n' |
           sed -E 's/\.[0-9]{10}//' | sort
       find . -path ./lost+found -prune -o -type f -print0 | sort -z | xargs -0 -r sha256sum )
 }

@@ -34,6 +34,7 @@ mod mount;
 mod mount_faults;
 mod mount_load;
 mod mount_readonly;
+mod mount_silent;
 mod mount_use;
 mod no_root;
 mod options;

@@ -1,6 +1,6 @@
 //! Counting of a connection's traffic, by its own thread, readable from any.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::status::{Count, Traffic};
 
@@ -28,9 +28,19 @@ pub(crate) struct Meter {
     sends: AtomicU64,
     sleeps: AtomicU64,
     copied: AtomicU64,
+    is_serving: AtomicBool,
 }
 
 impl Meter {
+    /// Notes whether a request is being served now.
+    pub(crate) fn set_serving(&self, is_serving: bool) {
+        self.is_serving.store(is_serving, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.is_serving.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn executed(&self, kind: Kind, bytes: u64) {
         add(&self.requests[kind as usize], 1);
         add(&self.bytes[kind as usize], bytes);

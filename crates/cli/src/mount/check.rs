@@ -4,11 +4,11 @@
 //! 12, crashes after it has replayed the kernel's journal. So e2fsck looks at the file system first, as at boot.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
+use super::attempt::{Attempt, Output};
 use crate::error::{CliError, Exit};
 use crate::process::program::find;
 use crate::terminal::note;
@@ -42,7 +42,7 @@ pub(super) fn is_needed(volume: &Volume) -> bool {
 }
 
 /// Replays the journal of the file system in `file`, and repairs what needs no decision.
-pub(super) fn repair(file: &Path) -> Result<(), CliError> {
+pub(super) fn repair(file: &Path, directory: &Path, attempt: &mut Attempt) -> Result<(), CliError> {
     let Some(program) = find(E2FSCK) else {
         return Err(CliError::new(
             Exit::WrongDevice,
@@ -53,26 +53,18 @@ pub(super) fn repair(file: &Path) -> Result<(), CliError> {
     note(format_args!(
         "scrim: the file system was not unmounted: e2fsck checks it"
     ));
-    let output = Command::new(program)
-        .arg("-p")
-        .arg(file)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| CliError::io("start e2fsck", &error))?;
-    match output.status.code() {
+    let mut command = Command::new(program);
+    command.arg("-p").arg(file);
+    let (status, said) = attempt.run(E2FSCK, &mut command, Output::Standard, directory)?;
+    match status.code() {
         Some(0..=DONE_MAX) => Ok(()),
         _ => Err(CliError::new(
             Exit::WrongDevice,
             format!(
                 "the file system has errors that e2fsck does not repair by itself: {}; show it with `scrim mount --raw`, \
                  and run e2fsck on the file",
-                Foreign::new(last_line(&output.stdout))
+                said.last()
             ),
         )),
     }
-}
-
-fn last_line(text: &[u8]) -> &[u8] {
-    let mut lines = text.trim_ascii().rsplit(|&byte| byte == b'\n');
-    lines.next().unwrap_or_default()
 }

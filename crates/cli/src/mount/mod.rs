@@ -6,6 +6,7 @@
 //! mounted on the user's directory. The chain is built from the bottom
 //! and taken down from the top, so that nothing is ever cached above what has gone.
 
+mod attempt;
 mod check;
 mod holders;
 mod method;
@@ -13,6 +14,7 @@ mod mounted;
 mod program;
 mod request;
 
+pub(crate) use attempt::read_in_time;
 pub(crate) use mounted::{MountedVolume, Source};
 pub(crate) use program::{PROGRAMS, Program};
 pub(crate) use request::{MountRequest, MountStatus, Served, UmountRequest};

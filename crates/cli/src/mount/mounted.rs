@@ -3,20 +3,21 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::getuid;
 use scrim_export::fuse::{
     Access, FileTree, KIND as PLAINTEXT, MountOptions, Mounted, OtherMount, PageCache, PunchHole,
-    RawFile, UnmountError, VolumeFiles,
+    RawFile, STALL, UnmountError, VolumeFiles,
 };
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
+use super::attempt::{Attempt, Output, read_in_time};
 use super::method::{Choice, Driver, Machine, Method, choose};
-use super::program::{Program, Running};
+use super::program::{Program, Running, is_fuse};
 use super::request::{MountRequest, MountStatus, Served};
 use super::{check, holders};
 use crate::args::VolumeName;
@@ -28,10 +29,7 @@ use crate::terminal::note;
 /// Pause between two attempts to unmount.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Longest wait for the storage's next answer while a mount is unmounted in order.
-const STALL: Duration = Duration::from_secs(45);
-
-/// The same where data is given up after it.
+/// Longest wait for the storage's next answer where data is given up after it.
 const GIVING_UP: Duration = Duration::from_secs(10);
 
 /// Time without an answer of the storage for the kernel, or a program, to close the plaintext once it is unmounted.
@@ -379,9 +377,16 @@ fn show_files_by_driver(
         }
     })?;
     let file = below.join(source.name.as_str());
+    let mut attempt = Attempt::on(&plaintext);
     let (by, shown) = match driver {
-        Driver::Kernel(r#type) => ("kernel", mount_by_kernel(&file, r#type, request)),
-        Driver::Program(program) => (program.command, run(program, source, &file, request)),
+        Driver::Kernel(r#type) => (
+            "kernel",
+            mount_by_kernel(&file, r#type, request, &mut attempt),
+        ),
+        Driver::Program(program) => (
+            program.command,
+            run(program, source, &file, request, &mut attempt),
+        ),
     };
     let mut mounted = MountedVolume {
         status: status(request, choice.file_system, by, &choice.reason),
@@ -398,6 +403,10 @@ fn show_files_by_driver(
         Err(error) => {
             // The error that it was not mounted for says more.
             let _ = mounted.take_down();
+            attempt.clean_up(&request.directory, |kind| match driver {
+                Driver::Kernel(r#type) => kind == r#type,
+                Driver::Program(_) => is_fuse(kind),
+            });
             Err(error)
         }
     }
@@ -487,12 +496,16 @@ fn run(
     source: &Source,
     file: &Path,
     request: &MountRequest,
+    attempt: &mut Attempt,
 ) -> Result<Files, CliError> {
-    if program.wants_check && !request.read_only && check::is_needed(source.volume) {
-        check::repair(file)?;
+    let directory = &request.directory;
+    if program.wants_check
+        && !request.read_only
+        && read_in_time(source.volume, directory, check::is_needed)?
+    {
+        check::repair(file, directory, attempt)?;
     }
-
-    let (program, mount) = program.start(file, request)?;
+    let (program, mount) = program.start(file, request, attempt)?;
     Ok(Files {
         mount,
         program: Some(program),
@@ -500,15 +513,20 @@ fn run(
 }
 
 /// Mounts with `mount(8)`, which makes a loop device that goes when the file system is unmounted.
-fn mount_by_kernel(file: &Path, r#type: &str, request: &MountRequest) -> Result<Files, CliError> {
+fn mount_by_kernel(
+    file: &Path,
+    r#type: &str,
+    request: &MountRequest,
+    attempt: &mut Attempt,
+) -> Result<Files, CliError> {
+    const MOUNT: &str = "mount";
     let mode = if request.read_only { "ro" } else { "rw" };
-    let output = Command::new("mount")
+    let mut command = Command::new(MOUNT);
+    command
         .args(["-t", r#type, "-o", &format!("loop,nosuid,nodev,{mode}")])
         .arg(file)
-        .arg(&request.directory)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| CliError::io("start mount", &error))?;
+        .arg(&request.directory);
+    let (status, said) = attempt.run(MOUNT, &mut command, Output::Errors, &request.directory)?;
     let refused = |reason: String| {
         CliError::new(
             Exit::WrongDevice,
@@ -518,10 +536,8 @@ fn mount_by_kernel(file: &Path, r#type: &str, request: &MountRequest) -> Result<
             ),
         )
     };
-    if !output.status.success() {
-        return Err(refused(
-            Foreign::new(output.stderr.trim_ascii()).to_string(),
-        ));
+    if !status.success() {
+        return Err(refused(Foreign::new(said.text().trim()).to_string()));
     }
     let mount = OtherMount::find(&request.directory, |kind| kind == r#type);
     Ok(Files {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
 use scrim_export::fuse::OtherMount;
 
+use super::attempt::{Attempt, interrupted, stalled};
 use super::request::MountRequest;
 use crate::error::{CliError, Exit};
 use crate::process::program::{Said, find};
@@ -161,6 +162,7 @@ impl Program {
         &'static self,
         raw: &Path,
         request: &MountRequest,
+        attempt: &mut Attempt,
     ) -> Result<(Running, OtherMount), CliError> {
         let fail =
             |error: std::io::Error| CliError::io(format_args!("start {}", self.command), &error);
@@ -180,13 +182,19 @@ impl Program {
             child,
             said: Said::listen(said),
         };
-        let mount = running.wait_until_mounted(&request.directory)?;
-        Ok((running, mount))
+        match running.wait_until_mounted(&request.directory, attempt) {
+            Ok(Some(mount)) => Ok((running, mount)),
+            Ok(None) => {
+                attempt.kill(running.child);
+                Err(stalled(self.command, &request.directory))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
 /// Returns whether a file system's type is one that such programs have: `fuse.NAME`, or `fuseblk` for ntfs-3g as root.
-fn is_fuse(kind: &str) -> bool {
+pub(super) fn is_fuse(kind: &str) -> bool {
     kind.starts_with("fuse") && kind != scrim_export::fuse::KIND
 }
 
@@ -198,10 +206,15 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn wait_until_mounted(&mut self, directory: &Path) -> Result<OtherMount, CliError> {
+    /// Waits for the mount; returns `None` if the storage is silent.
+    fn wait_until_mounted(
+        &mut self,
+        directory: &Path,
+        attempt: &mut Attempt,
+    ) -> Result<Option<OtherMount>, CliError> {
         loop {
             if let Some(mount) = OtherMount::find(directory, is_fuse) {
-                return Ok(mount);
+                return Ok(Some(mount));
             }
             if self.has_ended() {
                 return Err(self.failure(directory));
@@ -209,10 +222,10 @@ impl Running {
             if asked_to_end() {
                 let deadline = Instant::now() + ENDING;
                 self.end(|| Instant::now() > deadline);
-                return Err(CliError::new(
-                    Exit::Usage,
-                    "interrupted; nothing is mounted",
-                ));
+                return Err(interrupted());
+            }
+            if attempt.is_over() {
+                return Ok(None);
             }
             std::thread::sleep(PAUSE);
         }

@@ -1,22 +1,21 @@
 //! The mounts of an open volume: made and taken down by requests, and watched.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use scrim_foreign::Foreign;
 use scrim_volume::Volume;
 
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
-use crate::mount::{MountRequest, MountStatus, MountedVolume, Source, UmountRequest};
+use crate::mount::{MountRequest, MountStatus, MountedVolume, Source, UmountRequest, read_in_time};
 use crate::nbd::runtime::RuntimeDir;
 use crate::signature::Survey;
 use crate::terminal::note;
 
 /// The mounts of a volume, oldest first.
 pub(crate) struct Mounts {
-    now: RefCell<Vec<MountedVolume>>,
+    now: Mutex<Vec<MountedVolume>>,
     /// Directory for the plaintext below a mounted file system; there is one at a time.
     private: PathBuf,
 }
@@ -27,23 +26,24 @@ impl Mounts {
         // A process that was killed may have left it. It is kept if something is mounted there.
         let _ = std::fs::remove_dir(&private);
         Self {
-            now: RefCell::default(),
+            now: Mutex::default(),
             private,
         }
     }
 
     pub(crate) fn statuses(&self) -> Vec<MountStatus> {
-        self.now
-            .borrow()
-            .iter()
-            .map(MountedVolume::status_now)
-            .collect()
+        self.now().iter().map(MountedVolume::status_now).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.now.borrow().is_empty()
+        self.now().is_empty()
     }
 
+    fn now(&self) -> MutexGuard<'_, Vec<MountedVolume>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Mounts the volume. One thread adds and removes mounts; others may ask for their status.
     pub(crate) fn add(
         &self,
         name: &VolumeName,
@@ -51,24 +51,26 @@ impl Mounts {
         request: &MountRequest,
     ) -> Result<MountStatus, CliError> {
         let read_only = request.read_only || volume.is_read_only();
-        for other in &*self.now.borrow() {
+        for other in &*self.now() {
             refuse_beside(name, other, request, read_only)?;
         }
+        let survey = read_in_time(volume, &request.directory, Survey::of_volume)?;
         let source = Source {
             name,
             volume,
-            contents: Survey::of_volume(volume).contents,
+            contents: survey.contents,
             private: self.private.clone(),
         };
+        // Not under the lock, so that the status is shown meanwhile.
         let mounted = MountedVolume::start(&source, request)?;
         let status = mounted.status().clone();
-        self.now.borrow_mut().push(mounted);
+        self.now().push(mounted);
         Ok(status)
     }
 
     /// Takes down the mounts that have ended by themselves.
     pub(crate) fn reap(&self, name: &VolumeName) {
-        let mut now = self.now.borrow_mut();
+        let mut now = self.now();
         for mount in now.extract_if(.., MountedVolume::has_ended) {
             note(format_args!(
                 "scrim: {}: {} is not mounted any more",
@@ -82,7 +84,7 @@ impl Mounts {
     }
 
     pub(crate) fn remove(&self, request: &UmountRequest) -> Result<(), CliError> {
-        let mut now = self.now.borrow_mut();
+        let mut now = self.now();
         let is_meant = |mount: &MountedVolume| match &request.directory {
             Some(directory) => mount.status().directory == *directory,
             None => true,

@@ -4,10 +4,10 @@ mod describe;
 mod exchange;
 mod mounting;
 
-use std::cell::Cell;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use scrim_export::limits::Limits;
@@ -72,14 +72,7 @@ pub(crate) struct Service {
     open: OpenVolume,
 }
 
-/// Moment at which a volume is closed if no command closes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    WhenClosed,
-    /// When the last mount has ended and no client is connected.
-    WhenUnmounted,
-}
-
+/// An open volume. One thread changes it; another one may show its state meanwhile.
 struct OpenVolume {
     name: VolumeName,
     volume: Arc<Volume>,
@@ -90,16 +83,17 @@ struct OpenVolume {
     header: Option<String>,
     devices: Devices,
     /// True if the table decrypts to other data than the table that the volume was opened with.
-    has_other_data: Cell<bool>,
+    has_other_data: AtomicBool,
     /// True if the loaded table would decrypt to other data.
-    loads_other_data: Cell<bool>,
+    loads_other_data: AtomicBool,
     /// The URIs of the plaintext device.
     addresses: Vec<String>,
     tls: Option<Tls>,
     server: Server,
     metrics: Option<Metrics>,
     mounts: Mounts,
-    end: Cell<End>,
+    /// True if the volume is closed when the last mount has ended and no client is connected.
+    ends_with_mounts: AtomicBool,
 }
 
 impl Service {
@@ -168,14 +162,14 @@ impl Service {
             uuid: origin.uuid,
             header: origin.header,
             devices: origin.devices,
-            has_other_data: Cell::new(false),
-            loads_other_data: Cell::new(false),
+            has_other_data: AtomicBool::new(false),
+            loads_other_data: AtomicBool::new(false),
             addresses,
             tls,
             server,
             metrics,
             mounts,
-            end: Cell::new(End::WhenClosed),
+            ends_with_mounts: AtomicBool::new(false),
         };
         Ok(Self {
             control,
@@ -194,9 +188,9 @@ impl Service {
     /// # Errors
     /// If it cannot be mounted, the volume is closed again.
     pub(crate) fn mount(self, request: &MountRequest) -> Result<(Self, MountStatus), CliError> {
-        match self.open.mount(request) {
+        match self.open.mount(&self.control, request) {
             Ok(status) => {
-                self.open.end.set(End::WhenUnmounted);
+                self.open.ends_with_mounts.store(true, Ordering::Relaxed);
                 Ok((self, status))
             }
             Err(error) => {
@@ -218,7 +212,7 @@ impl Service {
         open.announce(manager);
         let caller = loop {
             if let Some(caller) = control.serve(&signals, open.next_look(), |request, body| {
-                open.answer(request, body)
+                open.answer(&control, request, body)
             }) {
                 break Some(caller);
             }
@@ -236,7 +230,9 @@ impl Service {
             }
         };
         manager.stopping();
-        let closed = while_answering(&control, &open.name.clone(), || open.finish())?;
+        let name = open.name.clone();
+        let is_closed = |_, _: &SecretBytes| Some(Err(busy(&name, "closed")));
+        let closed = while_answering(&control, is_closed, || open.finish())?;
         // The name is free and the storage unlocked before the command hears that the volume is closed.
         drop(control);
         match caller {
@@ -250,30 +246,34 @@ impl Service {
     }
 }
 
-/// Does the last of the work, and meanwhile tells every client of the control socket that the volume is being closed.
+/// Does work that may take long, while another thread answers the clients of the control socket.
 fn while_answering<T>(
     control: &ControlSocket,
-    name: &VolumeName,
+    answer: impl FnMut(Request, &SecretBytes) -> Option<Answer> + Send,
     work: impl FnOnce() -> T,
 ) -> Result<T, CliError> {
     let (done, finished) =
-        UnixStream::pair().map_err(|error| CliError::io("close the volume in order", &error))?;
+        UnixStream::pair().map_err(|error| CliError::io("answer other commands", &error))?;
     Ok(std::thread::scope(|scope| {
-        scope.spawn(move || {
-            control.serve(&finished, None, |_, _| {
-                let message = format!("{} is being closed; wait for it to end", name.as_str());
-                Some(Err(CliError::new(Exit::Busy, message)))
-            })
-        });
+        scope.spawn(move || control.serve(&finished, None, answer));
         let result = work();
         drop(done);
         result
     }))
 }
 
+/// The error of a command to a volume that carries out another one, which may take long.
+fn busy(name: &VolumeName, what: &str) -> CliError {
+    let message = format!(
+        "{} is being {what}; wait for it to end, and give the command again",
+        name.as_str()
+    );
+    CliError::new(Exit::Busy, message)
+}
+
 impl OpenVolume {
-    /// The answer to a request; `None` to one that closes the volume.
-    fn answer(&self, request: Request, body: &SecretBytes) -> Option<Answer> {
+    /// The answer to a request that only shows the state; `None` to others.
+    fn show(&self, request: &Request) -> Option<Answer> {
         let table = |keys| Ok(self.volume.table_text(keys));
         Some(match request {
             Request::Status => self.status(),
@@ -285,6 +285,18 @@ impl OpenVolume {
             },
             Request::InactiveTable => self.inactive_table(Keys::Masked),
             Request::InactiveTableWithKeys => self.inactive_table(Keys::Shown),
+            _ => return None,
+        })
+    }
+
+    /// The answer to a request; `None` to one that closes the volume.
+    fn answer(
+        &self,
+        control: &ControlSocket,
+        request: Request,
+        body: &SecretBytes,
+    ) -> Option<Answer> {
+        Some(match request {
             Request::Suspend => self.suspend(),
             Request::Forget => self.forget(),
             Request::Resume => self.resume(),
@@ -294,7 +306,7 @@ impl OpenVolume {
             Request::Refresh(flags, path) => self.refresh(flags, path),
             Request::ReadHeader { offset, len } => self.read_header(offset, len),
             Request::Resize(sectors) => self.resize(sectors),
-            Request::Mount { .. } => self.mount_as_asked(body),
+            Request::Mount { .. } => self.mount_as_asked(control, body),
             Request::Umount { .. } => match self.unmount(body) {
                 Ok(_) if self.is_to_end() && self.clients_after_a_moment() == 0 => return None,
                 answer => answer,
@@ -305,12 +317,18 @@ impl OpenVolume {
                 (Ok(()), 0) => return None,
                 (Ok(()), clients) => Err(self.in_use(clients)),
             },
+            Request::Status
+            | Request::Statistics
+            | Request::Table
+            | Request::TableWithKeys
+            | Request::InactiveTable
+            | Request::InactiveTableWithKeys => return self.show(&request),
         })
     }
 
     /// Time until the next look at whether mounts have ended, or clients have left a volume that ends with them.
     fn next_look(&self) -> Option<Duration> {
-        let is_ending = self.end.get() == End::WhenUnmounted || !self.mounts.is_empty();
+        let is_ending = self.ends_with_mounts.load(Ordering::Relaxed) || !self.mounts.is_empty();
         is_ending.then_some(LOOK)
     }
 
@@ -321,7 +339,7 @@ impl OpenVolume {
 
     /// Returns whether the volume is to be closed as soon as no client is connected.
     fn is_to_end(&self) -> bool {
-        self.end.get() == End::WhenUnmounted && self.mounts.is_empty()
+        self.ends_with_mounts.load(Ordering::Relaxed) && self.mounts.is_empty()
     }
 
     fn announce(&self, manager: &Manager) {

@@ -57,6 +57,16 @@ impl Said {
 
     /// The last line that is not empty, with its controls escaped. The program has ended.
     pub(crate) fn last(&self) -> String {
+        let text = self.text();
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        match last {
+            Some(line) => Foreign::new(line.trim()).to_string(),
+            None => "it said nothing".to_owned(),
+        }
+    }
+
+    /// All that is kept, as it came. The program has ended.
+    pub(crate) fn text(&self) -> String {
         // A process that the program has left behind may keep the pipe open.
         let deadline = Instant::now() + LAST_WORDS;
         while !self.reader.as_ref().is_none_or(JoinHandle::is_finished) && Instant::now() < deadline
@@ -64,11 +74,6 @@ impl Said {
             std::thread::sleep(PAUSE);
         }
         let kept = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        match last {
-            Some(line) => Foreign::new(line.trim()).to_string(),
-            None => "it said nothing".to_owned(),
-        }
+        String::from_utf8_lossy(&kept).into_owned()
     }
 }

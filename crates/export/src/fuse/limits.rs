@@ -15,8 +15,8 @@ const LEAST_THREADS: usize = 4;
 /// Time for a lazy unmount, and for the threads at the end.
 pub(super) const END: Duration = Duration::from_secs(5);
 
-/// Longest wait for an answer of the storage while a mount is taken away in order.
-pub(super) const STALL: Duration = Duration::from_secs(45);
+/// Longest wait for an answer of the storage while a mount is made, or taken away in order.
+pub const STALL: Duration = Duration::from_secs(45);
 
 /// Pause between two looks at threads or processes that are about to end.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);

@@ -40,6 +40,7 @@ mod worker;
 
 pub use error::{DirectoryFault, FileError, MountError, UnmountError};
 pub use files::{Access, VolumeFiles};
+pub use limits::STALL;
 pub use mount::{KIND, Method};
 pub use mounted::Mounted;
 pub use options::{MountOptions, PageCache};

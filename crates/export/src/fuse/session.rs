@@ -133,6 +133,11 @@ impl Session {
         all
     }
 
+    /// Returns whether a request is being served now.
+    pub(super) fn is_serving(&self) -> bool {
+        self.meters.iter().any(|meter| meter.is_serving())
+    }
+
     pub(super) fn cache_time(&self) -> Duration {
         self.tree.cache_time()
     }

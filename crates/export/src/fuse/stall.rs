@@ -20,6 +20,8 @@ pub struct StallLimit {
     /// `None` for a wait that ends after the limit in any case.
     session: Option<Arc<Session>>,
     limit: Duration,
+    /// True if time in which no request waits does not count.
+    only_requests: bool,
     answered: u64,
     since: Instant,
 }
@@ -38,8 +40,18 @@ impl StallLimit {
         Self {
             session: None,
             limit,
+            only_requests: false,
             answered: 0,
             since: Instant::now(),
+        }
+    }
+
+    /// Leaves out time in which no request waits for the storage: a program that computes is not held up by it.
+    #[must_use]
+    pub fn of_requests_only(self) -> Self {
+        Self {
+            only_requests: true,
+            ..self
         }
     }
 
@@ -51,7 +63,8 @@ impl StallLimit {
             let traffic = session.traffic();
             traffic.requests() + traffic.failed
         });
-        if answered != self.answered {
+        let is_idle = self.only_requests && session.is_some_and(|session| !session.is_serving());
+        if is_idle || answered != self.answered {
             self.answered = answered;
             self.since = Instant::now();
         }

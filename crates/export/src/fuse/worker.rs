@@ -51,7 +51,10 @@ impl Worker {
                 }
             };
             self.executor.meter.received();
-            if self.serve(len).is_err() {
+            self.executor.meter.set_serving(true);
+            let served = self.serve(len);
+            self.executor.meter.set_serving(false);
+            if served.is_err() {
                 break;
             }
         }

@@ -1,6 +1,7 @@
 //! Status and figures of an open volume.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use scrim_export::ClientStatus;
 use scrim_export::nbd::Protection;
@@ -32,7 +33,7 @@ impl OpenVolume {
     pub(super) fn describe(&self) -> Status {
         let mapping = self.volume.mapping();
         // With other data the volume is not the one that its header describes.
-        let (r#type, uuid, header) = match self.has_other_data.get() {
+        let (r#type, uuid, header) = match self.has_other_data.load(Ordering::Relaxed) {
             false => (&*self.r#type, &*self.uuid, self.header.clone()),
             true => ("TABLE", "", None),
         };

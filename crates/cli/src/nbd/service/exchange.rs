@@ -1,6 +1,7 @@
 //! Exchange of the table of a volume that is being served.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use scrim_backend::Backend;
@@ -32,7 +33,7 @@ impl OpenVolume {
         self.volume.load(table, mapping.path(), change, |name| {
             self.devices.open(name)
         })?;
-        self.loads_other_data.set(is_other);
+        self.loads_other_data.store(is_other, Ordering::Relaxed);
         done()
     }
 
@@ -72,7 +73,7 @@ impl OpenVolume {
         self.volume.load(table, path, Change::OfService, |name| {
             self.devices.open(name)
         })?;
-        self.loads_other_data.set(false);
+        self.loads_other_data.store(false, Ordering::Relaxed);
         let resumed = self.resume();
         if resumed.is_err() {
             self.volume.clear();
@@ -97,7 +98,7 @@ impl OpenVolume {
     /// Suspends the volume and destroys its key; only a header can give it back.
     pub(super) fn forget(&self) -> Answer {
         let name = self.name.as_str();
-        if self.has_other_data.get() || !self.r#type.starts_with("LUKS") {
+        if self.has_other_data.load(Ordering::Relaxed) || !self.r#type.starts_with("LUKS") {
             return Err(CliError::usage(format!(
                 "{name} runs a table, and no header could give its key back; `scrim suspend` holds its \
                  requests and keeps the key"
@@ -106,7 +107,7 @@ impl OpenVolume {
         self.volume
             .forget_key(QUIESCE_TIMEOUT)
             .map_err(|error| CliError::from(error).within(name))?;
-        self.loads_other_data.set(false);
+        self.loads_other_data.store(false, Ordering::Relaxed);
         done()
     }
 
@@ -120,7 +121,7 @@ impl OpenVolume {
         });
         let refused = || CliError::usage(format!("{} has no header there", self.name.as_str()));
         let is_attached = self.r#type.starts_with("LUKS") && self.header.is_none();
-        if !is_attached || self.has_other_data.get() {
+        if !is_attached || self.has_other_data.load(Ordering::Relaxed) {
             return Err(refused());
         }
         let (device, start) = data.ok_or_else(refused)?;
@@ -157,8 +158,8 @@ impl OpenVolume {
 
     pub(super) fn resume(&self) -> Answer {
         if self.volume.resume(QUIESCE_TIMEOUT)? == Resumed::OnNewTable {
-            if self.loads_other_data.take() {
-                self.has_other_data.set(true);
+            if self.loads_other_data.swap(false, Ordering::Relaxed) {
+                self.has_other_data.store(true, Ordering::Relaxed);
             }
             self.let_go();
         }

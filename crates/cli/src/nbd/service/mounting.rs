@@ -3,22 +3,33 @@
 use scrim_sys::memory::SecretBytes;
 use serde::Deserialize;
 
-use super::OpenVolume;
+use super::{OpenVolume, busy, while_answering};
 use crate::error::{CliError, Exit};
 use crate::mount::{MountRequest, MountStatus, UmountRequest};
-use crate::nbd::control::Answer;
+use crate::nbd::control::{Answer, ControlSocket, Request};
 
 impl OpenVolume {
-    pub(super) fn mount_as_asked(&self, body: &SecretBytes) -> Answer {
-        let status = self.mount(&parsed(body, "mount")?)?;
+    pub(super) fn mount_as_asked(&self, control: &ControlSocket, body: &SecretBytes) -> Answer {
+        let status = self.mount(control, &parsed(body, "mount")?)?;
         let json = serde_json::to_vec(&status)
             .map_err(|error| CliError::io("write the answer", &error.into()))?;
         Ok(SecretBytes::copied_from(&json))
     }
 
-    pub(super) fn mount(&self, request: &MountRequest) -> Result<MountStatus, CliError> {
+    /// Mounts the volume. A storage that does not answer may hold that up, so meanwhile other commands are answered.
+    pub(super) fn mount(
+        &self,
+        control: &ControlSocket,
+        request: &MountRequest,
+    ) -> Result<MountStatus, CliError> {
         self.refuse_while_suspended()?;
-        self.mounts.add(&self.name, &self.volume, request)
+        let answer = |other: Request, _: &SecretBytes| {
+            let shown = self.show(&other);
+            Some(shown.unwrap_or_else(|| Err(busy(&self.name, "mounted"))))
+        };
+        while_answering(control, answer, || {
+            self.mounts.add(&self.name, &self.volume, request)
+        })?
     }
 
     pub(super) fn unmount(&self, body: &SecretBytes) -> Answer {

@@ -261,7 +261,11 @@ fn signals_unmount() {
             );
             let command = command.args(words.split(' ')).stdout(Stdio::null());
             let mut mounted = Background::start(command);
-            wait_until("it is mounted", || disk.0.path("mnt/lost+found").exists());
+            // The process notices that a program has mounted a little after others do.
+            wait_until("it is mounted", || {
+                let list = disk.0.command(scrim()).arg("list").output().unwrap();
+                String::from_utf8_lossy(&list.stdout).contains("mnt: ext4 by")
+            });
             disk.0.write(&format!("mnt/{method}"), signal);
             disk.0.run("kill", [signal, &mounted.0.id().to_string()]);
             assert_eq!(mounted.0.wait().unwrap().code(), Some(0));

@@ -18,7 +18,7 @@ LONG = 6.1:: 7.3:: kernel_tls_suites
 ## Passes every test, in one of the kernels.
 test:
 	@scripts/setup.sh test
-	cargo test --locked --workspace --exclude scrim-rivals -- $(LONG:%=--skip %)
+	cargo test --locked --no-fail-fast --workspace --exclude scrim-rivals -- $(LONG:%=--skip %)
 
 build:
 	@scripts/setup.sh build

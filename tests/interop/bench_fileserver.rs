@@ -206,8 +206,10 @@ fn an_interruption_keeps_whole_rounds() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(warnings(&report).contains("1 of 3 rounds were run"));
-    assert_eq!(samples(&report, "plain_scrim_block_read"), 1);
+    // The second round may end before the signal comes.
+    let rounds = samples(&report, "plain_scrim_block_read");
+    assert!((1..3).contains(&rounds), "{rounds}");
+    assert!(warnings(&report).contains(&format!("{rounds} of 3 rounds were run")));
     assert_eq!(server.left(), ["scrim-fileserver.json"]);
 }
 

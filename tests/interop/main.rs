@@ -33,6 +33,7 @@ mod luks1_peers;
 mod mount;
 mod mount_faults;
 mod mount_load;
+mod mount_raw;
 mod mount_readonly;
 mod mount_silent;
 mod mount_use;

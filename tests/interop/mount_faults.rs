@@ -91,8 +91,8 @@ fn can_be_repaired(disk: &Disk) {
 
 /// Checks what is left after a failure.
 fn survives(disk: &Disk, options: &str, kind: &str) {
-    match options {
-        "--method program" => can_be_repaired(disk),
+    match (kind, options) {
+        ("ext4", "--method program") => can_be_repaired(disk),
         _ => is_whole(disk, options, kind),
     }
 }
@@ -116,6 +116,7 @@ fn is_whole(disk: &Disk, options: &str, kind: &str) {
     let check: &[&str] = match kind {
         "ext4" => &["e2fsck", "-fn"],
         "xfs" => &["xfs_repair", "-n"],
+        "ntfs" => &["ntfsfix", "-n"],
         _ => &["btrfs", "check", "--readonly"],
     };
     let _ = fs::remove_file(place.path("plain.img"));
@@ -212,6 +213,15 @@ fn killed_under_the_load_of_xfs_and_btrfs() {
         } else {
             println!("skipped: this kernel has no {kind}");
         }
+    }
+}
+
+#[test]
+fn killed_under_the_load_of_ntfs_3g() {
+    if root_may_mount() && have(&["pgrep", "mkntfs", "ntfs-3g", "ntfsfix"]) {
+        let options = "--method program";
+        let victims = ["ntfs-3g", "guard", "ntfs-3g"];
+        killed_under_load("ntfs", ("160M", "mkntfs -Q -q -F"), options, &victims);
     }
 }
 
@@ -322,9 +332,10 @@ fn killed_while_it_unmounts() {
     wait_for_end(&number);
     assert!(!umount.0.wait().unwrap().success());
     drop(slow);
-    let devices = disk.0.run("losetup", ["--all"]);
     let place = disk.0.dir().to_str().unwrap();
-    wait_until("no loop device is left", || !devices.contains(place));
+    wait_until("no loop device is left", || {
+        !disk.0.run("losetup", ["--all"]).contains(place)
+    });
     disk.mount("--method kernel");
     disk.unmount();
 }

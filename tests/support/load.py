@@ -2,7 +2,7 @@
 
   load.py write DIR LOG     files of awkward sizes, one after the other, until an error or the end of the process
   load.py check DIR LOG     every file that was noted is whole
-  load.py blocks FILE LOG   blocks of one file, at places that do not repeat
+  load.py blocks FILE LOG   blocks of one file, in random order; each place always gets the same bytes
   load.py check-blocks FILE LOG
 
 A line of LOG is written after fsync of the file, and of its directory, has returned. `write` and `blocks` end with
@@ -10,6 +10,7 @@ the number of the error that a call gave.
 """
 
 import hashlib
+import itertools
 import os
 import random
 import sys
@@ -69,7 +70,8 @@ def blocks(path, log):
     handle = os.open(path, os.O_RDWR)
     places = list(range(os.fstat(handle).st_size // BLOCK))
     random.Random(1).shuffle(places)
-    for place in places:
+    # As files, until an error or the end of the process: a test may be slow to look.
+    for place in itertools.cycle(places):
         os.pwrite(handle, random.Random(place).randbytes(BLOCK), place * BLOCK)
         os.fsync(handle)
         log.write(f"{place}\n")

@@ -84,11 +84,11 @@ pub fn fork() -> io::Result<Side> {
     }
 }
 
-/// Has a program that `command` starts get SIGTERM when the thread that starts it ends, in whatever way.
+/// Has a program that `command` starts be killed (SIGKILL) when the thread that starts it ends, in whatever way.
 pub fn end_with_this_thread(command: &mut Command) {
     let starter = rustix::process::getpid();
     let ask = move || {
-        set_parent_process_death_signal(Some(Signal::TERM))?;
+        set_parent_process_death_signal(Some(Signal::KILL))?;
         // The starter may have ended before the signal was asked for.
         match rustix::process::getppid() == Some(starter) {
             true => Ok(()),

@@ -35,7 +35,7 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     pub(crate) page_cache: bool,
     /// Discard the range of a hole that a program punches in the one file, which then reads as noise, not as zeros: for
-    /// virtual machines, not for mkfs
+    /// virtual machines that are offered no write-zeroes, not for mkfs or qemu-img
     #[arg(long, requires_all = ["raw", "allow_discards"])]
     pub(crate) discard_holes: bool,
     /// Name of the open volume (default: the image's file name)

@@ -358,8 +358,8 @@ fn show_files_by_driver(
     };
     let cache = match driver {
         // A program asks for one block at a time. The plaintext of its files is in the page cache anyway, by its own mount.
-        // Writes are not held back: fuse2fs writes its image at an fsync, but does not sync it.
-        Driver::Program(_) => PageCache::WriteThrough,
+        // At an fsync of a file these programs call fsync for the plaintext, so that writes may be held back until then.
+        Driver::Program(_) => PageCache::WriteBack,
         Driver::Kernel(_) => PageCache::Bypass,
     };
     let options = options(source, request.read_only, allow_other, cache);

@@ -155,9 +155,10 @@ impl Program {
 
     /// Starts the program and waits until it has mounted.
     ///
-    /// It is sent SIGTERM when this process ends, and then unmounts. A program that gets root's rights by a set-user-ID bit,
-    /// as ntfs-3g in Debian, is not sent that (`PR_SET_PDEATHSIG` in prctl(2)): it gets errors from the plaintext, which
-    /// ends with this process, and the guard of its mount unmounts it, whereupon it ends.
+    /// It is killed when this process ends in any other way than by [`Running::end`]: the plaintext has gone then, so it
+    /// has nothing left to write, and at SIGTERM it would unmount whatever is on its directory by then, such as the user's
+    /// next mount. The guard removes its mount. A program that gets root's rights by a set-user-ID bit, as ntfs-3g in
+    /// Debian, is not sent that signal (`PR_SET_PDEATHSIG` in prctl(2)): it ends once the guard has unmounted it.
     pub(super) fn start(
         &'static self,
         raw: &Path,

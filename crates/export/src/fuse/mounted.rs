@@ -265,9 +265,7 @@ impl Drop for Mounted {
 fn open_flags(options: &MountOptions) -> (u32, u32) {
     let (mut file, directory) = match options.cache {
         PageCache::Bypass => (open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES, 0),
-        PageCache::WriteThrough | PageCache::WriteBack => {
-            (open::KEEP_CACHE, open::KEEP_CACHE | open::CACHE_DIR)
-        }
+        PageCache::WriteBack => (open::KEEP_CACHE, open::KEEP_CACHE | open::CACHE_DIR),
     };
     if options.read_only {
         // A close has no error of a write to report.

@@ -19,9 +19,7 @@ pub enum PageCache {
     /// Each request of a program reaches the tree, and no plaintext stays in memory.
     #[default]
     Bypass,
-    /// Data that was read or written stays in memory. A write returns when the tree has it, so it is not lost with this process.
-    WriteThrough,
-    /// Writes too stay in memory, and reach the tree later, many as one; by `fsync` at the latest. Programs may map the file
+    /// Data stays in memory. Writes reach the tree later, many as one; by `fsync` at the latest. Programs may map the file
     /// for writing also before Linux 6.6.
     WriteBack,
 }

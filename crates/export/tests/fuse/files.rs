@@ -37,7 +37,7 @@ fn no_damage_leaves_a_program_waiting() {
             let options = MountOptions {
                 read_only: true,
                 cache: match copy % 2 {
-                    0 => PageCache::WriteThrough,
+                    0 => PageCache::WriteBack,
                     _ => PageCache::Bypass,
                 },
                 ..MountOptions::default()

@@ -228,7 +228,7 @@ fn a_fault_of_a_tree_fails_one_request() {
 fn a_large_folder_is_listed_whole_with_attributes() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    for cache in [PageCache::Bypass, PageCache::WriteThrough] {
+    for cache in [PageCache::Bypass, PageCache::WriteBack] {
         let options = MountOptions {
             cache,
             read_only: true,

@@ -489,7 +489,7 @@ mod tests {
             ("0 8 crypt aes-xts-plain99 - 0 /x 0".to_owned(), "plain64be"),
             (
                 "0 8 crypt capi:xts-aes-ce-plain64 - 0 /x 0".to_owned(),
-                "xts-aes-portable",
+                "the driver \"xts-aes-ce\"",
             ),
             (format!("0 8 crypt {key} 0 /x 0"), "another place"),
             (

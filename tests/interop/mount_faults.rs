@@ -360,6 +360,38 @@ fn a_forced_end_writes_what_was_copied() {
     }
 }
 
+/// The kernel holds back what was written through a mapping as long as that lasts.
+#[test]
+fn a_forced_end_writes_what_was_mapped() {
+    if !root_may_mount() {
+        return;
+    }
+    for method in ["kernel", "program"] {
+        let disk = Disk::new("64M", EXT4);
+        disk.mount(&format!("--method {method}"));
+        let write = "import mmap, time; file = open('mnt/file', 'w+b'); file.truncate(1 << 20); \
+                     m = mmap.mmap(file.fileno(), 1 << 20); m[:] = b'x' * (1 << 20); \
+                     print('written', flush=True); time.sleep(200)";
+        let said = fs::File::create(disk.0.path("said")).unwrap();
+        let mut holder = disk.0.command(PYTHON);
+        let holder = Background::start(holder.args(["-c", write]).stdout(said));
+        let has_written = || {
+            fs::read(disk.0.path("said"))
+                .unwrap()
+                .starts_with(b"written")
+        };
+        wait_until("the mapping is written", has_written);
+        disk.0
+            .run("timeout", ["100", "scrim", "umount", "mnt", "--force"]);
+        drop(holder);
+        wait_until("the volume is closed", || disk.0.scrim(["list"]).is_empty());
+        disk.mount("");
+        let back = fs::read(disk.0.path("mnt/file")).unwrap();
+        assert!(back == [b'x'; 1 << 20], "{method}");
+        disk.unmount();
+    }
+}
+
 /// The page cache of the one file is written, too, while a program has the file open.
 #[test]
 fn a_forced_end_writes_the_page_cache_of_the_plaintext() {

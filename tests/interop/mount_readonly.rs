@@ -45,7 +45,8 @@ export XDG_RUNTIME_DIR=$PWD/run
 mkdir -p mnt; chmod 700 run
 {LISTING}
 timeout 60 ./scrim mount {image} mnt --key-file key --readonly > said
-grep -q 'ext4 by scrim, read-only (reading needs neither root' said
+kind=$(blkid -p -s TYPE -o value plain.img)
+grep -q "$kind by scrim, read-only (reading needs neither root" said
 listing tree > wanted
 listing mnt > found
 diff wanted found > differences || {{ head -9 differences >&2; exit 1; }}
@@ -60,6 +61,7 @@ fn tools() -> bool {
     have(&[
         "cryptsetup",
         "mke2fs",
+        "blkid",
         "debugfs",
         "nbdcopy",
         "fusermount3",
@@ -115,6 +117,7 @@ fn a_user_reads_all_files_as_they_were() {
         (10_000, "-t ext4 -b 4096"),
         (500, "-t ext4 -b 1024 -O inline_data,metadata_csum -I 256"),
         (500, "-t ext2 -b 1024"),
+        (500, "-t ext3 -b 1024"),
     ] {
         let place = Place::new();
         place.write("key", "open sesame");

@@ -2,10 +2,10 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use crate::mount::{Disk, root_may_mount};
-use crate::support::{Background, have, scrim, wait_until};
+use crate::mount::{Disk, root_may_mount, server};
+use crate::support::{Background, have, may, scrim, wait_until};
 
 const EXT4: &str = "mkfs.ext4 -q -b 4096";
 
@@ -273,5 +273,31 @@ fn status_has_the_traffic_of_each_mount() {
     let mount = &status["mounts"][0];
     assert_eq!(mount["served"]["read_bytes"], bytes.len());
     assert_eq!(mount["failed"], 0);
+    disk.unmount();
+}
+
+/// Flag `PF_MEMALLOC_NOIO` of a thread, in the ninth field of its `stat`.
+const ALLOCATES_WITHOUT_IO: u64 = 0x8_0000;
+
+/// A process below a loop device must not wait for data of the file system on it.
+#[test]
+fn threads_below_a_file_system_allocate_without_io() {
+    if !root_may_mount() {
+        return;
+    }
+    let mut lower = Command::new("choom");
+    lower.args(["-n", "-1000", "--", "true"]);
+    if !have(&["choom"]) || !may("use CAP_SYS_RESOURCE", &mut lower) {
+        return;
+    }
+    let disk = Disk::new("24M", "mkfs.ext4 -q -b 4096");
+    disk.mount("--method kernel");
+    let threads = fs::read_dir(format!("/proc/{}/task", server(&disk))).unwrap();
+    for thread in threads {
+        let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        let fields = stat.rsplit(") ").next().unwrap();
+        let flags: u64 = fields.split(' ').nth(6).unwrap().parse().unwrap();
+        assert_ne!(flags & ALLOCATES_WITHOUT_IO, 0, "{stat}");
+    }
     disk.unmount();
 }

@@ -89,6 +89,12 @@ impl FileSystem {
         self.superblock.inode_size
     }
 
+    /// Name of its kind by its features: `ext2`, `ext3` or `ext4`.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        self.superblock.family
+    }
+
     /// Its space, used and free.
     #[must_use]
     pub fn space(&self) -> Space {

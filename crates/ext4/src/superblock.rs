@@ -44,6 +44,11 @@ mod incompat {
         | 0x2_0000;
 }
 
+/// Features that ext2 and ext3 have: filetype, recover, meta_bg, and of `s_feature_ro_compat` sparse_super, large_file,
+/// btree_dir.
+const INCOMPAT_BEFORE_EXT4: u32 = 0x2 | incompat::RECOVER | incompat::META_BG;
+const RO_COMPAT_BEFORE_EXT4: u32 = 0x7;
+
 /// Features that do not matter to readers, but for where copies of the superblock are.
 const COMPAT_SPARSE_SUPER2: u32 = 0x200;
 const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
@@ -62,6 +67,7 @@ const STATE_VALID: u16 = 0x1;
 #[derive(Debug, Clone)]
 pub(crate) struct Superblock {
     pub(crate) uuid: [u8; 16],
+    pub(crate) family: &'static str,
     /// Bytes of a block: a power of two from 1 KiB to 64 KiB.
     pub(crate) block_size: u32,
     pub(crate) blocks: u64,
@@ -126,6 +132,16 @@ pub(crate) enum Copies {
     Listed([u32; 2]),
 }
 
+/// Name of the file system by its features, as blkid tells it.
+fn family(has_journal: bool, incompat: u32, ro_compat: u32) -> &'static str {
+    let later = incompat & !INCOMPAT_BEFORE_EXT4 | ro_compat & !RO_COMPAT_BEFORE_EXT4;
+    match (later, has_journal) {
+        (0, true) => "ext3",
+        (0, false) => "ext2",
+        _ => "ext4",
+    }
+}
+
 impl Superblock {
     pub(crate) fn parse(bytes: &[u8; LEN]) -> Result<Self, Error> {
         if u16_at(bytes, 0x38) != 0xef53 {
@@ -156,6 +172,7 @@ impl Superblock {
         uuid.copy_from_slice(&bytes[UUID]);
         let superblock = Self {
             uuid,
+            family: family(has_journal, incompat, ro_compat),
             block_size: 1 << (MIN_BLOCK + doubled.min(DOUBLED_MOST)),
             blocks: join(high(0x150), u32_at(bytes, 0x4)),
             space: Space::parse(bytes, high),

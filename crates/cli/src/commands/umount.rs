@@ -49,13 +49,7 @@ fn on_directory(
     // A link may lead to the directory. A file system that has died cannot be looked at, but its path can be compared.
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
     let mut silent = Vec::new();
-    for name in runtime.names() {
-        let asked = find(runtime, &name);
-        let asked = asked.and_then(|client| {
-            client
-                .map(|it| it.status_within(ANSWER_TIMEOUT))
-                .transpose()
-        });
+    for (name, asked) in statuses(runtime) {
         let status = match asked {
             Ok(Some(status)) => status,
             Ok(None) => continue,
@@ -73,6 +67,31 @@ fn on_directory(
         }
     }
     Err(not_found(&args.what, &silent))
+}
+
+/// Answer of a volume to the request for its status; `None` if it is not open any more.
+type Asked = Result<Option<Status>, CliError>;
+
+/// Asks all open volumes side by side, so that the wait for those that are silent is that for one.
+fn statuses(runtime: &RuntimeDir) -> Vec<(VolumeName, Asked)> {
+    let ask = |name: &VolumeName| -> Asked {
+        let client = find(runtime, name)?;
+        client
+            .map(|client| client.status_within(ANSWER_TIMEOUT))
+            .transpose()
+    };
+    let names = runtime.names();
+    std::thread::scope(|scope| {
+        let start = |name| std::thread::Builder::new().spawn_scoped(scope, move || ask(name));
+        let started: Vec<_> = names.iter().map(start).collect();
+        let ended = started.into_iter().map(|thread| {
+            let thread = thread.map_err(|error| CliError::io("start a thread", &error))?;
+            let panicked = |_| CliError::usage("internal error, please report it");
+            thread.join().map_err(panicked)?
+        });
+        let asked: Vec<_> = ended.collect();
+        names.iter().cloned().zip(asked).collect()
+    })
 }
 
 fn not_found(what: &Path, silent: &[String]) -> CliError {

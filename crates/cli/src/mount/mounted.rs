@@ -181,10 +181,15 @@ impl MountedVolume {
         let Some(files) = &mut self.files else {
             return;
         };
-        if files.program.is_none() {
-            let mut stall_limit = self.own.stall_limit(GIVING_UP);
-            files.mount.write_back(&mut stall_limit);
-        }
+        let mut stall_limit = self.own.stall_limit(GIVING_UP);
+        match &files.program {
+            None => files.mount.write_back(&mut stall_limit),
+            // The kernel holds back what was written through mappings only, until they end.
+            Some(_) => {
+                let mapped = holders::mapped(&self.status.directory);
+                files.mount.write_back_files(mapped, &mut stall_limit)
+            }
+        };
         files.mount.detach();
         if let Some(program) = &mut files.program {
             let mut stall_limit = self.own.stall_limit(GIVING_UP);
@@ -299,6 +304,7 @@ fn show_files_by_scrim(
         false => Access::All,
     };
     let tree = VolumeFiles::open(Arc::clone(source.volume), access).map_err(cannot_read)?;
+    let family = tree.family();
     let options = options(source, true, request.allow_other, page_cache(request));
     let kept = match request.page_cache {
         true => "plaintext is also in the page cache",
@@ -308,7 +314,7 @@ fn show_files_by_scrim(
     Ok(MountedVolume {
         status: MountStatus {
             page_cache: request.page_cache,
-            ..status(request, choice.file_system, "scrim", &reason)
+            ..status(request, family, "scrim", &reason)
         },
         shows_files: true,
         files: None,

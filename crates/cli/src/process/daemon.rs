@@ -35,10 +35,21 @@ pub(crate) struct Daemon {
 /// Begins the life of a process that serves a volume: in the background, or in the foreground with the service manager
 /// that started it, if any. This comes before any secret is read.
 pub(crate) fn begin(foreground: bool) -> Result<(Option<Daemon>, Hangup, Manager), CliError> {
-    Ok(match foreground {
+    let begun = match foreground {
         true => (None, Hangup::here(), Manager::of_this_process()),
         false => (Some(Daemon::start()?), Hangup::Reloads, Manager::nobody()),
-    })
+    };
+    allocate_without_io();
+    Ok(begun)
+}
+
+/// Lets this process, with the threads and programs that it starts from now on, allocate memory without waiting for I/O.
+///
+/// The kernel may keep data for a file system on a loop or NBD device whose requests this process serves. Where memory is
+/// scarce, an allocation of this process could wait for that data to be written, which this process itself has to do.
+fn allocate_without_io() {
+    // It needs CAP_SYS_RESOURCE and Linux 5.6. Users without it have no kernel file system on such a device.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
 }
 
 impl Daemon {

@@ -1,6 +1,8 @@
 //! A mount that another program has made of a served tree's file.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
@@ -57,6 +59,13 @@ impl OtherMount {
         self.place.write_back(stall_limit)
     }
 
+    /// Has the kernel and the program write what was changed in these files (`fsync`), because `syncfs` need not wait for
+    /// the writes of a FUSE file system. Returns whether everything was written before `stall_limit` ended.
+    pub fn write_back_files(&self, files: Vec<PathBuf>, stall_limit: &mut StallLimit) -> bool {
+        let sync = move || files.iter().all(|file| sync(file).is_ok());
+        matches!(stall_limit.wait_for(true, sync), Ok(Some(true)))
+    }
+
     /// Takes the mount away, also while it is in use, and waits for that a few seconds at most. Programs that have files
     /// open keep them until they close them, or the tree below ends.
     pub fn detach(&mut self) {
@@ -72,6 +81,10 @@ impl OtherMount {
             guard.dismiss();
         }
     }
+}
+
+fn sync(file: &Path) -> io::Result<()> {
+    File::open(file)?.sync_all()
 }
 
 impl Drop for OtherMount {

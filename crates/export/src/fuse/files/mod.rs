@@ -68,6 +68,12 @@ impl VolumeFiles {
         })
     }
 
+    /// Name of the kind of file system by its features: `ext2`, `ext3` or `ext4`.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        self.tree.file_system().family()
+    }
+
     fn node(&self, node: u64) -> Result<Arc<Node>, FileError> {
         let number = u32::try_from(exchange(node)).map_err(|_| Errno::NOENT)?;
         self.inode(number)

@@ -3,7 +3,8 @@
 //! A [`CipherSpec`] (`aes-xts-plain64`) and a volume key make a [`SectorCipher`], which encrypts
 //! and decrypts *runs* of consecutive sectors, in place or from one buffer to another. The
 //! implementation is chosen once, when the key is set up, from the [`implementations`] that this CPU
-//! can run and that passed their self-test; [`SectorCipher::implementation`] tells which was chosen.
+//! can run, and passes a self-test before its first use; [`SectorCipher::implementation`] tells which
+//! was chosen.
 //!
 //! ```
 //! use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};

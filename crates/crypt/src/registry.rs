@@ -36,13 +36,13 @@ pub struct Implementation {
     pub key_sizes: &'static [usize],
     /// Length of the IV in bytes; 0 for a mode without IV.
     pub iv_size: usize,
-    /// Its readiness in this process.
-    pub state: State,
+    /// Its readiness in this process; empty before its self-test.
+    state: OnceLock<State>,
     kernel: &'static Kernel,
 }
 
 /// Every implementation, usable or not, in order of name and falling priority. The first call in a
-/// process, here or to set up a cipher, reads `SCRIM_DISABLE` and runs the self-tests.
+/// process, here or to set up a cipher, reads `SCRIM_DISABLE`.
 pub fn implementations() -> &'static [Implementation] {
     static ROWS: OnceLock<Vec<Implementation>> = OnceLock::new();
     ROWS.get_or_init(|| {
@@ -86,7 +86,7 @@ pub(crate) fn by_driver(
         let known = alternatives(implementations_of(spec).map(|row| row.driver));
         return Err(CipherError::unknown_driver(driver, spec, known));
     };
-    match row.state {
+    match row.state() {
         State::Ready => Ok(row),
         state => Err(CipherError::DriverNotReady {
             driver: row.driver,
@@ -105,26 +105,47 @@ pub(crate) fn ecb_beside(row: &Implementation) -> Option<&'static Implementation
     let sibling = rows.iter().find(|other| {
         other.kernel.algorithm == ecb
             && other.kernel.family == row.kernel.family
-            && other.state == State::Ready
+            && other.is_ready()
     });
     sibling.or_else(|| best_of(rows, ecb))
 }
 
 impl Implementation {
-    /// `None` for a key of a length that is not the cipher's, or on another CPU than the one
-    /// examined.
+    /// Its readiness in this process. The first call for an implementation that this CPU can run, and that is not
+    /// disabled, runs its self-test.
+    pub fn state(&self) -> State {
+        *self
+            .state
+            .get_or_init(|| match self_test::passes(self.kernel) {
+                true => State::Ready,
+                false => State::SelfTestFailed,
+            })
+    }
+
+    /// Returns whether its self-test was run and gave wrong bytes. Runs no test.
+    pub fn has_failed(&self) -> bool {
+        self.state.get() == Some(&State::SelfTestFailed)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.state() == State::Ready
+    }
+
+    /// Expands a key, after the self-test. `None` if the implementation cannot be used, for a key of a length that is
+    /// not the cipher's, or on another CPU than the one examined.
     pub(crate) fn set_up(&self, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        (self.kernel.set_up)(key)
+        self.is_ready().then(|| (self.kernel.set_up)(key))?
     }
 }
 
+/// The first that can be used; those of lower priority are not tested.
 fn best_of(rows: &[Implementation], algorithm: Algorithm) -> Option<&Implementation> {
-    rows.iter()
-        .filter(|row| row.kernel.algorithm == algorithm && row.state == State::Ready)
-        .max_by_key(|row| row.priority)
+    let mut rows = rows.iter();
+    rows.find(|row| row.kernel.algorithm == algorithm && row.is_ready())
 }
 
-/// The registry's rows for `kernels`, where `disabled` is the value of `SCRIM_DISABLE`.
+/// The registry's rows for `kernels`, those of an algorithm in order of falling priority, where `disabled` is the value
+/// of `SCRIM_DISABLE`.
 fn examine(kernels: impl Iterator<Item = &'static Kernel>, disabled: &str) -> Vec<Implementation> {
     let mut rows: Vec<_> = kernels
         .map(|kernel| Implementation {
@@ -138,7 +159,7 @@ fn examine(kernels: impl Iterator<Item = &'static Kernel>, disabled: &str) -> Ve
             block_size: kernel.algorithm.block_size(),
             key_sizes: kernel.algorithm.key_sizes(),
             iv_size: kernel.algorithm.iv_size(),
-            state: state(kernel, disabled),
+            state: barred(kernel, disabled).map_or_else(OnceLock::new, OnceLock::from),
             kernel,
         })
         .collect();
@@ -166,7 +187,8 @@ fn cpu_has(feature: &str) -> Option<bool> {
         "gfni" "pclmulqdq" "sse2" "sse3" "sse4.1" "sse4.2" "ssse3" "vaes" "vpclmulqdq")
 }
 
-fn state(kernel: &Kernel, disabled: &str) -> State {
+/// Reason why a kernel is not used, and not tested.
+fn barred(kernel: &Kernel, disabled: &str) -> Option<State> {
     let named = |name: &str| {
         let is_feature = |feature: &&str| match name {
             "avx512" => feature.starts_with(name),
@@ -175,13 +197,11 @@ fn state(kernel: &Kernel, disabled: &str) -> State {
         name == kernel.driver || name == kernel.family || kernel.features.iter().any(is_feature)
     };
     if disabled.split(',').map(str::trim).any(named) {
-        State::Disabled
+        Some(State::Disabled)
     } else if !(kernel.runs_here)() {
-        State::Unavailable
-    } else if self_test::passes(kernel) {
-        State::Ready
+        Some(State::Unavailable)
     } else {
-        State::SelfTestFailed
+        None
     }
 }
 
@@ -233,7 +253,7 @@ mod tests {
 
     fn states(disabled: &str) -> Vec<(&'static str, State)> {
         let rows = examine(SOME.iter(), disabled);
-        rows.iter().map(|row| (row.driver, row.state)).collect()
+        rows.iter().map(|row| (row.driver, row.state())).collect()
     }
 
     fn chosen(disabled: &str) -> Option<&'static str> {
@@ -255,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn a_self_test_precedes_the_first_use_and_is_run_for_what_is_used_only() {
+        let rows = examine(SOME.iter(), "");
+        let tested = |driver: &str| {
+            let mut rows = rows.iter();
+            let row = rows.find(|row| row.driver == driver).unwrap();
+            row.state.get().copied()
+        };
+        assert_eq!(tested("xts-aes-broken"), None);
+        // Whoever has a row gets no cipher of it before its test.
+        let broken = rows.iter().find(|row| row.family == "broken").unwrap();
+        assert!(!broken.has_failed() && broken.set_up(&[1; 64]).is_none() && broken.has_failed());
+        assert_eq!(tested("xts-aes-fast"), None);
+        assert_eq!(best_of(&rows, Algorithm::AesXts).unwrap().family, "fast");
+        assert_eq!(tested("xts-aes-fast"), Some(State::Ready));
+        assert_eq!(tested("xts-aes-slow"), None);
+        assert_eq!(tested("xts-aes-elsewhere"), Some(State::Unavailable));
+    }
+
+    #[test]
     fn drivers_families_and_features_can_be_disabled() {
         for disabled in ["fast", "xts-aes-fast", "avx9", "nothing, avx9 ,", ",,fast"] {
             assert_eq!(states(disabled)[2], ("xts-aes-fast", State::Disabled));
@@ -273,28 +312,27 @@ mod tests {
             features: &["aes", "avx512bw"],
             ..crate::kernels::portable::AES_XTS
         };
-        assert_eq!(state(&kernel, "avx512"), State::Disabled);
-        assert_eq!(state(&kernel, "avx512f,avx5,avx"), State::Ready);
+        assert_eq!(barred(&kernel, "avx512"), Some(State::Disabled));
+        assert_eq!(barred(&kernel, "avx512f,avx5,avx"), None);
     }
 
     #[test]
     fn every_kernel_of_this_build_that_can_run_here_works() {
         for row in examine(kernels(), "") {
             assert!(
-                matches!(row.state, State::Ready | State::Unavailable),
+                matches!(row.state(), State::Ready | State::Unavailable),
                 "{}: {}",
                 row.driver,
-                row.state
+                row.state()
             );
         }
     }
 
     #[test]
     fn the_ecb_of_the_same_family_is_beside_each() {
-        let is_ready = |row: &&Implementation| row.state == State::Ready;
         let rows = implementations().iter();
         let aes = rows.filter(|row| row.name.ends_with("(aes)"));
-        for row in aes.filter(is_ready) {
+        for row in aes.filter(|row| row.is_ready()) {
             let ecb = ecb_beside(row).unwrap();
             assert_eq!(ecb.kernel.algorithm, Algorithm::AesEcb);
             assert_eq!(ecb.kernel.family, row.kernel.family);
@@ -305,7 +343,7 @@ mod tests {
     fn what_is_unavailable_lacks_a_feature_and_what_is_ready_none() {
         for row in examine(kernels(), "") {
             let lacks = !row.missing.is_empty();
-            assert_eq!(row.state == State::Unavailable, lacks, "{}", row.driver);
+            assert_eq!(row.state() == State::Unavailable, lacks, "{}", row.driver);
             assert!(
                 row.features.iter().all(|name| cpu_has(name).is_some()),
                 "{}: cpu_has() does not know all of {:?}",

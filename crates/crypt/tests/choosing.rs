@@ -24,7 +24,7 @@ fn choice() {
         }
         let name = format!("{mode}(aes)");
         for row in implementations().iter().filter(|row| row.name == name) {
-            println!("<{}: {}>", row.driver, row.state);
+            println!("<{}: {}>", row.driver, row.state());
             if let Err(error) = SectorCipher::new_with_driver(row.driver, &spec, &key, geometry) {
                 println!("<{error}>");
             }

@@ -103,7 +103,7 @@ fn plaintexts_are_those_of_the_kernel() {
         let geometry = case.geometry();
         let first = geometry.iv_sector(SectorIndex(0), 4_294_966_272);
         let spec: CipherSpec = case.spec.parse().unwrap();
-        for row in implementations_of(&spec).filter(|row| row.state == State::Ready) {
+        for row in implementations_of(&spec).filter(|row| row.state() == State::Ready) {
             let driver = row.driver;
             let cipher =
                 SectorCipher::new_with_driver(driver, &spec, &key(case.key_size), geometry)

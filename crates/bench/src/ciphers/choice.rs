@@ -102,7 +102,7 @@ fn every(spec: &CipherSpec) -> Vec<Subject> {
 /// names one.
 fn drivers_of(spec: &CipherSpec) -> Vec<&'static Implementation> {
     implementations_of(spec)
-        .filter(|row| row.state == State::Ready)
+        .filter(|row| row.state() == State::Ready)
         .filter(|row| spec.driver().is_none_or(|driver| driver == row.driver))
         .collect()
 }

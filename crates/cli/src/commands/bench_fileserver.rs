@@ -59,7 +59,7 @@ pub(crate) fn run(args: &BenchFileserverArgs) -> Result<ExitCode, CliError> {
         .map_err(|error| CliError::io("find this program, to mount with", &error))?;
     let interruption = Interruption::listen()?;
     let mut study = Study::new(machine(), night.plan.rounds);
-    for failure in self_tests::failures() {
+    for failure in self_tests::all_failures() {
         study.warn(failure);
     }
     let references = References::measure();

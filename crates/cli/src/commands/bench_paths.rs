@@ -34,7 +34,7 @@ pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
     let plan = plan(args)?;
     let interruption = Interruption::listen()?;
     let mut study = Study::new(machine(), args.rounds);
-    for failure in self_tests::failures() {
+    for failure in self_tests::all_failures() {
         study.warn(failure);
     }
     let mut outcome = Outcome::default();

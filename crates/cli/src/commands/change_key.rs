@@ -6,7 +6,6 @@ use scrim_volume::Unlocked;
 
 use super::add_key::Sealing;
 use crate::args::{ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, new_passphrase};
@@ -19,7 +18,6 @@ pub(crate) fn run(args: &ChangeKeyArgs) -> Result<(), CliError> {
     let sealing = Sealing::check(&args.change.seal, change.header())?;
     let new_source = args.new.source();
     check_apart(&args.change.key.source(), &new_source)?;
-    warn_of_failed_self_tests();
     let (unlocked, _) = open(&change, &args.change, "Enter passphrase to be changed: ")?;
     let passphrase = new_passphrase(&new_source, "Enter new passphrase: ")?.secret;
     let batch_mode = args.on.batch_mode;
@@ -46,7 +44,6 @@ pub(crate) fn run(args: &ChangeKeyArgs) -> Result<(), CliError> {
 pub(crate) fn convert(args: &ConvertKeyArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;
     let sealing = Sealing::check(&args.change.seal, change.header())?;
-    warn_of_failed_self_tests();
     let question = "Enter passphrase for keyslot to be converted: ";
     let (unlocked, passphrase) = open(&change, &args.change, question)?;
     let batch_mode = args.on.batch_mode;

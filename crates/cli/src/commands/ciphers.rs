@@ -20,7 +20,6 @@ fn usual() -> impl Iterator<Item = CipherSpec> {
 }
 
 pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
-    warn_of_failed_self_tests();
     let (rows, specs) = match &args.spec {
         None => {
             let choices = usual().map(|spec| Choice::of(&spec, None)).collect();
@@ -41,6 +40,7 @@ pub(crate) fn run(args: &CiphersArgs) -> Result<(), CliError> {
         implementations: rows,
         specifications: specs,
     };
+    warn_of_failed_self_tests();
     if args.json {
         return print_json(&listing);
     }
@@ -112,12 +112,13 @@ fn selftest(state: State) -> Option<&'static str> {
 impl Row {
     fn of(row: &Implementation) -> Self {
         let ends = |size: Option<&usize>| size.copied().unwrap_or_default();
+        let state = row.state();
         Self {
             name: row.name,
             driver: row.driver,
             priority: row.priority,
-            state: row.state,
-            selftest: selftest(row.state),
+            state,
+            selftest: selftest(state),
             r#async: false,
             blocksize: row.block_size,
             min_keysize: ends(row.key_sizes.first()),

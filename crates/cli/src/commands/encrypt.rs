@@ -15,7 +15,6 @@ use scrim_volume::{
 
 use super::import::check_raw;
 use crate::args::{EncryptArgs, LuksType};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
@@ -181,7 +180,6 @@ fn go_on(
     luks: LuksDevice,
     encrypted: &LuksDevice,
 ) -> Result<(InPlace, Interruption), CliError> {
-    warn_of_failed_self_tests();
     let shown = args.format.image.display().to_string();
     note(format_args!("{shown}: its encryption goes on"));
     let asking = Asking {

@@ -8,7 +8,6 @@ use scrim_luks::Foreign;
 use scrim_volume::{Volume, is_half_overwritten};
 
 use crate::args::{FormatArgs, ImportArgs};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::header::{half_overwritten, read_luks};
 use crate::luks::new_volume::NewVolume;
@@ -161,7 +160,6 @@ fn begin(partial: &Partial, new: &NewImage, stamp: Stamp) -> Result<Begun, CliEr
 
 /// Opens the volume that an earlier run has begun.
 fn go_on(args: &ImportArgs, backend: FileBackend, record: Record) -> Result<Begun, CliError> {
-    warn_of_failed_self_tests();
     let luks = read_luks(&backend, backend.path()).map_err(|error| {
         let step = "begin without --resume if nothing was done yet";
         CliError::new(Exit::WrongDevice, format!("{error}; {step}"))

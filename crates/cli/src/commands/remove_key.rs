@@ -5,7 +5,6 @@ use scrim_sys::memory::SecretBytes;
 use scrim_volume::LuksError;
 
 use crate::args::{EraseArgs, KillSlotArgs, RemoveKeyArgs};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::backup_record;
 use crate::luks::derivation::Guard;
@@ -16,7 +15,6 @@ use crate::terminal::note;
 
 pub(crate) fn run(args: &RemoveKeyArgs) -> Result<(), CliError> {
     let change = HeaderChange::begin(&args.on)?;
-    warn_of_failed_self_tests();
     let HeaderChange {
         backend,
         luks,
@@ -40,7 +38,6 @@ pub(crate) fn kill_slot(args: &KillSlotArgs) -> Result<(), CliError> {
     let batch_mode = args.on.batch_mode;
     // The question comes before the passphrase, as in cryptsetup.
     confirm_last(&change, args.slot, &removal, batch_mode)?;
-    warn_of_failed_self_tests();
     let source = args.key.source();
     let asking = Asking {
         question: "Enter any remaining passphrase: ",

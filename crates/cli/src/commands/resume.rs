@@ -5,7 +5,6 @@ use std::path::Path;
 use scrim_backend::{Access, Backend};
 
 use crate::args::{OpenNameArgs, ResumeArgs};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::header::read_luks;
 use crate::luks::unlock::{Asking, unlock};
@@ -67,7 +66,6 @@ fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
             ),
         ));
     }
-    warn_of_failed_self_tests();
     let shown = path.display().to_string();
     let asking = Asking {
         question: &format!("Enter passphrase for {shown}: "),

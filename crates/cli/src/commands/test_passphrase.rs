@@ -1,7 +1,6 @@
 //! `scrim test-passphrase IMAGE`: checks a passphrase.
 
 use crate::args::{LuksType, TestArgs};
-use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
 use crate::luks::unlock::{Asking, unlock};
@@ -15,7 +14,6 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
 pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     let (backend, luks) = read_header(&args.on)?;
     check_type(luks.header(), wanted, backend.path())?;
-    warn_of_failed_self_tests();
     let image = args.on.header_path().display().to_string();
     let asking = Asking {
         question: &format!("Enter passphrase for {image}: "),

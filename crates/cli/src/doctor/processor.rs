@@ -67,11 +67,11 @@ fn cipher(name: &'static str, taken: Option<&Implementation>, rows: &[&Implement
     let driver = taken.map(|row| row.driver);
     let better = rows.iter().take_while(|row| Some(row.driver) != driver);
     let refused: Vec<_> = better
-        .filter(|row| matches!(row.state, State::Disabled | State::SelfTestFailed))
+        .filter(|row| matches!(row.state(), State::Disabled | State::SelfTestFailed))
         .collect();
-    let words = |row: &&Implementation| format!("{}: {}", row.driver, row.state);
+    let words = |row: &&Implementation| format!("{}: {}", row.driver, row.state());
     let reasons: Vec<_> = refused.iter().map(|row| words(row)).collect();
-    let failed = refused.iter().any(|row| row.state == State::SelfTestFailed);
+    let failed = refused.iter().any(|row| row.has_failed());
     let remedy = if failed {
         "report it: `scrim ciphers` shows which; the processor or its virtual machine may be at fault"
     } else {

@@ -6,6 +6,7 @@ use scrim_backend::Backend;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
+use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::Guard;
 use crate::luks::key_source::{KeySource, Source, existing_passphrase};
@@ -64,7 +65,9 @@ impl Asking<'_> {
             let passphrase = existing_passphrase(&self.key, self.question)?;
             left -= 1;
             let guard = Guard::new(image, backend, self.key.cost);
-            match attempt(&passphrase.secret, &guard) {
+            let result = attempt(&passphrase.secret, &guard);
+            warn_of_failed_self_tests();
+            match result {
                 Ok(unlocked) => return Ok((unlocked, passphrase.secret)),
                 Err(error @ LuksError::NoKey { .. }) => {
                     let message = format!("{image}: {error}; {}", passphrase.hint());

@@ -31,7 +31,7 @@ pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
     let name = format!("{mode}({cipher})");
     let ready = implementations()
         .iter()
-        .filter(|row| row.state == State::Ready && row.name == name);
+        .filter(|row| row.state() == State::Ready && row.name == name);
     ready.map(|row| row.driver).collect()
 }
 

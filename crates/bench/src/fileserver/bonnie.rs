@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::getuid;
+use scrim_sys::program::find;
 
 use super::caches::drop_caches;
 use super::error::FileserverError;
 use super::generator::Work;
 use super::meter::Meter;
 use super::phase::{Load, Phase};
-use super::program::find;
 use crate::process::cpu_time;
 
 /// Name of the program.

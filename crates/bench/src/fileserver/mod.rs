@@ -37,6 +37,8 @@ mod stack;
 
 use std::path::Path;
 
+use scrim_sys::program::find;
+
 pub use against::Earlier;
 pub use bonnie::BONNIE;
 pub use bystander::Latency;
@@ -47,7 +49,6 @@ pub use night::{Client, Night, PhaseResult, Plan, Raw, Source, TurnResult, besid
 pub use page::page;
 pub use phase::{Load, Phase};
 pub use place::{FOLDER, Target};
-pub use program::find;
 pub use reference::{Link, References};
 pub use sampler::Usage;
 pub use stack::Method;

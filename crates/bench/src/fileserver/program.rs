@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scrim_sys::program::find;
+
 use super::error::FileserverError;
 
 /// Time after which a program that does not end is given up, as on a disk that does not answer.
@@ -18,17 +20,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const ENDING: Duration = Duration::from_secs(10);
 /// Most bytes that are read of a program's words.
 const SAID_MAX: u64 = 64 << 10;
-/// Folders with programs for root, which users often have not in their `PATH`.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-/// Finds an installed program.
-#[must_use]
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    let mut files = folders.map(|folder| folder.join(program));
-    files.find(|file| file.is_file())
-}
 
 /// Runs a program to its end, and returns what it printed.
 pub(super) fn run<S: AsRef<OsStr>>(
@@ -246,7 +237,6 @@ mod tests {
         let error = run("false", [""; 0], "").unwrap_err().to_string();
         assert_eq!(error, "false failed: it ended without a word");
         assert!(run("scrim-no-such-program", [""; 0], "").is_err());
-        assert!(find("sh").is_some() && find("scrim-no-such-program").is_none());
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{getgid, getuid};
+use scrim_sys::program::find;
 
 use super::combination::{Combination, MountPath};
 use super::error::FileserverError;
 use super::place::{MAPPER, Place};
-use super::program::{Scrim, Server, children, find, finish, run};
+use super::program::{Scrim, Server, children, finish, run};
 use super::sampler::Watched;
 
 /// Name of the open volume.

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use rustix::process::getuid;
 use scrim_bench::fileserver::{
     self, BONNIE, Cipher, Client, Combination, Earlier, FOLDER, FileserverError, Load, Method,
-    MountPath, Night, Plan, References, Source, Target, find,
+    MountPath, Night, Plan, References, Source, Target,
 };
 use scrim_bench::{Machine, Study};
+use scrim_sys::program::find;
 
 use super::bench::{finish, machine, watched};
 use super::bench_paths::{confirm, demand_new, ratios, write_page};

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::process::geteuid;
+use scrim_sys::program::find;
 
 use super::finding::{Finding, read};
 use crate::mount::{PROGRAMS, Program};
-use crate::process::program::find;
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use scrim_sys::program::find;
 use scrim_volume::Volume;
 
 use super::attempt::{Attempt, Output};
 use crate::error::{CliError, Exit};
-use crate::process::program::find;
 use crate::terminal::note;
 
 const E2FSCK: &str = "e2fsck";

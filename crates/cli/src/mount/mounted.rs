@@ -13,6 +13,7 @@ use scrim_export::fuse::{
     RawFile, STALL, UnmountError, VolumeFiles,
 };
 use scrim_foreign::Foreign;
+use scrim_sys::program::find;
 use scrim_volume::Volume;
 
 use super::attempt::{Attempt, Output, read_in_time};
@@ -22,7 +23,6 @@ use super::request::{MountRequest, MountStatus, Served};
 use super::{check, holders};
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
-use crate::process::program::find;
 use crate::signature::Contents;
 use crate::terminal::note;
 

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
 use scrim_export::fuse::OtherMount;
+use scrim_sys::program::find;
 
 use super::attempt::{Attempt, interrupted, stalled};
 use super::request::MountRequest;
 use crate::error::{CliError, Exit};
-use crate::process::program::{Said, find};
+use crate::process::program::Said;
 use crate::process::signals::asked_to_end;
 
 /// Pause between two looks at whether a program has mounted.

@@ -8,12 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use scrim_sys::program::find;
 
 use super::folder::{BLOCK, Content};
 use super::layout::FileSystem;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
-use crate::process::program::{Said, find};
+use crate::process::program::Said;
 
 const COMMAND: &str = "mke2fs";
 

@@ -1,8 +1,7 @@
-//! Other programs that commands run: where they are, and what they say.
+//! Output of other programs that commands run.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,16 +16,6 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Most bytes that are kept of what a program says: the latest.
 const SAID_MAX: usize = 2 << 10;
-
-/// The path of a command in `PATH`, or where Debian keeps those of root.
-pub(crate) fn find(command: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(usual)
-        .map(|folder| folder.join(command))
-        .find(|path| path.is_file())
-}
 
 /// The latest of what a program says, which a thread reads so that the program is never held up.
 pub(crate) struct Said {

@@ -6,14 +6,14 @@ use crate::support::{Place, assert_same, have, is_root, noise};
 use crate::volume::{CHEAP, Image, LUKS1, PASSPHRASE, PAYLOAD, USUAL};
 
 /// A loop device on a file of a place, detached at the end.
-struct Loop<'a> {
+pub(crate) struct Loop<'a> {
     place: &'a Place,
-    device: String,
+    pub(crate) device: String,
 }
 
 impl<'a> Loop<'a> {
     /// `None` if this machine has no loop devices to give, as in most containers.
-    fn on(place: &'a Place, file: &str) -> Option<Self> {
+    pub(crate) fn on(place: &'a Place, file: &str) -> Option<Self> {
         if !is_root() || !Path::new("/dev/loop-control").exists() || !have(&["losetup"]) {
             println!("skipped: no loop devices");
             return None;

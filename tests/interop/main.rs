@@ -11,6 +11,7 @@
 mod bench_fileserver;
 mod bench_paths;
 mod bench_serve;
+mod bench_storage;
 mod benchmark;
 mod block_device;
 #[path = "../support/certificates.rs"]

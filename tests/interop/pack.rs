@@ -19,7 +19,8 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// Makes a `/dev` with a FUSE device that users may open.
-const WITH_FUSE: &str = "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse";
+pub(crate) const WITH_FUSE: &str =
+    "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse";
 
 /// Makes a `/dev` without FUSE.
 const WITHOUT_FUSE: &str = "mkdir dev && mount -t tmpfs none dev && mknod -m 666 dev/null c 1 3 && \
@@ -82,7 +83,12 @@ fn tree(place: &Place) {
 }
 
 /// Runs steps of an ordinary user below a preparation of root's, in a mount namespace.
-fn as_user(place: &Place, prepare: &str, variables: &str, steps: &str) -> Option<String> {
+pub(crate) fn as_user(
+    place: &Place,
+    prepare: &str,
+    variables: &str,
+    steps: &str,
+) -> Option<String> {
     if !is_root() {
         println!("skipped: making another /dev needs root");
         return None;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::getuid;
+use rustix::process::{Pid, Signal, getuid, kill_process_group};
 use scrim_sys::program::find;
 
 use super::caches::drop_caches;
@@ -58,7 +58,7 @@ pub(super) trait Listener {
 }
 
 impl Bonnie {
-    /// Starts bonnie++ in a folder. Before each phase it waits.
+    /// Starts bonnie++ in a folder. It waits before each phase.
     pub(super) fn start(folder: &Path, load: &Load) -> Result<Self, FileserverError> {
         let program = find(BONNIE).unwrap_or_else(|| BONNIE.into());
         let mut command = Command::new(program);
@@ -72,10 +72,15 @@ impl Bonnie {
         if getuid().is_root() {
             command.args(["-u", "root"]);
         }
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, FileserverError> {
         let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // Its random seeks are made by processes of its own, which end with the group.
             .process_group(0)
             .spawn();
         let doing = format!("start {BONNIE} (package bonnie++)");
@@ -87,29 +92,33 @@ impl Bonnie {
         Ok(Self { child, said })
     }
 
-    /// Runs all phases, and returns the line with the figures. `stopped` is asked often whether to end.
+    /// Runs all phases, and returns the line with the figures. `stopped` is asked often whether to end; it hears of the
+    /// phase and of the part that is done. Phases that are not compared count as the end of the last one.
     pub(super) fn run(
         &mut self,
         listener: &mut dyn Listener,
-        stopped: &mut dyn FnMut(Option<Phase>) -> bool,
+        stopped: &mut dyn FnMut(Phase, f64) -> bool,
     ) -> Result<String, FileserverError> {
         let mut current: Option<(Phase, Instant, Duration)> = None;
+        let mut reached = (PROMPTS[0], 0.0);
         loop {
             let said = self.said.recv_timeout(LOOK);
+            if stopped(reached.0, reached.1) {
+                return Err(FileserverError::Interrupted);
+            }
             if matches!(said, Err(RecvTimeoutError::Timeout)) {
-                if stopped(current.map(|(phase, ..)| phase)) {
-                    return Err(FileserverError::Interrupted);
-                }
                 continue;
             }
             if let Some((phase, start, cpu)) = current.take() {
                 let cpu = self.cpu().saturating_sub(cpu);
                 listener.end(phase, start.elapsed(), cpu);
+                reached = (phase, 1.0);
             }
             match said {
                 Ok(Said::Prompt(number)) => {
                     if let Some(phase) = PROMPTS.get(number) {
                         listener.begin(*phase);
+                        reached = (*phase, 0.5);
                         current = Some((*phase, Instant::now(), self.cpu()));
                     }
                     self.answer();
@@ -148,7 +157,13 @@ impl Bonnie {
 
 impl Drop for Bonnie {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Nobody else has its number before it was waited for.
+        if matches!(self.child.try_wait(), Ok(None))
+            && let Ok(group) = i32::try_from(self.child.id())
+            && let Some(group) = Pid::from_raw(group)
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }
@@ -250,8 +265,8 @@ pub(super) fn run(
         folder,
         below,
     };
-    let line = bonnie.run(&mut metered, &mut |phase| {
-        phase.is_some_and(|phase| tell(phase, 0.5).is_break())
+    let line = bonnie.run(&mut metered, &mut |phase, part| {
+        tell(phase, part).is_break()
     })?;
     metered.meter.replace_rates(&parse(&line));
     Ok(())
@@ -286,6 +301,51 @@ mod tests {
         for nonsense in ["", "1.98", "1.98,,,,,,,,,NaN,,-5,,inf"] {
             assert!(parse(nonsense).is_empty(), "{nonsense}");
         }
+    }
+
+    /// A listener that does nothing.
+    struct Nothing;
+
+    impl Listener for Nothing {
+        fn begin(&mut self, _: Phase) {}
+        fn end(&mut self, _: Phase, _: Duration, _: Duration) {}
+    }
+
+    #[test]
+    fn an_end_in_a_phase_that_is_not_compared_is_heard() {
+        let mut command = Command::new("sh");
+        // Ten prompts, and a last phase that never ends, with a process of its own.
+        let script =
+            "for i in 0 1 2 3 4 5 6 7 8 9; do echo; echo $i:; read x; done; sleep 600 & sleep 600";
+        command.args(["-c", script]);
+        let mut bonnie = Bonnie::spawn(command).unwrap();
+        let group = bonnie.child.id();
+        let mut heard = Vec::new();
+        let mut looks = 0;
+        let result = bonnie.run(&mut Nothing, &mut |phase, part| {
+            if heard.last() != Some(&(phase, part)) {
+                heard.push((phase, part));
+            }
+            looks += usize::from((phase, part) == (Phase::Delete, 1.0));
+            looks > 3
+        });
+        assert!(matches!(result, Err(FileserverError::Interrupted)));
+        assert_eq!(heard[0], (Phase::CharWrite, 0.0));
+        drop(bonnie);
+        while is_alive(&group.to_string()) {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Returns whether a process group has a process that is no zombie.
+    fn is_alive(group: &str) -> bool {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut stats =
+            processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+        stats.any(|stat| {
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split(' ').collect();
+            fields[3] == group && fields[1] != "Z"
+        })
     }
 
     #[test]

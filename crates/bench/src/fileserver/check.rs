@@ -145,6 +145,6 @@ fn by_bonnie(
     }
     let mut bonnie = Bonnie::start(folder, load)?;
     let mut cold = Cold(folder.to_owned(), are_dropped);
-    let line = bonnie.run(&mut cold, &mut |_| stopped())?;
+    let line = bonnie.run(&mut cold, &mut |_, _| stopped())?;
     Ok(parse(&line))
 }

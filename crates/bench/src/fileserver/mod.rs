@@ -23,6 +23,8 @@ mod check;
 mod combination;
 mod error;
 mod generator;
+mod identity;
+mod leftovers;
 mod meter;
 mod night;
 mod outcome;
@@ -37,27 +39,26 @@ mod stack;
 
 use std::path::Path;
 
-use scrim_sys::program::find;
-
 pub use against::Earlier;
 pub use bonnie::BONNIE;
 pub use bystander::Latency;
 pub use caches::CACHES_KEPT;
 pub use combination::{Cipher, Combination, MountPath};
 pub use error::FileserverError;
+pub use identity::Identity;
 pub use night::{Client, Night, PhaseResult, Plan, Raw, Source, TurnResult, beside};
 pub use page::page;
 pub use phase::{Load, Phase};
 pub use place::{FOLDER, Target};
 pub use reference::{Link, References};
 pub use sampler::Usage;
-pub use stack::Method;
+pub use stack::{Method, can_measure, has_dm_crypt};
 
 use crate::{Study, Watch};
 
-/// Measures every turn of `night` that has no result, and saves the night in `state` after each. `watch` hears how far
-/// it is, and can end it; complete turns are kept then. `program` is Scrim. With `resumes`, files that an earlier run
-/// has left are removed first.
+/// Measures every turn of `night` that has no result and that [`can_measure`] allows, and saves the night in `state` after
+/// each. `watch` hears how far it is, and can end it; complete turns are kept then. `program` is Scrim. With `resumes`,
+/// files that an earlier run has left are removed first.
 ///
 /// Everything that is made is removed at the end, except the state file.
 ///
@@ -86,12 +87,4 @@ pub fn check_bonnie(
     watch: &mut Watch<'_>,
 ) -> Result<(), FileserverError> {
     check::measure(directory, load, study, watch)
-}
-
-/// Returns whether the kernel's own encryption can be measured: device mapper in the kernel, and cryptsetup.
-#[must_use]
-pub fn has_dm_crypt() -> bool {
-    // Its device node may exist without it.
-    let devices = std::fs::read_to_string("/proc/misc").unwrap_or_default();
-    devices.contains("device-mapper") && find("cryptsetup").is_some()
 }

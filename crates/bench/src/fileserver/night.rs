@@ -1,14 +1,17 @@
 //! The state of a comparison: its plan, and the result of every turn so far. It survives the end of the process.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
 use super::bystander::Latency;
 use super::combination::{Cipher, Combination};
 use super::error::FileserverError;
+use super::identity::Identity;
 use super::phase::{Load, Phase};
 use super::place::Target;
 use super::sampler::Usage;
@@ -16,7 +19,9 @@ use super::stack::Method;
 use crate::turns;
 
 /// Version of the state file's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// First bytes of every state file.
+const START: &[u8] = b"{\"version\":";
 /// Most bytes of a state file that are read.
 const STATE_MAX: u64 = 64 << 20;
 
@@ -35,6 +40,8 @@ pub struct Night {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub target: Target,
+    /// Identity of the target when the comparison began.
+    pub identity: Identity,
     pub combinations: Vec<Combination>,
     pub rounds: usize,
     pub load: Load,
@@ -201,15 +208,34 @@ impl Night {
         }
     }
 
+    /// Goes on at `target`. It may be another path of the same storage: of another working directory, or where a disk is
+    /// mounted after a reboot.
+    ///
+    /// # Errors
+    /// When it is another storage and there is something to measure: results of two storages do not compare.
+    pub fn move_to(&mut self, target: Target) -> Result<(), FileserverError> {
+        if !self.missing().is_empty()
+            && let Some(difference) = self.plan.identity.difference(&target.identity()?)
+        {
+            return Err(FileserverError::State {
+                said: format!(
+                    "the state file is of another storage: {difference}; name the one that the run was begun on, or give \
+                     another --state and begin anew"
+                ),
+            });
+        }
+        self.plan.target = target;
+        Ok(())
+    }
+
     /// Replaces the state file at once: after a power cut there is the old state or the new one.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), FileserverError> {
         let beside = beside(path);
+        remove_unfinished(&beside)?;
         let write = || -> io::Result<()> {
-            // Left by a run that was killed while it saved.
-            let _ = fs::remove_file(&beside);
             let mut file = File::create_new(&beside)?;
             file.write_all(&serde_json::to_vec(self)?)?;
             file.sync_all()?;
@@ -290,6 +316,34 @@ impl Night {
     }
 }
 
+/// Removes a state file that a run was killed over while it wrote it. It may have any length, since it was not synced.
+fn remove_unfinished(path: &Path) -> Result<(), FileserverError> {
+    let doing = || format!("remove the unfinished state file {}", path.display());
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(FileserverError::system(doing()))?,
+    };
+    let is_state = || -> io::Result<bool> {
+        let mut start = Vec::new();
+        File::open(path)?
+            .take(START.len() as u64)
+            .read_to_end(&mut start)?;
+        let is_unwritten = start.iter().all(|byte| *byte == 0);
+        Ok(is_unwritten || START.starts_with(&start))
+    };
+    let is_own = found.is_file() && found.uid() == getuid().as_raw();
+    if !is_own || !is_state().map_err(FileserverError::system(doing()))? {
+        return Err(FileserverError::Occupied {
+            said: format!(
+                "{} is in the way of the state file, and is not of an earlier run; move it elsewhere, or give another \
+                 --state",
+                path.display()
+            ),
+        });
+    }
+    fs::remove_file(path).map_err(FileserverError::system(doing()))
+}
+
 /// The file that is written before it takes the state file's place.
 #[must_use]
 pub fn beside(path: &Path) -> PathBuf {
@@ -310,6 +364,11 @@ pub(super) mod tests {
         let paths = [MountPath::Inline, MountPath::Queued];
         Night::new(Plan {
             target: Target::Directory("/srv".into()),
+            identity: Identity {
+                path: "/srv".into(),
+                bytes: None,
+                device: None,
+            },
             combinations: Combination::of(&ciphers, &paths, false),
             rounds: 2,
             load: Load::quick(1 << 28),
@@ -428,6 +487,49 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_was_left_of_an_earlier_save_is_replaced_and_other_files_stay() {
+        let folder = Folder::make(&std::env::temp_dir(), "scrim-night").unwrap();
+        let path = folder.path().join("state.json");
+        for left in [&b""[..], b"{\"ver", b"{\"version\":2,\"pl", &[0; 4096]] {
+            fs::write(beside(&path), left).unwrap();
+            empty().save(&path).unwrap();
+            assert!(!beside(&path).exists());
+        }
+        fs::write(beside(&path), "a letter").unwrap();
+        let refused = full().save(&path).unwrap_err().to_string();
+        assert!(refused.contains("in the way"), "{refused}");
+        assert_eq!(fs::read(beside(&path)).unwrap(), b"a letter");
+        fs::remove_file(beside(&path)).unwrap();
+        std::os::unix::fs::symlink(&path, beside(&path)).unwrap();
+        assert!(full().save(&path).is_err());
+        assert_eq!(Night::load(&path).unwrap(), empty());
+    }
+
+    #[test]
+    fn another_storage_does_not_go_on() {
+        let base = Folder::make(&std::env::temp_dir(), "scrim-night").unwrap();
+        let [one, other] = ["one", "other"].map(|name| Target::Directory(base.path().join(name)));
+        for target in [&one, &other] {
+            fs::create_dir(target.folder().parent().unwrap()).unwrap();
+        }
+        let mut night = empty();
+        night.plan.identity = Identity {
+            device: Some("naa.1".to_owned()),
+            ..one.identity().unwrap()
+        };
+        let is_named = other.identity().unwrap().device.is_some();
+        let refused = night.move_to(other.clone()).unwrap_err().to_string();
+        assert!(refused.contains("another storage"), "{refused}");
+        assert_eq!(night.move_to(one.clone()).is_ok(), !is_named);
+        night.plan.identity = one.identity().unwrap();
+        night.move_to(one).unwrap();
+        // Nothing is measured there any more.
+        let mut night = full();
+        night.move_to(other.clone()).unwrap();
+        assert_eq!(night.plan.target, other);
+    }
+
+    #[test]
     fn a_state_that_is_no_state_is_refused() {
         let folder = Folder::make(&std::env::temp_dir(), "scrim-night").unwrap();
         let path = folder.path().join("state.json");
@@ -439,7 +541,7 @@ pub(super) mod tests {
         assert!(refused(b"{}").contains("not a state file"));
         assert!(refused(&json(&full())[..1000]).contains("not a state file"));
         let mut other = full();
-        other.version = 2;
+        other.version = 1;
         assert!(refused(&json(&other)).contains("another version"));
         let mut twice = full();
         twice.turns.push(turn(0, 0, 5.0));

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::process::getuid;
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::caches::drop_caches;
 use super::error::FileserverError;
+use super::identity::{Identity, size_of};
+use super::leftovers::{is_mounted, users_of};
 use super::program::{Scrim, run};
 use crate::folder::Folder;
 
@@ -22,6 +25,10 @@ pub const FOLDER: &str = "scrim-fileserver";
 pub(super) const MAPPER: &str = "/dev/mapper";
 /// First part of the name of the runtime folder.
 const RUNTIME: &str = "scrim-fileserver";
+/// Time for processes of an earlier run to end, and for the kernel to close its devices.
+const SETTLING: Duration = Duration::from_secs(10);
+/// Pause between two looks at what an earlier run has left.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of one call of the raw measurement.
 const RAW_BLOCK: usize = 1 << 20;
 
@@ -63,10 +70,10 @@ pub(super) struct Claim {
 }
 
 impl Target {
-    /// Finds the target at a path: a directory, or a block device that nothing uses.
+    /// Finds the target at a path: a directory or a block device.
     ///
     /// # Errors
-    /// When there is something else, or the device is in use.
+    /// When there is something else.
     pub fn find(path: &Path) -> Result<Self, FileserverError> {
         let shown = path.display();
         let kind = fs::metadata(path)
@@ -82,14 +89,44 @@ impl Target {
                 ),
             });
         }
+        Ok(Self::Device(path.to_owned()))
+    }
+
+    /// Checks that nothing uses a device.
+    ///
+    /// # Errors
+    /// When it is mounted or part of another device, or cannot be opened. The error names the users.
+    pub fn demand_unused(&self) -> Result<(), FileserverError> {
+        let Self::Device(path) = self else {
+            return Ok(());
+        };
+        let shown = path.display();
         let device = File::options()
             .read(true)
             .custom_flags(flags(OFlags::EXCL))
             .open(path);
-        device.map_err(FileserverError::system(format!(
-            "claim {shown} (a device that is mounted, or used by a volume, is not measured)"
-        )))?;
-        Ok(Self::Device(path.to_owned()))
+        match device {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                Err(FileserverError::Occupied {
+                    said: format!(
+                        "{shown} is in use, and a device in use is not measured: {}",
+                        users_of(path)
+                    ),
+                })
+            }
+            device => device
+                .map(drop)
+                .map_err(FileserverError::system(format!("open {shown}"))),
+        }
+    }
+
+    /// Reads the identity, by which another storage is recognised.
+    ///
+    /// # Errors
+    /// When there is no such storage any more, or its size cannot be read.
+    pub fn identity(&self) -> Result<Identity, FileserverError> {
+        let (Self::Directory(path) | Self::Device(path)) = self;
+        Identity::of(path)
     }
 
     /// Folder for the volume and the mount point.
@@ -114,10 +151,6 @@ impl Target {
     }
 }
 
-fn size_of(device: &Path) -> io::Result<u64> {
-    File::open(device)?.seek(io::SeekFrom::End(0))
-}
-
 impl Claim {
     /// Claims a folder for a run. What an earlier run has left there is removed only if `resumes`.
     pub(super) fn take(
@@ -126,22 +159,48 @@ impl Claim {
         program: &Path,
         resumes: bool,
     ) -> Result<Self, FileserverError> {
+        Self::take_with(
+            target,
+            volume_bytes,
+            program,
+            resumes,
+            &std::env::temp_dir(),
+        )
+    }
+
+    /// The same with the runtime folder in `temporary`.
+    fn take_with(
+        target: &Target,
+        volume_bytes: u64,
+        program: &Path,
+        resumes: bool,
+        temporary: &Path,
+    ) -> Result<Self, FileserverError> {
         let folder = target.folder();
-        let shown = folder.display();
-        match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {
-                demand_own(&folder)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(FileserverError::Occupied {
-                    said: format!(
-                        "{shown} exists already: another run uses it or was killed; give --resume to go on with that \
-                         run, or remove the folder"
-                    ),
-                });
-            }
-            result => result.map_err(FileserverError::system(format!("create {shown}")))?,
+        let is_new = make_folder(&folder, resumes)?;
+        let claim = Self::lock(target, &folder, volume_bytes, program, temporary);
+        if is_new && claim.is_err() {
+            let _ = fs::remove_dir(&folder);
         }
+        let claim = claim?;
+        if resumes {
+            claim.place.clear();
+            claim.place.settle(target)?;
+        }
+        demand_space(target, volume_bytes)?;
+        in_table(&claim.place.storage)?;
+        Ok(claim)
+    }
+
+    /// Claims a folder that exists.
+    fn lock(
+        target: &Target,
+        folder: &Path,
+        volume_bytes: u64,
+        program: &Path,
+        temporary: &Path,
+    ) -> Result<Self, FileserverError> {
+        let shown = folder.display();
         let folder = folder
             .canonicalize()
             .map_err(FileserverError::system(format!("find {shown}")))?;
@@ -155,14 +214,14 @@ impl Claim {
                 said: format!("{shown} is used by a run that is in progress; wait for its end"),
             });
         }
-        Folder::sweep(&std::env::temp_dir(), RUNTIME);
-        let runtime = Folder::make(&std::env::temp_dir(), RUNTIME)
+        Folder::sweep(temporary, RUNTIME);
+        let runtime = Folder::make(temporary, RUNTIME)
             .map_err(FileserverError::system("create a temporary folder"))?;
         let storage = match target {
             Target::Directory(_) => folder.join("volume"),
             Target::Device(device) => device.clone(),
         };
-        let claim = Self {
+        Ok(Self {
             place: Place {
                 folder,
                 storage,
@@ -172,13 +231,29 @@ impl Claim {
             },
             lock: Some(lock),
             _runtime: runtime,
-        };
-        if resumes {
-            claim.place.clear();
+        })
+    }
+}
+
+/// Makes the folder of a run, and returns true; one that an earlier run has left is taken if `resumes`.
+fn make_folder(folder: &Path, resumes: bool) -> Result<bool, FileserverError> {
+    let shown = folder.display();
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && resumes => {
+            demand_own(folder)?;
+            Ok(false)
         }
-        demand_space(target, volume_bytes)?;
-        in_table(&claim.place.storage)?;
-        Ok(claim)
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(FileserverError::Occupied {
+                said: format!(
+                    "{shown} exists already: another run uses it or was killed; give --resume to go on with that run, or \
+                     remove the folder"
+                ),
+            })
+        }
+        result => result
+            .map(|()| true)
+            .map_err(FileserverError::system(format!("create {shown}"))),
     }
 }
 
@@ -264,13 +339,9 @@ impl Place {
     fn clear(&self) {
         let mount_point = self.mount_point();
         let shown = mount_point.to_str().unwrap_or_default().to_owned();
-        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         // One may lie upon another, where a run was killed.
         for _ in 0..4 {
-            let is_mounted = mounts()
-                .lines()
-                .any(|line| line.split(' ').nth(4) == Some(&shown));
-            if !is_mounted {
+            if !is_mounted(&mount_point) {
                 break;
             }
             let by_root = run("umount", ["-l", &shown], "");
@@ -285,6 +356,41 @@ impl Place {
         if self.storage.starts_with(&self.folder) {
             let _ = fs::remove_file(&self.storage);
         }
+    }
+
+    /// Waits until what an earlier run has used is free: its processes end after it, and the kernel closes a device when
+    /// the last of them has. An error names what stays.
+    fn settle(&self, target: &Target) -> Result<(), FileserverError> {
+        let deadline = Instant::now() + SETTLING;
+        loop {
+            let result = self.demand_free(target);
+            let is_busy = matches!(result, Err(FileserverError::Occupied { .. }));
+            if !is_busy || Instant::now() > deadline {
+                return result;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn demand_free(&self, target: &Target) -> Result<(), FileserverError> {
+        let occupied = |said: String| FileserverError::Occupied {
+            said: format!("{said}, and try again"),
+        };
+        let mount_point = self.mount_point();
+        if is_mounted(&mount_point) {
+            return Err(occupied(format!(
+                "an earlier run has left the mount {0}, which could not be removed: umount {0}",
+                mount_point.display()
+            )));
+        }
+        let name = self.mapping();
+        if Path::new(MAPPER).join(&name).exists() {
+            return Err(occupied(format!(
+                "an earlier run has left the device {MAPPER}/{name}, which could not be closed: end what uses it, give \
+                 cryptsetup close {name}"
+            )));
+        }
+        target.demand_unused()
     }
 
     /// Writes the whole storage and reads it again, and returns both rates. `pulse` hears of the part that is
@@ -401,6 +507,21 @@ mod tests {
         assert!(!folder.join("volume").exists());
         drop(claim);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_claim_that_fails_leaves_no_folder() {
+        let base = base();
+        let nowhere = base.path().join("nowhere");
+        let take = |resumes| {
+            let program = Path::new("scrim");
+            Claim::take_with(&target(&base), 1 << 20, program, resumes, &nowhere)
+        };
+        for resumes in [false, true] {
+            let error = take(resumes).err().unwrap().to_string();
+            assert!(error.contains("temporary folder"), "{error}");
+            assert!(!base.path().join(FOLDER).exists());
+        }
     }
 
     #[test]

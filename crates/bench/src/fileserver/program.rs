@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use super::error::FileserverError;
 const LIMIT: Duration = Duration::from_secs(600);
 /// Pause between two looks at a program.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Time for a server to open a volume.
+const OPENING: Duration = Duration::from_secs(60);
 /// Time for a server to end that was told to.
 const ENDING: Duration = Duration::from_secs(10);
 /// Most bytes that are read of a program's words.
@@ -89,6 +92,18 @@ fn listen(pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
         let _ = std::io::copy(&mut pipe.into_inner(), &mut std::io::sink());
         String::from_utf8_lossy(&said).into_owned()
     })
+}
+
+/// Reads the first line of an output, or everything if it ends before. `None` if neither comes in time.
+fn first_line(output: impl Read + Send + 'static, limit: Duration) -> Option<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        // The end of the output is as good as an error.
+        let _ = BufReader::new(output.take(SAID_MAX)).read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    receiver.recv_timeout(limit).ok()
 }
 
 /// Waits for the end; `None` where it does not come in time.
@@ -165,20 +180,23 @@ impl Scrim {
         if let Some(mut input) = server.0.stdin.take() {
             let _ = input.write_all(table.as_bytes());
         }
-        let mut address = String::new();
-        if let Some(output) = server.0.stdout.take() {
-            // The end of its output is as good as an error.
-            let _ = BufReader::new(output.take(SAID_MAX)).read_line(&mut address);
-        }
         let errors = server.0.stderr.take().map(listen);
-        if address.ends_with('\n') {
-            return Ok(server);
-        }
-        let said = errors.and_then(|errors| errors.join().ok());
-        Err(FileserverError::Program {
+        let failure = |said| FileserverError::Program {
             program: "scrim open".to_owned(),
-            said: last_line(&said.unwrap_or_default(), "scrim"),
-        })
+            said,
+        };
+        let output = server.0.stdout.take();
+        match output.and_then(|output| first_line(output, OPENING)) {
+            Some(address) if address.ends_with('\n') => Ok(server),
+            Some(_) => {
+                let said = errors.and_then(|errors| errors.join().ok());
+                Err(failure(last_line(&said.unwrap_or_default(), "scrim")))
+            }
+            None => Err(failure(format!(
+                "it did not open the volume in {} s; look at the kernel's log for errors of the disk",
+                OPENING.as_secs()
+            ))),
+        }
     }
 
     fn command(&self) -> Command {
@@ -237,6 +255,16 @@ mod tests {
         let error = run("false", [""; 0], "").unwrap_err().to_string();
         assert_eq!(error, "false failed: it ended without a word");
         assert!(run("scrim-no-such-program", [""; 0], "").is_err());
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_not_waited_for() {
+        let (silent, writer) = std::io::pipe().unwrap();
+        assert_eq!(first_line(silent, PAUSE), None);
+        drop(writer);
+        let line = |text: &'static [u8]| first_line(text, LIMIT).unwrap();
+        assert_eq!(line(b"nbd://x\nmore"), "nbd://x\n");
+        assert_eq!(line(b""), "");
     }
 
     #[test]

@@ -90,9 +90,7 @@ impl References {
                 study.record(series, *sample);
             }
         };
-        let whole = night.raw.iter();
-        let whole = whole.filter(|raw| raw.round < night.whole_rounds());
-        let (write, read): (Vec<f64>, Vec<f64>) = whole.map(|raw| (raw.write, raw.read)).unzip();
+        let (write, read) = raw_samples(night);
         let what = "the storage itself, in order by calls of 1 MiB";
         record("raw_disk_write".to_owned(), what, &write);
         record("raw_disk_read".to_owned(), what, &read);
@@ -151,11 +149,17 @@ impl References {
     }
 }
 
-/// Medians of the storage's own rates: writes and reads.
+/// Medians of the storage's own rates: writes and reads. `None` without a whole round.
 pub(super) fn raw(night: &Night) -> Option<(f64, f64)> {
-    let write: Vec<f64> = night.raw.iter().map(|raw| raw.write).collect();
-    let read: Vec<f64> = night.raw.iter().map(|raw| raw.read).collect();
+    let (write, read) = raw_samples(night);
     Some((median(&write)?, median(&read)?))
+}
+
+/// The storage's own rates in whole rounds: writes and reads.
+fn raw_samples(night: &Night) -> (Vec<f64>, Vec<f64>) {
+    let whole = night.whole_rounds();
+    let whole = night.raw.iter().filter(|raw| raw.round < whole);
+    whole.map(|raw| (raw.write, raw.read)).unzip()
 }
 
 /// Finds the links in a folder like `/sys/class/net` that tell a speed. Virtual ones seldom do, or tell nonsense.

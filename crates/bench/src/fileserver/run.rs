@@ -13,7 +13,7 @@ use super::night::{Night, Plan, Raw, Source, TurnResult};
 use super::phase::Phase;
 use super::place::{Claim, Place};
 use super::sampler::Sampler;
-use super::stack::Stack;
+use super::stack::{Stack, can_measure};
 use crate::{Progress, Watch};
 
 /// Inodes of a file system beside those of small files.
@@ -45,7 +45,8 @@ pub(super) fn measure(
     let plan = night.plan.clone();
     let claim = Claim::take(&plan.target, plan.load.volume_bytes(), program, resumes)?;
     night.save(state)?;
-    let missing = night.missing();
+    let mut missing = night.missing();
+    missing.retain(|&(_, combination)| can_measure(&plan.combinations[combination]));
     let mut teller = Teller {
         watch,
         round: 0,

@@ -51,6 +51,24 @@ impl Method {
     }
 }
 
+/// Returns whether this user can measure a combination here: the kernel's own mounts need root, and its ciphers
+/// [`has_dm_crypt`].
+#[must_use]
+pub fn can_measure(combination: &Combination) -> bool {
+    match (combination.path, &combination.cipher) {
+        (MountPath::Inline | MountPath::Queued, _) => true,
+        (MountPath::Kernel, cipher) => getuid().is_root() && (cipher.is_none() || has_dm_crypt()),
+    }
+}
+
+/// Returns whether the kernel's own encryption can be measured: device mapper in the kernel, and cryptsetup.
+#[must_use]
+pub fn has_dm_crypt() -> bool {
+    // Its device node may exist without it.
+    let devices = fs::read_to_string("/proc/misc").unwrap_or_default();
+    devices.contains("device-mapper") && find("cryptsetup").is_some()
+}
+
 impl Stack {
     /// Makes a volume and a file system in it, and mounts that.
     pub(super) fn mount(

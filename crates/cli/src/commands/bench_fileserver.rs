@@ -40,11 +40,12 @@ pub(crate) fn run(args: &BenchFileserverArgs) -> Result<ExitCode, CliError> {
     let mut night = match args.resume {
         true => {
             let mut night = Night::load(&state)?;
-            // It may be another path now: of another working directory, or where a disk is mounted after a reboot.
-            night.plan.target = target;
+            night.move_to(target)?;
+            tell_left_out(&night);
             night
         }
         false => {
+            target.demand_unused()?;
             demand_no_state(&state)?;
             Night::new(plan(args, target)?)
         }
@@ -260,6 +261,7 @@ fn plan(args: &BenchFileserverArgs, target: Target) -> Result<Plan, CliError> {
     };
     let load = load(args, &target)?;
     Ok(Plan {
+        identity: target.identity()?,
         target,
         combinations: combinations(&ciphers),
         rounds: args.rounds,
@@ -305,6 +307,25 @@ fn combinations(ciphers: &[Cipher]) -> Vec<Combination> {
     }
     let paths = [MountPath::Inline, MountPath::Queued, MountPath::Kernel];
     Combination::of(ciphers, &paths, has_dm_crypt)
+}
+
+/// Says which turns of the plan this run leaves out, and what a later run needs for them.
+fn tell_left_out(night: &Night) {
+    let combinations = &night.plan.combinations;
+    let missing = night.missing();
+    let left_out = missing
+        .iter()
+        .filter(|(_, combination)| !fileserver::can_measure(&combinations[*combination]));
+    let count = left_out.count();
+    if count > 0 {
+        let needed = match getuid().is_root() {
+            false => "as root",
+            true => "with cryptsetup and a kernel with device mapper",
+        };
+        note(format_args!(
+            "scrim: skipped: {count} turns of the kernel's own mounts and dm-crypt; --resume {needed} measures them"
+        ));
+    }
 }
 
 fn size(args: &BenchFileserverArgs, target: &Target) -> Result<u64, CliError> {

@@ -16,6 +16,7 @@ mod benchmark;
 mod block_device;
 #[path = "../support/certificates.rs"]
 mod certificates;
+mod cipher_uses;
 mod ciphers;
 mod clients;
 mod cryptsetup_to_scrim;

@@ -369,8 +369,11 @@ fn a_forced_end_writes_what_was_mapped() {
     for method in ["kernel", "program"] {
         let disk = Disk::new("64M", EXT4);
         disk.mount(&format!("--method {method}"));
-        let write = "import mmap, time; file = open('mnt/file', 'w+b'); file.truncate(1 << 20); \
-                     m = mmap.mmap(file.fileno(), 1 << 20); m[:] = b'x' * (1 << 20); \
+        // `/proc/PID/maps` escapes the name of the first file, so that it cannot be opened by it.
+        let write = "import mmap, time; kept = []\n\
+                     for name in ['mnt/a\\nb', 'mnt/file']:\n    \
+                         file = open(name, 'w+b'); file.truncate(1 << 20)\n    \
+                         kept.append(mmap.mmap(file.fileno(), 1 << 20)); kept[-1][:] = b'x' * (1 << 20)\n\
                      print('written', flush=True); time.sleep(200)";
         let said = fs::File::create(disk.0.path("said")).unwrap();
         let mut holder = disk.0.command(PYTHON);

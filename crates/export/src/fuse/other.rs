@@ -1,8 +1,9 @@
 //! A mount that another program has made of a served tree's file.
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, fsync, open};
+use rustix::io::Errno;
 
 use super::error::{MountError, UnmountError};
 use super::guard::Guard;
@@ -60,9 +61,10 @@ impl OtherMount {
     }
 
     /// Has the kernel and the program write what was changed in these files (`fsync`), because `syncfs` need not wait for
-    /// the writes of a FUSE file system. Returns whether everything was written before `stall_limit` ended.
+    /// the writes of a FUSE file system. A file that fails keeps no other from being written. Returns whether everything
+    /// was written before `stall_limit` ended.
     pub fn write_back_files(&self, files: Vec<PathBuf>, stall_limit: &mut StallLimit) -> bool {
-        let sync = move || files.iter().all(|file| sync(file).is_ok());
+        let sync = move || files.iter().filter(|file| sync(file).is_err()).count() == 0;
         matches!(stall_limit.wait_for(true, sync), Ok(Some(true)))
     }
 
@@ -83,8 +85,10 @@ impl OtherMount {
     }
 }
 
-fn sync(file: &Path) -> io::Result<()> {
-    File::open(file)?.sync_all()
+/// Writes a file. Another user may have replaced it by a link or a FIFO, which is neither followed nor waited for.
+fn sync(file: &Path) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    fsync(open(file, flags, Mode::empty())?)
 }
 
 impl Drop for OtherMount {

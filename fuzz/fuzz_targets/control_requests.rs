@@ -8,7 +8,7 @@
 mod request;
 
 use libfuzzer_sys::fuzz_target;
-use request::{KEY_MAX, LINE_MAX, READ_MAX, Request};
+use request::{JSON_MAX, KEY_MAX, LINE_MAX, READ_MAX, Request};
 use scrim_volume::CryptTable;
 
 const WORDS: [&str; 12] = [
@@ -43,6 +43,7 @@ fn is_request(bytes: &[u8]) -> bool {
     match words.split(' ').collect::<Vec<_>>()[..] {
         [word] => WORDS.contains(&word),
         ["resize", sectors] => number(sectors).is_some(),
+        ["mount" | "umount", len] => number(len).is_some_and(|len| len <= JSON_MAX as u64),
         ["resume-key", len] => number(len).is_some_and(|len| len <= KEY_MAX as u64),
         ["header", offset, len] => {
             number(offset).is_some() && number(len).is_some_and(|len| len <= READ_MAX as u64)
@@ -62,6 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(request.is_some(), is_request(bytes));
     if let Some(request) = request {
         assert_eq!(request.to_line().as_bytes(), bytes);
-        assert!(bytes.len() <= LINE_MAX && request.body_len() <= CryptTable::TEXT_MAX.max(KEY_MAX));
+        let body_max = CryptTable::TEXT_MAX.max(KEY_MAX).max(JSON_MAX);
+        assert!(bytes.len() <= LINE_MAX && request.body_len() <= body_max);
     }
 });

@@ -8,7 +8,7 @@ pub(super) const LINE_MAX: usize = 256;
 pub(super) const KEY_MAX: usize = 512;
 
 /// Longest request to mount or to unmount, in bytes: paths of the kernel's longest length, each byte escaped.
-const JSON_MAX: usize = 32 << 10;
+pub(super) const JSON_MAX: usize = 32 << 10;
 
 /// Most bytes of a header in one answer.
 pub(crate) const READ_MAX: usize = 1 << 20;

@@ -187,10 +187,17 @@ impl Drop for Background {
 
 /// Waits for a condition that becomes true by itself, even if late: a busy disk may keep a process that was
 /// killed in the middle of an fsync for a minute.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+#[track_caller]
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_until_or(is_so, || what.to_owned());
+}
+
+/// The same, with a message that is made when the time is over.
+#[track_caller]
+pub(crate) fn wait_until_or(mut is_so: impl FnMut() -> bool, what: impl Fn() -> String) {
     let deadline = Instant::now() + Duration::from_secs(240);
     while !is_so() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "in vain: {}", what());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

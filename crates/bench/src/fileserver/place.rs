@@ -26,7 +26,7 @@ pub(super) const MAPPER: &str = "/dev/mapper";
 /// First part of the name of the runtime folder.
 const RUNTIME: &str = "scrim-fileserver";
 /// Time for processes of an earlier run to end, and for the kernel to close its devices.
-const SETTLING: Duration = Duration::from_secs(10);
+const SETTLING: Duration = Duration::from_secs(30);
 /// Pause between two looks at what an earlier run has left.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of one call of the raw measurement.
@@ -358,9 +358,10 @@ impl Place {
         }
     }
 
-    /// Waits until what an earlier run has used is free: its processes end after it, and the kernel closes a device when
-    /// the last of them has. An error names what stays.
-    fn settle(&self, target: &Target) -> Result<(), FileserverError> {
+    /// Waits until what an earlier run or turn has used is free: its processes end after it, and the kernel closes a
+    /// device when the last of them has, and the last mount namespace that was copied from this one meanwhile. An error
+    /// names what stays.
+    pub(super) fn settle(&self, target: &Target) -> Result<(), FileserverError> {
         let deadline = Instant::now() + SETTLING;
         loop {
             let result = self.demand_free(target);

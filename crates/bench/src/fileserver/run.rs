@@ -78,6 +78,7 @@ pub(super) fn measure(
             failure: None,
             caches_kept: false,
         };
+        claim.place.settle(&plan.target)?;
         match run_turn(&claim.place, &plan, &mut turn, &mut teller) {
             Ok(()) => {}
             Err(FileserverError::Interrupted) => break,

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+mod advise;
 mod bench_fileserver;
 mod bench_paths;
 mod bench_serve;

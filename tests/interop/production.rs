@@ -306,6 +306,24 @@ fn sighup_reloads_what_is_in_the_background_and_ends_what_has_a_terminal() {
     disk.unwrap().set_len(end as u64).unwrap();
     place.run("kill", ["-HUP", &status()["pid"].to_string()]);
     wait_until("it has grown", || status()["size_sectors"] == longer / 512);
+    assert_eq!(status()["warnings"], serde_json::json!([]));
+    // There is no terminal to print a warning on.
+    fs::rename(place.path("disk.img"), place.path("away")).unwrap();
+    place.run("kill", ["-HUP", &status()["pid"].to_string()]);
+    let is_told = || {
+        let status = status();
+        let warning = status["warnings"][0].as_str();
+        warning.is_some_and(|warning| {
+            warning.starts_with("cannot open") && warning.contains("disk.img")
+        })
+    };
+    wait_until("the warning is kept", is_told);
+    assert!(
+        place
+            .scrim(["status", "secret"])
+            .contains("warning:      cannot open")
+    );
+    fs::rename(place.path("away"), place.path("disk.img")).unwrap();
     place.close("secret");
     let job = "scrim open disk.img secret -d key --foreground >address & \
                until grep -q nbd address; do sleep 0.1; done; kill -HUP $!; wait $!";

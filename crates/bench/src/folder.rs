@@ -13,11 +13,14 @@ use scrim_sys::file_system::FileSystem;
 const MARKER: &str = ".scrim-bench";
 
 /// A folder of ours alone, which is removed with this.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// Makes a folder in `base`, with the number of this process in its name.
-    pub(crate) fn make(base: &Path, prefix: &str) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When it cannot be made, or its marker cannot be written.
+    pub fn make(base: &Path, prefix: &str) -> io::Result<Self> {
         let mut number = 0;
         loop {
             let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
@@ -37,7 +40,7 @@ impl Folder {
     /// Removes what processes of this user that were killed have left in `base`: folders that [`Folder::make`] made,
     /// with the number of a process that does not run. A lock would not tell: a process that makes a socket in a
     /// folder locks it too.
-    pub(crate) fn sweep(base: &Path, prefix: &str) {
+    pub fn sweep(base: &Path, prefix: &str) {
         let Ok(namespace) = pid_namespace() else {
             return;
         };
@@ -51,7 +54,8 @@ impl Folder {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

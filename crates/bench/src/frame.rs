@@ -12,7 +12,7 @@ const UNFOLDED_MAX: usize = 40;
 
 /// Style sheet of the page, on light and on dark ground.
 const STYLE: &str = "\
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+body{font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word;max-width:60rem;margin:2rem auto;padding:0 1rem;\
 background:#fff;color:#1f2328}
 svg{max-width:100%;height:auto;display:block;margin:1rem 0}
 svg text{fill:#1f2328}

@@ -161,6 +161,22 @@ fn name(kind: Argon2Kind) -> &'static str {
     }
 }
 
+impl KdfOutcome {
+    /// Returns the iterations of PBKDF2 a second with a hash, if that was measured.
+    #[must_use]
+    pub fn pbkdf2_rate(&self, hash: Hash) -> Option<f64> {
+        let found = self.pbkdf2.iter().find(|(measured, _)| *measured == hash);
+        found.map(|(_, rate)| *rate)
+    }
+
+    /// Returns the cost that fits into the plan's time, if that was measured.
+    #[must_use]
+    pub fn argon2_cost(&self, kind: Argon2Kind) -> Option<Argon2Cost> {
+        let found = self.argon2.iter().find(|(measured, _)| *measured == kind);
+        found.map(|(_, cost)| *cost)
+    }
+}
+
 impl fmt::Display for KdfOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.key_bytes * 8;

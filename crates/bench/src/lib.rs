@@ -9,7 +9,7 @@
 //!
 //! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
 //! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
-//! measure with `scrim bench` stands on that: [`ciphers`], [`fileserver`], [`kdf`], [`paths`] and [`serve`]. Web servers
+//! measure with `scrim bench` stands on that: [`ciphers`], [`disk`], [`fileserver`], [`kdf`], [`paths`] and [`serve`]. Web servers
 //! are asked by the client in [`web`]; [`ministat`] is the statistic of another program, to compare with
 //! figures made with it.
 //!
@@ -57,6 +57,7 @@ mod chart;
 pub mod ciphers;
 mod clock;
 mod direction;
+pub mod disk;
 pub mod fileserver;
 mod folder;
 mod frame;
@@ -82,6 +83,7 @@ pub mod web;
 pub use chart::Ink;
 pub use clock::core_clock;
 pub use direction::Better;
+pub use folder::Folder;
 pub use machine::{Machine, Peer};
 pub use pin::{Pinned, apart};
 pub use progress::{Progress, Watch};

@@ -2,6 +2,7 @@
 //!
 //! Verbs and option names are those of `cryptsetup(8)` where it has them.
 
+mod advise;
 mod bench;
 mod bench_fileserver;
 mod bench_paths;
@@ -25,6 +26,7 @@ mod volume_name;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use advise::AdviseArgs;
 pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_fileserver::BenchFileserverArgs;
 pub(crate) use bench_paths::BenchPathsArgs;
@@ -253,6 +255,8 @@ pub(crate) enum Command {
     /// Check this machine for CPU and kernel features that Scrim uses, and show the cost of missing ones
     #[command(after_help = DOCTOR)]
     Doctor(DoctorArgs),
+    /// Recommend a cipher, key, sector, key derivation and flags for a new volume, with the evidence
+    Advise(AdviseArgs),
     /// List cipher implementations, or show the one that a cipher specification selects on this machine
     Ciphers(CiphersArgs),
     /// Measure the cost of encryption on this machine

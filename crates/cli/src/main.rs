@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advise;
 mod args;
 mod blocks;
 mod cipher;
@@ -96,6 +97,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Stats(args) => commands::stats::run(&args),
         Command::Serve(args) => https::server::run(&args),
         Command::List(args) => commands::list::run(&args),
+        Command::Advise(args) => return commands::advise::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),

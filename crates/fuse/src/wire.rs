@@ -79,12 +79,16 @@ pub mod init {
     pub const ASYNC_DIO: u64 = 1 << 15;
     /// Buffered writes stay in the page cache until later.
     pub const WRITEBACK_CACHE: u64 = 1 << 16;
+    /// Files need not be opened: after `ENOSYS` the kernel does not ask again, and keeps cached pages.
+    pub const NO_OPEN_SUPPORT: u64 = 1 << 17;
     /// Lookups and listings in one directory may be in flight side by side.
     pub const PARALLEL_DIROPS: u64 = 1 << 18;
     /// The reply has a field for the largest number of pages in a request.
     pub const MAX_PAGES: u64 = 1 << 22;
     /// Targets of symbolic links stay in the page cache.
     pub const CACHE_SYMLINKS: u64 = 1 << 23;
+    /// As [`NO_OPEN_SUPPORT`], for directories, whose listings are then cached.
+    pub const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     /// The second field of flags is there.
     pub const INIT_EXT: u64 = 1 << 30;
     /// Files opened with [`super::open::DIRECT_IO`] can be mapped into memory, shared.

@@ -4,8 +4,8 @@
 //! another thread's wait, threads without the process's descriptors.
 //!
 //! Everything here is thin and without policy: a call, its checks, its `SAFETY`. A call that has a safe
-//! wrapper in `rustix` is made by the crate that needs it, and not from here, but for [`file_system`] and [`program`],
-//! where several crates need the same answer.
+//! wrapper in `rustix` is made by the crate that needs it, and not from here, but for [`file_system`], [`mounts`]
+//! and [`program`], where several crates need the same answer.
 
 pub mod activation;
 pub mod apart;
@@ -16,6 +16,7 @@ pub mod kernel_tls;
 pub mod loan;
 pub mod lock;
 pub mod memory;
+pub mod mounts;
 pub mod process;
 pub mod program;
 pub mod ring;

@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor, stat};
 use scrim_foreign::Foreign;
+use scrim_sys::mounts::{self, Mount};
 
-/// Table of the mounts that this process sees.
-const MOUNTS: &str = "/proc/self/mountinfo";
 /// Block devices by their numbers.
 const DEVICES: &str = "/sys/dev/block";
 
 /// Returns whether something is mounted on a folder.
 pub(super) fn is_mounted(folder: &Path) -> bool {
-    let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
-    let is_there = |line: &str| line.split(' ').nth(4) == folder.to_str();
-    mounts.lines().any(is_there)
+    mounts::find(folder).is_ok_and(|mount| mount.is_some())
 }
 
 /// Says what uses a device, and how to end that.
@@ -23,7 +20,7 @@ pub(super) fn users_of(device: &Path) -> String {
     let Ok(status) = stat(device) else {
         return "its users cannot be found".to_owned();
     };
-    let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
+    let mounts = mounts::all().unwrap_or_default();
     let users = users(&mounts, Path::new(DEVICES), status.st_rdev);
     match users.is_empty() {
         true => "lsblk and fuser show by what".to_owned(),
@@ -32,7 +29,7 @@ pub(super) fn users_of(device: &Path) -> String {
 }
 
 /// Users of the device with a number: mounts in a table, and device mapper's devices with their mounts.
-fn users(mounts: &str, devices: &Path, number: Dev) -> Vec<String> {
+fn users(mounts: &[Mount], devices: &Path, number: Dev) -> Vec<String> {
     let number = format!("{}:{}", major(number), minor(number));
     let mut users = mounted(mounts, &number);
     let holders = fs::read_dir(devices.join(&number).join("holders"));
@@ -56,21 +53,18 @@ fn users(mounts: &str, devices: &Path, number: Dev) -> Vec<String> {
     users
 }
 
-fn mounted(mounts: &str, number: &str) -> Vec<String> {
-    let fields = mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>());
-    let of_device = fields.filter(|fields| fields.get(2) == Some(&number));
-    let folders =
-        of_device.filter_map(|fields| fields.get(4).map(|folder| Foreign::new(folder).to_string()));
+fn mounted(mounts: &[Mount], number: &str) -> Vec<String> {
+    let of_device = mounts.iter().filter(|mount| mount.id.device == number);
+    let folders = of_device.map(|mount| Foreign::new(mount.point.as_os_str().as_encoded_bytes()));
     folders
-        .map(|folder| format!("it is mounted on {folder} (umount {folder})"))
+        .map(|folder| format!("it is mounted on {folder} (umount '{folder}')"))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use rustix::fs::makedev;
+    use scrim_sys::mounts::MountId;
 
     use super::*;
     use crate::folder::Folder;
@@ -82,16 +76,24 @@ mod tests {
         fs::create_dir_all(holder.join("dm")).unwrap();
         fs::write(holder.join("dm/name"), "scrim-fileserver-0\n").unwrap();
         fs::write(holder.join("dev"), "254:3\n").unwrap();
-        let mounts = "30 1 254:3 / /srv/mount rw - ext4 /dev/dm-3 rw\n31 1 7:2 / /other rw - ext4 /dev/loop2 rw\n";
-        let of = |minor| users(mounts, base.path(), makedev(7, minor));
+        let mount = |device: &str, point: &str| Mount {
+            id: MountId {
+                number: 30,
+                device: device.to_owned(),
+            },
+            point: point.into(),
+            kind: "ext4".to_owned(),
+        };
+        let mounts = [mount("254:3", "/srv/a mount"), mount("7:2", "/other")];
+        let of = |minor| users(&mounts, base.path(), makedev(7, minor));
         assert_eq!(
             of(1),
             [
-                "it is mounted on /srv/mount (umount /srv/mount)",
+                "it is mounted on /srv/a mount (umount '/srv/a mount')",
                 "/dev/mapper/scrim-fileserver-0 uses it (cryptsetup close scrim-fileserver-0)"
             ]
         );
-        assert_eq!(of(2), ["it is mounted on /other (umount /other)"]);
+        assert_eq!(of(2), ["it is mounted on /other (umount '/other')"]);
         assert_eq!(of(3), [""; 0]);
     }
 

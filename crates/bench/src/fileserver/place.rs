@@ -380,7 +380,7 @@ impl Place {
         let mount_point = self.mount_point();
         if is_mounted(&mount_point) {
             return Err(occupied(format!(
-                "an earlier run has left the mount {0}, which could not be removed: umount {0}",
+                "an earlier run has left the mount {0}, which could not be removed: umount '{0}'",
                 mount_point.display()
             )));
         }

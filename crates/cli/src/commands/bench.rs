@@ -1,21 +1,20 @@
 //! `scrim bench ciphers`, which is also `scrim benchmark`.
 
 use std::io::stdout;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use scrim_bench::ciphers::{self, MeasureError, Outcome, Plan, Subject};
 use scrim_bench::kdf::{self, KdfPlan, USUAL_HASHES};
-use scrim_bench::{Ink, Machine, Progress, Report, Study};
+use scrim_bench::{Ink, Machine, Report, Study};
 use scrim_crypt::{CipherSpec, SectorSize, implementations, implementations_of};
 use scrim_luks::kdf::{Argon2Kind, Hash, MachineLimits};
 
 use crate::args::{BenchCiphersArgs, PbkdfType};
 use crate::cipher::{options, self_tests};
 use crate::error::{CliError, Exit};
-use crate::process::interruption::Interruption;
-use crate::terminal::progress::{Display, columns};
+use crate::process::interruption::{Interruption, watched};
+use crate::terminal::progress::columns;
 use crate::terminal::{note, print, print_json_text};
 
 /// Bits of a derived key unless the user asks for another size, as in cryptsetup.
@@ -75,23 +74,6 @@ fn text(measured: &Outcome) -> String {
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
-}
-
-/// Measures and shows the progress, until the measurement is complete or a signal ends it.
-pub(super) fn watched<T>(
-    stage: &'static str,
-    interruption: &Interruption,
-    measure: impl FnOnce(&mut dyn FnMut(&Progress) -> ControlFlow<()>) -> T,
-) -> T {
-    let mut display = Display::new(stage);
-    measure(&mut |progress| {
-        display.show(progress);
-        if interruption.came() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })
 }
 
 pub(super) fn finish(report: &Report, json: bool) -> Result<(), CliError> {

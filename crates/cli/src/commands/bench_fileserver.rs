@@ -12,12 +12,12 @@ use scrim_bench::fileserver::{
 use scrim_bench::{Machine, Study};
 use scrim_sys::program::find;
 
-use super::bench::{finish, machine, watched};
+use super::bench::{finish, machine};
 use super::bench_paths::{confirm, demand_new, ratios, write_page};
 use crate::args::{BenchFileserverArgs, MountMethod};
 use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::process::interruption::Interruption;
+use crate::process::interruption::{Interruption, watched};
 use crate::terminal::{note, print};
 
 /// Bytes of the large file of a first look.

@@ -12,11 +12,11 @@ use scrim_backend::{Access, Backend};
 use scrim_bench::paths::{self, Outcome, Part, PathsError, Plan, Users, Venue};
 use scrim_bench::{Report, Study};
 
-use super::bench::{WIDEST, finish, ink, machine, watched};
+use super::bench::{WIDEST, finish, ink, machine};
 use crate::args::BenchPathsArgs;
 use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::process::interruption::Interruption;
+use crate::process::interruption::{Interruption, watched};
 use crate::storage::{Manner, Storage, absolute, is_remote};
 use crate::terminal::confirm::Question;
 use crate::terminal::progress::columns;

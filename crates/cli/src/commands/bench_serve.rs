@@ -10,12 +10,12 @@ use scrim_bench::serve::{self, Content, DOWNLOADS, Ours, Plan, ServeError};
 use scrim_bench::web::{Suite, Trust, Url, WebError};
 use scrim_bench::{ROUNDS, Report, Study};
 
-use super::bench::{finish, machine, watched};
+use super::bench::{finish, machine};
 use super::bench_paths::{demand_new, ratios, write_page};
 use crate::args::BenchServeArgs;
 use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
-use crate::process::interruption::Interruption;
+use crate::process::interruption::{Interruption, watched};
 use crate::storage::absolute;
 use crate::terminal::print;
 

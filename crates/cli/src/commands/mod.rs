@@ -1,6 +1,7 @@
 //! One module per command, except `serve`, which is in `https`.
 
 pub(crate) mod add_key;
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod bench_fileserver;
 pub(crate) mod bench_paths;

@@ -88,6 +88,7 @@ impl Daemon {
             dup2_stdin(&null)?;
             dup2_stdout(&null)?;
             dup2_stderr(&null)?;
+            terminal::keep_warnings();
             // A lock or a pipe of the process that started us must not live on in the background.
             self.inherited.close();
             File::from(self.ready).write_all(&[1])

@@ -1,16 +1,19 @@
 //! Early end of a measurement or a transfer, which keeps what is done so far.
 
+use std::ops::ControlFlow;
 use std::process::{ExitCode, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scrim_bench::Progress;
 use signal_hook::iterator::Signals;
 
 use crate::error::CliError;
 use crate::process::daemon::ENDING;
 use crate::process::signals::note_end;
+use crate::terminal::progress::Display;
 
 /// A second signal this soon is the first one, which a terminal and a wrapper have both passed on.
 const ECHO: Duration = Duration::from_millis(300);
@@ -53,6 +56,23 @@ impl Interruption {
             number => code(number),
         })
     }
+}
+
+/// Measures and shows the progress, until the measurement is complete or a signal ends it.
+pub(crate) fn watched<T>(
+    stage: &'static str,
+    interruption: &Interruption,
+    measure: impl FnOnce(&mut dyn FnMut(&Progress) -> ControlFlow<()>) -> T,
+) -> T {
+    let mut display = Display::new(stage);
+    measure(&mut |progress| {
+        display.show(progress);
+        if interruption.came() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })
 }
 
 fn code(signal: i32) -> u8 {

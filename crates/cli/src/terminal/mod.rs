@@ -1,10 +1,13 @@
 //! The user's terminal: output, questions, passphrases and progress.
 
 pub(crate) mod confirm;
+mod kept;
 mod output;
 pub(crate) mod passphrase;
 pub(crate) mod progress;
+pub(crate) mod wrap;
 
+pub(crate) use kept::{keep_warnings, kept_warnings};
 pub(crate) use output::{
     Content, Cursor, flush, note, print, print_json, print_json_text, print_over,
 };

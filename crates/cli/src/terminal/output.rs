@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 
 use scrim_foreign::Visible;
 
+use super::kept;
 use crate::error::CliError;
 
 /// Moves a terminal's cursor: an escape sequence of this program's own.
@@ -113,9 +114,10 @@ pub(crate) fn print_json_text(text: &str) -> Result<(), CliError> {
     print(format!("{}\n", scrim_foreign::json(text)).as_bytes())
 }
 
-/// Prints a message that is not the result on standard error.
+/// Prints a message that is not the result on standard error. A process in the background keeps it if it is a warning.
 pub(crate) fn note(text: impl Display) {
     let text = text.to_string();
+    kept::keep(&text);
     let _ = writeln!(io::stderr(), "{}", Visible::new(&text));
 }
 

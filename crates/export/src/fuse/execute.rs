@@ -55,6 +55,12 @@ impl Executor {
             Operation::SetAttributes(changes) => {
                 self.send_attributes(unique, tree.set_attributes(node, &changes))
             }
+            // The kernel does not ask again.
+            Operation::Open { .. } | Operation::OpenDirectory { .. } | Operation::Flush { .. }
+                if self.session.implies_open() =>
+            {
+                self.send(&reply::error(unique, Errno::NOSYS))
+            }
             Operation::Open { flags } => {
                 let opened = tree.open(node, writes(flags));
                 self.send_opened(unique, opened, self.session.file_flags)

@@ -28,7 +28,6 @@ mod guard;
 mod helper;
 mod limits;
 mod mount;
-mod mount_table;
 mod mounted;
 mod options;
 mod other;

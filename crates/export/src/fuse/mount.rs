@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
 use scrim_sys::fuse::{DEVICE, open_device};
+use scrim_sys::mounts::{self, MountId};
 
 use super::error::{DirectoryFault, MountError, UnmountError};
 use super::helper;
 use super::limits::PAYLOAD;
-use super::mount_table::{self, MountId};
 use super::options::MountOptions;
 use super::stall::StallLimit;
 
@@ -100,7 +100,7 @@ fn open_above(directory: &Path) -> io::Result<Arc<OwnedFd>> {
 fn identify(directory: &Path) -> io::Result<MountId> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = openat(CWD, directory, flags, Mode::empty())?;
-    match mount_table::find_of(root)? {
+    match mounts::find_of(root)? {
         Some(mount) if mount.kind == KIND => Ok(mount.id),
         _ => Err(io::Error::other(
             "the mount is not in the kernel's table of mounts",
@@ -110,7 +110,7 @@ fn identify(directory: &Path) -> io::Result<MountId> {
 
 /// Finds the mount on a folder that has a type as asked for, and the way in which this process can take it away.
 pub(super) fn find_mounted(directory: &Path, is_type: impl Fn(&str) -> bool) -> Option<Place> {
-    let mount = mount_table::find(directory).ok()??;
+    let mount = mounts::find(directory).ok()??;
     if !is_type(&mount.kind) {
         return None;
     }
@@ -176,7 +176,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
     if !status.is_dir() {
         return Err(refuse(DirectoryFault::NotDirectory));
     }
-    if mount_table::find(&path).is_ok_and(|mount| mount.is_some()) {
+    if mounts::find(&path).is_ok_and(|mount| mount.is_some()) {
         return Err(refuse(DirectoryFault::MountPoint));
     }
     match std::fs::read_dir(&path).map_err(read)?.next() {
@@ -283,7 +283,7 @@ fn escaped(name: &str) -> String {
 impl Place {
     /// Returns whether the mount is no longer there.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(mount_table::find_at(&self.point(), &self.id), Ok(None))
+        matches!(mounts::find_at(&self.point(), &self.id), Ok(None))
     }
 
     /// Path of the mount now: a folder above it may have another name since it was made.

@@ -26,6 +26,9 @@ use super::tree::FileTree;
 use super::worker::{Worker, receive};
 use crate::status::Traffic;
 
+/// Terms under which the kernel can open files and folders by itself.
+const OPENS_BY_ITSELF: u64 = init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT;
+
 /// A mounted tree, with the threads that serve it. Dropping it is [`stop`](Self::stop).
 ///
 /// A program that looks at the mount is served by these threads, so none of them, and no thread that they wait for, may
@@ -76,7 +79,12 @@ impl Mounted {
     ) -> Result<(), MountError> {
         let background = limits::background(buffers.len());
         for buffer in buffers.iter_mut().take(1) {
-            negotiate(&device, buffer, options, background)?;
+            let terms = negotiate(&device, buffer, options, background)?;
+            if terms.flags & OPENS_BY_ITSELF == OPENS_BY_ITSELF
+                && may_imply_open(&self.session, options)
+            {
+                self.session.imply_open();
+            }
         }
         let device = Arc::new(device);
         let meters = self.session.meters.clone();
@@ -316,6 +324,12 @@ fn negotiate(
     }
 }
 
+/// Returns whether nothing would be lost if the kernel opened files and folders by itself. Its own flags of open files
+/// then count: data stays in the page cache.
+fn may_imply_open(session: &Session, options: &MountOptions) -> bool {
+    options.read_only && options.cache == PageCache::WriteBack && !session.tree.has_handles()
+}
+
 fn wished_flags(options: &MountOptions) -> u64 {
     let mut flags = init::ASYNC_READ
         | init::BIG_WRITES
@@ -324,7 +338,8 @@ fn wished_flags(options: &MountOptions) -> u64 {
         | init::PARALLEL_DIROPS
         | init::MAX_PAGES
         | init::INIT_EXT
-        | init::DIRECT_IO_ALLOW_MMAP;
+        | init::DIRECT_IO_ALLOW_MMAP
+        | OPENS_BY_ITSELF;
     if options.cache != PageCache::Bypass {
         flags |= init::CACHE_SYMLINKS;
     }

@@ -25,6 +25,8 @@ pub(super) struct Session {
     /// Flags in replies to opening a file and a folder.
     pub(super) file_flags: u32,
     pub(super) directory_flags: u32,
+    /// True if the kernel opens files and folders by itself, and tells of no close.
+    implies_open: AtomicBool,
     stopping: AtomicBool,
     /// Number of threads that serve.
     serving: Mutex<usize>,
@@ -47,6 +49,7 @@ impl Session {
             tree,
             file_flags,
             directory_flags,
+            implies_open: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             serving: Mutex::new(0),
             ended: Condvar::new(),
@@ -54,6 +57,15 @@ impl Session {
             failures: Mutex::default(),
             failed_writes: AtomicU64::new(0),
         }
+    }
+
+    /// Lets the kernel open files and folders by itself. This comes before the threads start.
+    pub(super) fn imply_open(&self) {
+        self.implies_open.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn implies_open(&self) -> bool {
+        self.implies_open.load(Ordering::Relaxed)
     }
 
     /// Lets the threads end after the requests that they serve now.

@@ -175,6 +175,12 @@ pub trait FileTree: Send + Sync {
     /// As `statfs(2)`.
     fn statistics(&self) -> Result<Statistics, FileError>;
 
+    /// Returns whether handles have a meaning, and opening may fail. Otherwise a mount that only reads through the page
+    /// cache lets the kernel open files and folders by itself: handles are then 0.
+    fn has_handles(&self) -> bool {
+        true
+    }
+
     /// Time for which the kernel may use names and attributes without asking again.
     fn cache_time(&self) -> Duration {
         Duration::from_secs(1)

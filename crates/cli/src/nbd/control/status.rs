@@ -51,7 +51,7 @@ pub(crate) struct Status {
     pub(crate) flags: Vec<String>,
     /// True if every key is locked in memory.
     pub(crate) keys_locked: bool,
-    /// Faults of the code that serves the volume, as sentences.
+    /// Faults of the code that serves the volume, and the latest warnings of its process in the background, as sentences.
     #[serde(default)]
     pub(crate) warnings: Vec<String>,
     /// Address of the plaintext device.

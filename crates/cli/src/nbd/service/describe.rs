@@ -16,6 +16,7 @@ use crate::nbd::control::{Answer, Connection, Figures, Protected, Server as Serv
 use crate::nbd::metrics::Metrics;
 use crate::storage::Storage;
 use crate::storage::device_names::path_of;
+use crate::terminal::kept_warnings;
 
 impl OpenVolume {
     pub(super) fn status(&self) -> Answer {
@@ -80,7 +81,7 @@ impl OpenVolume {
                 .map(str::to_owned)
                 .collect(),
             keys_locked: locking() == Locking::Complete,
-            warnings: self_tests::failures(),
+            warnings: warnings(),
             address: self.addresses.first().cloned().unwrap_or_default(),
             tls: self.tls,
             metrics: self.metrics.as_ref().map(Metrics::uri),
@@ -139,4 +140,15 @@ fn crypt_target(line: &Line) -> Option<&CryptSpec> {
         TargetSpec::Crypt(crypt) => Some(crypt),
         TargetSpec::Linear(_) | TargetSpec::Zero | TargetSpec::Error => None,
     }
+}
+
+/// Faults of the ciphers, and the latest other warnings of this process.
+fn warnings() -> Vec<String> {
+    let mut warnings = self_tests::failures();
+    for warning in kept_warnings() {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }

@@ -292,6 +292,11 @@ impl FileTree for VolumeFiles {
         })
     }
 
+    fn has_handles(&self) -> bool {
+        // What opening would refuse is refused by the first read.
+        false
+    }
+
     fn cache_time(&self) -> Duration {
         CACHED
     }

@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 /// Numbers of a mount and of its file system. The kernel gives those of a mount that has gone to new ones, so they identify
 /// a mount only together with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MountId {
+pub struct MountId {
     /// Number of the mount in this mount namespace.
-    pub(super) number: u64,
+    pub number: u64,
     /// Number of its file system, `MAJOR:MINOR`.
-    pub(super) device: String,
+    pub device: String,
 }
 
 /// A mount in the table.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub(super) id: MountId,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    pub id: MountId,
     /// The folder that it covers, a path without links.
-    pub(super) point: PathBuf,
+    pub point: PathBuf,
     /// Type of its file system.
-    pub(super) kind: String,
+    pub kind: String,
 }
 
 /// Finds the mount on top of `directory`, an absolute path without links.
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) fn find(directory: &Path) -> io::Result<Option<Mount>> {
+pub fn find(directory: &Path) -> io::Result<Option<Mount>> {
     find_in(|mount| mount.point == directory)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn find(directory: &Path) -> io::Result<Option<Mount>> {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) fn find_at(point: &Path, id: &MountId) -> io::Result<Option<Mount>> {
+pub fn find_at(point: &Path, id: &MountId) -> io::Result<Option<Mount>> {
     find_in(|mount| mount.id == *id && mount.point == point)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn find_at(point: &Path, id: &MountId) -> io::Result<Option<Mount>> {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) fn find_of(file: impl AsFd) -> io::Result<Option<Mount>> {
+pub fn find_of(file: impl AsFd) -> io::Result<Option<Mount>> {
     let file = file.as_fd().as_raw_fd();
     let about = std::fs::read_to_string(format!("/proc/thread-self/fdinfo/{file}"))?;
     let number: Option<u64> = about
@@ -56,6 +56,18 @@ pub(super) fn find_of(file: impl AsFd) -> io::Result<Option<Mount>> {
         Some(number) => find_in(|mount: &Mount| mount.id.number == number),
         None => Ok(None),
     }
+}
+
+/// Lists the mounts, each after those that it covers.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn all() -> io::Result<Vec<Mount>> {
+    let table = std::fs::read("/proc/thread-self/mountinfo")?;
+    Ok(table
+        .split(|byte| *byte == b'\n')
+        .filter_map(parse)
+        .collect())
 }
 
 fn find_in(is_meant: impl Fn(&Mount) -> bool) -> io::Result<Option<Mount>> {
@@ -134,5 +146,6 @@ mod tests {
         assert_eq!(by_id.as_ref(), Some(&by_path));
         let file = std::fs::File::open("/proc/version").unwrap();
         assert_eq!(find_of(file).unwrap(), by_id);
+        assert!(all().unwrap().contains(&by_path));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::combination::{Cipher, Combination, MountPath};
 use super::night::Night;
+use super::outcome::Figure;
 use super::phase::Phase;
 use super::reference::{References, raw};
 
@@ -31,7 +32,16 @@ struct Rates {
 
 impl Rates {
     fn of(night: &Night, combination: usize) -> Option<Self> {
-        let rate = |phase| Some(night.rate(combination, phase)?.value);
+        Self::by(night, combination, |figure| figure.value)
+    }
+
+    /// The upper ends of their intervals.
+    fn highest(night: &Night, combination: usize) -> Option<Self> {
+        Self::by(night, combination, |figure| figure.interval.high)
+    }
+
+    fn by(night: &Night, combination: usize, value: impl Fn(&Figure) -> f64) -> Option<Self> {
+        let rate = |phase| Some(value(&night.rate(combination, phase)?));
         Some(Self {
             write: rate(Phase::BlockWrite)?,
             read: rate(Phase::BlockRead)?,
@@ -113,7 +123,8 @@ fn enough(night: &Night, references: &References, rates: Rates) -> String {
     }
 }
 
-/// The combination to use: the fastest that is not unwise. Among those that are as good as equal, the first of the plan.
+/// The combination to use, of those that are not unwise: the first of the plan that is as good as the fastest, or that
+/// could be by its intervals. So noise recommends nothing.
 pub(super) fn best(night: &Night) -> Option<usize> {
     let sound = night.combinations().filter(|(_, combination)| {
         let cipher = combination.cipher.as_ref();
@@ -124,8 +135,11 @@ pub(super) fn best(night: &Night) -> Option<usize> {
         .filter_map(|(index, _)| Some((index, Rates::of(night, index)?.both())))
         .collect();
     let most = rated.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let mut good = rated.iter().filter(|(_, rate)| *rate >= most * SAME);
-    good.next().map(|(index, _)| *index)
+    let may_be_as_good = |index: &usize| {
+        let highest = Rates::highest(night, *index);
+        highest.is_some_and(|rates| rates.both() >= most * SAME)
+    };
+    rated.iter().map(|(index, _)| *index).find(may_be_as_good)
 }
 
 /// Finds the bottleneck of the best combination.

@@ -81,7 +81,7 @@ fn recommended(html: &mut String, night: &Night, references: &References) {
     };
     let _ = writeln!(
         html,
-        "<h2>To use here</h2>\n<p>{}, the fastest of the ciphers that are not unwise.</p>\n<dl>",
+        "<h2>To use here</h2>\n<p>{}: of what is not unwise, nothing is faster by more than noise.</p>\n<dl>",
         Html::new(&best.label())
     );
     for (purpose, line) in lines {

@@ -40,16 +40,19 @@ pub(super) enum Contender {
     Gocryptfs,
     /// `scrim mount --readonly --method scrim` on a LUKS image.
     ScrimReader,
+    /// The same with `--page-cache`, as fuse2fs uses it.
+    ScrimCachedReader,
     /// `fuse2fs -o ro` on a plain image.
     Fuse2fsReader,
 }
 
 impl Contender {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Scrim,
         Self::Fuse2fs,
         Self::Gocryptfs,
         Self::ScrimReader,
+        Self::ScrimCachedReader,
         Self::Fuse2fsReader,
     ];
 
@@ -59,6 +62,7 @@ impl Contender {
             Self::Fuse2fs => "fuse2fs_plain",
             Self::Gocryptfs => "gocryptfs",
             Self::ScrimReader => "scrim_reader",
+            Self::ScrimCachedReader => "scrim_reader_cached",
             Self::Fuse2fsReader => "fuse2fs_ro",
         }
     }
@@ -66,18 +70,24 @@ impl Contender {
     /// The program besides Scrim that has to be installed.
     fn program(self) -> Option<&'static str> {
         match self {
-            Self::ScrimReader => None,
+            Self::ScrimReader | Self::ScrimCachedReader => None,
             Self::Scrim | Self::Fuse2fs | Self::Fuse2fsReader => Some(FUSE2FS.program),
             Self::Gocryptfs => Some(GOCRYPTFS.program),
         }
     }
 
     fn is_reader(self) -> bool {
-        matches!(self, Self::ScrimReader | Self::Fuse2fsReader)
+        matches!(
+            self,
+            Self::ScrimReader | Self::ScrimCachedReader | Self::Fuse2fsReader
+        )
     }
 
     fn is_encrypted(self) -> bool {
-        matches!(self, Self::Scrim | Self::ScrimReader)
+        matches!(
+            self,
+            Self::Scrim | Self::ScrimReader | Self::ScrimCachedReader
+        )
     }
 
     fn jobs(self) -> &'static [Job] {
@@ -133,14 +143,21 @@ fn comparisons() -> Vec<(String, Contender, Contender, Job, Option<f64>)> {
         add("vs_fuse2fs_plain", Contender::Fuse2fs, Some(0.85));
         add("vs_gocryptfs", Contender::Gocryptfs, None);
     }
-    let (ours, peer) = (Contender::ScrimReader, Contender::Fuse2fsReader);
-    all.push((
-        "mount_tree_read_vs_fuse2fs_ro".to_owned(),
-        ours,
-        peer,
-        Job::ReadTree,
-        None,
-    ));
+    for (name, ours, target) in [
+        (
+            "mount_tree_read_vs_fuse2fs_ro",
+            Contender::ScrimReader,
+            None,
+        ),
+        (
+            "mount_tree_read_cached_vs_fuse2fs_ro",
+            Contender::ScrimCachedReader,
+            Some(2.0),
+        ),
+    ] {
+        let peer = Contender::Fuse2fsReader;
+        all.push((name.to_owned(), ours, peer, Job::ReadTree, target));
+    }
     all
 }
 
@@ -371,6 +388,10 @@ impl<'a> Originals<'a> {
             Contender::ScrimReader => {
                 return self.mount_scrim(disk, place, &["--readonly", "--method", "scrim"]);
             }
+            Contender::ScrimCachedReader => {
+                let options = ["--readonly", "--method", "scrim", "--page-cache"];
+                return self.mount_scrim(disk, place, &options);
+            }
             Contender::Fuse2fs | Contender::Fuse2fsReader => {
                 let mut command = self.room.command(FUSE2FS.program);
                 let options = match contender.is_reader() {
@@ -488,12 +509,13 @@ mod tests {
     #[test]
     fn every_ratio_has_its_name_and_target() {
         let promises: Vec<_> = promises().collect();
-        assert_eq!(promises.len(), 18);
+        assert_eq!(promises.len(), 20);
         for (name, expected) in [
             ("mount_extract_vs_fuse2fs_plain", Some(0.85)),
             ("mount_large_write_vs_gocryptfs", None),
             ("mount_large_read_cpu_vs_fuse2fs_plain", None),
             ("mount_tree_read_vs_fuse2fs_ro", None),
+            ("mount_tree_read_cached_vs_fuse2fs_ro", Some(2.0)),
         ] {
             let found = promises.iter().find(|(ratio, _)| ratio == name).unwrap();
             assert_eq!(found.1, expected, "{name}");

@@ -1,7 +1,7 @@
 //! Advice from the figures: a sentence for each combination, the bottleneck of the machine, and the lines to use.
 
 use super::combination::{Cipher, Combination, MountPath};
-use super::night::Night;
+use super::night::{Night, PhaseResult};
 use super::outcome::Figure;
 use super::phase::Phase;
 use super::reference::{References, raw};
@@ -157,7 +157,7 @@ pub(super) fn bottleneck(night: &Night, references: &References) -> Option<Bottl
         return Some(Bottleneck::Disk);
     }
     let cores = |phase| {
-        let samples = night.samples(best, phase, |result| Some(result.usage.cores));
+        let samples = night.samples(best, phase, PhaseResult::busy_cores);
         crate::stat::median(&samples).unwrap_or(0.0)
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

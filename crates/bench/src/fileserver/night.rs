@@ -18,6 +18,8 @@ use super::sampler::Usage;
 use super::stack::Method;
 use crate::turns;
 
+/// Seconds below which a phase is too short for the kernel's count of busy processors.
+const SHORT: f64 = 0.2;
 /// Version of the state file's format.
 const VERSION: u32 = 2;
 /// First bytes of every state file.
@@ -115,6 +117,13 @@ pub struct PhaseResult {
     pub over_time: Vec<Usage>,
     /// Latency of a bystander.
     pub bystander: Option<Latency>,
+}
+
+impl PhaseResult {
+    /// Processors that were busy. `None` for a short phase: the kernel counts in ticks of up to 10 ms.
+    pub(super) fn busy_cores(&self) -> Option<f64> {
+        (self.seconds >= SHORT).then_some(self.usage.cores)
+    }
 }
 
 impl Client {

@@ -128,7 +128,7 @@ impl Night {
             let cpu = values(&|result| result.cpu_per_gb(process));
             series(&format!("_{process}_cpu"), "CPU s/GB", Better::Lower, &cpu);
         }
-        let cores = values(&|result| Some(result.usage.cores));
+        let cores = values(&PhaseResult::busy_cores);
         series("_busy_cores", "cores", Better::Lower, &cores);
         let memory = values(&|result| Some(result.usage.memory_mib));
         series("_memory", "MiB", Better::Lower, &memory);
@@ -236,7 +236,7 @@ impl Night {
                 let _ = writeln!(
                     text,
                     "{label:<44}{scrim:>7}{program:>9}{generator:>10}{:>7}{:>8}{:>10}{:>10}",
-                    value(&|result| Some(result.usage.cores), 2),
+                    value(&PhaseResult::busy_cores, 2),
                     value(&|result| Some(result.usage.memory_mib), 0),
                     value(&|result| Some(result.bystander?.p50), 0),
                     value(&|result| Some(result.bystander?.p99), 0),

@@ -304,7 +304,7 @@ fn costs(html: &mut String, night: &Night) {
             let _ = writeln!(
                 html,
                 "<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                value(&|result| Some(result.usage.cores), 2),
+                value(&PhaseResult::busy_cores, 2),
                 value(&|result| Some(result.usage.memory_mib), 0),
                 value(&|result| Some(result.bystander?.p50), 0),
                 value(&|result| Some(result.bystander?.p99), 0)

@@ -9,7 +9,9 @@ use std::process::{Output, Stdio};
 
 use crate::mount::{CHEAP, Disk, root_may_mount, server};
 use crate::remote::serve;
-use crate::support::{Background, PYTHON, Place, have, noise, scrim, script, wait_until};
+use crate::support::{
+    Background, PYTHON, Place, have, noise, scrim, script, succeeded, wait_until,
+};
 
 const EXT4: &str = "mkfs.ext4 -q -b 4096";
 
@@ -77,12 +79,25 @@ fn wait_for_end(number: &str) {
     });
 }
 
+/// Mounts the image of a server that was killed. The kernel holds the lock of a dead process until its last request to the
+/// disk has ended.
+fn mount_after_kill(disk: &Disk, options: &str) {
+    wait_until("the image is free", || {
+        let output = disk.try_mount(options);
+        let is_in_use = output.status.code() == Some(5);
+        if !is_in_use {
+            succeeded("mount", &output);
+        }
+        !is_in_use
+    });
+}
+
 /// Checks a file system that fuse2fs was writing when its process or its storage failed. It writes no journal and updates
 /// the superblock in pieces, so that a cut anywhere may need decisions of e2fsck, and may cost files that were in use.
 fn can_be_repaired(disk: &Disk) {
     wait_until("the mount is gone", || !disk.is_mounted());
     wait_until("the volume is free", || disk.0.scrim(["list"]).is_empty());
-    disk.mount("--raw");
+    mount_after_kill(disk, "--raw");
     // By the second superblock where the first one is torn. A second run finds nothing more to do.
     let repair = "e2fsck -fy mnt/disk || e2fsck -fy -b 32768 mnt/disk; e2fsck -fy mnt/disk; e2fsck -fn mnt/disk";
     disk.0.run("sh", ["-c", repair]);
@@ -105,12 +120,12 @@ fn is_whole(disk: &Disk, options: &str, kind: &str) {
     let load = script("load.py");
     let load = load.to_str().unwrap();
     if kind == "raw" {
-        disk.mount("--raw");
+        mount_after_kill(disk, "--raw");
         place.run(PYTHON, [load, "check-blocks", "mnt/disk", "log"]);
         disk.unmount();
         return;
     }
-    disk.mount(options);
+    mount_after_kill(disk, options);
     place.run(PYTHON, [load, "check", "mnt", "log"]);
     disk.unmount();
     let check: &[&str] = match kind {
@@ -242,7 +257,7 @@ fn killed_while_squashfuse_is_read() {
     let words = format!("import -q tree.sqsh disk.img {CHEAP}");
     place.scrim(words.split(' '));
     for victim in ["scrim", "squashfuse", "guard"] {
-        disk.mount("--method program");
+        mount_after_kill(&disk, "--method program");
         let read =
             "n=0; while cmp -s tree/file mnt/file; do n=$((n+1)); echo $n >> log; done; exit 7";
         let mut reader = Background::start(place.command("sh").args(["-c", read]));
@@ -336,7 +351,7 @@ fn killed_while_it_unmounts() {
     wait_until("no loop device is left", || {
         !disk.0.run("losetup", ["--all"]).contains(place)
     });
-    disk.mount("--method kernel");
+    mount_after_kill(&disk, "--method kernel");
     disk.unmount();
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Other programs are timed by [`process`]; code of this process by a [`Stopwatch`], in slices of equal
 //! work on a [`Pinned`] thread, in processor time and in cycles by the [`core_clock`]. What users
-//! measure with `scrim bench` stands on that: [`ciphers`], [`disk`], [`fileserver`], [`kdf`], [`paths`] and [`serve`]. Web servers
+//! measure with `scrim bench` stands on that: [`ciphers`], [`disk`], [`fileserver`], [`kdf`], [`paths`], [`serve`] and [`tune`]. Web servers
 //! are asked by the client in [`web`]; [`ministat`] is the statistic of another program, to compare with
 //! figures made with it.
 //!
@@ -78,6 +78,7 @@ pub mod stat;
 mod stopwatch;
 mod study;
 pub mod svg;
+pub mod tune;
 pub mod web;
 
 pub use chart::Ink;

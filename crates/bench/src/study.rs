@@ -161,6 +161,12 @@ impl Study {
         Some(value)
     }
 
+    /// A ratio that [`ratio`](Self::ratio) has added, by its name.
+    #[must_use]
+    pub fn found(&self, name: &str) -> Option<&Ratio> {
+        self.ratios.iter().find(|ratio| ratio.name == name)
+    }
+
     /// Ends the watch over the machine and hands over what was found.
     #[must_use]
     pub fn finish(mut self) -> Report {

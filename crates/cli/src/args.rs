@@ -21,6 +21,7 @@ mod open;
 mod open_volume;
 mod storage;
 mod suggestions;
+mod tune;
 mod unlock;
 mod volume_name;
 
@@ -49,11 +50,12 @@ pub(crate) use mount::{MountArgs, MountMethod, UmountArgs};
 pub(crate) use nbd::ServingArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use open_volume::{
-    CloseArgs, ListArgs, NameArgs, OpenNameArgs, RefreshArgs, ReloadArgs, ResizeArgs, ResumeArgs,
-    StatsArgs, TableArgs,
+    CloseArgs, DataPathArg, EngineArg, KeyAgainArgs, ListArgs, NameArgs, OpenNameArgs, RefreshArgs,
+    ReloadArgs, ResizeArgs, ResumeArgs, StatsArgs, TableArgs,
 };
 pub(crate) use storage::{DirectIo, IoEngine, StorageArgs, WindowArgs};
 pub(crate) use suggestions::without_danger;
+pub(crate) use tune::TuneArgs;
 pub(crate) use unlock::{LuksArgs, UnlockArgs};
 pub(crate) use volume_name::VolumeName;
 
@@ -112,7 +114,13 @@ resumed, waiting requests fail.";
 
 const REFRESH: &str = "\
 The given flags replace those of the active table. As in cryptsetup, persistent flags in the LUKS2 header apply \
-too, unless --persistent replaces them.";
+too, unless --persistent replaces them. The passphrase is asked for only where the kernel runs the volume and its key is \
+in a keyring (`status` says so).";
+
+const TUNE: &str = "\
+On a volume that the kernel runs, these are dm-crypt's flags; on one of Scrim's own engine, its data paths. Requests go on \
+throughout, and the volume has its old settings afterwards, unless --apply is given. If tune is killed, `tune NAME --undo` or \
+the next tune goes back.";
 
 const LS: &str = "\
 Names are in the order of their bytes, except in folders with more than 65,536, which come in the order of the disk. \
@@ -132,7 +140,7 @@ pub(crate) enum Command {
     /// Create a new LUKS volume without a file system (`pack` makes one with); all data on IMAGE is lost
     #[command(visible_alias = "luksFormat")]
     Format(FormatArgs),
-    /// Unlock a volume and serve its plaintext over NBD
+    /// Unlock a volume, and serve its plaintext over NBD or make it a block device of the kernel
     #[command(visible_aliases = ["luksOpen"], after_help = SERVING)]
     Open(OpenArgs),
     /// Unlock a volume and mount its file system, without root where that is possible
@@ -166,7 +174,7 @@ pub(crate) enum Command {
     #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]
     #[command(mut_arg("sector_size", |arg| arg.help(SECTOR_SIZE_OF_DATA)))]
     Encrypt(EncryptArgs),
-    /// Flush a volume, stop serving it and end its process
+    /// Flush a volume and close it
     #[command(visible_alias = "luksClose")]
     Close(CloseArgs),
     /// Show the state of an open volume
@@ -191,12 +199,15 @@ pub(crate) enum Command {
     LuksResume(ResumeArgs),
     /// Drop the loaded table of an open volume
     Clear(OpenNameArgs),
-    /// Change the flags or the data path of an open volume, without its passphrase
+    /// Change the flags or the data path of an open volume, without interrupting its requests
     #[command(after_help = REFRESH)]
     Refresh(RefreshArgs),
+    /// Measure which flags or data path suit an open volume's storage, while it is in use
+    #[command(after_help = TUNE)]
+    Tune(TuneArgs),
     /// Show request counts and latencies of an open volume
     Stats(StatsArgs),
-    /// List this user's open volumes
+    /// List this user's open volumes, and for root the encrypted volumes of the kernel
     List(ListArgs),
     /// Serve files over HTTPS from a directory or a volume
     #[command(after_help = SERVE)]

@@ -9,7 +9,7 @@ use scrim_backend::BackendError;
 use scrim_luks::kdf::KdfError;
 use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreError, UnlockError};
 use scrim_serve::site::SiteError;
-use scrim_volume::{InPlaceError, LuksError, OpenError, TableError, VolumeError};
+use scrim_volume::{InPlaceError, LoadError, LuksError, OpenError, TableError, VolumeError};
 
 /// The exit codes of `cryptsetup(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +126,16 @@ impl From<OpenError> for CliError {
             OpenError::DeviceTooSmall { .. } | OpenError::Blocks { .. } | OpenError::Queues(_) => {
                 Self::new(Exit::WrongDevice, error.to_string())
             }
+        }
+    }
+}
+
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Open(error) => error.into(),
+            LoadError::Meaning(_) | LoadError::MaskedKey { .. } => Self::usage(error.to_string()),
+            LoadError::KeyForgotten => Self::new(Exit::Busy, error.to_string()),
         }
     }
 }

@@ -11,15 +11,18 @@ mod doctor;
 mod error;
 mod files;
 mod https;
+mod kernel;
 mod luks;
 mod mount;
 mod nbd;
 mod pack;
 mod process;
+mod running_volume;
 mod signature;
 mod storage;
 mod terminal;
 mod transfer;
+mod tune;
 mod volume;
 
 use std::process::ExitCode;
@@ -73,6 +76,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         }) => return commands::bench_serve::run(&args),
         Command::Ciphers(args) => commands::ciphers::run(&args),
         Command::Format(args) => commands::format::run(&args),
+        Command::Tune(args) => return commands::tune::run(&args),
         Command::Open(args) => commands::open::run(&args),
         Command::Mount(args) => commands::mount::run(&args),
         Command::Umount(args) => commands::umount::run(&args),

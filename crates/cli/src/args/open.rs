@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::nbd::ServingArgs;
+use super::open_volume::EngineArg;
 use super::unlock::UnlockArgs;
 use super::volume_name::VolumeName;
 
@@ -34,8 +35,10 @@ const TABLE_EXCLUDES: [&str; 20] = [
 ];
 
 /// Options for serving a volume, which conflict with --test-passphrase.
-const TEST_EXCLUDES: [&str; 20] = [
+const TEST_EXCLUDES: [&str; 22] = [
     "name",
+    "engine",
+    "disable_keyring",
     "persistent",
     "readonly",
     "allow_discards",
@@ -67,6 +70,13 @@ pub(crate) struct OpenArgs {
     pub(crate) name: Option<VolumeName>,
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
+    /// Engine that runs the volume
+    #[arg(long, value_enum, default_value = "auto", value_name = "ENGINE")]
+    pub(crate) engine: EngineArg,
+    /// Put the key into the kernel's table instead of a keyring, so that `refresh` and `resize` need no passphrase, and
+    /// root can read the key back (--engine kernel)
+    #[arg(long)]
+    pub(crate) disable_keyring: bool,
     /// Stay in the foreground instead of starting a background process
     #[arg(long)]
     pub(crate) foreground: bool,

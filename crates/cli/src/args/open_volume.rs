@@ -30,6 +30,17 @@ impl From<DataPathArg> for DataPath {
     }
 }
 
+/// Engines that run a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArg {
+    /// Scrim's own; the kernel's is never chosen
+    Auto,
+    /// A process that serves the plaintext over NBD, without root
+    Scrim,
+    /// The kernel's dm-crypt: a block device in /dev/mapper, as root
+    Kernel,
+}
+
 /// dm-crypt's performance flags; they are part of the table.
 #[derive(Args)]
 #[allow(
@@ -102,6 +113,11 @@ pub(crate) struct ResizeArgs {
     /// New size in bytes; K, M, G and T stand for powers of 1024
     #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
     pub(crate) device_size: Option<u64>,
+    /// File or device with the detached LUKS header, of a volume that the kernel runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) again: KeyAgainArgs,
 }
 
 #[derive(Args)]
@@ -117,23 +133,22 @@ pub(crate) struct OpenNameArgs {
     pub(crate) name: VolumeName,
 }
 
+/// The passphrase of an open volume, where its key is not in reach any more.
 #[derive(Args)]
-pub(crate) struct ResumeArgs {
-    /// Name of the open volume
-    pub(crate) name: VolumeName,
-    /// Try only this key slot, if the key was wiped from memory
+pub(crate) struct KeyAgainArgs {
+    /// Try only this key slot, if the key has to be unlocked again
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
-    /// Number of attempts to enter the passphrase, if the key was wiped from memory [default: 3]
+    /// Number of attempts to enter the passphrase, if the key has to be unlocked again [default: 3]
     #[arg(long, short = 'T', value_name = "N")]
     pub(crate) tries: Option<u32>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
 }
 
-impl ResumeArgs {
-    /// Checks whether an option is about the key; only a key that was wiped from memory is asked for.
-    pub(crate) fn asks_for_key(&self) -> bool {
+impl KeyAgainArgs {
+    /// Checks whether an option is about the key, which is asked for only where it is not in reach.
+    pub(crate) fn is_given(&self) -> bool {
         let KeyArgs {
             key_file,
             keyfile_offset,
@@ -145,6 +160,19 @@ impl ResumeArgs {
         let of_cost = pbkdf_memory_limit.is_some() || pbkdf_time_limit.is_some();
         of_file || of_cost || self.key_slot.is_some() || self.tries.is_some()
     }
+
+    /// Number of times that the passphrase is asked for at a terminal.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.tries.unwrap_or(3)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct ResumeArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    #[command(flatten)]
+    pub(crate) again: KeyAgainArgs,
 }
 
 #[derive(Args)]
@@ -190,6 +218,11 @@ pub(crate) struct RefreshArgs {
     /// Make --allow-discards and the --perf flags persistent in the header, and drop all others (LUKS2)
     #[arg(long)]
     pub(crate) persistent: bool,
+    /// File or device with the detached LUKS header, of a volume that the kernel runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) again: KeyAgainArgs,
 }
 
 #[derive(Args)]

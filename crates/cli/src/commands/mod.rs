@@ -39,4 +39,5 @@ pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod test_passphrase;
 pub(crate) mod token;
+pub(crate) mod tune;
 pub(crate) mod umount;

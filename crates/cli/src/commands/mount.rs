@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
+use scrim_foreign::Foreign;
+
 use crate::args::{MountArgs, VolumeName};
 use crate::error::{CliError, Exit};
 use crate::files::running;
+use crate::kernel::KernelVolume;
 use crate::mount::MountRequest;
 use crate::nbd::control::{Client, find};
 use crate::nbd::runtime::RuntimeDir;
 use crate::nbd::service::Service;
 use crate::nbd::serving::Serving;
 use crate::process::daemon;
+use crate::running_volume::RunningVolume;
 use crate::storage::is_remote;
 use crate::terminal::print;
 use crate::volume::opening::{Wanted, check_engine, from_luks};
@@ -23,7 +27,10 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     match running::named(&args.image) {
-        Some(name) => mount_open(Client::connect(&runtime, &name)?, &request),
+        Some(name) => match RunningVolume::named(&name)? {
+            RunningVolume::Scrim(client) => mount_open(client, &request),
+            RunningVolume::Kernel(volume) => mount_in_kernel(args, &request, &volume),
+        },
         None => mount_image(args, &request, &runtime),
     }
 }
@@ -32,6 +39,25 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), CliError> {
 fn mount_open(client: Client, request: &MountRequest) -> Result<(), CliError> {
     let status = client.mount(request)?;
     print(format!("{status}\n").as_bytes())
+}
+
+/// Mounts the block device of a volume that the kernel runs.
+fn mount_in_kernel(
+    args: &MountArgs,
+    request: &MountRequest,
+    volume: &KernelVolume,
+) -> Result<(), CliError> {
+    if request.raw {
+        return Err(CliError::usage(format!(
+            "{}: its plaintext is the block device {} already",
+            args.image.display(),
+            volume.node().display()
+        )));
+    }
+    let directory = &request.directory;
+    let file_system = volume.mount(directory, request.method, request.read_only)?;
+    let shown = Foreign::new(directory.as_os_str().as_encoded_bytes());
+    print(format!("{shown}: {file_system} by kernel (the kernel runs the volume)\n").as_bytes())
 }
 
 fn mount_image(

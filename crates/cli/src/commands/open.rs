@@ -1,21 +1,38 @@
-//! `scrim open IMAGE NAME`: opens a volume and serves it.
+//! `scrim open IMAGE NAME`: opens a volume, and serves it or hands it to the kernel.
 
 use scrim_sys::activation::take_listen_fds;
+use scrim_volume::CryptTable;
 
-use crate::args::{HeaderOnlyArgs, OpenArgs, TestArgs, VolumeName};
+use crate::args::{
+    DataPathArg, DirectIo, EngineArg, HeaderOnlyArgs, IoEngine, OpenArgs, TestArgs, VolumeName,
+};
 use crate::commands::test_passphrase;
-use crate::error::{CliError, Exit};
-use crate::nbd::control::find;
+use crate::error::CliError;
+use crate::kernel::{self, KeyPlace, Mapper};
 use crate::nbd::runtime::RuntimeDir;
 use crate::nbd::service::Service;
 use crate::nbd::serving::Serving;
 use crate::process::daemon;
+use crate::running_volume::refuse_taken;
+use crate::storage::Manner;
 use crate::terminal::print;
-use crate::volume::opening::{Wanted, check_engine, from_luks, from_table};
+use crate::volume::devices::Devices;
+use crate::volume::opening::{
+    Wanted, check_engine, from_luks, from_table, unlock_luks, warn_of_unlocked_keys,
+};
+use crate::volume::table_input::table_text;
 
 pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
         return test_passphrase::check(&as_test(args), args.unlock.luks.r#type);
+    }
+    if args.engine == EngineArg::Kernel {
+        return in_kernel(args);
+    }
+    if args.disable_keyring {
+        return Err(CliError::usage(
+            "--disable-keyring is for --engine kernel; Scrim's own engine puts no key into a keyring",
+        ));
     }
     if let Some(parent) = args.end_with_parent {
         daemon::end_with_parent(parent)?;
@@ -28,13 +45,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     let name = volume_name(args)?;
-    if find(&runtime, &name)?.is_some() {
-        let name = name.as_str();
-        return Err(CliError::new(
-            Exit::Busy,
-            format!("a volume named {name} is open already; close it, or choose another name"),
-        ));
-    }
+    refuse_taken(&name)?;
     let (daemon, hangup, manager) = daemon::begin(args.foreground)?;
     let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
     let opened = match &args.table {
@@ -54,6 +65,62 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         daemon.detach()?;
     }
     service.run(&manager)
+}
+
+/// Opens a volume as a block device of the kernel.
+fn in_kernel(args: &OpenArgs) -> Result<(), CliError> {
+    refuse_served(args)?;
+    // Before a passphrase is asked for.
+    let mapper = Mapper::open()?;
+    let name = volume_name(args)?;
+    refuse_taken(&name)?;
+    let unlock = &args.unlock;
+    let node = match &args.table {
+        Some(given) => {
+            let text = table_text(given)?;
+            let text = std::str::from_utf8(text.expose())
+                .map_err(|_| CliError::usage("the table is not text"))?;
+            let devices = Devices::new(unlock.readonly, Manner::default());
+            let table = CryptTable::parse(text)?;
+            kernel::open_table(&mapper, &name, table, &devices, unlock.readonly)?
+        }
+        None => {
+            let wanted = Wanted {
+                manner: Manner::default(),
+                ..Wanted::by(&args.image, unlock)?
+            };
+            let place = match args.disable_keyring {
+                true => KeyPlace::Table,
+                false => KeyPlace::Keyring,
+            };
+            kernel::open_luks(&mapper, &name, unlock_luks(&wanted)?, place)?
+        }
+    };
+    warn_of_unlocked_keys();
+    print(format!("{}\n", node.display()).as_bytes())
+}
+
+/// Refuses options for serving a volume, which the kernel's engine does not do.
+fn refuse_served(args: &OpenArgs) -> Result<(), CliError> {
+    let (serving, storage) = (&args.serving, &args.unlock.storage);
+    let given = [
+        ("--nbd", serving.nbd.is_some()),
+        ("--tls-cert", serving.tls_cert.is_some()),
+        ("--insecure-plaintext", serving.insecure_plaintext),
+        ("--metrics", serving.metrics.is_some()),
+        ("--foreground", args.foreground),
+        ("--data-path", args.unlock.data_path != DataPathArg::Auto),
+        ("--io-engine", storage.io_engine != IoEngine::Auto),
+        ("--direct-io", storage.direct_io != DirectIo::Auto),
+        ("--nbd-connections", storage.nbd_connections.is_some()),
+        ("--nbd-timeout", storage.nbd_timeout.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(CliError::usage(format!(
+            "{option} is for Scrim's own engine; leave it or --engine kernel out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// `open --test-passphrase`, cryptsetup's way to say `test-passphrase`.

@@ -5,10 +5,10 @@ use std::path::Path;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{Change, CryptTable};
 
-use crate::args::{OpenNameArgs, ReloadArgs, VolumeName};
+use crate::args::{OpenNameArgs, ReloadArgs};
 use crate::error::CliError;
-use crate::nbd::control::{Client, Request};
-use crate::nbd::runtime::RuntimeDir;
+use crate::nbd::control::Request;
+use crate::running_volume::RunningVolume;
 use crate::volume::table_input::read_table;
 
 pub(crate) fn run(args: &ReloadArgs) -> Result<(), CliError> {
@@ -26,20 +26,25 @@ pub(crate) fn run(args: &ReloadArgs) -> Result<(), CliError> {
     };
     let len = text.len();
     // The process is asked after the text has come: it would wait for it.
-    let client = Client::connect(&RuntimeDir::locate(), &args.name)?;
-    client.ask_with(Request::Reload { len, change }, text.expose())?;
-    Ok(())
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => {
+            let request = Request::Reload { len, change };
+            client.ask_with(request, text.expose()).map(drop)
+        }
+        RunningVolume::Kernel(volume) => volume.load_table(&text, change),
+    }
 }
 
 pub(crate) fn suspend(args: &OpenNameArgs) -> Result<(), CliError> {
-    ask(&args.name, Request::Suspend)
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => client.ask(Request::Suspend).map(drop),
+        RunningVolume::Kernel(volume) => volume.suspend(),
+    }
 }
 
 pub(crate) fn clear(args: &OpenNameArgs) -> Result<(), CliError> {
-    ask(&args.name, Request::Clear)
-}
-
-fn ask(name: &VolumeName, request: Request) -> Result<(), CliError> {
-    Client::connect(&RuntimeDir::locate(), name)?.ask(request)?;
-    Ok(())
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => client.ask(Request::Clear).map(drop),
+        RunningVolume::Kernel(volume) => volume.clear(),
+    }
 }

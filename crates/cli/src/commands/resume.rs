@@ -4,23 +4,38 @@ use std::path::Path;
 
 use scrim_backend::{Access, Backend};
 
-use crate::args::{OpenNameArgs, ResumeArgs};
+use crate::args::{KeyAgainArgs, OpenNameArgs, ResumeArgs, VolumeName};
 use crate::error::{CliError, Exit};
 use crate::luks::header::read_luks;
 use crate::luks::unlock::{Asking, unlock};
 use crate::nbd::control::{Client, Request, Status};
 use crate::nbd::runtime::RuntimeDir;
 use crate::nbd::served_header::ServedHeader;
+use crate::running_volume::RunningVolume;
 use crate::storage::{Storage, is_remote};
 
 pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
-    Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Forget)?;
-    Ok(())
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => client.ask(Request::Forget).map(drop),
+        RunningVolume::Kernel(_) => Err(by_cryptsetup(&args.name, "luksSuspend")),
+    }
+}
+
+/// The error for what Scrim does not do with a volume that the kernel runs.
+fn by_cryptsetup(name: &VolumeName, verb: &str) -> CliError {
+    let name = name.as_str();
+    CliError::usage(format!(
+        "{name}: the kernel runs it, and `cryptsetup {verb} {name}` does this; `scrim suspend` and `scrim resume` \
+         keep the key"
+    ))
 }
 
 /// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
 pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
-    let open = Client::connect(&RuntimeDir::locate(), &args.name)?.status()?;
+    let open = match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => client.status()?,
+        RunningVolume::Kernel(_) => return Err(by_cryptsetup(&args.name, "luksResume")),
+    };
     if open.key_forgotten {
         return with_passphrase(args, &open);
     }
@@ -33,19 +48,31 @@ pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
 
 /// Lets requests go on; where the key is forgotten, with the one that the passphrase opens.
 pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
-    let runtime = RuntimeDir::locate();
-    let open = Client::connect(&runtime, &args.name)?.status()?;
+    let client = match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => client,
+        RunningVolume::Kernel(volume) => {
+            refuse_key_options(&args.again, &args.name)?;
+            return volume.resume();
+        }
+    };
+    let open = client.status()?;
     if open.key_forgotten {
         return with_passphrase(args, &open);
     }
-    if args.asks_for_key() {
-        return Err(CliError::usage(format!(
-            "{} has its key, and no passphrase is needed; leave out the options that say where one is",
-            open.name
-        )));
-    }
-    Client::connect(&runtime, &args.name)?.ask(Request::Resume)?;
+    refuse_key_options(&args.again, &args.name)?;
+    Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Resume)?;
     Ok(())
+}
+
+/// Refuses options about the key of a volume that has it.
+pub(super) fn refuse_key_options(again: &KeyAgainArgs, name: &VolumeName) -> Result<(), CliError> {
+    if !again.is_given() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{} has its key, and no passphrase is needed; leave out the options that say where one is",
+        name.as_str()
+    )))
 }
 
 fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
@@ -69,10 +96,10 @@ fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
     let shown = path.display().to_string();
     let asking = Asking {
         question: &format!("Enter passphrase for {shown}: "),
-        key: args.key.source(),
-        tries: args.tries.unwrap_or(3),
+        key: args.again.key.source(),
+        tries: args.again.attempts(),
     };
-    let (unlocked, _) = unlock(&luks, header, &shown, args.key_slot, &asking)?;
+    let (unlocked, _) = unlock(&luks, header, &shown, args.again.key_slot, &asking)?;
     let len = unlocked.key.len();
     // The process is asked after the key is there: it would wait for it.
     let client = Client::connect(&RuntimeDir::locate(), &args.name)?;

@@ -5,38 +5,65 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::args::StatsArgs;
 use crate::error::CliError;
+use crate::kernel::{KernelFigures, KernelTraffic};
 use crate::nbd::control::{Client, Figures, Times, Traffic};
 use crate::nbd::prometheus;
 use crate::nbd::runtime::RuntimeDir;
+use crate::running_volume::RunningVolume;
 use crate::terminal::{Cursor, print, print_json, print_over};
 
-pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
-    if let Some(seconds) = args.watch {
-        return watch(args, Duration::from_secs_f64(seconds));
-    }
-    let figures = client(args)?.figures()?;
-    if args.json {
-        return print_json(&figures);
-    }
-    if args.prometheus {
-        return print(prometheus::text(&figures).as_bytes());
-    }
-    print(describe(&figures, None).as_bytes())
+/// Figures that can be shown once, or again and again with rates.
+trait Shown: Serialize + Sized {
+    /// Describes the figures, with rates since those in `since`.
+    fn describe(&self, since: Option<(Duration, &Self)>) -> String;
+
+    /// Describes the work since the figures in `since`, in one line.
+    fn rates(&self, since: (Duration, &Self)) -> String;
 }
 
-fn client(args: &StatsArgs) -> Result<Client, CliError> {
-    Client::connect(&RuntimeDir::locate(), &args.name)
+pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) if args.prometheus => {
+            print(prometheus::text(&client.figures()?).as_bytes())
+        }
+        RunningVolume::Scrim(_) => show(args, || {
+            Client::connect(&RuntimeDir::locate(), &args.name)?.figures()
+        }),
+        RunningVolume::Kernel(_) if args.prometheus => Err(CliError::usage(format!(
+            "{}: the kernel runs it, and Prometheus's node_exporter has its figures (node_disk_*); leave --prometheus out",
+            args.name.as_str()
+        ))),
+        RunningVolume::Kernel(volume) => show(args, || volume.figures()),
+    }
+}
+
+fn show<T: Shown>(
+    args: &StatsArgs,
+    figures: impl FnMut() -> Result<T, CliError>,
+) -> Result<(), CliError> {
+    let mut figures = figures;
+    match args.watch {
+        Some(seconds) => watch(args, Duration::from_secs_f64(seconds), figures),
+        None if args.json => print_json(&figures()?),
+        None => print(figures()?.describe(None).as_bytes()),
+    }
 }
 
 /// Prints figures until the volume is closed, the reader has gone, or the command is interrupted.
-fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
+fn watch<T: Shown>(
+    args: &StatsArgs,
+    interval: Duration,
+    mut figures: impl FnMut() -> Result<T, CliError>,
+) -> Result<(), CliError> {
     let redraws = io::stdout().is_terminal() && !args.json;
-    let mut before: Option<(Instant, Figures)> = None;
+    let mut before: Option<(Instant, T)> = None;
     let mut drawn = 0;
     loop {
-        let figures = client(args)?.figures()?;
+        let figures = figures()?;
         let now = Instant::now();
         let since = before.as_ref();
         let since = since.map(|(then, figures)| (now.duration_since(*then), figures));
@@ -46,14 +73,12 @@ fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
                 .map_err(|error| CliError::io("write JSON", &error.into()))?;
             format!("{line}\n")
         } else if redraws {
-            let text = describe(&figures, since);
+            let text = figures.describe(since);
             cursor = Cursor::EraseLines(drawn);
             drawn = text.lines().count();
             text
         } else {
-            since
-                .map(|since| rates(&figures, since))
-                .unwrap_or_default()
+            since.map(|since| figures.rates(since)).unwrap_or_default()
         };
         if !print_over(cursor, text.as_bytes())? {
             return Ok(());
@@ -61,6 +86,70 @@ fn watch(args: &StatsArgs, interval: Duration) -> Result<(), CliError> {
         before = Some((now, figures));
         thread::sleep(interval);
     }
+}
+
+impl Shown for Figures {
+    fn describe(&self, since: Option<(Duration, &Self)>) -> String {
+        describe(self, since)
+    }
+
+    fn rates(&self, since: (Duration, &Self)) -> String {
+        rates(self, since)
+    }
+}
+
+impl Shown for KernelFigures {
+    fn describe(&self, since: Option<(Duration, &Self)>) -> String {
+        let state = if self.suspended { ", SUSPENDED" } else { "" };
+        let mut text = format!(
+            "{}, run by the kernel, since it was opened{state}\n  {:<13}{:>14}{:>18}{:>12}{:>24}\n",
+            self.name, "", "requests", "bytes", "mean", "now"
+        );
+        let before = since.map(|(time, before)| (time, before.kinds()));
+        for (index, (kind, traffic)) in self.kinds().into_iter().enumerate() {
+            let mean = traffic
+                .mean_ms()
+                .map_or_else(|| "-".to_owned(), |mean| format!("{mean:.2} ms"));
+            let now = before.as_ref().map_or_else(String::new, |(time, kinds)| {
+                kernel_rate(traffic, kinds[index].1, *time)
+            });
+            let KernelTraffic {
+                requests, bytes, ..
+            } = traffic;
+            let _ = writeln!(
+                text,
+                "  {:<13}{requests:>14}{bytes:>18}{mean:>12}{now:>24}",
+                format!("{kind}:")
+            );
+        }
+        let _ = writeln!(
+            text,
+            "  {:<13}{}\n  {:<13}{} ms\n  not known of the kernel's engine: {}",
+            "in flight:",
+            self.in_flight,
+            "busy:",
+            self.busy_ms,
+            self.not_known.join("; ")
+        );
+        text
+    }
+
+    fn rates(&self, (time, before): (Duration, &Self)) -> String {
+        let kinds = self.kinds().into_iter().zip(before.kinds());
+        let parts: Vec<String> = kinds
+            .take(2)
+            .map(|((kind, now), (_, before))| format!("{kind}: {}", kernel_rate(now, before, time)))
+            .collect();
+        format!("{}; {} in flight\n", parts.join("; "), self.in_flight)
+    }
+}
+
+fn kernel_rate(now: &KernelTraffic, before: &KernelTraffic, time: Duration) -> String {
+    rate(
+        now.requests.saturating_sub(before.requests),
+        now.bytes.saturating_sub(before.bytes),
+        time,
+    )
 }
 
 /// Describes the work since the figures in `before`, in one line.
@@ -72,7 +161,7 @@ fn rates(now: &Figures, (time, before): (Duration, &Figures)) -> String {
         let _ = write!(
             text,
             "{between}{name}s: {}, {} in flight, p50 {}, p99 {}",
-            rate(now, before, time),
+            traffic_rate(now, before, time),
             now.in_flight,
             duration(now.latency.p50_ns),
             duration(now.latency.p99_ns)
@@ -81,14 +170,22 @@ fn rates(now: &Figures, (time, before): (Duration, &Figures)) -> String {
     text + "\n"
 }
 
+fn traffic_rate(now: &Traffic, before: &Traffic, time: Duration) -> String {
+    rate(
+        now.requests.saturating_sub(before.requests),
+        now.bytes.saturating_sub(before.bytes),
+        time,
+    )
+}
+
+/// Describes the rate of requests and bytes in a time.
 #[allow(clippy::cast_precision_loss, reason = "shown with few digits")]
-fn rate(now: &Traffic, before: &Traffic, time: Duration) -> String {
+fn rate(requests: u64, bytes: u64, time: Duration) -> String {
     let seconds = time.as_secs_f64().max(1e-9);
-    let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
     format!(
         "{:.0}/s, {:.1} MiB/s",
-        per_second(now.requests, before.requests),
-        per_second(now.bytes, before.bytes) / f64::from(1 << 20)
+        requests as f64 / seconds,
+        bytes as f64 / seconds / f64::from(1 << 20)
     )
 }
 
@@ -116,8 +213,8 @@ fn describe(figures: &Figures, since: Option<(Duration, &Figures)>) -> String {
     counts("split", |traffic| traffic.split.to_string());
     if let Some((time, before)) = since {
         let rates = [
-            rate(read, &before.read, time),
-            rate(write, &before.write, time),
+            traffic_rate(read, &before.read, time),
+            traffic_rate(write, &before.write, time),
         ];
         row(&mut text, "now", rates);
     }

@@ -1,18 +1,31 @@
 //! `scrim status NAME`: shows the state of an open volume.
 
+use serde::Serialize;
+
 use crate::args::NameArgs;
 use crate::error::CliError;
-use crate::nbd::control::{Client, Connection, Server, Status, Tls};
-use crate::nbd::runtime::RuntimeDir;
+use crate::kernel::KernelStatus;
+use crate::nbd::control::{Connection, Server, Status, Tls};
+use crate::running_volume::RunningVolume;
 use crate::terminal::{print, print_json};
 use crate::volume::opening::NOT_LOCKED;
 
 pub(crate) fn run(args: &NameArgs) -> Result<(), CliError> {
-    let status = Client::connect(&RuntimeDir::locate(), &args.name)?.status()?;
-    if args.json {
-        print_json(&status)
-    } else {
-        print(describe(&status).as_bytes())
+    match RunningVolume::named(&args.name)? {
+        RunningVolume::Scrim(client) => show(args, &client.status()?, describe),
+        RunningVolume::Kernel(volume) => show(args, &volume.status()?, KernelStatus::describe),
+    }
+}
+
+/// Prints a status as it is asked for.
+fn show<T: Serialize>(
+    args: &NameArgs,
+    status: &T,
+    describe: impl FnOnce(&T) -> String,
+) -> Result<(), CliError> {
+    match args.json {
+        true => print_json(status),
+        false => print(describe(status).as_bytes()),
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use crate::args::{UmountArgs, VolumeName};
 use crate::error::{CliError, Exit};
+use crate::kernel;
 use crate::mount::UmountRequest;
 use crate::nbd::control::{Client, Status, find};
 use crate::nbd::runtime::RuntimeDir;
+use crate::running_volume::RunningVolume;
 
 /// Longest wait for the mounts of each open volume. One that mounts or unmounts answers only after that.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -15,26 +17,39 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &UmountArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
     runtime.check_if_there()?;
-    let (client, request) = match named(&runtime, &args.what)? {
-        Some(client) => {
-            let request = UmountRequest {
-                directory: None,
-                force: args.force,
+    match named(&args.what)? {
+        Some(RunningVolume::Scrim(client)) => client.unmount(&UmountRequest {
+            directory: None,
+            force: args.force,
+        }),
+        Some(RunningVolume::Kernel(volume)) => volume.unmount_all(args.force),
+        None => {
+            let (client, request) = match on_directory(&runtime, args) {
+                Ok(found) => found,
+                Err(error) => return in_kernel(args).unwrap_or(Err(error)),
             };
-            (client, request)
+            client.unmount(&request)
         }
-        None => on_directory(&runtime, args)?,
-    };
-    client.unmount(&request)
+    }
+}
+
+/// Unmounts the directory if a volume of the kernel is mounted on it; `None` if not.
+fn in_kernel(args: &UmountArgs) -> Option<Result<(), CliError>> {
+    let directory = args.what.canonicalize().ok()?;
+    match kernel::mounted_on(&directory) {
+        Ok(true) => Some(kernel::unmount(&directory, args.force)),
+        Ok(false) => None,
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// The open volume that a word without a slash names.
-fn named(runtime: &RuntimeDir, what: &Path) -> Result<Option<Client>, CliError> {
+fn named(what: &Path) -> Result<Option<RunningVolume>, CliError> {
     match what
         .to_str()
         .and_then(|word| word.parse::<VolumeName>().ok())
     {
-        Some(name) => find(runtime, &name),
+        Some(name) => RunningVolume::find(&name),
         None => Ok(None),
     }
 }

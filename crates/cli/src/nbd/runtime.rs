@@ -76,6 +76,16 @@ impl RuntimeDir {
         self.0.join(format!("{}.nbd", name.as_str()))
     }
 
+    /// Record of the settings that a volume had before it was tuned.
+    pub(crate) fn tune_record(&self, name: &VolumeName) -> PathBuf {
+        self.0.join(format!("{}.tune", name.as_str()))
+    }
+
+    /// File that the process that tunes a volume locks.
+    pub(crate) fn tune_lock(&self, name: &VolumeName) -> PathBuf {
+        self.0.join(format!("{}.tune-lock", name.as_str()))
+    }
+
     /// Directory for the plaintext of a mounted volume as one file, below what shows its files.
     pub(crate) fn plaintext_directory(&self, name: &VolumeName) -> PathBuf {
         self.0.join(format!("{}.mount", name.as_str()))

@@ -133,8 +133,35 @@ impl Update {
     }
 }
 
+/// A LUKS volume whose key is known, and that no engine runs yet.
+pub(crate) struct UnlockedVolume {
+    pub(crate) table: CryptTable,
+    pub(crate) data: Arc<Storage>,
+    pub(crate) origin: Origin,
+    /// Due change of the header, as in [`Opened::update`].
+    pub(crate) update: Option<Update>,
+}
+
 /// Opens a LUKS volume, asking for its passphrase.
 pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
+    let UnlockedVolume {
+        table,
+        data,
+        origin,
+        update,
+    } = unlock_luks(wanted)?;
+    let volume = Volume::start(table, wanted.data_path, |_| {
+        Ok(Arc::clone(&data) as Arc<dyn Backend>)
+    })?;
+    Ok(Opened {
+        volume,
+        origin,
+        update,
+    })
+}
+
+/// Unlocks a LUKS volume, asking for its passphrase.
+pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
     let VolumePlace { name, is_sif } = place_of(wanted.image, wanted.luks.window)?;
     let image = absolute(&name)?;
     if !is_remote(&image) {
@@ -187,9 +214,6 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
     let table = luks
         .table(unlocked.key, &device, size, placement, wanted.flags)
         .map_err(|error| CliError::from(error).within(&shown))?;
-    let volume = Volume::start(table, wanted.data_path, |_| {
-        Ok(Arc::clone(&data) as Arc<dyn Backend>)
-    })?;
     let update = Update {
         header: Arc::clone(header),
         repair: writable && luks.needs_repair(),
@@ -202,8 +226,9 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
         header: detached.map(|header| header.path().display().to_string()),
         devices,
     };
-    Ok(Opened {
-        volume,
+    Ok(UnlockedVolume {
+        table,
+        data,
         origin,
         update: is_due.then_some(update),
     })

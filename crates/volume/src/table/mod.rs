@@ -131,6 +131,26 @@ impl CryptTable {
     }
 }
 
+impl CryptTable {
+    /// Names the devices of all targets anew.
+    ///
+    /// # Errors
+    /// That of `name`, which gets the present name of each.
+    pub fn on_devices<E>(
+        mut self,
+        mut name: impl FnMut(&str) -> Result<String, E>,
+    ) -> Result<Self, E> {
+        for line in &mut self.lines {
+            match &mut line.target {
+                TargetSpec::Crypt(crypt) => crypt.device = name(&crypt.device)?,
+                TargetSpec::Linear(linear) => linear.device = name(&linear.device)?,
+                TargetSpec::Zero | TargetSpec::Error => {}
+            }
+        }
+        Ok(self)
+    }
+}
+
 impl Line {
     /// Returns whether discards may pass this line.
     #[must_use]

@@ -8,8 +8,8 @@ use scrim_backend::Backend;
 use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{
-    Change, CryptTable, DataPath, ForgetError, Keys, LoadError, OpenFlags, RecallError,
-    ResumeError, Resumed, TargetSpec,
+    Change, CryptTable, DataPath, ForgetError, Keys, OpenFlags, RecallError, ResumeError, Resumed,
+    TargetSpec,
 };
 
 use super::{DEPARTURE, OpenVolume};
@@ -191,16 +191,6 @@ impl OpenVolume {
 
 fn done() -> Answer {
     Ok(SecretBytes::zeroed(0))
-}
-
-impl From<LoadError> for CliError {
-    fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::Open(error) => error.into(),
-            LoadError::Meaning(_) | LoadError::MaskedKey { .. } => Self::usage(error.to_string()),
-            LoadError::KeyForgotten => Self::new(Exit::Busy, error.to_string()),
-        }
-    }
 }
 
 impl From<ResumeError> for CliError {

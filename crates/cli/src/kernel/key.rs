@@ -1,0 +1,86 @@
+//! The key of a volume whose table names one in a keyring: the kernel looks for it whenever a table is loaded, and it went
+//! with the process that opened the volume. So the passphrase is asked for again, as cryptsetup does.
+
+use std::path::{Path, PathBuf};
+
+use scrim_backend::Access;
+use scrim_sys::keyring::LogonKey;
+
+use super::table::{CryptArguments, KeyReference};
+use super::volume::KernelVolume;
+use crate::error::{CliError, Exit};
+use crate::luks::header::read_luks;
+use crate::luks::key_source::KeySource;
+use crate::luks::unlock::{Asking, unlock};
+use crate::storage::Storage;
+use crate::storage::device_names::path_of;
+
+/// Options for asking for the passphrase of a volume that is open.
+pub(crate) struct KeyQuestion<'a> {
+    /// The detached header, if any.
+    pub(crate) header: Option<&'a Path>,
+    pub(crate) key_slot: Option<u8>,
+    pub(crate) tries: u32,
+    pub(crate) key: KeySource<'a>,
+}
+
+impl KernelVolume {
+    /// Puts the key that a table names into this thread's keyring, until the value is dropped; `None` where the table has
+    /// the key itself.
+    pub(super) fn key_for(
+        &self,
+        crypt: &CryptArguments<'_>,
+        question: &KeyQuestion<'_>,
+    ) -> Result<Option<LogonKey>, CliError> {
+        let Some(reference) = KeyReference::parse(crypt.key) else {
+            return Ok(None);
+        };
+        let KeyReference {
+            size,
+            r#type,
+            description,
+        } = reference;
+        let name = self.name.as_str();
+        if r#type != "logon" {
+            return Err(CliError::usage(format!(
+                "{name}: its key is a key of type {type} in a keyring, which only the program that opened it can renew"
+            )));
+        }
+        let path = match question.header {
+            Some(header) => header.to_owned(),
+            None => self.header_path(crypt),
+        };
+        let header = Storage::open_shared(&path, Access::ReadOnly)?;
+        let luks = read_luks(&header, &path)?;
+        let shown = path.display().to_string();
+        if luks.header().uuid().raw() != self.identity.uuid {
+            return Err(CliError::new(
+                Exit::WrongDevice,
+                format!(
+                    "{shown}: this is not the header that {name} was opened by; name that with --header"
+                ),
+            ));
+        }
+        let asking = Asking {
+            question: &format!("Enter passphrase for {shown}: "),
+            key: question.key,
+            tries: question.tries,
+        };
+        let (unlocked, _) = unlock(&luks, &header, &shown, question.key_slot, &asking)?;
+        if unlocked.key.len() != size {
+            return Err(CliError::new(
+                Exit::WrongDevice,
+                format!("{shown}: the header's key has another size than that of {name}"),
+            ));
+        }
+        let added = LogonKey::add(description, unlocked.key.expose());
+        added
+            .map(Some)
+            .map_err(|error| self.failed("put the key into the keyring", &error))
+    }
+
+    /// Device with the header, where that is not detached.
+    pub(super) fn header_path(&self, crypt: &CryptArguments<'_>) -> PathBuf {
+        path_of(crypt.device)
+    }
+}

@@ -145,6 +145,20 @@ for_each_volume() {
     [ $ran = yes ] || fail "no row is for the kernel $kernel"
 }
 
+# start_udev: udev, which libdevmapper then waits for. Cases run without it otherwise.
+start_udev() {
+    unset DM_DISABLE_UDEV
+    /usr/lib/systemd/systemd-udevd --daemon
+    udevadm trigger --type=devices --action=add --subsystem-match=block
+    udevadm settle --timeout=30
+}
+
+stop_udev() {
+    export DM_DISABLE_UDEV=1
+    udevadm control --exit
+    rm -rf /run/udev
+}
+
 # What a case must not leave behind; stopped here all the same.
 tidy() {
     cd /
@@ -157,6 +171,11 @@ tidy() {
         left="$left mapped:$name"
         dmsetup remove --force --retry "$name" || true
     done
+    if [ -e /run/udev/control ]; then
+        left="$left running:udev"
+        pkill -CONT systemd-udevd || true
+        stop_udev
+    fi
     for device in /sys/block/nbd*/pid; do
         [ -e "$device" ] || continue
         device=${device#/sys/block/}

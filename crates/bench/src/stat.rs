@@ -68,6 +68,20 @@ pub fn bootstrap_interval(values: &[f64]) -> Option<Interval> {
     })
 }
 
+/// Probability with which chance alone makes `agreeing` or more of `rounds` rounds agree on a direction: the sign test, for
+/// either direction.
+#[must_use]
+pub fn sign_test(agreeing: usize, rounds: usize) -> f64 {
+    // Each term is a binomial coefficient times 2^-rounds.
+    let mut term = 0.5_f64.powi(i32::try_from(rounds).unwrap_or(i32::MAX));
+    let mut sum = 0.0;
+    for misses in 0..=rounds.saturating_sub(agreeing) {
+        sum += term;
+        term *= (rounds - misses) as f64 / (misses + 1) as f64;
+    }
+    (2.0 * sum).min(1.0)
+}
+
 fn is_measured(sample: f64) -> bool {
     sample.is_finite() && sample > 0.0
 }
@@ -158,5 +172,13 @@ mod tests {
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
         let interval = bootstrap_interval(&values).unwrap();
         assert_eq!((interval.low, interval.high), (2.0, 8.0));
+    }
+
+    #[test]
+    fn chance_agrees_as_often_as_coins_do() {
+        assert!((sign_test(5, 5) - 2.0 / 32.0).abs() < 1e-12);
+        // 15 and 14 of 15: (1 + 15) / 2^15 in either direction.
+        assert!((sign_test(14, 15) - 32.0 / 32768.0).abs() < 1e-12);
+        assert_eq!((sign_test(0, 0), sign_test(3, 6)), (1.0, 1.0));
     }
 }

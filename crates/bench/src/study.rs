@@ -161,6 +161,18 @@ impl Study {
         Some(value)
     }
 
+    /// Number of rounds in which `ours` was better than `peer`, or worse, whichever is more, and of all rounds.
+    #[must_use]
+    pub fn agreeing(&self, ours: SeriesId, peer: SeriesId) -> (usize, usize) {
+        let (Some(ours), Some(peer)) = (self.series.get(ours.0), self.series.get(peer.0)) else {
+            return (0, 0);
+        };
+        let ratios = paired_ratios(&ours.samples, &peer.samples, ours.better, false);
+        let better = ratios.iter().filter(|ratio| **ratio > 1.0).count();
+        let worse = ratios.iter().filter(|ratio| **ratio < 1.0).count();
+        (better.max(worse), ratios.len())
+    }
+
     /// A ratio that [`ratio`](Self::ratio) has added, by its name.
     #[must_use]
     pub fn found(&self, name: &str) -> Option<&Ratio> {

@@ -30,7 +30,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use advise::AdviseArgs;
 pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_fileserver::BenchFileserverArgs;
-pub(crate) use bench_paths::BenchPathsArgs;
+pub(crate) use bench_paths::{BenchEngineArg, BenchPathsArgs};
 pub(crate) use bench_serve::BenchServeArgs;
 pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};
 pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs, PackArgs};

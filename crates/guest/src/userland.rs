@@ -14,7 +14,7 @@ pub(crate) const SUITE: &str = "trixie";
 pub(crate) const PACKAGES: &str = "
     base-files bash btrfs-progs busybox-static coreutils cryptsetup-bin curl dash diffutils dmsetup
     e2fsprogs fio findutils fuse2fs fuse3 gawk grep kmod libnbd-bin mount nbd-client openssl procps python3
-    sed strace util-linux xfsprogs
+    sed strace udev util-linux xfsprogs
 ";
 
 /// The image's name in its folder.

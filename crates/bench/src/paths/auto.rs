@@ -45,10 +45,7 @@ pub(super) fn measure(
     watch: &mut Watch<'_>,
 ) -> Result<(), PathsError> {
     let place = Place::find(plan, SIZES[0].0)?;
-    let contender = Contender {
-        set_up: SetUp::Auto,
-        cipher: Cipher::Aes,
-    };
+    let contender = Contender::scrim(SetUp::Auto, Cipher::Aes);
     let volumes = PATHS.map(|path| place.start_by(contender, path));
     let volumes = volumes.into_iter().collect::<Result<Vec<Volume>, _>>()?;
     let mut cells = cells(plan, &place, study);

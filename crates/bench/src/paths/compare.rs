@@ -9,6 +9,7 @@ use scrim_volume::Volume;
 use super::error::PathsError;
 use super::load::Workload;
 use super::load::{Disk, Requester, Shape, Slice};
+use super::mapped;
 use super::outcome::{Outcome, Row, Venue};
 use super::place::Place;
 use super::plan::Plan;
@@ -35,7 +36,8 @@ pub(super) fn in_process(
     if let Some(Err(_)) = pinned {
         study.warn(Pinned::MISSING);
     }
-    let comparison = Comparison::new(Venue::InProcess, plan, place.size, disks, study)?;
+    let contenders = Contender::all();
+    let comparison = Comparison::new(Venue::InProcess, contenders, plan, place.size, disks, study)?;
     comparison.run(study, outcome, watch)
 }
 
@@ -74,7 +76,28 @@ pub(super) fn served(
     }
     let size = servers.size;
     let disks = servers.disks();
-    let comparison = Comparison::new(Venue::Served, plan, size, disks, study)?;
+    let comparison = Comparison::new(Venue::Served, contenders, plan, size, disks, study)?;
+    comparison.run(study, outcome, watch)
+}
+
+/// Measures a block device of the user's: itself, below dm-crypt with each flag, and below volumes of this process. All
+/// of them use the same sectors, which a plain or null request changes for the others; that is no matter, as nobody
+/// looks at the data.
+pub(super) fn on_device(
+    plan: &Plan,
+    study: &mut Study,
+    outcome: &mut Outcome,
+    watch: &mut Watch<'_>,
+) -> Result<(), PathsError> {
+    let place = Place::find(plan, plan.block)?;
+    let contenders = Contender::on_device();
+    let disks = mapped::disks(plan, &place, &contenders)?;
+    let pinned = (plan.depth == 1).then(Pinned::here);
+    if let Some(Err(_)) = pinned {
+        study.warn(Pinned::MISSING);
+    }
+    let disks = disks.iter().map(|disk| &**disk).collect();
+    let comparison = Comparison::new(Venue::Device, contenders, plan, place.size, disks, study)?;
     comparison.run(study, outcome, watch)
 }
 
@@ -122,6 +145,7 @@ struct CipherClock {
 impl<'a> Comparison<'a> {
     fn new(
         venue: Venue,
+        contenders: Vec<Contender>,
         plan: &Plan,
         size: u64,
         disks: Vec<&'a dyn Disk>,
@@ -136,7 +160,6 @@ impl<'a> Comparison<'a> {
                 size,
             })
             .collect();
-        let contenders = Contender::all();
         let name = venue.name();
         let cells = shapes.iter().map(|shape| {
             let each = contenders.iter();
@@ -165,7 +188,7 @@ impl<'a> Comparison<'a> {
         Ok(Self {
             venue,
             length: match venue {
-                Venue::Served => plan.slice,
+                Venue::Served | Venue::Device => plan.slice,
                 Venue::InProcess => plan.slice / IN_PROCESS,
             },
             depth: plan.depth,
@@ -258,49 +281,89 @@ impl<'a> Comparison<'a> {
 
     fn ratios(&self, study: &mut Study) {
         for (index, shape) in self.shapes.iter().enumerate() {
-            let workload = shape.workload;
-            let name = workload.name();
-            let cell = |set_up, cipher| self.cell(index, Contender { set_up, cipher });
-            let (Some(plain), Some(queued), Some(inline), Some(null_queued), Some(null_inline)) = (
-                cell(SetUp::Plain, Cipher::Aes),
-                cell(SetUp::Queued, Cipher::Aes),
-                cell(SetUp::Inline, Cipher::Aes),
-                cell(SetUp::Queued, Cipher::Null),
-                cell(SetUp::Inline, Cipher::Null),
-            ) else {
+            match self.venue {
+                Venue::Served => self.served_ratios(index, shape.workload, study),
+                Venue::InProcess => self.in_process_ratios(index, shape.workload, study),
+                Venue::Device => self.device_ratios(index, shape.workload, study),
+            }
+        }
+    }
+
+    fn in_process_ratios(&self, index: usize, workload: Workload, study: &mut Study) {
+        let cell = |set_up, cipher| self.cell(index, Contender::scrim(set_up, cipher));
+        let (Some(plain), Some(inline), Some(null)) = (
+            cell(SetUp::Plain, Cipher::Aes),
+            cell(SetUp::Inline, Cipher::Aes),
+            cell(SetUp::Inline, Cipher::Null),
+        ) else {
+            return;
+        };
+        let (name, target) = (workload.name(), Some(0.9));
+        let bound = self.bounds[index].both;
+        let against = format!("inline_vs_plain_{name}");
+        study.ratio(&against, inline.rate, bound, target);
+        let against = format!("null_inline_vs_plain_{name}");
+        study.ratio(&against, null.rate, plain.rate, target);
+    }
+
+    fn served_ratios(&self, index: usize, workload: Workload, study: &mut Study) {
+        let cell = |set_up, cipher| self.cell(index, Contender::scrim(set_up, cipher));
+        let (Some(plain), Some(queued), Some(inline), Some(null_queued)) = (
+            cell(SetUp::Plain, Cipher::Aes),
+            cell(SetUp::Queued, Cipher::Aes),
+            cell(SetUp::Inline, Cipher::Aes),
+            cell(SetUp::Queued, Cipher::Null),
+        ) else {
+            return;
+        };
+        let name = workload.name();
+        let against = format!("served_inline_vs_queued_{name}");
+        let goal = Some(1.5);
+        study.ratio(&against, inline.rate, queued.rate, goal);
+        study.ratio(&format!("{against}_p50"), inline.p50, queued.p50, goal);
+        study.ratio(&format!("{against}_p99"), inline.p99, queued.p99, None);
+        let against = format!("served_inline_vs_plain_{name}");
+        study.ratio(&against, inline.rate, plain.rate, Some(0.95));
+        if workload == Workload::Mixed {
+            let tail = "served_inline_vs_plain_p99";
+            study.ratio(tail, inline.p99, plain.p99, Some(0.9));
+        }
+        for set_up in [SetUp::NoRead, SetUp::NoWrite, SetUp::Inline] {
+            if let Some(ours) = cell(set_up, Cipher::Null) {
+                let against = format!("served_null_{}_vs_queued_{name}", set_up.name());
+                study.ratio(&against, ours.rate, null_queued.rate, None);
+            }
+        }
+    }
+
+    fn device_ratios(&self, index: usize, workload: Workload, study: &mut Study) {
+        let name = workload.name();
+        let flags = [SetUp::NoRead, SetUp::NoWrite, SetUp::Inline];
+        for (cipher, prefix) in [(Cipher::Aes, ""), (Cipher::Null, "null_")] {
+            let kernels = |set_up| self.cell(index, Contender::kernel(set_up, cipher));
+            let Some(queued) = kernels(SetUp::Queued) else {
                 continue;
             };
-            if self.venue == Venue::InProcess {
-                let bound = self.bounds[index].both;
-                let target = Some(0.9);
-                study.ratio(
-                    &format!("inline_vs_plain_{name}"),
-                    inline.rate,
-                    bound,
-                    target,
-                );
-                let null = format!("null_inline_vs_plain_{name}");
-                study.ratio(&null, null_inline.rate, plain.rate, target);
-                continue;
-            }
-            let against = format!("served_inline_vs_queued_{name}");
-            let goal = Some(1.5);
-            study.ratio(&against, inline.rate, queued.rate, goal);
-            study.ratio(&format!("{against}_p50"), inline.p50, queued.p50, goal);
-            study.ratio(&format!("{against}_p99"), inline.p99, queued.p99, None);
-            let against = format!("served_inline_vs_plain_{name}");
-            study.ratio(&against, inline.rate, plain.rate, Some(0.95));
-            if workload == Workload::Mixed {
-                let tail = "served_inline_vs_plain_p99";
-                study.ratio(tail, inline.p99, plain.p99, Some(0.9));
-            }
-            for set_up in [SetUp::NoRead, SetUp::NoWrite, SetUp::Inline] {
-                if let Some(ours) = cell(set_up, Cipher::Null) {
-                    let against = format!("served_null_{}_vs_queued_{name}", set_up.name());
-                    study.ratio(&against, ours.rate, null_queued.rate, None);
+            for set_up in flags {
+                if let Some(one) = kernels(set_up) {
+                    let set_up = set_up.name();
+                    let against = format!("device_kernel_{prefix}{set_up}_vs_queued_{name}");
+                    study.ratio(&against, one.rate, queued.rate, None);
                 }
             }
         }
+        let scrim = |set_up| self.cell(index, Contender::scrim(set_up, Cipher::Aes));
+        let (Some(plain), Some(inline)) = (scrim(SetUp::Plain), scrim(SetUp::Inline)) else {
+            return;
+        };
+        for set_up in [SetUp::Queued, SetUp::Inline] {
+            if let Some(kernels) = self.cell(index, Contender::kernel(set_up, Cipher::Aes)) {
+                let against = format!("device_inline_vs_kernel_{}_{name}", set_up.name());
+                study.ratio(&against, inline.rate, kernels.rate, None);
+            }
+        }
+        let against = format!("device_inline_vs_plain_{name}");
+        study.ratio(&against, inline.rate, plain.rate, None);
     }
 
     fn cell(&self, shape: usize, wanted: Contender) -> Option<&Cell> {

@@ -18,7 +18,7 @@ pub enum PathsError {
     Open(OpenError),
     /// The cipher cannot be set up.
     Cipher(CipherError),
-    /// A served volume cannot be reached.
+    /// A served volume or a block device cannot be reached.
     Connect(BackendError),
     Request(Box<dyn Error + Send + Sync>),
     /// Something that is needed beside the volumes failed.
@@ -33,6 +33,8 @@ pub enum PathsError {
         /// Words of the program.
         said: String,
     },
+    /// There is no block device to measure on.
+    NoDevice,
     /// The storage is shorter than what is asked for at a time.
     Short {
         /// Bytes that it has.
@@ -66,6 +68,7 @@ impl fmt::Display for PathsError {
                 f,
                 "a volume to measure was not served: {said}; `--only in-process` measures without"
             ),
+            Self::NoDevice => f.write_str("there is no block device to measure dm-crypt on"),
             Self::Short { bytes, needed } => write!(
                 f,
                 "{bytes} bytes are too few to measure on: give at least {needed}"
@@ -83,7 +86,7 @@ impl Error for PathsError {
             Self::Connect(error) => Some(error),
             Self::Request(error) => Some(&**error),
             Self::System { error, .. } => Some(error),
-            Self::Server { .. } | Self::Short { .. } => None,
+            Self::Server { .. } | Self::NoDevice | Self::Short { .. } => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scrim_backend::{Backend, Durability, RemoteBackend};
+use scrim_backend::{Backend, Durability, FileBackend, RemoteBackend};
 use scrim_volume::{Statistics, Volume};
 
 use super::error::PathsError;
@@ -42,7 +42,7 @@ impl Workload {
     }
 }
 
-/// Storage that takes reads and writes: a volume of this process or a served one.
+/// Storage that takes reads and writes: a volume of this process, a served one, or a block device.
 pub(super) trait Disk: Send + Sync {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), PathsError>;
     /// Writes `data`, whose content is undefined afterwards.
@@ -69,20 +69,28 @@ impl Disk for Volume {
     }
 }
 
-impl Disk for RemoteBackend {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), PathsError> {
-        self.read_at(offset, buffer).map_err(PathsError::request)
-    }
+/// A backend without a volume.
+macro_rules! backend_as_disk {
+    ($backend:ty) => {
+        impl Disk for $backend {
+            fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), PathsError> {
+                self.read_at(offset, buffer).map_err(PathsError::request)
+            }
 
-    fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), PathsError> {
-        self.write_at(offset, data, Durability::Cached)
-            .map_err(PathsError::request)
-    }
+            fn write(&self, offset: u64, data: &mut [u8]) -> Result<(), PathsError> {
+                self.write_at(offset, data, Durability::Cached)
+                    .map_err(PathsError::request)
+            }
 
-    fn handovers(&self) -> Option<(u64, u64)> {
-        None
-    }
+            fn handovers(&self) -> Option<(u64, u64)> {
+                None
+            }
+        }
+    };
 }
+
+backend_as_disk!(RemoteBackend);
+backend_as_disk!(FileBackend);
 
 /// The manner of requests.
 #[derive(Clone, Copy, Debug)]

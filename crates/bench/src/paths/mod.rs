@@ -12,6 +12,8 @@
 //! | `served_inline_vs_queued_WORKLOAD` | rates through a served volume; with `_p50` and `_p99` latencies |
 //! | `served_inline_vs_plain_WORKLOAD`, `served_inline_vs_plain_p99` | the same with no encryption at all; latencies of the mixed workload |
 //! | `served_null_SETUP_vs_queued_WORKLOAD` | as the patch's table, without a cipher |
+//! | `device_kernel_SETUP_vs_queued_WORKLOAD`, `device_kernel_null_SETUP_vs_queued_WORKLOAD` | dm-crypt's flags with its queues, on a block device |
+//! | `device_inline_vs_kernel_SETUP_WORKLOAD`, `device_inline_vs_plain_WORKLOAD` | Scrim inline with dm-crypt and with the device itself |
 //! | `inline_vs_plain_WORKLOAD`, `null_inline_vs_plain_WORKLOAD` | in process, the rate with what the bound allows |
 //! | `auto_SIZE_dDEPTH_DIRECTION_vs_best`, `auto_vs_best_geomean` | `auto` with the better of inline and queued |
 //! | `neighbour_p99_cost` | what 99 of 100 short requests take at most beside long ones with what they take alone |
@@ -21,6 +23,7 @@ mod auto;
 mod compare;
 mod error;
 mod load;
+mod mapped;
 mod neighbour;
 mod outcome;
 mod page;
@@ -36,7 +39,7 @@ pub use load::Workload;
 pub use outcome::{AutoCell, Neighbour, Outcome, Row, Switching, Venue};
 pub use page::page;
 pub use plan::{Plan, Storage, Users};
-pub use setup::{Cipher, Contender, SetUp};
+pub use setup::{Cipher, Contender, Engine, SetUp};
 
 use crate::{Study, Watch};
 
@@ -53,10 +56,12 @@ pub enum Part {
     Switch,
     /// Short requests beside long ones, on one processor.
     Neighbour,
+    /// The kernel's set-ups and Scrim's on one block device.
+    Device,
 }
 
 impl Part {
-    /// All parts, in their order.
+    /// All parts that need no root, in their order.
     pub const ALL: [Self; 5] = [
         Self::Served,
         Self::InProcess,
@@ -87,6 +92,7 @@ pub fn measure(
         Part::Auto => auto::measure(plan, study, outcome, watch),
         Part::Switch => switch::measure(plan, study, outcome, watch),
         Part::Neighbour => neighbour::measure(plan, study, outcome, watch),
+        Part::Device => compare::on_device(plan, study, outcome, watch),
     }
 }
 

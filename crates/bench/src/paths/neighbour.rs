@@ -36,10 +36,7 @@ pub(super) fn measure(
         study.warn(Pinned::MISSING);
     }
     let place = Place::find(plan, plan.block)?;
-    let volume = place.start(Contender {
-        set_up: SetUp::Inline,
-        cipher: Cipher::Aes,
-    })?;
+    let volume = place.start(Contender::scrim(SetUp::Inline, Cipher::Aes))?;
     let shape = |bytes: u64| Shape {
         workload: Workload::Read,
         block: usize::try_from(bytes.min(place.size)).unwrap_or(plan.block),

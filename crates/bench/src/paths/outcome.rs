@@ -10,6 +10,8 @@ pub enum Venue {
     Served,
     /// In the same process, on the requester's processor.
     InProcess,
+    /// On a block device, which dm-crypt and this process encrypt side by side.
+    Device,
 }
 
 impl Venue {
@@ -19,6 +21,7 @@ impl Venue {
         match self {
             Self::Served => "served",
             Self::InProcess => "in_process",
+            Self::Device => "device",
         }
     }
 
@@ -26,6 +29,7 @@ impl Venue {
         match self {
             Self::Served => "through a served volume",
             Self::InProcess => "in process",
+            Self::Device => "on a block device",
         }
     }
 }

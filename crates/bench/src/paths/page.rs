@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Switching, Venue};
-use super::setup::{Cipher, SetUp};
+use super::setup::{Cipher, Engine, SetUp};
+use super::text::label;
 use crate::frame;
 use crate::picture::{Bar, bars};
 use crate::report::Report;
@@ -18,7 +19,7 @@ const LABELLED: usize = 6;
 #[must_use]
 pub fn page(outcome: &Outcome, report: &Report) -> String {
     let mut html = frame::head("data paths", "What stands between a request and the cipher");
-    for venue in [Venue::Served, Venue::InProcess] {
+    for venue in [Venue::Served, Venue::InProcess, Venue::Device] {
         compared(&mut html, outcome, venue);
     }
     auto(&mut html, outcome);
@@ -47,6 +48,7 @@ fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
     let heading = match venue {
         Venue::Served => "Through a served volume",
         Venue::InProcess => "In process",
+        Venue::Device => "On a block device",
     };
     let _ = writeln!(html, "<h2>{heading}</h2>");
     for cipher in Cipher::ALL {
@@ -57,11 +59,11 @@ fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
             });
             let shown: Vec<Bar> = shown
                 .map(|row| Bar {
-                    label: row.contender.set_up.name().to_owned(),
+                    label: label(row),
                     value: row.rate,
-                    colour: match row.contender.set_up {
-                        SetUp::Plain => 2,
-                        SetUp::Inline | SetUp::Auto => 0,
+                    colour: match (row.contender.set_up, row.contender.engine) {
+                        (SetUp::Plain, _) => 2,
+                        (SetUp::Inline | SetUp::Auto, Engine::Scrim) => 0,
                         _ => 1,
                     },
                 })
@@ -173,10 +175,7 @@ mod tests {
         let outcome = Outcome {
             rows: vec![Row {
                 venue: Venue::Served,
-                contender: Contender {
-                    set_up: SetUp::Inline,
-                    cipher: Cipher::Aes,
-                },
+                contender: Contender::scrim(SetUp::Inline, Cipher::Aes),
                 workload: Workload::Read,
                 rate: 300.0,
                 mean: 12.0,

@@ -66,15 +66,27 @@ impl SetUp {
         }
     }
 
-    /// The flag of its table.
-    fn flag(self) -> Option<&'static str> {
+    /// Flags of its table in an engine. Scrim has a data path without queues, and needs no flags for that.
+    fn flags(self, engine: Engine) -> Vec<&'static str> {
         match self {
             Self::SameCpu | Self::SubmitFromCrypt | Self::NoRead | Self::NoWrite => {
-                Some(self.name())
+                vec![self.name()]
             }
-            _ => None,
+            Self::Inline if engine == Engine::Kernel => {
+                vec![Self::NoRead.name(), Self::NoWrite.name()]
+            }
+            _ => Vec::new(),
         }
     }
+}
+
+/// Implementation of a set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Scrim's volumes, in this process or a served one.
+    Scrim,
+    /// The kernel's dm-crypt, through device mapper.
+    Kernel,
 }
 
 /// Cipher of a volume.
@@ -137,6 +149,8 @@ impl Cipher {
 /// One of the things that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contender {
+    /// Implementation of the layer; [`Engine::Scrim`] where nothing is encrypted.
+    pub engine: Engine,
     /// Layer between a request and the storage.
     pub set_up: SetUp,
     /// Cipher of the volume; [`Cipher::Aes`] where nothing is encrypted.
@@ -144,23 +158,62 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Every set-up with every cipher, and the plain one once.
+    /// A set-up on one of Scrim's data paths.
+    pub(super) fn scrim(set_up: SetUp, cipher: Cipher) -> Self {
+        Self {
+            engine: Engine::Scrim,
+            set_up,
+            cipher,
+        }
+    }
+
+    /// A set-up of dm-crypt, whose data path its flags make.
+    pub(super) fn kernel(set_up: SetUp, cipher: Cipher) -> Self {
+        Self {
+            engine: Engine::Kernel,
+            set_up,
+            cipher,
+        }
+    }
+
+    /// Every set-up of Scrim's with every cipher, and the plain one once.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let pairs = Cipher::ALL.into_iter().flat_map(|cipher| {
             let set_ups = SetUp::ALL.into_iter();
-            set_ups.map(move |set_up| Self { set_up, cipher })
+            set_ups.map(move |set_up| Self::scrim(set_up, cipher))
         });
         let once = |one: &Self| one.set_up != SetUp::Plain || one.cipher == Cipher::Aes;
         pairs.filter(once).collect()
     }
 
-    /// Name of the contender as a part of series' names, such as `aes_inline` or `plain`.
+    /// Those that are compared on a block device: the device itself, the kernel's set-ups, and two of Scrim's beside them.
+    #[must_use]
+    pub fn on_device() -> Vec<Self> {
+        const KERNELS: [SetUp; 6] = [
+            SetUp::Queued,
+            SetUp::SameCpu,
+            SetUp::SubmitFromCrypt,
+            SetUp::NoRead,
+            SetUp::NoWrite,
+            SetUp::Inline,
+        ];
+        let mut all = vec![Self::scrim(SetUp::Plain, Cipher::Aes)];
+        for cipher in Cipher::ALL {
+            all.extend(KERNELS.map(|set_up| Self::kernel(set_up, cipher)));
+            all.extend([SetUp::Queued, SetUp::Inline].map(|set_up| Self::scrim(set_up, cipher)));
+        }
+        all
+    }
+
+    /// Name of the contender as a part of series' names, such as `aes_inline`, `kernel_aes_queued` or `plain`.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.set_up {
-            SetUp::Plain => "plain".to_owned(),
-            set_up => format!("{}_{}", self.cipher.name(), set_up.name()),
+        let (cipher, set_up) = (self.cipher.name(), self.set_up.name());
+        match (self.set_up, self.engine) {
+            (SetUp::Plain, _) => set_up.to_owned(),
+            (_, Engine::Scrim) => format!("{cipher}_{set_up}"),
+            (_, Engine::Kernel) => format!("kernel_{cipher}_{set_up}"),
         }
     }
 
@@ -170,12 +223,19 @@ impl Contender {
         if self.set_up == SetUp::Plain {
             return format!("0 {sectors} linear {device} 0\n");
         }
+        let arguments = self.arguments(device);
+        format!("0 {sectors} crypt {arguments}\n")
+    }
+
+    /// Arguments of its `crypt` target.
+    pub(super) fn arguments(&self, device: &str) -> String {
         let (cipher, key) = (self.cipher.specification(), self.cipher.key_text());
-        let flags = match self.set_up.flag() {
-            None => String::new(),
-            Some(flag) => format!(" 1 {flag}"),
+        let flags = self.set_up.flags(self.engine);
+        let flags = match flags.len() {
+            0 => String::new(),
+            count => format!(" {count} {}", flags.join(" ")),
         };
-        format!("0 {sectors} crypt {cipher} {key} 0 {device} 0{flags}\n")
+        format!("{cipher} {key} 0 {device} 0{flags}")
     }
 
     pub(super) fn table(&self, bytes: u64) -> Result<CryptTable, TableError> {
@@ -193,23 +253,28 @@ mod tests {
         assert_eq!(all.len(), 15);
         let mut names: Vec<_> = all.iter().map(Contender::name).collect();
         assert!(names.contains(&"null_no_read_workqueue".to_owned()));
-        for contender in &all {
+        let on_device = Contender::on_device();
+        assert_eq!(on_device.len(), 17);
+        names.extend(on_device.iter().map(Contender::name));
+        for contender in all.iter().chain(&on_device) {
             assert_eq!(contender.table(1 << 20).unwrap().len(), 2048);
         }
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), all.len());
+        // Those of the kernel are more.
+        assert_eq!(names.len(), all.len() + 12);
     }
 
     #[test]
     fn a_table_has_the_flag_that_its_set_up_is_named_after() {
-        let contender = Contender {
-            set_up: SetUp::NoWrite,
-            cipher: Cipher::Null,
-        };
+        let text = |contender: Contender| contender.table_text("/dev/ram0", 8);
         assert_eq!(
-            contender.table_text("/dev/ram0", 8),
+            text(Contender::scrim(SetUp::NoWrite, Cipher::Null)),
             "0 8 crypt capi:ecb(cipher_null)-null - 0 /dev/ram0 0 1 no_write_workqueue\n"
+        );
+        assert_eq!(
+            text(Contender::kernel(SetUp::Inline, Cipher::Null)),
+            "0 8 crypt capi:ecb(cipher_null)-null - 0 /dev/ram0 0 2 no_read_workqueue no_write_workqueue\n"
         );
     }
 }

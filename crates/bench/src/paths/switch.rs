@@ -81,10 +81,7 @@ pub(super) fn measure(
 }
 
 fn contender(set_up: SetUp) -> Contender {
-    Contender {
-        set_up,
-        cipher: Cipher::Aes,
-    }
+    Contender::scrim(set_up, Cipher::Aes)
 }
 
 fn keep_asking(

@@ -7,6 +7,8 @@ use super::outcome::{AutoCell, Outcome, Row, Switching, Venue};
 use super::setup::Cipher;
 use crate::chart::{Ink, chart};
 
+/// Least width of the column of names.
+const NAMES: usize = 30;
 /// Figures of the time series that a terminal shows.
 const SHOWN: usize = 24;
 
@@ -31,8 +33,10 @@ impl Outcome {
             .iter()
             .any(|row| row.venue == venue && row.handovers.is_some());
         let extra = if known { "; hand-overs a request" } else { "" };
+        let names = self.name_width(venue);
+        let heading = names - 2;
         let mut text = format!(
-            "# {}: MB/s, and mean and p99 latency in us{extra}\n# {:<28}",
+            "# {}: MB/s, and mean and p99 latency in us{extra}\n# {:<heading$}",
             capital(venue.words()),
             ""
         );
@@ -40,7 +44,7 @@ impl Outcome {
         for workload in &workloads {
             let _ = write!(text, "{:>width$}", workload.name());
         }
-        let _ = write!(text, "\n# {:<28}", "set-up");
+        let _ = write!(text, "\n# {:<heading$}", "set-up");
         for _ in &workloads {
             let _ = write!(text, "{:>9}{:>9}{:>9}", "MB/s", "mean", "p99");
             if known {
@@ -53,7 +57,7 @@ impl Outcome {
             .map(|&workload| self.rows_of(venue, workload))
             .collect();
         for (index, first) in rows[0].iter().enumerate() {
-            let _ = write!(text, "{:<30}", first.contender.name());
+            let _ = write!(text, "{:<names$}", first.contender.name());
             for row in rows.iter().filter_map(|rows| rows.get(index)) {
                 text.push_str(&figures(row));
             }
@@ -63,12 +67,20 @@ impl Outcome {
         text
     }
 
+    /// Width of the column of names.
+    fn name_width(&self, venue: Venue) -> usize {
+        let rows = self.rows.iter().filter(|row| row.venue == venue);
+        let longest = rows.map(|row| row.contender.name().len()).max();
+        longest.map_or(NAMES, |longest| NAMES.max(longest + 2))
+    }
+
     /// One line with the rates that plain requests and the cipher allow together.
     fn allowed(&self, venue: Venue, width: usize) -> String {
         let bounds: Vec<_> = (self.bounds.iter())
             .filter(|(of, ..)| *of == venue)
             .collect();
-        let mut text = format!("{:<30}", "allowed with aes");
+        let names = self.name_width(venue);
+        let mut text = format!("{:<names$}", "allowed with aes");
         for (_, _, both, _) in &bounds {
             let _ = write!(text, "{both:>9.0}{:<rest$}", "", rest = width - 9);
         }
@@ -95,9 +107,7 @@ impl Outcome {
         };
         let rows = self.rows_of(venue, workload).into_iter();
         let aes = rows.filter(|row| row.contender.cipher == Cipher::Aes);
-        let bars: Vec<_> = aes
-            .map(|row| (row.contender.set_up.name().to_owned(), row.rate))
-            .collect();
+        let bars: Vec<_> = aes.map(|row| (label(row), row.rate)).collect();
         let (venue, what) = (venue.words(), what(workload));
         format!(
             "# MB/s {venue}, {what}, by what is in the way\n{}",
@@ -201,6 +211,14 @@ fn figures(row: &Row) -> String {
     format!("{rate:>9.0}{mean:>9.1}{p99:>9.1}{handovers}")
 }
 
+/// Label of a bar among those with the same cipher.
+pub(super) fn label(row: &Row) -> String {
+    match row.venue {
+        Venue::Device => row.contender.name(),
+        _ => row.contender.set_up.name().to_owned(),
+    }
+}
+
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
@@ -215,10 +233,7 @@ mod tests {
     fn outcome() -> Outcome {
         let row = |set_up, workload, rate| Row {
             venue: Venue::InProcess,
-            contender: Contender {
-                set_up,
-                cipher: Cipher::Aes,
-            },
+            contender: Contender::scrim(set_up, Cipher::Aes),
             workload,
             rate,
             mean: 1.25,

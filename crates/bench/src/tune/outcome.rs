@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 use super::load::{Direction, Load};
 use super::plan::{Setting, TunePlan};
 use crate::chart::{Ink, chart};
-use crate::stat::Interval;
+use crate::stat::{Interval, sign_test};
 use crate::{SeriesId, Study};
 
 /// Part of a rate that matters: what changes less makes no difference to a user.
 const MATTERS: f64 = 0.03;
+/// Chance of one wrong effect among all comparisons of a run that is accepted. The intervals are each right in 95 of 100
+/// cases, and a run has some twenty of them.
+const DOUBT: f64 = 0.05;
 /// Half of the widest interval around 1 that still says that nothing changed.
 const NARROW: f64 = 0.05;
 
@@ -20,7 +23,7 @@ pub enum Effect {
     Hurts,
     /// The rate is the same but for what does not matter.
     NoDifference,
-    /// The interval is too wide.
+    /// The interval is too wide, or too few rounds agree.
     CannotTell,
 }
 
@@ -94,6 +97,8 @@ pub struct Advice {
 
 impl TuneOutcome {
     pub(super) fn of(plan: &TunePlan, series: &[Vec<Option<SeriesId>>], study: &mut Study) -> Self {
+        let compared = series.iter().flat_map(|series| series.iter().skip(1));
+        let comparisons = compared.flatten().count();
         let rows = plan.loads.iter().zip(series).map(|(load, series)| {
             let base = series.first().copied().flatten();
             let cells = series
@@ -113,12 +118,14 @@ impl TuneOutcome {
                         plan.settings[0].name
                     );
                     study.ratio(&name, id, base, None)?;
+                    let (agreeing, rounds) = study.agreeing(id, base);
+                    let is_sure = sign_test(agreeing, rounds) * comparisons as f64 <= DOUBT;
                     let found = study.found(&name)?;
                     Some(Cell {
                         rate,
                         ratio: found.value,
                         interval: found.interval,
-                        effect: effect(found.value, found.interval),
+                        effect: effect(found.value, found.interval, is_sure),
                     })
                 })
                 .collect();
@@ -256,10 +263,11 @@ impl Effect {
     }
 }
 
-fn effect(ratio: f64, Interval { low, high }: Interval) -> Effect {
-    if low > 1.0 && ratio >= 1.0 + MATTERS {
+/// Judges a comparison; `is_sure` where enough rounds agree on its direction.
+fn effect(ratio: f64, Interval { low, high }: Interval, is_sure: bool) -> Effect {
+    if is_sure && low > 1.0 && ratio >= 1.0 + MATTERS {
         Effect::Helps
-    } else if high < 1.0 && ratio <= 1.0 - MATTERS {
+    } else if is_sure && high < 1.0 && ratio <= 1.0 - MATTERS {
         Effect::Hurts
     } else if low >= 1.0 - NARROW && high <= 1.0 + NARROW {
         Effect::NoDifference

@@ -145,6 +145,22 @@ fn no_difference_is_told_from_noise() {
 }
 
 #[test]
+fn what_most_rounds_agree_on_is_no_effect_before_almost_all_do() {
+    // In 4 of 16 rounds the second setting is the slower one; the interval excludes 1 all the same.
+    let mostly = |call: usize, _: &Load| {
+        let (round, place) = ((call - 1) / 2, (call - 1) % 2);
+        match (contender_of(round, place), round % 4) {
+            (0, _) => 100.0,
+            (_, 0) => 99.0,
+            _ => 110.0,
+        }
+    };
+    let cell = outcome(&[READ], mostly, usize::MAX).rows[0].1[1].unwrap();
+    assert!(cell.interval.low > 1.0, "{cell:?}");
+    assert_eq!(cell.effect, Effect::CannotTell);
+}
+
+#[test]
 fn an_interruption_keeps_whole_rounds() {
     // Two turns of a round, and one of the next.
     let outcome = outcome(&[READ], doubled, 3);

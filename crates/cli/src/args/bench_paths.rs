@@ -15,6 +15,9 @@ use super::storage::DirectIo;
 pub(crate) struct BenchPathsArgs {
     /// File or block device to measure on, instead of a RAM disk
     pub(crate) file: Option<PathBuf>,
+    /// Engine to measure; the kernel's dm-crypt needs root, and a block device as FILE
+    #[arg(long, value_enum, default_value = "scrim", value_name = "ENGINE")]
+    pub(crate) engine: BenchEngineArg,
     /// Measure only this part; repeatable
     #[arg(long, value_enum, value_name = "PART")]
     pub(crate) only: Vec<PartArg>,
@@ -49,6 +52,15 @@ pub(crate) struct BenchPathsArgs {
     /// Print the result as JSON, in one line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Engines that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchEngineArg {
+    /// Scrim's own engine, without root
+    Scrim,
+    /// The kernel's dm-crypt, with Scrim's own beside it on the same device
+    Kernel,
 }
 
 /// Parts that can be measured separately.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use scrim_backend::{Access, Backend};
+use scrim_backend::{Access, Backend, FileBackend};
 use scrim_bench::paths::{self, Outcome, Part, PathsError, Plan, Users, Venue};
 use scrim_bench::{Report, Study};
 
 use super::bench::{WIDEST, finish, ink, machine};
-use crate::args::BenchPathsArgs;
+use crate::args::{BenchEngineArg, BenchPathsArgs};
 use crate::cipher::self_tests;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::{Interruption, watched};
@@ -65,6 +65,9 @@ pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
 
 /// Parts that were asked for and can be measured.
 fn parts(args: &BenchPathsArgs, plan: &Plan, study: &mut Study) -> Vec<Part> {
+    if args.engine == BenchEngineArg::Kernel {
+        return vec![Part::Device];
+    }
     let asked = args.only.iter().map(|&part| Part::from(part));
     let mut parts: Vec<Part> = Vec::new();
     for part in asked {
@@ -94,6 +97,7 @@ fn stage(part: Part) -> &'static str {
         Part::Auto => "auto",
         Part::Switch => "switch",
         Part::Neighbour => "neighbour",
+        Part::Device => "block device",
     }
 }
 
@@ -112,6 +116,7 @@ fn text(part: Part, outcome: &Outcome) -> String {
         Part::Auto => outcome.auto_table(),
         Part::Switch => outcome.switching_chart(width, ink()),
         Part::Neighbour => outcome.neighbour_text(),
+        Part::Device => compared(Venue::Device),
     }
 }
 
@@ -146,9 +151,10 @@ fn plan(args: &BenchPathsArgs) -> Result<Plan, CliError> {
             args.seconds, args.rounds
         )));
     }
-    let storage = match &args.file {
-        None => ram(args.memory)?,
-        Some(file) => users(file, args)?,
+    let storage = match (args.engine, &args.file) {
+        (BenchEngineArg::Kernel, file) => device(file.as_deref(), args)?,
+        (BenchEngineArg::Scrim, None) => ram(args.memory)?,
+        (BenchEngineArg::Scrim, Some(file)) => users(file, args)?,
     };
     let program = std::env::current_exe()
         .map_err(|error| CliError::io("find this program, to serve volumes with", &error))?;
@@ -180,23 +186,13 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError>
         )));
     }
     let path = absolute(file)?;
-    let access = match args.write {
-        true => Access::ReadWrite,
-        false => Access::ReadOnly,
-    };
+    let access = access(args);
     let manner = Manner {
         direct_io: args.direct_io,
         ..Manner::default()
     };
     let storage = Storage::open_for_volume(&path, access, manner)?;
-    if args.write {
-        confirm(file, "--write destroys its data", "leave --write out")?;
-    } else {
-        note(format_args!(
-            "scrim: {}: its data is only read, as if it were ciphertext under a throw-away key",
-            file.display()
-        ));
-    }
+    confirm_or_tell(file, args)?;
     let alone = args.write || !path.is_file();
     let direct_io = args.direct_io.to_possible_value();
     let direct_io = direct_io.map_or_else(String::new, |value| value.get_name().to_owned());
@@ -206,6 +202,59 @@ fn users(file: &Path, args: &BenchPathsArgs) -> Result<paths::Storage, CliError>
         options: vec!["--direct-io".to_owned(), direct_io],
         writes: args.write,
     }))
+}
+
+/// A block device that dm-crypt and this process use at the same time.
+fn device(file: Option<&Path>, args: &BenchPathsArgs) -> Result<paths::Storage, CliError> {
+    let Some(file) = file else {
+        return Err(CliError::usage(
+            "--engine kernel measures on a block device: give one, for example a RAM disk, which \
+             `modprobe brd rd_nr=1 rd_size=262144` makes: scrim bench paths --engine kernel --write /dev/ram0",
+        ));
+    };
+    if !args.only.is_empty() {
+        return Err(CliError::usage(
+            "--engine kernel: it has one part only; leave --only out",
+        ));
+    }
+    let path = absolute(file)?;
+    // Nobody else has it open; from then on device mapper keeps others out.
+    let alone = FileBackend::open(&path, access(args))?;
+    if !alone.is_device() {
+        return Err(CliError::usage(format!(
+            "{}: --engine kernel measures on a block device, and this is a file; `losetup --direct-io=on --find \
+             --show {0}` makes a device of it",
+            file.display()
+        )));
+    }
+    drop(alone);
+    confirm_or_tell(file, args)?;
+    let shared = FileBackend::open_shared(&path, access(args))?.past_the_cache()?;
+    Ok(paths::Storage::Users(Users {
+        backend: Arc::new(shared) as Arc<dyn Backend>,
+        path: Some(path),
+        options: Vec::new(),
+        writes: args.write,
+    }))
+}
+
+fn access(args: &BenchPathsArgs) -> Access {
+    match args.write {
+        true => Access::ReadWrite,
+        false => Access::ReadOnly,
+    }
+}
+
+/// Has the user confirm that data will be lost, or tells that none will be.
+fn confirm_or_tell(file: &Path, args: &BenchPathsArgs) -> Result<(), CliError> {
+    if args.write {
+        return confirm(file, "--write destroys its data", "leave --write out");
+    }
+    note(format_args!(
+        "scrim: {}: its data is only read, as if it were ciphertext under a throw-away key",
+        file.display()
+    ));
+    Ok(())
 }
 
 /// Asks the user at the terminal to confirm that data on `file` will be lost, for the reason `why`; `instead` is what to

@@ -25,8 +25,8 @@ use crate::storage::{Manner, Storage};
 use crate::terminal::progress::columns;
 use crate::terminal::{note, print, print_json_text};
 use crate::tune::{
-    KernelTuned, Phase, Record, ScrimTuned, Settings, Targets, Tuned, Turn, WriteFile, advice_text,
-    device, loads, sentence,
+    self, KernelTuned, Phase, Record, ScrimTuned, Settings, Targets, Tuned, Turn, WriteFile,
+    advice_text, device, loads, sentence,
 };
 use crate::volume::opening::persistent;
 
@@ -69,10 +69,11 @@ fn of_kernel(
         Some(flags) => volume.restore_flags(flags, &question),
         None => Ok(()),
     };
+    let opening = volume.opening();
     if args.undo {
-        return undo(name, go_back);
+        return undo(name, &opening, go_back);
     }
-    if go_back_if_killed(name, go_back)? {
+    if go_back_if_killed(name, &opening, go_back)? {
         // The state of the volume has changed.
         return tune_named(args, name);
     }
@@ -100,6 +101,7 @@ fn of_kernel(
     };
     let volume = Volume {
         name,
+        opening,
         before,
         writes: write.is_some(),
     };
@@ -128,10 +130,11 @@ fn of_scrim(args: &TuneArgs, name: &VolumeName, client: Client) -> Result<ExitCo
         }
         Settings::Kernel { .. } => Ok(()),
     };
+    let opening = tune::opening(name)?;
     if args.undo {
-        return undo(name, go_back);
+        return undo(name, &opening, go_back);
     }
-    if go_back_if_killed(name, go_back)? {
+    if go_back_if_killed(name, &opening, go_back)? {
         return tune_named(args, name);
     }
     if status.suspended {
@@ -151,6 +154,7 @@ fn of_scrim(args: &TuneArgs, name: &VolumeName, client: Client) -> Result<ExitCo
     let mut tuned = ScrimTuned::new(name, &status);
     let volume = Volume {
         name,
+        opening,
         before,
         writes: write.is_some(),
     };
@@ -160,6 +164,8 @@ fn of_scrim(args: &TuneArgs, name: &VolumeName, client: Client) -> Result<ExitCo
 /// A volume that is to be measured.
 struct Volume<'a> {
     name: &'a VolumeName,
+    /// Identity of its opening.
+    opening: String,
     /// Settings that it has.
     before: Settings,
     /// True if there is a file for loads that write.
@@ -181,6 +187,7 @@ fn tune<T: Tuned>(
     };
     let interruption = Interruption::listen()?;
     let mut record = Record {
+        opening: volume.opening.clone(),
         phase: Phase::Measuring,
         before: volume.before.clone(),
     };
@@ -189,10 +196,9 @@ fn tune<T: Tuned>(
     let measured = watched("tune", &interruption, |watch| {
         measure(tuned, requests, &plan, &mut study, watch)
     });
-    let restored = tuned.restore();
-    let outcome = measured?;
-    restored?;
+    tuned.restore()?;
     Record::remove(volume.name);
+    let outcome = measured?;
     let report = study.finish();
     show(args, tuned, &outcome, &report)?;
     let Some(r#use) = args.apply.filter(|_| !interruption.came()) else {
@@ -303,9 +309,10 @@ fn write_file(args: &TuneArgs, folder: Option<&Path>) -> Result<Option<WriteFile
 /// Goes back to the settings in the record.
 fn undo(
     name: &VolumeName,
+    opening: &str,
     go_back: impl FnOnce(&Settings) -> Result<(), CliError>,
 ) -> Result<ExitCode, CliError> {
-    let Some(record) = Record::read(name)? else {
+    let Some(record) = Record::read(name, opening)? else {
         return Err(CliError::usage(format!(
             "{}: tune has changed nothing, so there is nothing to undo",
             name.as_str()
@@ -319,12 +326,14 @@ fn undo(
 /// Goes back to the settings before a tune that was killed. Returns whether there was one.
 fn go_back_if_killed(
     name: &VolumeName,
+    opening: &str,
     go_back: impl FnOnce(&Settings) -> Result<(), CliError>,
 ) -> Result<bool, CliError> {
-    match Record::read(name)? {
+    match Record::read(name, opening)? {
         Some(Record {
             phase: Phase::Measuring,
             before,
+            ..
         }) => {
             note(format_args!(
                 "scrim: {}: an earlier tune did not end; the volume gets its old settings back first",

@@ -4,6 +4,7 @@
 //! original table is loaded beside the one at work, so that `resume` alone goes back, without the key. If this process is
 //! killed, requests go on; the record that the caller keeps says which flags the volume had.
 
+use rustix::mm::{MlockAllFlags, mlockall};
 use scrim_sys::device_mapper::{Pending, Which};
 use scrim_sys::keyring::LogonKey;
 use scrim_volume::OpenFlags;
@@ -78,6 +79,7 @@ impl KernelVolume {
         question: &KeyQuestion<'_>,
     ) -> Result<Tuning<'_>, CliError> {
         self.refuse_loaded()?;
+        stay_in_memory()?;
         let original = self.table(Which::Active)?;
         let crypt = original.crypt().ok_or_else(|| self.is_no_crypt())?;
         let key = self.key_for(&crypt, question)?;
@@ -93,6 +95,12 @@ impl KernelVolume {
             original,
         })
     }
+}
+
+/// Locks this process's memory: a page that it needs between a load and the exchange could be on this very device.
+fn stay_in_memory() -> Result<(), CliError> {
+    let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+    locked.map_err(|error| CliError::io("lock the memory of this process", &error.into()))
 }
 
 impl Tuning<'_> {

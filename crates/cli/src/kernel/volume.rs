@@ -64,6 +64,14 @@ impl KernelVolume {
         node::path(&self.name)
     }
 
+    /// Identity of this opening of the volume, which no other device has, also under the same name.
+    pub(crate) fn opening(&self) -> String {
+        let number = number_of(self.state.device);
+        // A number that the kernel gives once (since Linux 5.15); device numbers are given again.
+        let sequence = std::fs::read_to_string(format!("/sys/dev/block/{number}/diskseq"));
+        format!("{} {}", self.state.uuid, sequence.unwrap_or(number).trim())
+    }
+
     /// Closes the volume. With `force` its users get errors from now on, after what they have written is stored.
     pub(crate) fn close(&self, force: bool) -> Result<(), CliError> {
         if force && self.state.open_count > 0 {

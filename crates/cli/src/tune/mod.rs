@@ -11,7 +11,7 @@ use scrim_bench::tune::{Advice, Direction, Load, Setting, Tunable, TuneOutcome, 
 
 pub(crate) use kernel::KernelTuned;
 pub(crate) use record::{Phase, Record, Settings, Turn};
-pub(crate) use scrim::ScrimTuned;
+pub(crate) use scrim::{ScrimTuned, opening};
 pub(crate) use target::{Targets, WriteFile, device};
 
 use crate::error::CliError;

@@ -37,6 +37,8 @@ pub(crate) enum Settings {
 /// The settings of a volume before `tune`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
+    /// The opening of the volume that they belong to: another one has settings of its own.
+    pub(crate) opening: String,
     pub(crate) phase: Phase,
     pub(crate) before: Settings,
 }
@@ -67,13 +69,16 @@ impl Settings {
 }
 
 impl Record {
-    /// Reads the record of a volume; `None` if there is none.
-    pub(crate) fn read(name: &VolumeName) -> Result<Option<Self>, CliError> {
+    /// Reads the record of an opening of a volume; `None` if there is none.
+    pub(crate) fn read(name: &VolumeName, opening: &str) -> Result<Option<Self>, CliError> {
         let path = path(name);
         match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
-                CliError::io(format_args!("read {}", path.display()), &error.into())
-            }),
+            Ok(text) => {
+                let record: Self = serde_json::from_slice(&text).map_err(|error| {
+                    CliError::io(format_args!("read {}", path.display()), &error.into())
+                })?;
+                Ok(Some(record).filter(|record| record.opening == opening))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(CliError::io(
                 format_args!("read {}", path.display()),

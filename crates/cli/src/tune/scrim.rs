@@ -1,6 +1,7 @@
 //! Data paths of a volume that Scrim's own engine runs.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use scrim_bench::tune::{Direction, Load, Setting, Tunable};
 use scrim_volume::{DataPath, OpenFlags};
@@ -51,6 +52,20 @@ impl ScrimTuned {
         }
         Ok(())
     }
+}
+
+/// Identity of this opening of a volume: that of its control socket, which each opening makes anew.
+pub(crate) fn opening(name: &VolumeName) -> Result<String, CliError> {
+    let socket = RuntimeDir::locate().control_socket(name);
+    let found = socket
+        .metadata()
+        .map_err(|error| CliError::io(format_args!("look at {}", socket.display()), &error))?;
+    Ok(format!(
+        "{} {}.{:09}",
+        found.ino(),
+        found.ctime(),
+        found.ctime_nsec()
+    ))
 }
 
 impl Tunable for ScrimTuned {

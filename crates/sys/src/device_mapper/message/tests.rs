@@ -87,3 +87,133 @@ fn answers_that_are_cut_off_are_errors() {
     head.put_u32(at::DATA_START, 8);
     assert!(head.names().is_err());
 }
+
+/// Answers of real kernels: see `record.py` beside the recordings.
+const RECORDED: [(&str, &str); 3] = [
+    ("6.1", include_str!("../../../tests/device_mapper/6.1.txt")),
+    (
+        "6.12",
+        include_str!("../../../tests/device_mapper/6.12.txt"),
+    ),
+    ("7.3", include_str!("../../../tests/device_mapper/7.3.txt")),
+];
+
+/// A recorded call: its name and device, the error or `ok`, and the buffer as the kernel has left it.
+struct Recorded {
+    call: &'static str,
+    device: &'static str,
+    said: &'static str,
+    answer: Buffer,
+}
+
+fn recorded(lines: &'static str) -> Vec<Recorded> {
+    let parse = |line: &'static str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [call, device, len, said, hex] = words[..] else {
+            panic!("{line}");
+        };
+        let mut bytes = SecretBytes::zeroed(len.parse().unwrap());
+        for (byte, digits) in bytes.expose_mut().iter_mut().zip(hex.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
+        }
+        Recorded {
+            call,
+            device,
+            said,
+            answer: Buffer(bytes),
+        }
+    };
+    lines.lines().map(parse).collect()
+}
+
+/// The text of a table; its key is no secret.
+fn text_of(answer: &Buffer) -> String {
+    let lines = answer.lines().unwrap();
+    String::from_utf8(lines.expose().to_vec()).unwrap()
+}
+
+#[test]
+fn answers_of_real_kernels_are_understood() {
+    for (kernel, lines) in RECORDED {
+        let calls = recorded(lines);
+        let find = |call: &str, device: &str| {
+            let mut calls = calls.iter();
+            let found = calls.find(|one| one.call == call && one.device == device);
+            found.unwrap_or_else(|| panic!("{kernel}: {call} {device}"))
+        };
+        let answer = |call, device| {
+            let found = find(call, device);
+            assert_eq!(found.said, "ok", "{kernel}: {call} {device}");
+            &found.answer
+        };
+
+        assert_eq!(answer("no-devices", "-").names().unwrap(), [""; 0]);
+        let mut names = answer("devices", "-").names().unwrap();
+        names.sort();
+        assert_eq!(names, ["empty", "sealed", "two"], "{kernel}");
+        let targets = answer("targets", "-").versions().unwrap();
+        let version = |name: &str| targets.iter().find(|one| one.name == name).unwrap().version;
+        assert!(version("crypt") >= [1, 24, 0], "{kernel}: {targets:?}");
+        assert!(version("linear") >= [1, 4, 0] && version("error") >= [1, 5, 0]);
+
+        let empty = answer("state", "empty").state().unwrap();
+        assert!(!empty.active_table && !empty.inactive_table && !empty.suspended);
+        let two = answer("state", "two").state().unwrap();
+        assert_eq!((two.name.as_str(), two.uuid.as_str()), ("two", "TEST-two"));
+        assert!(two.active_table && two.suspended && !two.read_only);
+        let sealed = answer("state", "sealed").state().unwrap();
+        assert!(sealed.active_table && sealed.inactive_table && sealed.read_only);
+        assert_eq!((sealed.open_count, sealed.deferred_remove), (0, false));
+        assert_ne!(two.device, sealed.device);
+        assert_eq!(find("state", "nobody").said, "No_such_device_or_address");
+
+        assert_eq!(
+            text_of(answer("table", "two")),
+            "0 8 zero\n8 8 linear 1:0 24\n"
+        );
+        assert_eq!(text_of(answer("table", "empty")), "");
+        let key = "5a".repeat(64);
+        let flags = "2 no_read_workqueue no_write_workqueue";
+        assert_eq!(
+            text_of(answer("table", "sealed")),
+            format!("0 16 crypt aes-xts-plain64 {key} 0 1:0 0 {flags}\n"),
+            "{kernel}"
+        );
+        assert_eq!(text_of(answer("inactive-table", "sealed")), "0 16 error\n");
+        assert_eq!(text_of(answer("inactive-table", "two")), "");
+        for (call, device) in [("devices-too-long", "-"), ("table-too-long", "sealed")] {
+            assert!(answer(call, device).was_too_small(), "{kernel}: {call}");
+        }
+    }
+}
+
+/// Reads an answer as each kind of answer, whatever it says.
+fn read_every_way(answer: &Buffer) {
+    let _ = (
+        answer.names(),
+        answer.versions(),
+        answer.lines(),
+        answer.state(),
+    );
+}
+
+#[test]
+fn real_answers_that_are_damaged_are_errors_or_other_answers() {
+    for (_, lines) in RECORDED {
+        for Recorded { mut answer, .. } in recorded(lines) {
+            // Each number of head and data becomes small and large.
+            for place in (0..answer.0.len().min(1200)).step_by(4) {
+                let before = answer.u32(place).unwrap();
+                for number in [0, 1, 7, before ^ 0x80, u32::MAX] {
+                    answer.put_u32(place, number);
+                    read_every_way(&answer);
+                }
+                answer.put_u32(place, before);
+            }
+            for len in (0..answer.0.len()).rev().step_by(3) {
+                answer.0.truncate(len);
+                read_every_way(&answer);
+            }
+        }
+    }
+}

@@ -12,8 +12,8 @@ demo:
 	cargo build --locked --package scrim-cli
 	@scripts/demo.sh $(QUICK)
 
-# Tests in other kernels, and one of minutes, are stages of their own: docs/nightly.md.
-LONG = 6.1:: 7.3:: kernel_tls_suites
+# Tests in other kernels, and some of minutes, are stages of their own: docs/nightly.md.
+LONG = 6.1:: 7.3:: kernel_tls_suites kernel_engine_tune
 
 ## Passes every test, in one of the kernels.
 test:

@@ -223,8 +223,8 @@ pub(crate) fn kill_under_load(image: &Image, options: &str, uri: &str) {
     let plaintext = place.open(uri, "remote", &["--key-file", "key", "--nbd-timeout", "60"]);
     let line = format!(
         "--name=verify --ioengine=nbd --uri={plaintext} --rw=randwrite --numjobs=4 --size=4M \
-         --offset_increment=4M --bsrange=4k-64k --blockalign=4k --iodepth=4 --verify=crc32c \
-         --verify_fatal=1 --verify_state_save=0 --do_verify=1 --loops=6 --fsync=64 --group_reporting"
+         --offset_increment=4M --bssplit=4k/60:64k/30:1m/10 --blockalign=4k --iodepth=4 --verify=crc32c \
+         --verify_fatal=1 --verify_state_save=0 --do_verify=1 --loops=12 --fsync=64 --group_reporting"
     );
     let mut fio = place.command("fio");
     fio.args(line.split_whitespace());
@@ -373,6 +373,55 @@ fn a_server_that_fails_a_request_fails_that_one() {
     std::fs::remove_file(place.path("broken")).unwrap();
     let (read, said_of_it) = place.qemu_io(&plaintext, "read -P 7 0 64k");
     assert!(read, "{said_of_it}");
+    assert_eq!(connection(place)["reconnects"], 0);
+    place.close("remote");
+    drop(server);
+}
+
+/// A long request is at the server in pieces: one that fails fails the request, and what other requests have written or
+/// read is whole.
+#[test]
+fn a_server_that_fails_some_pieces_fails_their_requests() {
+    if !have(&["nbdkit", "nbdinfo", "qemu-io"]) {
+        return;
+    }
+    let image = unformatted(8 << 20);
+    let place = &image.place;
+    let server = nbdkit(
+        place,
+        "--filter=error --filter=delay file disk.img error-pread=EIO error-pread-rate=10% \
+         error-pwrite=EIO error-pwrite-rate=10% error-pread-file=broken error-pwrite-file=broken \
+         rdelay=2ms wdelay=2ms",
+    );
+    format(place, SOCKET);
+    let plaintext = place.open(SOCKET, "remote", &["--key-file", "key"]);
+    let (written, said_of_it) = place.qemu_io(&plaintext, "write -P 7 0 4M");
+    assert!(written, "{said_of_it}");
+    place.write("broken", "");
+    let (mut failed, mut succeeded) = (0, 0);
+    // By chance, each of them fails a request of 8 pieces more often than not, and never all.
+    for turn in 0..200 {
+        let what = match turn % 2 {
+            0 => "read -P 7 0 1M",
+            _ => "write -P 8 4M 1M",
+        };
+        let (done, said_of_it) = place.qemu_io(&plaintext, what);
+        assert!(
+            done || said_of_it.contains("Input/output error"),
+            "{said_of_it}"
+        );
+        assert!(!said_of_it.contains("Pattern verification"), "{said_of_it}");
+        *(if done { &mut succeeded } else { &mut failed }) += 1;
+        if failed > 3 && succeeded > 3 {
+            break;
+        }
+    }
+    assert!(failed > 3 && succeeded > 3, "{failed}, {succeeded}");
+    std::fs::remove_file(place.path("broken")).unwrap();
+    for what in ["read -P 7 0 4M", "write -P 9 4M 1M", "read -P 9 4M 1M"] {
+        let (done, said_of_it) = place.qemu_io(&plaintext, what);
+        assert!(done, "{said_of_it}");
+    }
     assert_eq!(connection(place)["reconnects"], 0);
     place.close("remote");
     drop(server);

@@ -2,19 +2,21 @@
 //! encrypts and does the I/O, piece by piece, and nothing is handed over; and the steps that it and the other paths
 //! are made of.
 
+mod mapped;
 mod parts;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use scrim_backend::{Backend, Durability};
+use scrim_backend::{Backend, Durability, Medium};
 use scrim_crypt::{Geometry, IvSector, SectorCipher, SectorIndex};
 
+pub(crate) use mapped::Cold;
 pub(crate) use parts::Part;
 use parts::Parts;
 
 use crate::error::VolumeError;
-use crate::range_lock::RangeLock;
+use crate::range_lock::{RangeLock, STRIPE};
 use crate::stats::{Record, Stage};
 use crate::sync::thread;
 
@@ -22,6 +24,11 @@ use crate::sync::thread;
 /// cipher and the copy to or from the kernel. A power of two that divides
 /// [`STRIPE`](crate::range_lock::STRIPE).
 const PIECE: usize = 32 << 10;
+
+/// The same where each call to the backend waits for an answer from elsewhere: as many as one lock covers, since the wait
+/// costs more than the cache.
+#[allow(clippy::cast_possible_truncation, reason = "1 MiB")]
+const REMOTE_PIECE: usize = STRIPE as usize;
 
 /// Number of bytes left from which a request yields the processor between pieces.
 const LONG: usize = 128 << 10;
@@ -41,6 +48,7 @@ pub(crate) struct CryptTarget {
     /// Sector size of the geometry, in bytes.
     pub(crate) sector_size: usize,
     pub(crate) locks: RangeLock,
+    pub(crate) cold: Cold,
     /// True if the queued path has a queue for the cipher alone, `cryptd`.
     pub(crate) asynchronous: bool,
 }
@@ -53,16 +61,57 @@ impl CryptTarget {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let mut buffer = buffer;
-        for part in self.parts(offset, buffer.len(), PIECE) {
+        let piece = self.piece().max(mapped::PIECE);
+        for part in self.parts(offset, buffer.len(), piece) {
             let (now, rest) = buffer.split_at_mut(part.len);
             yield_if_long(rest.len());
+            let left = rest.len();
             buffer = rest;
-            if part.whole {
-                self.fetch_sectors(part.offset, now, record)?;
-                self.decrypt_sectors(part.offset, now, record);
-            } else {
+            if !part.whole {
                 self.read_part(&part, now, record)?;
+            } else if !self.decrypt_mapped(part.offset, now, record) {
+                self.read_sectors(part.offset, now, left, record)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Decrypts whole sectors out of the page cache, without a copy. Returns whether it could: the storage must be a file
+    /// all of whose pages there are in memory, and nothing may have changed a part of a sector meanwhile.
+    fn decrypt_mapped(&self, offset: u64, sectors: &mut [u8], record: &mut Record) -> bool {
+        let (at, len) = (self.start + offset, sectors.len());
+        let Some(cached) = self.cold.pages(self.backend.medium(), at, len) else {
+            return false;
+        };
+        let iv = self.iv(offset);
+        let decrypted = self.locks.undisturbed(offset, len as u64, || {
+            let source = cached.bytes(0, len).into();
+            self.cipher.decrypt_from_shared(iv, source, sectors);
+            // Otherwise the storage is read by a call, which returns the error.
+            cached.check().is_ok()
+        });
+        record.trace.mark(Stage::Cipher);
+        decrypted == Some(true)
+    }
+
+    /// Reads whole sectors, and decrypts each piece while it is in the processor's cache. The request goes on for `left`
+    /// bytes after them.
+    fn read_sectors(
+        &self,
+        offset: u64,
+        sectors: &mut [u8],
+        left: usize,
+        record: &mut Record,
+    ) -> Result<(), VolumeError> {
+        let mut at = 0;
+        let len = sectors.len();
+        for piece in sectors.chunks_mut(self.piece()) {
+            if at > 0 {
+                yield_if_long(left + len - at - piece.len());
+            }
+            self.fetch_sectors(offset + at as u64, piece, record)?;
+            self.decrypt_sectors(offset + at as u64, piece, record);
+            at += piece.len();
         }
         Ok(())
     }
@@ -75,7 +124,7 @@ impl CryptTarget {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let mut data = data;
-        let parts = self.parts(offset, data.len(), PIECE);
+        let parts = self.parts(offset, data.len(), self.piece());
         let each = piecewise(&parts, durability);
         for part in parts {
             let (now, rest) = data.split_at_mut(part.len);
@@ -145,12 +194,16 @@ impl CryptTarget {
         durability: Durability,
         record: &mut Record,
     ) -> Result<(), VolumeError> {
-        let mut zeros = [0u8; PIECE];
+        let most = self.piece();
+        let mut zeros = vec![0u8; most];
         let mut offset = range.start;
         while offset < range.end {
             // Cut where sectors end: one that is written in two parts can be torn within.
-            #[allow(clippy::cast_possible_truncation, reason = "below PIECE")]
-            let most = PIECE - (offset % PIECE as u64) as usize;
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "below the length of a piece"
+            )]
+            let most = most - (offset % most as u64) as usize;
             let len = usize::try_from(range.end - offset).map_or(most, |len| len.min(most));
             let piece = &mut zeros[..len];
             piece.fill(0);
@@ -230,6 +283,19 @@ impl CryptTarget {
         #[allow(clippy::cast_possible_truncation, reason = "less than SECTOR_MAX")]
         let skip = (part.offset - first) as usize;
         Ok((sector, skip..skip + part.len))
+    }
+
+    /// Returns whether each call to the backend waits for another program or machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self.backend.medium(), Medium::Remote)
+    }
+
+    /// Most bytes of a call to the backend on the inline path.
+    fn piece(&self) -> usize {
+        match self.is_remote() {
+            true => REMOTE_PIECE,
+            false => PIECE,
+        }
     }
 
     fn sector_start(&self, offset: u64) -> u64 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use scrim_backend::{Backend, Durability, Medium};
 use scrim_crypt::{Geometry, SectorCipher};
 
-use crate::crypt_target::CryptTarget;
+use crate::crypt_target::{Cold, CryptTarget};
 use crate::data_path::DataPath;
 use crate::error::{OpenError, VolumeError};
 use crate::path::CryptPath;
@@ -226,6 +226,7 @@ fn crypt_target(
         sector_size: geometry.sector_size.bytes(),
         geometry,
         locks: RangeLock::new(),
+        cold: Cold::default(),
         asynchronous: spec.cipher.is_asynchronous(),
     })
 }

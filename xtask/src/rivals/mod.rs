@@ -15,6 +15,7 @@ mod memory;
 mod nbd;
 mod options;
 mod programs;
+mod remote;
 mod room;
 mod scrim;
 mod serve;
@@ -45,6 +46,8 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// Volumes on an NBD server, near and far, beside that server as it is
+    Remote(remote::Args),
     /// Volumes as files over FUSE, beside qemu-storage-daemon, nbdfuse, fuse2fs and gocryptfs
     Fuse(fuse::Args),
     /// Files over HTTPS and HTTP, beside nginx
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Remote(args)) => (remote::run(args)?, args.common.json),
         Some(Rival::Fuse(args)) => (fuse::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
@@ -99,6 +103,7 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("remote", remote::promises());
     list_promises("fuse", fuse::promises());
     list_promises("serve", serve::promises());
     list_promises("growth", growth::promises());

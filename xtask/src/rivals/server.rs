@@ -109,7 +109,7 @@ impl Server {
     /// Starts `command` and waits until it greets on `socket`.
     pub(super) fn start(
         room: &Room,
-        name: &'static str,
+        name: &str,
         socket: &Path,
         command: &mut Command,
     ) -> Result<Self, Error> {

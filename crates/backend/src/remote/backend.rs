@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Most data of one request, in bytes, even if the server would take more.
-const PIECE: u32 = 256 << 10;
+const PIECE: u32 = 1 << 20;
 /// Most of a range that one request zeroes or discards, in bytes.
 const RANGE_PIECE: u32 = 64 << 20;
 /// Block size that every server accepts if it names none, by the specification, in bytes.
@@ -159,6 +159,7 @@ impl RemoteBackend {
         RemoteStatus {
             connections,
             protection,
+            round_trip: self.link.round_trip.estimate(),
             reconnects: state.history.reconnects,
             replayed_bytes: state.history.replayed_bytes,
             unflushed_bytes: state.journal.cost(),

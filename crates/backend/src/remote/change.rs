@@ -29,11 +29,9 @@ impl RemoteBackend {
         deadline: Instant,
     ) -> io::Result<()> {
         let request = request(Command::Read, offset, into.len() as u64);
-        let answer = self.link.run(
-            deadline,
-            |connection| connection.call(request, &[], into, deadline),
-            |_, answer| answer,
-        );
+        let answer = self
+            .link
+            .run(request, &[], into, deadline, |_, answer| answer);
         answer?.map(|_| ()).map_err(error_of)
     }
 
@@ -120,10 +118,8 @@ impl RemoteBackend {
         entry: Option<Write<'_>>,
         deadline: Instant,
     ) -> io::Result<Result<(), WireError>> {
-        self.link.run(
-            deadline,
-            |connection| connection.call(request, data, &mut [], deadline),
-            |state, answer| {
+        self.link
+            .run(request, data, &mut [], deadline, |state, answer| {
                 let fua = request.command == Command::Write { fua: true };
                 match answer {
                     Ok(_) if state.sync_failed => {}
@@ -139,8 +135,7 @@ impl RemoteBackend {
                     Err(_) => {}
                 }
                 answer.map(|_| ())
-            },
-        )
+            })
     }
 
     /// Flushes when the journal has become too large.
@@ -184,8 +179,10 @@ impl RemoteBackend {
         drop(state);
         let flush = request(Command::Flush, 0, 0);
         let answer = self.link.run(
+            flush,
+            &[],
+            &mut [],
             deadline,
-            |connection| connection.call(flush, &[], &mut [], deadline),
             |state, answer| match answer {
                 // Writes may have been lost before this flush.
                 Ok(_) if state.sync_failed => Err(WireError::Io),

@@ -141,6 +141,9 @@ impl Connection {
                 Some(Collected::Reply(Ok(data))) => {
                     drop(pending);
                     into.copy_from_slice(&data);
+                    if !data.is_empty() {
+                        self.pending().give_back(handle, data);
+                    }
                     return Ok(());
                 }
                 Some(Collected::Reply(Err(error))) => {
@@ -220,10 +223,10 @@ impl Connection {
 
     /// Gives a reply to the thread that waits for it.
     fn hand_out(&self, inbox: &mut Inbox, reply: Reply, deadline: Instant) -> io::Result<()> {
-        let expected = self.pending().expected(reply.cookie).map_err(broken)?;
+        let buffer = self.pending().buffer(reply.cookie);
+        let mut data = buffer.map_err(broken)?;
         let answer = match reply.error {
             None => {
-                let mut data = vec![0; expected];
                 inbox.fill(&self.stream, &mut data, deadline)?;
                 Ok(data)
             }

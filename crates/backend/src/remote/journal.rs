@@ -152,8 +152,9 @@ struct Data {
     chunks: VecDeque<Vec<u8>>,
     /// Number of the first chunk.
     first: u64,
-    /// A chunk that is not in use.
-    spare: Option<Vec<u8>>,
+    /// Chunks that are not in use: at most as many as the last flush has found in use, so that a stream of writes
+    /// needs no fresh memory, and little is kept for a volume that has become quiet.
+    spare: Vec<Vec<u8>>,
 }
 
 /// Place where an entry's bytes begin.
@@ -167,7 +168,7 @@ impl Data {
     fn put(&mut self, bytes: &[u8]) -> Spot {
         let has_room = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= bytes.len();
         if !self.chunks.back().is_some_and(has_room) {
-            let spare = self.spare.take().filter(has_room);
+            let spare = self.spare.pop().filter(has_room);
             let chunk = spare.unwrap_or_else(|| Vec::with_capacity(CHUNK.max(bytes.len())));
             self.chunks.push_back(chunk);
         }
@@ -193,14 +194,16 @@ impl Data {
 
     /// Frees every chunk before this one; all chunks if none is in use.
     fn forget(&mut self, oldest: Option<u64>) {
-        let end = self.first + self.chunks.len() as u64;
+        let used = self.chunks.len();
+        let end = self.first + used as u64;
         while self.first < oldest.unwrap_or(end)
             && let Some(mut chunk) = self.chunks.pop_front()
         {
             self.first += 1;
             chunk.clear();
-            self.spare = Some(chunk);
+            self.spare.push(chunk);
         }
+        self.spare.truncate(used);
     }
 }
 
@@ -328,6 +331,8 @@ mod tests {
         let in_use = journal.data.chunks.iter().map(Vec::len).sum::<usize>();
         assert!(in_use < journal.cost() + CHUNK);
         journal.forget(added);
-        assert!(journal.data.chunks.is_empty() && journal.data.spare.is_some());
+        assert!(journal.data.chunks.is_empty() && !journal.data.spare.is_empty());
+        journal.forget(added);
+        assert!(journal.data.spare.is_empty(), "nothing was written since");
     }
 }

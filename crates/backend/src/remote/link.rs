@@ -10,14 +10,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use scrim_nbd::client::Export;
+use scrim_nbd::client::{Export, Request};
 use scrim_nbd::tls::Protection;
 use scrim_nbd::wire::WireError;
 
 use super::claims::Claims;
-use super::connection::{Connection, Failure};
+use super::connection::Failure;
 use super::journal::Journal;
 use super::outage::{Outage, as_error};
+use super::round_trip::RoundTrip;
 use super::session::{Changed, Dial, Session};
 use super::stream::remaining;
 
@@ -33,6 +34,7 @@ pub(super) struct Link {
     dial: Dial,
     /// The export's properties at the first connection; they must stay the same.
     pub(super) export: Export,
+    pub(super) round_trip: RoundTrip,
     state: Mutex<State>,
     /// Notified when a waiting thread may find what it waits for.
     changed: Condvar,
@@ -79,6 +81,7 @@ impl Link {
         Ok(Self {
             dial,
             export,
+            round_trip: RoundTrip::default(),
             state: Mutex::new(State {
                 session: Some(Arc::new(session)),
                 lost: None,
@@ -134,24 +137,31 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Executes a request, repeatedly until there is a reply or the deadline passes. `done` is
-    /// called with the reply before any other change: the server's error, or the number below which a
+    /// Executes a request with its data, repeatedly until there is a reply, whose data fills `into`, or the deadline
+    /// passes. `done` is called with the reply before any other change: the server's error, or the number below which a
     /// flush has covered all entries.
     ///
     /// # Errors
     /// The error for which there is no reply.
     pub(super) fn run<T>(
         &self,
+        request: Request,
+        data: &[u8],
+        into: &mut [u8],
         deadline: Instant,
-        mut call: impl FnMut(&Connection) -> Result<(), Failure>,
         done: impl FnOnce(&mut State, Result<u64, WireError>) -> T,
     ) -> io::Result<T> {
         let mut earlier = None;
         loop {
             let entered = self.enter(deadline);
             let inside = entered.map_err(|error| telling(error, earlier.as_ref()))?;
-            let reply = match call(inside.session.least_busy()) {
-                Ok(()) => Ok(inside.acknowledged),
+            let connection = inside.session.least_busy();
+            let sent = Instant::now();
+            let reply = match connection.call(request, data, into, deadline) {
+                Ok(()) => {
+                    self.round_trip.learn(request.len, sent.elapsed());
+                    Ok(inside.acknowledged)
+                }
                 Err(Failure::Refused(error)) => Err(error),
                 Err(Failure::Lost(error)) => {
                     let mut state = self.state();

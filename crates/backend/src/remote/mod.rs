@@ -29,6 +29,7 @@ mod link;
 mod outage;
 mod pending;
 mod replay;
+mod round_trip;
 mod security;
 mod session;
 mod stream;
@@ -66,6 +67,8 @@ pub struct RemoteStatus {
     pub connections: usize,
     /// Protection of the connections' traffic; `None` where it is not encrypted, or the server cannot be reached.
     pub protection: Option<Protection>,
+    /// Time after which the server answers a short request: close to the shortest of late. `None` before the first.
+    pub round_trip: Option<Duration>,
     /// Number of times the connections were lost and made again.
     pub reconnects: u64,
     /// Number of bytes written again after that.

@@ -6,6 +6,9 @@ use std::sync::{Arc, Condvar};
 use scrim_nbd::client::ReplyError;
 use scrim_nbd::wire::WireError;
 
+/// Most bytes of a reply's buffer that its slot keeps: fresh memory costs more than the copy out of it.
+const KEPT: usize = 256 << 10;
+
 /// Condition variable that wakes the thread that waits for a reply.
 type Wake = Arc<Condvar>;
 
@@ -24,6 +27,8 @@ struct Slot {
     serial: u32,
     state: State,
     wake: Wake,
+    /// Buffer of an earlier reply, for the next.
+    buffer: Vec<u8>,
 }
 
 enum State {
@@ -77,6 +82,7 @@ impl PendingReplies {
                 serial: 0,
                 state: State::Free,
                 wake: Wake::default(),
+                buffer: Vec::new(),
             });
             self.slots.len() - 1
         });
@@ -103,6 +109,26 @@ impl PendingReplies {
         match slot.map(|slot| &slot.state) {
             Some(State::Waiting { expected, .. }) => Ok(*expected),
             _ => Err(ReplyError::Cookie(cookie)),
+        }
+    }
+
+    /// Returns a buffer for the data of the reply with this cookie; its bytes are anything.
+    ///
+    /// # Errors
+    /// As for [`PendingReplies::expected`].
+    pub(super) fn buffer(&mut self, cookie: u64) -> Result<Vec<u8>, ReplyError> {
+        let expected = self.expected(cookie)?;
+        let slot = self.index(cookie).and_then(|at| self.slots.get_mut(at));
+        let mut buffer = slot.map_or_else(Vec::new, |slot| std::mem::take(&mut slot.buffer));
+        buffer.resize(expected, 0);
+        Ok(buffer)
+    }
+
+    /// Takes back the buffer of a reply that has been collected.
+    pub(super) fn give_back(&mut self, handle: &ReplyHandle, buffer: Vec<u8>) {
+        let slot = self.slots.get_mut(handle.slot as usize);
+        if let Some(slot) = slot.filter(|_| buffer.capacity() <= KEPT) {
+            slot.buffer = buffer;
         }
     }
 

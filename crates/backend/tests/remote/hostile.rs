@@ -108,9 +108,9 @@ fn a_server_that_trickles_does_not_hold_anybody() {
 /// Each of eight pieces of a long request comes in time, and the request as a whole does not.
 #[test]
 fn a_long_request_has_one_deadline() {
-    let size = 2 << 20;
+    let size = 8 << 20;
     let server = Server::start(size, USUAL, |_| {
-        std::thread::sleep(SOON / 4);
+        std::thread::sleep(SOON * 3 / 4);
         Fate::Served
     });
     let backend = server.open(SOON);

@@ -129,6 +129,9 @@ fn state(status: &Status) -> &'static str {
     }
 }
 
+/// Time, in milliseconds, from which a server counts as far: the answer takes longer than the work on 1 MiB of data.
+const FAR_MS: f64 = 0.5;
+
 /// The connection to a server, as a line.
 fn describe_server(server: &Server) -> String {
     let now = match server.connections {
@@ -138,13 +141,17 @@ fn describe_server(server: &Server) -> String {
     let tls = server.tls.as_ref().map_or(String::new(), |tls| {
         format!(", {} {}", tls.version, tls.cipher_suite)
     });
+    let distance = server.round_trip_ms.map_or(String::new(), |ms| {
+        let distance = if ms < FAR_MS { "near" } else { "far" };
+        format!(", {distance} (answers after {ms:.2} ms)")
+    });
     let lost = match server.reconnects {
         0 => String::new(),
         1 => ", lost once".to_owned(),
         times => format!(", lost {times} times"),
     };
     format!(
-        "{now}{tls}{lost}, {} bytes written again, {} bytes kept until a flush",
+        "{now}{tls}{distance}{lost}, {} bytes written again, {} bytes kept until a flush",
         server.replayed_bytes, server.unflushed_bytes
     )
 }

@@ -402,16 +402,23 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         })
     }
 
-    /// Waits until `len` bytes are in the inbox.
+    /// Waits until `len` bytes are in the inbox. Pieces in flight are answered meanwhile, as they complete.
     fn receive(&mut self, len: usize) -> Result<(), End> {
         while self.base.link.inbox.len() < len {
-            if !self.base.link.try_receive()? {
-                // The client may take any time to send the rest.
-                self.settle()?;
-                self.answer()?;
-                let settled = settle(&mut self.queue, self.base.entry)?;
-                self.base.link.require(len, Wait::Within, settled)?;
+            if self.base.link.try_receive()? {
+                continue;
             }
+            if !self.queue.is_idle() && !self.queue.is_waited_for() {
+                self.base.link.try_send()?;
+                self.wait_in_flight()?;
+                self.answer()?;
+                continue;
+            }
+            // The client may take any time to send the rest.
+            self.settle()?;
+            self.answer()?;
+            let settled = settle(&mut self.queue, self.base.entry)?;
+            self.base.link.require(len, Wait::Within, settled)?;
         }
         Ok(())
     }
@@ -447,9 +454,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
 
     /// Waits for a completion or for data of the client, whichever comes first.
     fn wait(&mut self) -> Result<(), End> {
-        let stopping = self.base.link.is_stopping();
         let idle = self.queue.is_idle();
-        if stopping && idle {
+        if idle && self.base.link.is_stopping() {
             return Err(End::Stopping);
         }
         let start = Instant::now();
@@ -462,15 +468,21 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             return Ok(());
         }
         self.base.link.count_sleep();
+        let waited = self.wait_in_flight();
+        if idle {
+            self.base.link.learn(start);
+        }
+        waited
+    }
+
+    /// Waits for a completion, or for data of the client if it can be received now.
+    fn wait_in_flight(&mut self) -> Result<(), End> {
         // Data that is not received now, or the signal of a server that stops, would end every wait.
-        let waited = if stopping || !self.queue.has_free_slot() {
+        let waited = if self.base.link.is_stopping() || !self.queue.has_free_slot() {
             self.queue.wait_for_completion()
         } else {
             self.queue.wait()
         };
-        if idle {
-            self.base.link.learn(start);
-        }
         check(self.base.entry, waited)
     }
 }

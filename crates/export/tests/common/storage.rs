@@ -19,6 +19,8 @@ pub(crate) struct Counting {
     pub(crate) places: Mutex<Vec<(usize, usize)>>,
     /// Called before each read.
     pub(crate) on_read: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called before each write.
+    pub(crate) on_write: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Counting {
@@ -30,6 +32,7 @@ impl Counting {
             discards: AtomicU64::new(0),
             places: Mutex::default(),
             on_read: OnceLock::new(),
+            on_write: OnceLock::new(),
         })
     }
 
@@ -58,6 +61,9 @@ impl Backend for Counting {
     }
 
     fn write_at(&self, offset: u64, data: &[u8], how: Durability) -> Result<(), BackendError> {
+        if let Some(on_write) = self.on_write.get() {
+            on_write();
+        }
         if how == Durability::Durable {
             self.durable.fetch_add(1, Ordering::SeqCst);
         }

@@ -1,5 +1,9 @@
 //! The transmission phase: requests of every kind, and their replies.
 
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
@@ -108,6 +112,44 @@ fn pipelined_requests_share_system_calls() {
     let threads = crate::ENGINE == Engine::Threads || crate::PATH == DataPath::Queued;
     let few = threads || after.sends - before.sends <= 10;
     assert!(few, "{after:?}");
+}
+
+/// A slow storage must not take its time for one piece after the other, nor a client's break end that.
+#[test]
+fn pieces_of_a_long_write_are_at_the_storage_together() {
+    if crate::ENGINE != Engine::Threads || crate::PATH == DataPath::Queued {
+        return;
+    }
+    // Ends a test that hangs.
+    const HANGS: Duration = Duration::from_secs(30);
+    // More than are received at a time.
+    const TOGETHER: usize = 4;
+    let (volume, backend) = crypt_volume(16 * MIB);
+    let there = Arc::new((Mutex::new(0), Condvar::new()));
+    let arrived = Arc::clone(&there);
+    let wait_for = move |count: usize| {
+        let (there, changed) = &*arrived;
+        let begun = there.lock().unwrap();
+        let waited = changed.wait_timeout_while(begun, HANGS, |begun| *begun < count);
+        assert!(!waited.unwrap().1.timed_out(), "{count} are never there");
+    };
+    let waits = wait_for.clone();
+    let on_write = move || {
+        *there.0.lock().unwrap() += 1;
+        there.1.notify_all();
+        waits(TOGETHER);
+    };
+    assert!(backend.on_write.set(Box::new(on_write)).is_ok());
+    let served = Served::new(volume);
+    let mut raw = served.simple();
+    let data = pattern(3, 1 << 20);
+    let (first, rest) = data.split_at(200_000);
+    raw.request(0, WRITE, 7, 0, 1 << 20);
+    raw.stream.write_all(first).unwrap();
+    wait_for(1);
+    raw.stream.write_all(rest).unwrap();
+    assert_eq!(raw.status(7), 0);
+    assert!(raw.read(0, 1 << 20) == Ok(data));
 }
 
 #[test]

@@ -104,6 +104,8 @@ impl CryptPath {
             kcryptd.run_queued(request, record)
         } else if self.route(request.direction) == Route::Auto
             && self.splitter.is_for(request.memory.len())
+            // Its pieces would each wait for an answer.
+            && !self.target.is_remote()
         {
             self.splitter.run_split(request, record)
         } else {

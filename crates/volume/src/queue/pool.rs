@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use scrim_backend::Durability;
 
+use super::slot::SLOTS;
 use crate::data_path::Direction;
 use crate::mapping::Mapping;
 use crate::path::completion::{CompletionQueue, FinishedJob, JobBuffer};
 use crate::path::job_list::{JobList, WorkerThreads};
 use crate::stats::{Record, Stage};
 
-/// Most threads of a pool: as many requests are in flight at the storage.
-const THREADS: usize = 16;
+/// Most threads of a pool: one for each request that a queue has in flight.
+const THREADS: usize = SLOTS;
 
 pub(super) struct Pool {
     shared: Arc<Shared>,

@@ -99,6 +99,10 @@ pub(crate) struct Server {
     pub(crate) connections: usize,
     /// Protection of the connections; `None` where they are not encrypted, and while there is no connection.
     pub(crate) tls: Option<Protected>,
+    /// Time after which the server answers a short request, in milliseconds; `None` before the first, and from a
+    /// process of an earlier version.
+    #[serde(default)]
+    pub(crate) round_trip_ms: Option<f64>,
     /// Number of times that the connections were lost and made again.
     pub(crate) reconnects: u64,
     /// Bytes that were written again after reconnects.

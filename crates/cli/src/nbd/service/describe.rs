@@ -112,6 +112,7 @@ impl OpenVolume {
                 address: storage.path().display().to_string(),
                 connections: status.connections,
                 tls: status.protection.map(protected),
+                round_trip_ms: status.round_trip.map(|time| time.as_secs_f64() * 1e3),
                 reconnects: status.reconnects,
                 replayed_bytes: status.replayed_bytes,
                 unflushed_bytes: status.unflushed_bytes,

@@ -55,7 +55,9 @@ grep -q '^kernel_null_submit_from_crypt_cpus ' result || { cat result; fail "a r
 echo '== killed in the middle: the kernel removes its devices'
 scrim bench paths --engine kernel --rounds 15 --seconds 5 /dev/ram0 > result 2>&1 &
 bench=$!
-until [ "$(dmsetup ls | grep -c scrim-bench)" = 12 ]; do sleep 0.1; done
+# A device has its removal arranged once the first round begins.
+until grep -q "round 1 of" result; do sleep 0.1; done
+[ "$(dmsetup ls | grep -c scrim-bench)" = 12 ] || { dmsetup ls; fail "not all devices"; }
 kill -9 $bench
 wait $bench || true
 for turn in $(seq 100); do

@@ -195,7 +195,8 @@ impl CryptTarget {
         record: &mut Record,
     ) -> Result<(), VolumeError> {
         let most = self.piece();
-        let mut zeros = vec![0u8; most];
+        let whole = usize::try_from(range.end.saturating_sub(range.start));
+        let mut zeros = vec![0u8; whole.map_or(most, |len| len.min(most))];
         let mut offset = range.start;
         while offset < range.end {
             // Cut where sectors end: one that is written in two parts can be torn within.

@@ -104,7 +104,7 @@ fn a_file_that_is_cut_short_is_an_error() {
     let image = File::options().write(true).open(&path).unwrap();
     image.set_len(512 << 10).unwrap();
     assert!(volume.read(0, &mut found).is_err());
-    // What there is can still be read.
+    // The bytes before the cut can still be read.
     volume.read(0, &mut found[..256 << 10]).unwrap();
     assert!(found[..256 << 10] == before[..256 << 10]);
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use super::image::{self, LUKS1, PASSPHRASE};
 use super::programs::{NBDKIT, QEMU_NBD};
 use super::room::Room;
+use super::scrim::{Contents, open_command};
 use super::server::Server;
 use crate::error::Error;
 
@@ -125,18 +126,13 @@ impl<'a> Stage<'a> {
     }
 
     fn scrim(&self, contender: Contender, image: &Path, socket: &Path) -> Result<Command, Error> {
-        let mut command = self.room.command(&self.scrim);
-        command.args(["open", "--foreground", "--nbd"]);
-        command.arg(format!("unix:{}", socket.display()));
+        let contents = match contender.encrypted {
+            true => Contents::Luks(&self.key_file),
+            false => Contents::Plain(self.payload),
+        };
+        let mut command = open_command(self.room, &self.scrim, socket, image, &contents)?;
         if self.direct {
             command.args(["--direct-io", "on"]);
-        }
-        if contender.encrypted {
-            command.arg("--key-file").arg(&self.key_file).arg(image);
-        } else {
-            let line = format!("0 {} linear {} 0\n", self.payload / 512, image.display());
-            let table = self.room.write("linear.table", &line)?;
-            command.arg("--table").arg(table);
         }
         command.arg(contender.name);
         Ok(command)

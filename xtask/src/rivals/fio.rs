@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::contender::Target;
 use super::programs::FIO;
 use super::room::Room;
+use super::server::uri_of;
 use crate::error::{Doing, Error};
 
 /// A pattern of requests.
@@ -99,10 +100,7 @@ impl Load {
         let mut command = room.command(FIO.program);
         let served = |uri: &str| ["--ioengine=nbd".to_owned(), format!("--uri={uri}")];
         match target {
-            Target::Server(server) => {
-                let uri = format!("nbd+unix:///?socket={}", server.socket().display());
-                command.args(served(&uri))
-            }
+            Target::Server(server) => command.args(served(&uri_of(server.socket()))),
             Target::Uri(uri) => command.args(served(uri)),
             Target::File(file) => command.args([
                 "--ioengine=io_uring".to_owned(),

@@ -20,7 +20,7 @@ use super::nbd::Pin;
 use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, FIO, machine};
 use super::room::Room;
-use super::scrim;
+use super::scrim::{self, Contents, open_command};
 use super::server::Server;
 use crate::error::{Doing, Error};
 
@@ -246,11 +246,8 @@ fn serve(room: &Room, scrim: &Path, place: &Place) -> Result<Server, Error> {
     let key_file = room.write("key", PASSPHRASE)?;
     image::luks_format(room, &image, &key_file, &LUKS1.map(str::to_owned))?;
     let socket = room.path(&format!("{}.sock", place.name));
-    let mut command = room.command(scrim);
-    command.args(["open", "--foreground", "--nbd"]);
-    command.arg(format!("unix:{}", socket.display()));
-    command.arg("--key-file").arg(&key_file);
-    command.arg(&image).arg(place.name);
+    let mut command = open_command(room, scrim, &socket, &image, &Contents::Luks(&key_file))?;
+    command.arg(place.name);
     Server::start(room, place.name, &socket, &mut command)
 }
 

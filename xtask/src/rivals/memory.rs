@@ -12,7 +12,7 @@ use super::image::{self, LUKS1, PASSPHRASE};
 use super::options::{Common, Ours};
 use super::programs::{CRYPTSETUP, machine};
 use super::room::Room;
-use super::scrim;
+use super::scrim::{self, Contents, open_command};
 use super::server::Server;
 use crate::error::{Doing, Error};
 
@@ -120,11 +120,9 @@ struct Setting<'a> {
 impl Setting<'_> {
     fn measure(&self, study: &mut Study, found: [SeriesId; 3]) -> Result<(), Error> {
         let socket = self.room.path("memory.sock");
-        let mut command = self.room.command(self.scrim);
-        command.args(["open", "--foreground", "--io-engine", self.engine, "--nbd"]);
-        command.arg(format!("unix:{}", socket.display()));
-        command.arg("--key-file").arg(self.key_file);
-        command.arg(self.image).arg(self.name);
+        let contents = Contents::Luks(self.key_file);
+        let mut command = open_command(self.room, self.scrim, &socket, self.image, &contents)?;
+        command.args(["--io-engine", self.engine, self.name]);
         let server = Server::start(self.room, self.name, &socket, &mut command)?;
         let look = || {
             // Until threads of clients that left have gone.

@@ -21,6 +21,7 @@ use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD, machine};
 use super::room::Room;
 use super::scrim;
+use super::server::uri_of;
 use crate::error::{Doing, Error};
 
 /// Options of `cargo xtask rivals nbd`.
@@ -381,7 +382,7 @@ fn compare_payloads(
 fn read_payload(room: &Room, socket: &Path, length: u64) -> Result<Vec<u8>, Error> {
     let mut copy = room
         .command(NBDCOPY.program)
-        .arg(format!("nbd+unix:///?socket={}", socket.display()))
+        .arg(uri_of(socket))
         .arg("-")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -5,7 +5,6 @@
 //! sockets; `plain` shows what that costs.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use scrim_bench::{Better, Report, SeriesId, Study, turns};
@@ -16,8 +15,8 @@ use super::image::{self, PASSPHRASE};
 use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, FIO, NBDKIT, machine};
 use super::room::Room;
-use super::scrim;
-use super::server::Server;
+use super::scrim::{self, Contents, open_command};
+use super::server::{Server, uri_of};
 use crate::error::Error;
 
 /// Options of `cargo xtask rivals remote`.
@@ -103,13 +102,14 @@ impl Layer {
     }
 }
 
-/// Least of a ratio between an encrypted volume and the store below.
-fn target(distance: Distance, load: &Load) -> f64 {
-    match distance {
+/// The layers that are compared with [`Layer::Raw`], with the least of each ratio.
+fn compared(distance: Distance, load: &Load) -> [(Layer, Option<f64>); 2] {
+    let least = match distance {
         Distance::Near => 0.75,
         Distance::Far if load.is_long() => 0.9,
         Distance::Far => 0.95,
-    }
+    };
+    [(Layer::Encrypted, Some(least)), (Layer::Plain, None)]
 }
 
 fn ratio_name(distance: Distance, load: &Load, layer: Layer) -> String {
@@ -121,11 +121,8 @@ fn ratio_name(distance: Distance, load: &Load, layer: Layer) -> String {
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     Distance::ALL.into_iter().flat_map(|distance| {
         LOADS.iter().flat_map(move |load| {
-            let wanted = target(distance, load);
-            [
-                (ratio_name(distance, load, Layer::Encrypted), Some(wanted)),
-                (ratio_name(distance, load, Layer::Plain), None),
-            ]
+            compared(distance, load)
+                .map(|(layer, target)| (ratio_name(distance, load, layer), target))
         })
     })
 }
@@ -255,35 +252,16 @@ impl<'a> Stage<'a> {
     /// Scrim on a store.
     fn serve(&self, name: &str, layer: Layer, store: &Server) -> Result<Server, Error> {
         let socket = self.room.path(&format!("{name}.sock"));
-        let uri = uri(store.socket());
-        let mut command = self.room.command(&self.scrim);
-        command.args(["open", "--foreground", "--nbd"]);
-        command.arg(format!("unix:{}", socket.display()));
-        self.add_volume(&mut command, name, layer, &uri)?;
+        let uri = uri_of(store.socket());
+        let contents = match layer {
+            Layer::Encrypted => Contents::Luks(&self.key_file),
+            _ => Contents::Plain(self.payload),
+        };
+        let image = Path::new(&uri);
+        let mut command = open_command(self.room, &self.scrim, &socket, image, &contents)?;
         command.arg(name);
         Server::start(self.room, name, &socket, &mut command)
     }
-
-    fn add_volume(
-        &self,
-        command: &mut Command,
-        name: &str,
-        layer: Layer,
-        uri: &str,
-    ) -> Result<(), Error> {
-        if layer == Layer::Encrypted {
-            command.arg("--key-file").arg(&self.key_file).arg(uri);
-        } else {
-            let line = format!("0 {} linear {uri} 0\n", self.payload / 512);
-            let table = self.room.write(&format!("{name}.table"), &line)?;
-            command.arg("--table").arg(table);
-        }
-        Ok(())
-    }
-}
-
-fn uri(socket: &Path) -> String {
-    format!("nbd+unix:///?socket={}", socket.display())
 }
 
 fn measure(room: &Room, study: &mut Study, running: &[Running], args: &Args) -> Result<(), Error> {
@@ -316,11 +294,7 @@ fn compare(study: &mut Study, running: &[Running]) {
             let Some(raw) = find(Layer::Raw) else {
                 continue;
             };
-            let wanted = [
-                (Layer::Encrypted, Some(target(distance, load))),
-                (Layer::Plain, None),
-            ];
-            for (layer, target) in wanted {
+            for (layer, target) in compared(distance, load) {
                 if let Some(side) = find(layer) {
                     let name = ratio_name(distance, load, layer);
                     study.ratio(&name, side.rates[index], raw.rates[index], target);

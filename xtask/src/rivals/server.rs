@@ -24,6 +24,11 @@ const START_TIME: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// URI of an NBD server on a Unix socket.
+pub(super) fn uri_of(socket: &Path) -> String {
+    format!("nbd+unix:///?socket={}", socket.display())
+}
+
 /// A program that runs until this is dropped.
 pub(super) struct Process {
     name: String,

@@ -68,8 +68,8 @@ fn io_uring(ring: io::Result<()>, switch: Option<&str>, filtered: bool) -> Findi
     Finding::missing(
         NAME,
         found,
-        "volumes on devices, or with --direct-io, are served by up to 16 threads for each client; image \
-         files do without it",
+        "volumes on devices, or with --direct-io, are served by a thread for each request; image files \
+         do without it",
         remedy,
     )
 }

@@ -8,7 +8,8 @@ use crate::error::{Doing, Error};
 use crate::rivals::image::{self, LUKS1, PASSPHRASE};
 use crate::rivals::programs::{NBDFUSE, QEMU_STORAGE_DAEMON};
 use crate::rivals::room::Room;
-use crate::rivals::server::{Process, greets};
+use crate::rivals::scrim::{Contents, open_command};
+use crate::rivals::server::{Process, greets, uri_of};
 
 /// Room for a LUKS1 header, which takes 2 MiB.
 pub(super) const HEADER_ROOM: u64 = 4 << 20;
@@ -111,8 +112,7 @@ impl<'a> Stage<'a> {
                 let file = place.join(name);
                 if contender == Contender::Nbdfuse {
                     let mut command = self.room.command(NBDFUSE.program);
-                    let uri = format!("nbd+unix:///?socket={}", socket.display());
-                    command.arg(&file).arg(uri);
+                    command.arg(&file).arg(uri_of(&socket));
                     mounted.start(self.room, "nbdfuse_program", &mut command)?;
                 } else {
                     let mut command = self.room.command(self.scrim);
@@ -128,16 +128,11 @@ impl<'a> Stage<'a> {
     fn open(&self, contender: Contender, image: &Path) -> Result<(Process, PathBuf), Error> {
         let name = contender.name();
         let socket = self.room.path(&format!("{name}.sock"));
-        let mut command = self.room.command(self.scrim);
-        command.args(["open", "--foreground", "--nbd"]);
-        command.arg(format!("unix:{}", socket.display()));
-        if contender.is_encrypted() {
-            command.arg("--key-file").arg(&self.key_file).arg(image);
-        } else {
-            let line = format!("0 {} linear {} 0\n", self.payload / 512, image.display());
-            let table = self.room.write("linear.table", &line)?;
-            command.arg("--table").arg(table);
-        }
+        let contents = match contender.is_encrypted() {
+            true => Contents::Luks(&self.key_file),
+            false => Contents::Plain(self.payload),
+        };
+        let mut command = open_command(self.room, self.scrim, &socket, image, &contents)?;
         command.arg(name);
         let ready = || greets(&socket).is_ok_and(|greets| greets);
         let server = Process::start(self.room, name, &mut command, ready)?;

@@ -22,7 +22,7 @@ use crate::sync::thread;
 
 /// Most bytes that are encrypted or decrypted at once: they stay in the L1/L2 cache between the
 /// cipher and the copy to or from the kernel. A power of two that divides
-/// [`STRIPE`](crate::range_lock::STRIPE).
+/// [`STRIPE`].
 const PIECE: usize = 32 << 10;
 
 /// The same where each call to the backend waits for an answer from elsewhere: as many as one lock covers, since the wait

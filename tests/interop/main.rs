@@ -82,6 +82,7 @@ mod tls;
 #[path = "../support/tls_client.rs"]
 mod tls_client;
 mod transfer;
+mod transfer_storage;
 mod unaligned;
 mod volume;
 mod while_open;

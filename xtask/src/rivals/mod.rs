@@ -20,6 +20,8 @@ mod room;
 mod scrim;
 mod serve;
 mod server;
+mod store;
+mod transfer;
 mod unlock;
 
 use scrim_bench::Report;
@@ -48,6 +50,8 @@ enum Rival {
     Nbd(nbd::Args),
     /// Volumes on an NBD server, near and far, beside that server as it is
     Remote(remote::Args),
+    /// `import` to an NBD server and `export` from one, beside nbdcopy
+    Transfer(transfer::Args),
     /// Volumes as files over FUSE, beside qemu-storage-daemon, nbdfuse, fuse2fs and gocryptfs
     Fuse(fuse::Args),
     /// Files over HTTPS and HTTP, beside nginx
@@ -76,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
         Some(Rival::Remote(args)) => (remote::run(args)?, args.common.json),
+        Some(Rival::Transfer(args)) => (transfer::run(args)?, args.common.json),
         Some(Rival::Fuse(args)) => (fuse::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
@@ -104,6 +109,7 @@ fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
     list_promises("remote", remote::promises());
+    list_promises("transfer", transfer::promises());
     list_promises("fuse", fuse::promises());
     list_promises("serve", serve::promises());
     list_promises("growth", growth::promises());

@@ -17,6 +17,7 @@ use super::programs::{CRYPTSETUP, FIO, NBDKIT, machine};
 use super::room::Room;
 use super::scrim::{self, Contents, open_command};
 use super::server::{Server, uri_of};
+use super::store::{self, Distance, HEADER, LUKS2};
 use crate::error::Error;
 
 /// Options of `cargo xtask rivals remote`.
@@ -49,38 +50,8 @@ const LOADS: [Load; 8] = [
     load("write1m_qd4", "write", "1m", 4),
 ];
 
-/// Options of `cryptsetup luksFormat` for a volume that is quick to unlock.
-const LUKS2: [&str; 7] = [
-    "--type=luks2",
-    "--cipher=aes-xts-plain64",
-    "--key-size=512",
-    "--sector-size=4096",
-    "--pbkdf=pbkdf2",
-    "--pbkdf-force-iterations=1000",
-    "--offset=32768",
-];
-/// Room for the header, in bytes, by the offset in [`LUKS2`].
-const HEADER: u64 = 16 << 20;
 /// Each server runs each load for this long before the first round.
 const WARM_UP: Duration = Duration::from_millis(200);
-
-/// Distance of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Distance {
-    Near,
-    Far,
-}
-
-impl Distance {
-    const ALL: [Self; 2] = [Self::Near, Self::Far];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Near => "near",
-            Self::Far => "far",
-        }
-    }
-}
 
 /// Layer between fio and a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,8 +170,7 @@ impl<'a> Stage<'a> {
     ) -> Result<Running, Error> {
         self.room.check()?;
         let name = format!("{}_{}", distance.name(), layer.name());
-        let delay = (distance == Distance::Far).then_some(args.delay);
-        let store = self.store(&name, layer, delay)?;
+        let store = self.store(&name, layer, distance.delay(args.delay))?;
         let (target, store) = match layer {
             Layer::Raw => (Target::Server(store), None),
             _ => (
@@ -209,11 +179,11 @@ impl<'a> Stage<'a> {
             ),
         };
         let rates = LOADS.iter().map(|load| {
-            let delay = delay.map_or_else(String::new, |ms| format!(", {ms} ms a request"));
             let workload = format!(
-                "{}, {} MiB, nbdkit on a Unix socket{delay}, {} s",
+                "{}, {} MiB, {}, {} s",
                 load.workload(),
                 args.size_mib,
+                distance.workload(args.delay),
                 args.seconds
             );
             let name = format!("remote_{}_{}_{}", distance.name(), load.name, layer.name());
@@ -235,18 +205,7 @@ impl<'a> Stage<'a> {
             _ => &self.plain,
         };
         let image = image::copy(self.room, original, &format!("{name}.img"))?;
-        let socket = self.room.path(&format!("{name}.store"));
-        let mut command = self.room.command(NBDKIT.program);
-        command.args(["--foreground", "--exit-with-parent", "--unix"]);
-        command.arg(&socket);
-        if delay.is_some() {
-            command.arg("--filter=delay");
-        }
-        command.arg("file").arg(&image);
-        if let Some(delay) = delay {
-            command.args([format!("rdelay={delay}ms"), format!("wdelay={delay}ms")]);
-        }
-        Server::start(self.room, &format!("{name}_store"), &socket, &mut command)
+        store::start(self.room, name, &image, delay)
     }
 
     /// Scrim on a store.

@@ -85,7 +85,7 @@ const BEGUN_EXCLUDES: [&str; 15] = [
 
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// Raw image: a file or block device, which is only read
+    /// Raw image: a file, block device or NBD URI, which is only read
     #[arg(index = 1, conflicts_with_all = ["size", "header", "image_offset", "image_size"])]
     pub(crate) raw: PathBuf,
     /// Continue an interrupted import of RAW
@@ -125,7 +125,7 @@ pub(crate) struct EncryptArgs {
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
-    /// File or block device with the volume, which is only read
+    /// File, block device or NBD URI with the volume, which is only read
     pub(crate) image: PathBuf,
     /// File to create, sparse; it gets its name once it is complete
     pub(crate) raw: PathBuf,

@@ -80,12 +80,12 @@ fn begin(
     backend: &Arc<FileBackend>,
 ) -> Result<(InPlace, Interruption), CliError> {
     let image = args.format.image.as_path();
-    check_raw(backend)?;
+    check_raw(&**backend, image)?;
     new.warn();
     let size = backend.info().size;
     let shift = new.data_offset.unwrap_or(DATA_OFFSET);
     let found = Survey::of(&**backend);
-    let sector_size = new.sector_size_for(backend, &found);
+    let sector_size = new.sector_size_for(&**backend, image, &found);
     let room = room(args, backend, shift, sector_size)?;
     confirm(args, found.contents, room)?;
     let passphrase = new.ask()?.secret;

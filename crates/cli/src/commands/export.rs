@@ -7,9 +7,9 @@ use crate::args::ExportArgs;
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
-use crate::storage::{demand_local, file_of};
+use crate::storage::{Storage, file_of, is_remote};
 use crate::terminal::note;
-use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Transfer};
+use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Target, Transfer};
 use crate::volume::opening::{Opened, Wanted, from_luks};
 
 pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
@@ -19,9 +19,16 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
              the volume and use nbdcopy",
         ));
     }
-    demand_local(&args.image, "export")?;
-    demand_local(&args.raw, "export")?;
-    let whole = file_of(&args.image)?;
+    if is_remote(&args.raw) {
+        return Err(CliError::usage(format!(
+            "{}: export makes a file; to copy to a server, open the volume and use nbdcopy",
+            args.raw.display()
+        )));
+    }
+    let whole = match is_remote(&args.image) {
+        true => args.image.clone(),
+        false => file_of(&args.image)?,
+    };
     let partial = Partial::of(&args.raw, &whole, args.batch_mode)?;
     let stamp = Stamp::of(&whole)?;
     // This comes before the user is asked for a passphrase.
@@ -56,12 +63,14 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
             ),
         ));
     }
+    let size = volume.size();
     let transfer = Transfer {
         from: Side::Volume(Box::new(volume)),
         source: &whole,
-        to: Side::Raw(file),
-        target: &args.raw,
-        partial,
+        to: Side::Raw(Storage::Local(file)),
+        target_name: &args.raw,
+        target: Target::File(partial),
+        size,
         record,
         verify: !args.no_verify,
     };

@@ -114,8 +114,7 @@ impl Place {
     }
 }
 
-/// Says what will be lost, and asks at a terminal. Where nobody can answer, only what is blank is
-/// overwritten without `--batch-mode`.
+/// Says what will be made or lost, and asks at a terminal.
 fn confirm(
     args: &FormatArgs,
     image: &Place,
@@ -124,18 +123,35 @@ fn confirm(
 ) -> Result<(), CliError> {
     let device = header.unwrap_or(image);
     let path = device.path.display();
-    let contents = device.contents();
-    let warning = if device.created() && header.is_some() {
+    if !device.created() {
+        return confirm_overwriting(&device.path, device.contents(), args.batch_mode);
+    }
+    let warning = if header.is_some() {
         let image = image.path.display();
         format!("This creates {path} as the detached LUKS{version} header of {image}.")
-    } else if device.created() {
+    } else {
         format!(
             "This creates {path}, {}, as a LUKS{version} volume.",
             Size::of_bytes(device.size_bytes)
         )
-    } else {
-        format!("This will overwrite {path} irrevocably. It holds {contents}.")
     };
+    let question = Question {
+        warning: &warning,
+        unanswered: None,
+        refused: Exit::Usage,
+    };
+    question.ask(args.batch_mode)
+}
+
+/// Says what will be lost in storage that exists, and asks at a terminal. Where nobody can answer, only what is blank is
+/// overwritten without `--batch-mode`.
+pub(super) fn confirm_overwriting(
+    path: &Path,
+    contents: Contents,
+    batch_mode: bool,
+) -> Result<(), CliError> {
+    let path = path.display();
+    let warning = format!("This will overwrite {path} irrevocably. It holds {contents}.");
     let unanswered = format!(
         "{path} holds {contents}, and nobody is at a terminal to confirm that it may be overwritten"
     );
@@ -144,7 +160,7 @@ fn confirm(
         unanswered: (contents != Contents::Blank).then_some(&unanswered),
         refused: Exit::Usage,
     };
-    question.ask(args.batch_mode)
+    question.ask(batch_mode)
 }
 
 /// Writes the header, whole: signals wait until it is done. What was made for it goes again when it

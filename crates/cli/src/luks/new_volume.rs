@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scrim_backend::{Backend, FileBackend};
+use scrim_backend::Backend;
 use scrim_crypt::{CipherSpec, SectorSize, chosen};
 use scrim_luks::kdf::{Hash, Kdf};
 use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
@@ -88,7 +88,12 @@ impl<'a> NewVolume<'a> {
 
     /// The encryption sector for data that is there already: 4096 bytes only where the data is known
     /// to be written in such blocks, since a volume with larger ones than that cannot be mounted.
-    pub(crate) fn sector_size_for(&self, data: &FileBackend, found: &Survey) -> SectorSize {
+    pub(crate) fn sector_size_for(
+        &self,
+        data: &dyn Backend,
+        path: &Path,
+        found: &Survey,
+    ) -> SectorSize {
         let blocks = found.blocks();
         let size = data.info().size;
         let fits = |sector: u64| blocks.fit(sector) && size.is_multiple_of(sector);
@@ -105,7 +110,7 @@ impl<'a> NewVolume<'a> {
                     note(format_args!(
                         "scrim: warning: {} holds {signature} with {blocks}, which --sector-size {bytes} does not \
                          fit: no kernel can use it so{refused}; leave that option out",
-                        data.path().display()
+                        path.display()
                     ));
                 }
                 asked

@@ -116,6 +116,12 @@ impl Storage {
         connect(name, access, manner.remote)
     }
 
+    /// Opens an image that is written from its start to its end, for exclusive use as far as that is possible.
+    pub(crate) fn open_to_write(image: &Path, manner: Manner) -> Result<Self, BackendError> {
+        let access = Access::ReadWrite;
+        Self::open_for_volume(image, access, manner).and_then(Self::demand(access))
+    }
+
     /// Refuses a read-only export if `access` demands writes.
     fn demand(access: Access) -> impl FnOnce(Self) -> Result<Self, BackendError> {
         move |storage| match &storage {
@@ -328,7 +334,7 @@ mod tests {
     fn only_a_uri_is_remote() {
         assert!(is_remote(Path::new("nbd://h/")));
         assert!(!is_remote(Path::new("./nbd://h/")));
-        let refused = demand_local(Path::new("nbd://h/"), "import").unwrap_err();
+        let refused = demand_local(Path::new("nbd://h/"), "pack").unwrap_err();
         assert!(refused.to_string().contains("nbdcopy"), "{refused}");
     }
 }

@@ -1,56 +1,55 @@
-//! Transfer of plaintext into a new volume or out of one: piece by piece from one side to the other, with a record from
-//! which a later run goes on, and with a comparison at the end.
+//! Transfer of plaintext into a new volume or out of one: pieces from one side to the other, several at a time, with a
+//! record from which a later run goes on, and with a comparison at the end.
 
 mod partial;
+mod pass;
 mod record;
 mod side;
+mod target;
 
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::thread;
 
-use rustix::fs::{Advice, fadvise};
-use scrim_backend::{Access, own_file};
-use scrim_bench::Progress;
 use scrim_sys::memory::DataBuffer;
 
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
+use crate::storage::is_remote;
 use crate::terminal::note;
-use crate::terminal::progress::Display;
+
+use self::pass::{End, Failure, PIECE, Pass};
 
 pub(crate) use partial::{Partial, Resumed, refuse_unfinished};
 pub(crate) use record::{Kind, Record, Stamp};
 pub(crate) use side::Side;
+pub(crate) use target::{Existing, Target};
 
-/// Number of bytes that are moved at a time.
-const PIECE: usize = 1 << 20;
-/// Time between two records of the position: a crash costs at most the work of this time.
-const CHECKPOINT: Duration = Duration::from_secs(1);
+/// Number of pieces that are at a server together, since each waits for the way there and back.
+const REMOTE: usize = 16;
+/// Most pieces that are moved at the same time where all is local.
+const LOCAL: usize = 4;
 
 /// A transfer that is ready to run.
 pub(crate) struct Transfer<'a> {
     pub(crate) from: Side,
     pub(crate) source: &'a Path,
     pub(crate) to: Side,
-    pub(crate) target: &'a Path,
-    pub(crate) partial: Partial,
+    /// The name that the user gave to what [`Transfer::target`] becomes.
+    pub(crate) target_name: &'a Path,
+    pub(crate) target: Target,
+    /// Number of bytes that are moved. A raw image that ends within a sector is filled up with zeros.
+    pub(crate) size: u64,
     pub(crate) record: Record,
     pub(crate) verify: bool,
 }
 
-/// Outcome of a pass over all pieces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Done,
-    Interrupted,
-}
-
 impl Transfer<'_> {
-    /// Moves the rest of the plaintext, compares, and gives the target its name. After a signal or an error the work
-    /// that is done stays done.
+    /// Moves the rest of the plaintext, compares, and makes the target whole. After a signal or an error the work that is
+    /// done stays done, where the target can keep it.
     pub(crate) fn run(mut self, interruption: &Interruption) -> Result<ExitCode, CliError> {
-        if self.record.position > self.size() || self.from.size_bytes() > self.size() {
+        if self.record.position > self.size || self.from.size_bytes() > self.size {
             return Err(self.spoilt("its size is not that of its record and its source"));
         }
         let moved = self.copy(interruption).and_then(|end| match end {
@@ -59,7 +58,7 @@ impl Transfer<'_> {
         });
         match moved {
             Ok(End::Done) => {
-                self.partial.finish(self.record)?;
+                self.target.finish(self.record)?;
                 Ok(ExitCode::SUCCESS)
             }
             Ok(End::Interrupted) => {
@@ -75,57 +74,67 @@ impl Transfer<'_> {
         }
     }
 
-    /// Size in bytes. A raw image that ends within a sector is filled up with zeros.
-    fn size(&self) -> u64 {
-        self.to.size_bytes()
-    }
-
     fn next_step(&self) -> String {
-        format!(
-            "{} keeps the part that is done: continue with `scrim {} {} {} --resume`",
-            self.partial.path().display(),
-            self.record.kind.verb(),
-            self.source.display(),
-            self.target.display()
-        )
+        let verb = self.record.kind.verb();
+        let (source, target) = (self.source.display(), self.target_name.display());
+        let path = self.target.path().display();
+        if self.target.is_resumable() {
+            format!(
+                "{path} keeps the part that is done: continue with `scrim {verb} {source} {target} --resume`"
+            )
+        } else {
+            format!(
+                "{path} holds no volume before it is complete: begin again with `scrim {verb} {source} {target}`"
+            )
+        }
     }
 
     fn spoilt(&self, why: &str) -> CliError {
-        let path = self.partial.path().display();
+        let path = self.target.path().display();
+        let step = if self.target.is_resumable() {
+            "remove it and begin without --resume"
+        } else {
+            "begin again"
+        };
         CliError::new(
             Exit::WrongDevice,
-            format!("{path} cannot become whole: {why}; remove it and begin without --resume"),
+            format!("{path} cannot become whole: {why}; {step}"),
         )
     }
 
     fn copy(&mut self, interruption: &Interruption) -> Result<End, Failure> {
-        let what = self.record.kind.activity();
-        let mut pass = Pass::new(what, self.record.position, self.size());
-        let mut buffer = DataBuffer::zeroed(PIECE);
-        let mut saved = Instant::now();
-        while let Some(len) = pass.next() {
-            if interruption.came() {
-                self.save(pass.position)?;
-                return Ok(End::Interrupted);
+        let pass = Pass {
+            what: self.record.kind.activity(),
+            source: self.source,
+            start: self.record.position,
+            end: self.size,
+            at_once: self.at_once(),
+            interruption,
+        };
+        let (from, to) = (&self.from, &self.to);
+        let mover = || {
+            let mut buffer = DataBuffer::zeroed(PIECE);
+            move |at, len| {
+                let piece = &mut buffer[..len];
+                from.read(at, piece)?;
+                Ok(to.write(at, piece)?)
             }
-            let piece = &mut buffer[..len];
-            self.from.read(pass.position, piece)?;
-            self.to.write(pass.position, piece)?;
-            pass.advance(len, self.source);
-            if saved.elapsed() >= CHECKPOINT {
-                self.save(pass.position)?;
-                saved = Instant::now();
-            }
-        }
-        self.save(pass.position)?;
-        Ok(End::Done)
+        };
+        // First the data, then the position.
+        pass.run(mover, |position| {
+            to.flush()?;
+            self.record.position = position;
+            self.target.save(&self.record)
+        })
     }
 
-    /// First the data, then the position.
-    fn save(&mut self, position: u64) -> Result<(), CliError> {
-        self.to.flush()?;
-        self.record.position = position;
-        self.partial.save(&self.record)
+    /// Number of pieces that are moved at the same time.
+    fn at_once(&self) -> usize {
+        let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+        match is_remote(self.source) || is_remote(self.target.path()) {
+            true => REMOTE,
+            false => processors().min(LOCAL),
+        }
     }
 
     /// Reads both sides again, the target from the disk, and compares.
@@ -149,91 +158,38 @@ impl Transfer<'_> {
     }
 
     fn compare(&self, interruption: &Interruption) -> Result<End, Failure> {
-        drop_cache(self.partial.path());
-        let mut pass = Pass::new("verifying", 0, self.size());
-        let mut expected = DataBuffer::zeroed(PIECE);
-        let mut found = DataBuffer::zeroed(PIECE);
-        while let Some(len) = pass.next() {
-            if interruption.came() {
-                return Ok(End::Interrupted);
+        self.target.drop_cache();
+        let pass = Pass {
+            what: "verifying",
+            source: self.source,
+            start: 0,
+            end: self.size,
+            at_once: self.at_once(),
+            interruption,
+        };
+        let mover = || {
+            let mut expected = DataBuffer::zeroed(PIECE);
+            let mut found = DataBuffer::zeroed(PIECE);
+            move |at, len| {
+                let (expected, found) = (&mut expected[..len], &mut found[..len]);
+                self.from.read(at, expected)?;
+                self.to.read(at, found)?;
+                if expected == found {
+                    return Ok(());
+                }
+                let within = expected.iter().zip(&*found).position(|(a, b)| a != b);
+                Err(self.differs(at + within.unwrap_or(0) as u64))
             }
-            let (expected, found) = (&mut expected[..len], &mut found[..len]);
-            self.from.read(pass.position, expected)?;
-            self.to.read(pass.position, found)?;
-            if expected != found {
-                let at = expected.iter().zip(&*found).position(|(a, b)| a != b);
-                let at = pass.position + at.unwrap_or(0) as u64;
-                let source = self.source.display();
-                let why = format!(
-                    "it differs from {source} from byte {at} of the data on, so that {source} was \
-                     changed meanwhile, or the storage is failing"
-                );
-                return Err(Failure::Fatal(self.spoilt(&why)));
-            }
-            pass.advance(len, self.source);
-        }
-        Ok(End::Done)
-    }
-}
-
-/// Reason why a transfer stopped.
-enum Failure {
-    /// It can be taken up again.
-    Resumable(CliError),
-    /// It has to be begun again.
-    Fatal(CliError),
-}
-
-impl From<CliError> for Failure {
-    fn from(error: CliError) -> Self {
-        Self::Resumable(error)
-    }
-}
-
-/// A walk over pieces, which are shown as they pass.
-struct Pass {
-    what: &'static str,
-    start: u64,
-    position: u64,
-    end: u64,
-    display: Display,
-}
-
-impl Pass {
-    fn new(what: &'static str, position: u64, end: u64) -> Self {
-        Self {
-            what,
-            start: position,
-            position,
-            end,
-            display: Display::new(what),
-        }
+        };
+        pass.run(mover, |_| Ok(()))
     }
 
-    /// The length of the next piece.
-    fn next(&self) -> Option<usize> {
-        let left = self.end.saturating_sub(self.position);
-        let len = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
-        (len > 0).then_some(len)
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-    fn advance(&mut self, len: usize, source: &Path) {
-        self.position += len as u64;
-        let done = (self.position - self.start) as f64;
-        self.display.show(&Progress {
-            what: format!("{} {}", self.what, source.display()),
-            round: 0,
-            rounds: 0,
-            part: done / (self.end - self.start) as f64,
-        });
-    }
-}
-
-/// Drops a file, which is on the disk, from the kernel's page cache, so that the next read comes from the disk. If
-/// that fails, the kernel's copy is read.
-fn drop_cache(path: &Path) {
-    if let Ok(file) = own_file::open(path, Access::ReadOnly) {
-        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    fn differs(&self, at: u64) -> Failure {
+        let source = self.source.display();
+        let why = format!(
+            "it differs from {source} from byte {at} of the data on, so that {source} was changed meanwhile, or the \
+             storage is failing"
+        );
+        Failure::Fatal(self.spoilt(&why))
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
+use crate::storage::is_remote;
 
 /// Version of the record's format.
 const VERSION: u32 = 1;
@@ -46,22 +47,27 @@ impl Kind {
 /// Size and time by which a source that has changed is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// Size in bytes; 0 for a block device.
+    /// Size in bytes; 0 for a block device and an export.
     size: u64,
-    /// When it was written last, in seconds and nanoseconds; 0 for a block device, which does not
-    /// tell.
+    /// When it was written last, in seconds and nanoseconds; 0 for a block device and an
+    /// export, which do not tell.
     modified: (i64, i64),
 }
 
 impl Stamp {
+    /// For a block device and an export it tells nothing.
     pub(crate) fn of(path: &Path) -> Result<Self, CliError> {
+        let untold = Self {
+            size: 0,
+            modified: (0, 0),
+        };
+        if is_remote(path) {
+            return Ok(untold);
+        }
         let found = fs::metadata(path)
             .map_err(|error| CliError::io(format_args!("look at {}", path.display()), &error))?;
         Ok(if found.file_type().is_block_device() {
-            Self {
-                size: 0,
-                modified: (0, 0),
-            }
+            untold
         } else {
             Self {
                 size: found.len(),

@@ -1,9 +1,10 @@
 //! The ends between which plaintext is transferred: raw images and volumes.
 
-use scrim_backend::{Backend, Durability, FileBackend};
+use scrim_backend::{Backend, Durability};
 use scrim_volume::Volume;
 
 use crate::error::CliError;
+use crate::storage::Storage;
 
 /// Zeros of this length stay a hole, in bytes.
 const HOLE: usize = 64 << 10;
@@ -12,7 +13,7 @@ static ZEROS: [u8; HOLE] = [0; HOLE];
 /// One end of a transfer.
 pub(crate) enum Side {
     /// A raw image. A new one is sparse.
-    Raw(FileBackend),
+    Raw(Storage),
     Volume(Box<Volume>),
 }
 
@@ -56,7 +57,7 @@ impl Side {
 }
 
 /// Writes what is not zero into a file of zeros.
-fn write_sparse(file: &FileBackend, offset: u64, data: &[u8]) -> Result<(), CliError> {
+fn write_sparse(file: &Storage, offset: u64, data: &[u8]) -> Result<(), CliError> {
     let mut offset = offset;
     for block in data.chunks(HOLE) {
         if block != &ZEROS[..block.len()] {

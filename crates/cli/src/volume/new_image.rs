@@ -1,24 +1,25 @@
-//! A volume in a new file, for data of a known size: laid out first, then made, and opened.
+//! A new volume for data of a known size, in a new file or in storage that exists: laid out first, then made, and opened.
 
 use std::sync::Arc;
 
-use scrim_backend::{Backend, FileBackend};
+use scrim_backend::{Backend, MemoryBackend};
 use scrim_crypt::SectorSize;
 use scrim_luks::{Formatted, Layout, Placement};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
 
 use crate::args::FormatArgs;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::luks::new_volume::NewVolume;
-use crate::transfer::{Partial, Record};
+use crate::storage::Storage;
+use crate::transfer::{Existing, Partial, Record};
 
-/// A volume that is to be made in a new file.
+/// A volume that is to be made.
 pub(crate) struct NewImage {
     pub(crate) formatted: Formatted,
     passphrase: SecretBytes,
     slot: u8,
-    /// Size of the file that holds header and data, in bytes.
+    /// Size of the storage that holds header and data, in bytes.
     pub(crate) image_size: u64,
     /// Size of the data in whole sectors, in bytes.
     pub(crate) data_size: u64,
@@ -88,29 +89,64 @@ impl NewImage {
         full: bool,
         record: &Record,
     ) -> Result<Volume, CliError> {
-        let backend = partial.create(self.image_size, full, record)?;
+        let storage = Storage::Local(partial.create(self.image_size, full, record)?);
         let make = || -> Result<Volume, CliError> {
-            LuksDevice::write(&self.formatted.plan, &backend)?;
-            // The volume is opened as usual, so that a fault of its header is found now.
-            let luks = LuksDevice::read(&backend)?;
-            let unlocked = luks.unlock(&backend, Some(self.slot), &self.passphrase)?;
-            start(backend, &luks, unlocked)
+            LuksDevice::write(&self.formatted.plan, &storage)?;
+            let (luks, unlocked) = self.unlock(&storage)?;
+            start(Arc::new(storage), &luks, unlocked)
         };
         make().inspect_err(|_| drop(partial.abandon()))
     }
+
+    /// Makes the volume in storage that exists. Its header is written by [`Existing`] when all data is there.
+    pub(crate) fn create_in(self, storage: Storage) -> Result<(Volume, Existing), CliError> {
+        self.check_fits(&storage)?;
+        let end = self.formatted.plan.end();
+        let header = MemoryBackend::new(vec![0; usize::try_from(end).unwrap_or(usize::MAX)]);
+        LuksDevice::write(&self.formatted.plan, &header)?;
+        let (luks, unlocked) = self.unlock(&header)?;
+        let storage = Arc::new(storage);
+        let volume = start(Arc::clone(&storage), &luks, unlocked)?;
+        let data_offset = self.image_size - self.data_size;
+        let existing = Existing::begin(storage, self.formatted.plan, data_offset)?;
+        Ok((volume, existing))
+    }
+
+    fn check_fits(&self, storage: &Storage) -> Result<(), CliError> {
+        let found = storage.info().size;
+        if self.image_size <= found {
+            return Ok(());
+        }
+        Err(CliError::new(
+            Exit::WrongDevice,
+            format!(
+                "{} has {found} bytes; the data takes {} and the header {} before it",
+                storage.path().display(),
+                self.data_size,
+                self.image_size - self.data_size
+            ),
+        ))
+    }
+
+    /// Unlocks the volume as usual, so that a fault of its header is found now.
+    fn unlock(&self, header: &dyn Backend) -> Result<(LuksDevice, Unlocked), CliError> {
+        let luks = LuksDevice::read(header)?;
+        let unlocked = luks.unlock(header, Some(self.slot), &self.passphrase)?;
+        Ok((luks, unlocked))
+    }
 }
 
-/// Opens the volume in a file.
+/// Opens the volume in its storage.
 pub(crate) fn start(
-    backend: FileBackend,
+    storage: Arc<Storage>,
     luks: &LuksDevice,
     unlocked: Unlocked,
 ) -> Result<Volume, CliError> {
-    let path = backend.path().display().to_string();
-    let size = backend.info().size;
+    let path = storage.path().display().to_string();
+    let size = storage.info().size;
     let flags = OpenFlags::default();
     let table = luks.table(unlocked.key, &path, size, Placement::Attached, flags)?;
-    let backend: Arc<dyn Backend> = Arc::new(backend);
+    let backend: Arc<dyn Backend> = storage;
     Ok(Volume::start(table, DataPath::default(), |_| {
         Ok(Arc::clone(&backend))
     })?)

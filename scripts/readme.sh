@@ -76,9 +76,9 @@ in_empty_system() {
 
 # Commands, and what they print
 
-# Lines of a README's output in a form that two machines share.
+# Lines of a README's output in a form that two machines share, without what was erased from the terminal.
 comparable() {
-    sed -E 's/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
+    sed -E 's/^.*\x1b\[K//; s/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
         s/^( *[a-z ]+: {2,}).*/\1/; s/ +/ /g; s/ $//' "$@"
 }
 

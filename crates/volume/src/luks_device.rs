@@ -68,8 +68,9 @@ impl LuksDevice {
         Ok(header.backup(start_of(backend, len)?)?)
     }
 
-    /// A header that was just made.
-    pub(crate) fn of(header: Header) -> Self {
+    /// A header that was just made, and need not be on its device yet.
+    #[must_use]
+    pub fn of(header: Header) -> Self {
         Self {
             parsed: Parsed {
                 header,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::fs::{Advice, fadvise};
 use scrim_backend::{Access, Backend, Durability, own_file};
 use scrim_luks::Plan;
+use scrim_sys::memory::SecretBytes;
 use scrim_volume::LuksDevice;
 
 use super::partial::Partial;
@@ -27,19 +28,26 @@ pub(crate) enum Target {
 /// A device, a part of one or an export that becomes a volume: it gets its header at the end. Until then it holds no
 /// volume, neither the new one nor an old one.
 pub(crate) struct Existing {
-    storage: Arc<Storage>,
-    header: Plan,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) header: Plan,
+    /// Key slot of the header, and its passphrase.
+    pub(crate) slot: u8,
+    pub(crate) passphrase: SecretBytes,
 }
 
 impl Existing {
     /// Erases what lies before the data, durably.
-    pub(crate) fn begin(
-        storage: Arc<Storage>,
-        header: Plan,
-        data_offset: u64,
-    ) -> Result<Self, CliError> {
-        storage.write_zeroes(0..data_offset.min(ERASED), Durability::Durable)?;
-        Ok(Self { storage, header })
+    pub(crate) fn erase(&self, data_offset: u64) -> Result<(), CliError> {
+        let erased = 0..data_offset.min(ERASED);
+        Ok(self.storage.write_zeroes(erased, Durability::Durable)?)
+    }
+
+    /// Writes the header, and unlocks it as usual.
+    fn finish(&self) -> Result<(), CliError> {
+        LuksDevice::write(&self.header, &*self.storage)?;
+        let luks = LuksDevice::read(&*self.storage)?;
+        luks.unlock(&*self.storage, Some(self.slot), &self.passphrase)?;
+        Ok(())
     }
 }
 
@@ -69,9 +77,7 @@ impl Target {
     pub(super) fn finish(&self, record: Record) -> Result<(), CliError> {
         match self {
             Self::File(partial) => partial.finish(record),
-            Self::Existing(existing) => {
-                Ok(LuksDevice::write(&existing.header, &*existing.storage)?)
-            }
+            Self::Existing(existing) => existing.finish(),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use scrim_backend::{Backend, MemoryBackend};
+use scrim_backend::Backend;
 use scrim_crypt::SectorSize;
-use scrim_luks::{Formatted, Layout, Placement};
+use scrim_luks::{Formatted, Layout, Placement, VolumeKey};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{DataPath, LuksDevice, LuksError, OpenFlags, Unlocked, Volume};
 
@@ -17,6 +17,7 @@ use crate::transfer::{Existing, Partial, Record};
 /// A volume that is to be made.
 pub(crate) struct NewImage {
     pub(crate) formatted: Formatted,
+    key: VolumeKey,
     passphrase: SecretBytes,
     slot: u8,
     /// Size of the storage that holds header and data, in bytes.
@@ -75,6 +76,7 @@ impl NewImage {
         let image_size = extent.start.checked_add(data_size);
         Ok(Self {
             formatted,
+            key,
             passphrase,
             slot: args.key_slot,
             image_size: image_size.ok_or_else(too_large)?,
@@ -92,7 +94,9 @@ impl NewImage {
         let storage = Storage::Local(partial.create(self.image_size, full, record)?);
         let make = || -> Result<Volume, CliError> {
             LuksDevice::write(&self.formatted.plan, &storage)?;
-            let (luks, unlocked) = self.unlock(&storage)?;
+            // The volume is opened as usual, so that a fault of its header is found now.
+            let luks = LuksDevice::read(&storage)?;
+            let unlocked = luks.unlock(&storage, Some(self.slot), &self.passphrase)?;
             start(Arc::new(storage), &luks, unlocked)
         };
         make().inspect_err(|_| drop(partial.abandon()))
@@ -101,14 +105,18 @@ impl NewImage {
     /// Makes the volume in storage that exists. Its header is written by [`Existing`] when all data is there.
     pub(crate) fn create_in(self, storage: Storage) -> Result<(Volume, Existing), CliError> {
         self.check_fits(&storage)?;
-        let end = self.formatted.plan.end();
-        let header = MemoryBackend::new(vec![0; usize::try_from(end).unwrap_or(usize::MAX)]);
-        LuksDevice::write(&self.formatted.plan, &header)?;
-        let (luks, unlocked) = self.unlock(&header)?;
-        let storage = Arc::new(storage);
-        let volume = start(Arc::clone(&storage), &luks, unlocked)?;
         let data_offset = self.image_size - self.data_size;
-        let existing = Existing::begin(storage, self.formatted.plan, data_offset)?;
+        let (storage, slot) = (Arc::new(storage), self.slot);
+        let luks = LuksDevice::of(self.formatted.header);
+        let key = self.key;
+        let volume = start(Arc::clone(&storage), &luks, Unlocked { slot, key })?;
+        let existing = Existing {
+            storage,
+            header: self.formatted.plan,
+            slot,
+            passphrase: self.passphrase,
+        };
+        existing.erase(data_offset)?;
         Ok((volume, existing))
     }
 
@@ -126,13 +134,6 @@ impl NewImage {
                 self.image_size - self.data_size
             ),
         ))
-    }
-
-    /// Unlocks the volume as usual, so that a fault of its header is found now.
-    fn unlock(&self, header: &dyn Backend) -> Result<(LuksDevice, Unlocked), CliError> {
-        let luks = LuksDevice::read(header)?;
-        let unlocked = luks.unlock(header, Some(self.slot), &self.passphrase)?;
-        Ok((luks, unlocked))
     }
 }
 

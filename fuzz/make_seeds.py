@@ -92,6 +92,10 @@ def texts():
     ]
     for number, spec in enumerate(specs):
         seed("cipher_specs", f"{number:02}", spec)
+    for driver in range(4):
+        for length in (0, 15, 256, 1100):
+            start = bytes([length % 2, driver, 13, 5 * driver, length % 251])
+            seed("gcm", f"{driver}-{length}", start + bytes(i % 251 for i in range(13 + length)))
     words = ["status", "statistics", "table", "table-showkeys", "inactive", "inactive-showkeys"]
     for word in [*words, "suspend", "resume", "clear", "close", "close-force"]:
         seed("control_requests", word, f"scrim 1 {word}\n")

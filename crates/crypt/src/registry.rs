@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use crate::error::{CipherError, alternatives};
 use crate::kernels::descriptor::Kernel;
+use crate::kernels::gcm::{Gcm, GcmKernel, NONCE};
 use crate::kernels::iv::SectorKernel;
-use crate::kernels::kernels;
+use crate::kernels::{gcm, kernels};
 use crate::self_test;
 use crate::spec::{Algorithm, CipherSpec, Mode};
 use crate::state::State;
@@ -38,7 +39,14 @@ pub struct Implementation {
     pub iv_size: usize,
     /// Its readiness in this process; empty before its self-test.
     state: OnceLock<State>,
-    kernel: &'static Kernel,
+    code: Code,
+}
+
+/// Code of an implementation.
+#[derive(Clone, Copy)]
+enum Code {
+    Sector(&'static Kernel),
+    Gcm(&'static Gcm),
 }
 
 /// Every implementation, usable or not, in order of name and falling priority. The first call in a
@@ -47,7 +55,8 @@ pub fn implementations() -> &'static [Implementation] {
     static ROWS: OnceLock<Vec<Implementation>> = OnceLock::new();
     ROWS.get_or_init(|| {
         let disabled = std::env::var_os("SCRIM_DISABLE").unwrap_or_default();
-        examine(kernels(), &disabled.to_string_lossy())
+        let code = kernels().map(Code::Sector).chain(gcm().map(Code::Gcm));
+        examine(code, &disabled.to_string_lossy())
     })
 }
 
@@ -55,7 +64,7 @@ pub fn implementations() -> &'static [Implementation] {
 pub fn implementations_of(spec: &CipherSpec) -> impl Iterator<Item = &'static Implementation> {
     let algorithm = spec.algorithm;
     let rows = implementations().iter();
-    rows.filter(move |row| row.kernel.algorithm == algorithm)
+    rows.filter(move |row| row.code.computes(algorithm))
 }
 
 /// The implementation that [`SectorCipher::new`](crate::SectorCipher::new) takes for `spec`: the one
@@ -99,14 +108,12 @@ pub(crate) fn by_driver(
 /// has one, or else the best.
 pub(crate) fn ecb_beside(row: &Implementation) -> Option<&'static Implementation> {
     let rows = implementations();
-    let cipher = row.kernel.algorithm.cipher();
+    let cipher = row.code.sector()?.algorithm.cipher();
     let mut all = Algorithm::ALL.iter();
     let ecb = *all.find(|other| other.cipher() == cipher && other.mode() == Mode::Ecb)?;
-    let sibling = rows.iter().find(|other| {
-        other.kernel.algorithm == ecb
-            && other.kernel.family == row.kernel.family
-            && other.is_ready()
-    });
+    let sibling = rows
+        .iter()
+        .find(|other| other.code.computes(ecb) && other.family == row.family && other.is_ready());
     sibling.or_else(|| best_of(rows, ecb))
 }
 
@@ -116,7 +123,7 @@ impl Implementation {
     pub fn state(&self) -> State {
         *self
             .state
-            .get_or_init(|| match self_test::passes(self.kernel) {
+            .get_or_init(|| match self.code.passes_self_test() {
                 true => State::Ready,
                 false => State::SelfTestFailed,
             })
@@ -134,35 +141,96 @@ impl Implementation {
     /// Expands a key, after the self-test. `None` if the implementation cannot be used, for a key of a length that is
     /// not the cipher's, or on another CPU than the one examined.
     pub(crate) fn set_up(&self, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-        self.is_ready().then(|| (self.kernel.set_up)(key))?
+        let kernel = self.code.sector()?;
+        self.is_ready().then(|| (kernel.set_up)(key))?
+    }
+}
+
+/// The best kernel of AES-GCM that can be used here, or the one with this driver name, with `key` expanded. `None` where
+/// there is none, or for a key of another length than 16 or 32 bytes.
+pub(crate) fn set_up_gcm(key: &[u8], driver: Option<&str>) -> Option<Box<dyn GcmKernel>> {
+    let rows = implementations().iter();
+    let mut asked_for = rows.filter(|row| driver.is_none_or(|driver| driver == row.driver));
+    asked_for.find_map(|row| match row.code {
+        Code::Gcm(gcm) if row.is_ready() => (gcm.set_up)(key),
+        _ => None,
+    })
+}
+
+impl Code {
+    fn sector(self) -> Option<&'static Kernel> {
+        match self {
+            Self::Sector(kernel) => Some(kernel),
+            Self::Gcm(_) => None,
+        }
+    }
+
+    fn computes(self, algorithm: Algorithm) -> bool {
+        self.sector()
+            .is_some_and(|kernel| kernel.algorithm == algorithm)
+    }
+
+    fn passes_self_test(self) -> bool {
+        match self {
+            Self::Sector(kernel) => self_test::passes(kernel),
+            Self::Gcm(gcm) => self_test::gcm_passes(gcm),
+        }
+    }
+
+    /// Its row of the registry, where `disabled` is the value of `SCRIM_DISABLE`.
+    fn row(self, disabled: &str) -> Implementation {
+        let mut row = match self {
+            Self::Sector(kernel) => Implementation {
+                name: kernel.algorithm.name(),
+                driver: kernel.driver,
+                family: kernel.family,
+                priority: kernel.priority,
+                constant_time: kernel.constant_time,
+                features: kernel.features,
+                missing: missing(kernel.features),
+                block_size: kernel.algorithm.block_size(),
+                key_sizes: kernel.algorithm.key_sizes(),
+                iv_size: kernel.algorithm.iv_size(),
+                state: OnceLock::new(),
+                code: self,
+            },
+            Self::Gcm(gcm) => Implementation {
+                name: "gcm(aes)",
+                driver: gcm.driver,
+                family: gcm.family,
+                priority: gcm.priority,
+                constant_time: true,
+                features: gcm.features,
+                missing: missing(gcm.features),
+                block_size: 1,
+                key_sizes: &[16, 32],
+                iv_size: NONCE,
+                state: OnceLock::new(),
+                code: self,
+            },
+        };
+        row.state = barred(&row, disabled).map_or_else(OnceLock::new, OnceLock::from);
+        row
+    }
+
+    fn runs_here(self) -> bool {
+        match self {
+            Self::Sector(kernel) => (kernel.runs_here)(),
+            Self::Gcm(gcm) => (gcm.runs_here)(),
+        }
     }
 }
 
 /// The first that can be used; those of lower priority are not tested.
 fn best_of(rows: &[Implementation], algorithm: Algorithm) -> Option<&Implementation> {
     let mut rows = rows.iter();
-    rows.find(|row| row.kernel.algorithm == algorithm && row.is_ready())
+    rows.find(|row| row.code.computes(algorithm) && row.is_ready())
 }
 
-/// The registry's rows for `kernels`, those of an algorithm in order of falling priority, where `disabled` is the value
+/// The registry's rows for `code`, those of an algorithm in order of falling priority, where `disabled` is the value
 /// of `SCRIM_DISABLE`.
-fn examine(kernels: impl Iterator<Item = &'static Kernel>, disabled: &str) -> Vec<Implementation> {
-    let mut rows: Vec<_> = kernels
-        .map(|kernel| Implementation {
-            name: kernel.algorithm.name(),
-            driver: kernel.driver,
-            family: kernel.family,
-            priority: kernel.priority,
-            constant_time: kernel.constant_time,
-            features: kernel.features,
-            missing: missing(kernel.features),
-            block_size: kernel.algorithm.block_size(),
-            key_sizes: kernel.algorithm.key_sizes(),
-            iv_size: kernel.algorithm.iv_size(),
-            state: barred(kernel, disabled).map_or_else(OnceLock::new, OnceLock::from),
-            kernel,
-        })
-        .collect();
+fn examine(code: impl Iterator<Item = Code>, disabled: &str) -> Vec<Implementation> {
+    let mut rows: Vec<_> = code.map(|code| code.row(disabled)).collect();
     rows.sort_by_key(|row| (row.name, std::cmp::Reverse(row.priority)));
     rows
 }
@@ -188,17 +256,17 @@ fn cpu_has(feature: &str) -> Option<bool> {
 }
 
 /// Reason why a kernel is not used, and not tested.
-fn barred(kernel: &Kernel, disabled: &str) -> Option<State> {
+fn barred(row: &Implementation, disabled: &str) -> Option<State> {
     let named = |name: &str| {
         let is_feature = |feature: &&str| match name {
             "avx512" => feature.starts_with(name),
             _ => **feature == *name,
         };
-        name == kernel.driver || name == kernel.family || kernel.features.iter().any(is_feature)
+        name == row.driver || name == row.family || row.features.iter().any(is_feature)
     };
     if disabled.split(',').map(str::trim).any(named) {
         Some(State::Disabled)
-    } else if !(kernel.runs_here)() {
+    } else if !row.code.runs_here() {
         Some(State::Unavailable)
     } else {
         None
@@ -251,13 +319,21 @@ mod tests {
         },
     ];
 
+    fn some() -> impl Iterator<Item = Code> {
+        SOME.iter().map(Code::Sector)
+    }
+
+    fn all() -> impl Iterator<Item = Code> {
+        kernels().map(Code::Sector).chain(gcm().map(Code::Gcm))
+    }
+
     fn states(disabled: &str) -> Vec<(&'static str, State)> {
-        let rows = examine(SOME.iter(), disabled);
+        let rows = examine(some(), disabled);
         rows.iter().map(|row| (row.driver, row.state())).collect()
     }
 
     fn chosen(disabled: &str) -> Option<&'static str> {
-        best_of(&examine(SOME.iter(), disabled), Algorithm::AesXts).map(|row| row.driver)
+        best_of(&examine(some(), disabled), Algorithm::AesXts).map(|row| row.driver)
     }
 
     #[test]
@@ -276,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_self_test_precedes_the_first_use_and_is_run_for_what_is_used_only() {
-        let rows = examine(SOME.iter(), "");
+        let rows = examine(some(), "");
         let tested = |driver: &str| {
             let mut rows = rows.iter();
             let row = rows.find(|row| row.driver == driver).unwrap();
@@ -308,17 +384,18 @@ mod tests {
 
     #[test]
     fn avx512_stands_for_all_of_its_parts() {
-        let kernel = Kernel {
+        static KERNEL: Kernel = Kernel {
             features: &["aes", "avx512bw"],
             ..crate::kernels::portable::AES_XTS
         };
-        assert_eq!(barred(&kernel, "avx512"), Some(State::Disabled));
-        assert_eq!(barred(&kernel, "avx512f,avx5,avx"), None);
+        let row = Code::Sector(&KERNEL).row("");
+        assert_eq!(barred(&row, "avx512"), Some(State::Disabled));
+        assert_eq!(barred(&row, "avx512f,avx5,avx"), None);
     }
 
     #[test]
     fn every_kernel_of_this_build_that_can_run_here_works() {
-        for row in examine(kernels(), "") {
+        for row in examine(all(), "") {
             assert!(
                 matches!(row.state(), State::Ready | State::Unavailable),
                 "{}: {}",
@@ -331,17 +408,17 @@ mod tests {
     #[test]
     fn the_ecb_of_the_same_family_is_beside_each() {
         let rows = implementations().iter();
-        let aes = rows.filter(|row| row.name.ends_with("(aes)"));
+        let aes = rows.filter(|row| row.name.ends_with("(aes)") && row.code.sector().is_some());
         for row in aes.filter(|row| row.is_ready()) {
             let ecb = ecb_beside(row).unwrap();
-            assert_eq!(ecb.kernel.algorithm, Algorithm::AesEcb);
-            assert_eq!(ecb.kernel.family, row.kernel.family);
+            assert!(ecb.code.computes(Algorithm::AesEcb));
+            assert_eq!(ecb.family, row.family);
         }
     }
 
     #[test]
     fn what_is_unavailable_lacks_a_feature_and_what_is_ready_none() {
-        for row in examine(kernels(), "") {
+        for row in examine(all(), "") {
             let lacks = !row.missing.is_empty();
             assert_eq!(row.state() == State::Unavailable, lacks, "{}", row.driver);
             assert!(
@@ -356,19 +433,19 @@ mod tests {
 
     #[test]
     fn priorities_leave_no_doubt() {
-        let mut pairs: Vec<_> = kernels()
-            .map(|kernel| (kernel.algorithm.name(), kernel.priority))
+        let mut pairs: Vec<_> = (implementations().iter())
+            .map(|row| (row.name, row.priority))
             .collect();
         pairs.sort_unstable();
         pairs.dedup();
-        assert_eq!(pairs.len(), kernels().count());
+        assert_eq!(pairs.len(), implementations().len());
     }
 
     #[test]
     fn driver_names_are_unique() {
-        let mut drivers: Vec<_> = kernels().map(|kernel| kernel.driver).collect();
+        let mut drivers: Vec<_> = implementations().iter().map(|row| row.driver).collect();
         drivers.sort_unstable();
         drivers.dedup();
-        assert_eq!(drivers.len(), kernels().count());
+        assert_eq!(drivers.len(), implementations().len());
     }
 }

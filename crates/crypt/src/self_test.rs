@@ -1,8 +1,9 @@
 //! Self-tests of kernels, which each passes before its first use.
 
 use crate::kernels::descriptor::Kernel;
+use crate::kernels::gcm::Gcm;
 use crate::kernels::iv::Ivs;
-use crate::kernels::run::Run;
+use crate::kernels::run::{Data, Run};
 use crate::sector::{Geometry, IvSector, SectorSize};
 use crate::spec::{Algorithm, IvMode, Mode};
 
@@ -181,9 +182,37 @@ const DIGESTS: &[(Algorithm, &[(usize, u64)])] = &[
     (Algorithm::NullEcb, &[(0, 0x147c_f7fe_f600_1818)]),
 ];
 
+/// For each size of a key the tag of the self-test's message of AES-GCM, made by another implementation:
+/// `tests/vectors/make.py`.
+const GCM_TAGS: [(usize, u128); 2] = [
+    (16, 0xff2a_104c_7221_10f0_dcaa_8664_0752_0b1c),
+    (32, 0x3b4e_216b_47f0_ae9d_7252_7ed6_f074_0408),
+];
+
+/// Length of that message in bytes: two groups of any kernel, whole blocks and a part of one.
+const GCM_MESSAGE: usize = 1105;
+
 fn digests(algorithm: Algorithm) -> &'static [(usize, u64)] {
     let row = DIGESTS.iter().find(|(known, _)| *known == algorithm);
     row.map_or(&[], |(_, digests)| *digests)
+}
+
+/// Seals a known message with known keys, compares the tag with that of another implementation, and opens it again.
+pub(crate) fn gcm_passes(gcm: &Gcm) -> bool {
+    GCM_TAGS.into_iter().all(|(key_size, expected)| {
+        let key: Vec<u8> = (0..key_size).map(|i| i.to_le_bytes()[0] ^ 0x5a).collect();
+        let plain: Vec<u8> = (0..GCM_MESSAGE)
+            .map(|i| (i * 7 + i / 251).to_le_bytes()[0])
+            .collect();
+        let Some(kernel) = (gcm.set_up)(&key) else {
+            return false;
+        };
+        let (nonce, additional) = (b"twelve bytes", b"a header of 21 bytes.");
+        let mut message = plain.clone();
+        let sealed = kernel.seal(nonce, additional, Data::InPlace(&mut message));
+        let opened = kernel.open(nonce, additional, Data::InPlace(&mut message));
+        u128::from_be_bytes(sealed) == expected && opened == sealed && message == plain
+    })
 }
 
 /// Encrypts a known run with known keys, compares with the result of another implementation, and

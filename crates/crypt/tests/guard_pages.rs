@@ -6,9 +6,44 @@ mod common;
 
 use common::{cipher, drivers, key_sizes, plaintext, sector_size};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use scrim_crypt::stream::{Opener, Sealer, TAG};
 use scrim_crypt::{Geometry, IvSector, SectorCipher};
 
 const FIRST: IvSector = IvSector(77);
+
+/// Messages of AES-GCM of every length up to two groups of the widest registers, and their additional data.
+#[test]
+fn nothing_outside_a_message_is_touched() {
+    for (aead, driver) in common::gcm_drivers() {
+        let key = common::key(aead.key_size().try_into().unwrap());
+        let seal = |number, additional: &[u8], content: &mut [u8], tag: &mut [u8; TAG]| {
+            let mut sealer = Sealer::new_with_driver(aead, driver, &key, &[7; 12], number).unwrap();
+            sealer.seal_in_place(additional, content, tag).unwrap();
+        };
+        let opener =
+            |number| Opener::new_with_driver(aead, driver, &key, &[7; 12], number).unwrap();
+        for len in (0..1100).step_by(if cfg!(debug_assertions) { 7 } else { 1 }) {
+            let plain = plaintext(len);
+            let (mut expected, mut expected_tag) = (plain.clone(), [0; TAG]);
+            seal(3, &plain[..len % 50], &mut expected, &mut expected_tag);
+            let (mut content, mut additional) = (Guarded::new(len), Guarded::new(50));
+            for at_end in [true, false] {
+                let content = content.bytes(at_end, len);
+                let additional = additional.bytes(at_end, len % 50);
+                content.copy_from_slice(&plain);
+                additional.copy_from_slice(&plain[..len % 50]);
+                let mut tag = [0; TAG];
+                seal(3, additional, content, &mut tag);
+                assert!(
+                    *content == expected && tag == expected_tag,
+                    "{driver}, {len}"
+                );
+                opener(3).open_in_place(additional, content, &tag).unwrap();
+                assert!(*content == plain, "{driver}, {len}");
+            }
+        }
+    }
+}
 
 #[test]
 fn nothing_outside_a_run_is_touched() {

@@ -19,7 +19,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::steps::after_each_instruction;
-use common::{cipher, drivers, is_portable, key_sizes, plaintext, sector_size};
+use common::{cipher, drivers, gcm_drivers, is_portable, key, key_sizes, plaintext, sector_size};
+use scrim_crypt::stream::{Aead, Opener, Sealer, TAG};
 use scrim_crypt::{Geometry, IvSector, SectorCipher};
 
 const SPECS: [&str; 4] = [
@@ -105,7 +106,31 @@ fn table() -> String {
             }
         }
     }
+    for (aead, driver) in gcm_drivers() {
+        for size in [512, 16 << 10] {
+            let [seal, open] = [true, false].map(|seal| count_record(aead, driver, size, seal));
+            let name = aead.to_string().to_lowercase().replace('_', "-");
+            writeln!(
+                table,
+                "{name:<21} {driver:<17}{size:>6}{seal:>10.0}{open:>10.0}"
+            )
+            .unwrap();
+        }
+    }
     table
+}
+
+/// Number of instructions for a record of `size` bytes.
+fn count_record(aead: Aead, driver: &str, size: usize, seal: bool) -> f64 {
+    let key = key(aead.key_size().try_into().unwrap());
+    let (mut data, mut tag) = (plaintext(size), [0; TAG]);
+    let mut sealer = Sealer::new_with_driver(aead, driver, &key, &[1; 12], 0).unwrap();
+    let mut opener = Opener::new_with_driver(aead, driver, &key, &[1; 12], 0).unwrap();
+    sealer.seal_in_place(b"", &mut data, &mut tag).unwrap();
+    match seal {
+        true => steps(|| sealer.seal_in_place(b"", &mut data, &mut tag).unwrap()),
+        false => steps(|| opener.open_in_place(b"", &mut data, &tag).unwrap()),
+    }
 }
 
 fn of_this_project(spec: &str) -> impl Iterator<Item = &'static str> {

@@ -39,7 +39,7 @@ const fn load(name: &'static str, cipher: Cipher, bytes: usize, cold: bool) -> L
     }
 }
 
-const LOADS: [Load; 10] = [
+const LOADS: [Load; 11] = [
     load("aes256xts_512b", Cipher::Aes256Xts, 512, false),
     load("aes256xts_4k", Cipher::Aes256Xts, 4096, false),
     load("aes128xts_4k", Cipher::Aes128Xts, 4096, false),
@@ -48,12 +48,18 @@ const LOADS: [Load; 10] = [
     load("aes128ctr_4k", Cipher::Aes128Ctr, 4096, false),
     load("aes128ecb_4k", Cipher::Aes128Ecb, 4096, false),
     load("aes128gcm_16k", Cipher::Aes128Gcm, 16384, false),
+    load("aes256gcm_16k", Cipher::Aes256Gcm, 16384, false),
     load("aes256xts_512b_cold", Cipher::Aes256Xts, 512, true),
     load("aes256xts_4k_cold", Cipher::Aes256Xts, 4096, true),
 ];
 
 /// Loads that are run again with fewer of the processor's instructions.
-const RESTRICTED: [&str; 2] = ["aes256xts_512b", "aes256xts_4k"];
+const RESTRICTED: [&str; 4] = [
+    "aes256xts_512b",
+    "aes256xts_4k",
+    "aes128gcm_16k",
+    "aes256gcm_16k",
+];
 
 /// Scrim first, then the limit, then the rivals.
 const CONTENDERS: [&Library; 11] = [

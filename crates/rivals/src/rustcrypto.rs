@@ -1,13 +1,13 @@
 //! RustCrypto's `aes` and the crates that make modes of it. Safe code.
 
 use aes::cipher::array::Array;
-use aes::cipher::consts::U16;
+use aes::cipher::consts::{U12, U16};
 use aes::cipher::{
     Block, BlockCipherDecrypt, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt,
     BlockSizeUser, InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper,
 };
 use aes::{Aes128, Aes256};
-use aes_gcm::{AeadInOut, Aes128Gcm};
+use aes_gcm::{AeadInOut, Aes128Gcm, Aes256Gcm};
 use ctr::{CtrCore, flavors};
 use xts_mode::Xts128;
 
@@ -40,7 +40,8 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes128Cbc => serial::set_up(work, Cbc(cipher::<Aes128>(key)?), no_essiv),
         Cipher::Aes128Ctr => serial::set_up(work, Ctr(cipher(key)?), no_essiv),
         Cipher::Aes128Ecb => serial::set_up(work, Ecb(cipher(key)?), no_essiv),
-        Cipher::Aes128Gcm => Ok(Some(Box::new(Gcm(cipher(key)?, work)))),
+        Cipher::Aes128Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes128Gcm>(key)?, work)))),
+        Cipher::Aes256Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes256Gcm>(key)?, work)))),
     }
 }
 
@@ -144,9 +145,9 @@ impl Sector for Ecb {
     }
 }
 
-struct Gcm(Aes128Gcm, Work);
+struct Gcm<G>(G, Work);
 
-impl Turns for Gcm {
+impl<G: AeadInOut<NonceSize = U12, TagSize = U16>> Turns for Gcm<G> {
     fn turn(&mut self, direction: Direction, first: u64, run: &mut [u8]) -> Result<(), Fault> {
         let Self(gcm, work) = self;
         for (number, record) in work.units(first, run) {

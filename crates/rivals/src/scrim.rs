@@ -4,7 +4,7 @@ use scrim_crypt::stream::{Aead, Opener, Sealer, StreamError};
 use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
 use crate::rival::{Fault, Library, Turns, tagged};
-use crate::work::{Direction, NONCE, Work};
+use crate::work::{Cipher, Direction, NONCE, Work};
 
 /// Whole runs of sectors, as a volume gives them, and records one after the other.
 pub(crate) const RUNS: Library = Library {
@@ -144,13 +144,20 @@ impl Turns for Records {
 /// The IV that gives the nonces of [`crate::work::nonce`].
 const IV: [u8; NONCE] = [0; NONCE];
 
+fn aead(work: Work) -> Aead {
+    match work.cipher {
+        Cipher::Aes256Gcm => Aead::Aes256Gcm,
+        _ => Aead::Aes128Gcm,
+    }
+}
+
 fn sealer(work: Work, first: u64) -> Result<Sealer, Fault> {
-    let sealer = Sealer::new(Aead::Aes128Gcm, work.cipher.key(), &IV, first);
+    let sealer = Sealer::new(aead(work), work.cipher.key(), &IV, first);
     sealer.map_err(|error| said(&error))
 }
 
 fn opener(work: Work, first: u64) -> Result<Opener, Fault> {
-    let opener = Opener::new(Aead::Aes128Gcm, work.cipher.key(), &IV, first);
+    let opener = Opener::new(aead(work), work.cipher.key(), &IV, first);
     opener.map_err(|error| said(&error))
 }
 

@@ -14,6 +14,7 @@ pub(crate) enum Cipher {
     Aes128Ecb,
     /// Records with a nonce and a tag of their own.
     Aes128Gcm,
+    Aes256Gcm,
 }
 
 /// A cipher on data units of one size.
@@ -54,7 +55,7 @@ impl Cipher {
     pub(crate) fn key(self) -> &'static [u8] {
         match self {
             Self::Aes256Xts => &KEY,
-            Self::Aes128Xts | Self::Aes256CbcEssiv => &KEY[..32],
+            Self::Aes128Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => &KEY[..32],
             Self::Aes128Cbc | Self::Aes128Ctr | Self::Aes128Ecb | Self::Aes128Gcm => &KEY[..16],
         }
     }
@@ -62,7 +63,7 @@ impl Cipher {
     /// AES rounds that each block takes.
     pub(crate) fn rounds(self) -> usize {
         match self {
-            Self::Aes256Xts | Self::Aes256CbcEssiv => 14,
+            Self::Aes256Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => 14,
             _ => 10,
         }
     }
@@ -80,7 +81,7 @@ impl Cipher {
             Self::Aes128Cbc => "aes-cbc-plain64",
             Self::Aes128Ctr => "aes-ctr-plain64",
             Self::Aes128Ecb => "aes-ecb",
-            Self::Aes128Gcm => return None,
+            Self::Aes128Gcm | Self::Aes256Gcm => return None,
         })
     }
 
@@ -94,6 +95,7 @@ impl Cipher {
             Self::Aes128Ctr => "AES-128-CTR, plain64",
             Self::Aes128Ecb => "AES-128-ECB",
             Self::Aes128Gcm => "AES-128-GCM",
+            Self::Aes256Gcm => "AES-256-GCM",
         }
     }
 }
@@ -102,7 +104,7 @@ impl Work {
     /// Sectors of `bytes` bytes, or records with `bytes` bytes of payload.
     pub(crate) const fn new(cipher: Cipher, bytes: usize) -> Self {
         let tag = match cipher {
-            Cipher::Aes128Gcm => BLOCK,
+            Cipher::Aes128Gcm | Cipher::Aes256Gcm => BLOCK,
             _ => 0,
         };
         Self {
@@ -113,7 +115,7 @@ impl Work {
 
     /// Returns whether each unit has a tag.
     pub(crate) fn is_tagged(self) -> bool {
-        self.cipher == Cipher::Aes128Gcm
+        matches!(self.cipher, Cipher::Aes128Gcm | Cipher::Aes256Gcm)
     }
 
     /// Number of the first unit of a measurement: for sectors one of more than 32 bits, while records

@@ -419,7 +419,9 @@ aes-xts-plain64  xts-aes-plain  reasons
     fn every_mode_is_among_the_usual() {
         let specs: Vec<_> = usual().collect();
         assert_eq!(specs.len(), MODES.len() + OTHER_CIPHERS.len() + 1);
-        for row in implementations() {
+        // No volume has AES-GCM: records of TLS do.
+        let rows = implementations().iter();
+        for row in rows.filter(|row| row.name != "gcm(aes)") {
             let mut names = specs.iter().flat_map(implementations_of);
             assert!(names.any(|other| other.name == row.name), "{}", row.name);
         }

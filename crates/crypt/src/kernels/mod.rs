@@ -2,6 +2,7 @@
 
 pub(crate) mod argon2;
 pub(crate) mod descriptor;
+pub(crate) mod gcm;
 pub(crate) mod iv;
 pub(crate) mod portable;
 pub(crate) mod run;
@@ -14,6 +15,7 @@ mod tests;
 pub(crate) mod x86_64;
 
 use self::descriptor::Kernel;
+use self::gcm::Gcm;
 
 /// Every kernel of this build.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static Kernel> {
@@ -22,4 +24,12 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static Kernel> {
     #[cfg(not(target_arch = "x86_64"))]
     let wide = &[];
     wide.iter().chain(portable::KERNELS)
+}
+
+/// Every kernel of AES-GCM of this build.
+pub(crate) fn gcm() -> impl Iterator<Item = &'static Gcm> {
+    #[cfg(target_arch = "x86_64")]
+    return x86_64::GCM.iter();
+    #[cfg(not(target_arch = "x86_64"))]
+    return std::iter::empty();
 }

@@ -16,6 +16,11 @@ pub enum StreamError {
         /// Length of the key given, in bytes.
         bytes: usize,
     },
+    /// The driver that was named does not exist, does not compute this AEAD, or cannot be used here.
+    DriverNotReady {
+        /// The AEAD that was to use it.
+        aead: Aead,
+    },
     /// More content than [`CONTENT_MAX`].
     TooLong {
         /// Length of the content in bytes, without the tag.
@@ -42,6 +47,10 @@ impl fmt::Display for StreamError {
                 let size = aead.key_size();
                 write!(f, "{aead} takes a key of {size} bytes, not of {bytes}")
             }
+            Self::DriverNotReady { aead } => write!(
+                f,
+                "no driver of this name computes {aead} here; name another, or none for the best"
+            ),
             Self::TooLong { bytes } => write!(
                 f,
                 "a record of {bytes} bytes, and {CONTENT_MAX} is the most; send shorter records"

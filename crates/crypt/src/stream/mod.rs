@@ -29,9 +29,14 @@
 //!
 //! # Where keys are
 //!
-//! AWS-LC copies the key into an expanded form in its own memory: wiped when the [`Sealer`] or [`Opener`] is dropped,
-//! but neither locked nor left out of core dumps of a process that makes them. AWS-LC chooses code for this CPU
-//! itself; `SCRIM_DISABLE` does not reach it.
+//! The expanded key is on the heap: wiped when the [`Sealer`] or [`Opener`] is dropped, but neither locked nor left out of
+//! core dumps of a process that makes them, since a server has many.
+//!
+//! # Code
+//!
+//! AES-GCM is computed by the best kernel of this crate that runs here, `gcm-aes-vaes512` and its siblings, which
+//! `SCRIM_DISABLE` takes. Where none runs, and for ChaCha20-Poly1305, AWS-LC does it, which chooses code for this CPU
+//! itself.
 
 mod aead;
 mod error;

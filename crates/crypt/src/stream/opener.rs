@@ -1,10 +1,8 @@
 //! Opening of records, in the order of their numbers.
 
-use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
-
 use super::aead::{Aead, EXPLICIT_NONCE, NONCE, TAG};
 use super::error::StreamError;
-use super::key;
+use super::key::Key;
 use super::nonces::Nonces;
 
 /// Opens the records of one key, one number after the other.
@@ -12,7 +10,7 @@ use super::nonces::Nonces;
 /// A record that fails to open leaves zeros where its plaintext would be. The caller decides whether the next record is
 /// tried under the same number; protocols such as TLS end the connection.
 pub struct Opener {
-    key: LessSafeKey,
+    key: Key,
     nonces: Nonces,
     next: u64,
 }
@@ -24,11 +22,29 @@ impl Opener {
     /// # Errors
     /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
-        Ok(Self {
-            key: key::expand(aead, key)?,
+        Ok(Self::with(Key::expand(aead, None, key)?, iv, first))
+    }
+
+    /// As [`Opener::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
+    ///
+    /// # Errors
+    /// Those of [`Opener::new`], and [`StreamError::DriverNotReady`].
+    pub fn new_with_driver(
+        aead: Aead,
+        driver: &str,
+        key: &[u8],
+        iv: &[u8; NONCE],
+        first: u64,
+    ) -> Result<Self, StreamError> {
+        Ok(Self::with(Key::expand(aead, Some(driver), key)?, iv, first))
+    }
+
+    fn with(key: Key, iv: &[u8; NONCE], first: u64) -> Self {
+        Self {
+            key,
             nonces: Nonces::new(iv),
             next: first,
-        })
+        }
     }
 
     /// Number of the next record.
@@ -80,10 +96,9 @@ impl Opener {
         let number = self.next;
         let after = number.checked_add(1);
         let after = after.ok_or(StreamError::KeyExhausted { records: u64::MAX })?;
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        self.key
-            .open_in_place_separate_tag(nonce, Aad::from(additional), tag, content)
-            .map_err(|_| StreamError::Forged { number })?;
+        if !self.key.open(nonce, additional, content, tag) {
+            return Err(StreamError::Forged { number });
+        }
         self.next = after;
         Ok(())
     }

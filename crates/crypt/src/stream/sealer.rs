@@ -1,10 +1,8 @@
 //! Sealing of records, in the order of their numbers.
 
-use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
-
 use super::aead::{Aead, CONTENT_MAX, EXPLICIT_NONCE, NONCE, TAG};
 use super::error::StreamError;
-use super::key;
+use super::key::Key;
 use super::nonces::Nonces;
 
 /// Seals the records of one key, one number after the other.
@@ -12,7 +10,7 @@ use super::nonces::Nonces;
 /// It cannot be cloned, and its number never goes back: two records with one number would reveal both of their contents
 /// and let others forge more records.
 pub struct Sealer {
-    key: LessSafeKey,
+    key: Key,
     nonces: Nonces,
     next: u64,
     records_max: u64,
@@ -28,12 +26,35 @@ impl Sealer {
     /// # Errors
     /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
-        Ok(Self {
-            key: key::expand(aead, key)?,
+        Ok(Self::with(Key::expand(aead, None, key)?, aead, iv, first))
+    }
+
+    /// As [`Sealer::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
+    ///
+    /// # Errors
+    /// Those of [`Sealer::new`], and [`StreamError::DriverNotReady`].
+    pub fn new_with_driver(
+        aead: Aead,
+        driver: &str,
+        key: &[u8],
+        iv: &[u8; NONCE],
+        first: u64,
+    ) -> Result<Self, StreamError> {
+        Ok(Self::with(
+            Key::expand(aead, Some(driver), key)?,
+            aead,
+            iv,
+            first,
+        ))
+    }
+
+    fn with(key: Key, aead: Aead, iv: &[u8; NONCE], first: u64) -> Self {
+        Self {
+            key,
             nonces: Nonces::new(iv),
             next: first,
             records_max: aead.records_max(),
-        })
+        }
     }
 
     /// Number of the next record.
@@ -71,9 +92,7 @@ impl Sealer {
         }
         // From here on the number is used, even if sealing fails. Below a limit, it is not the last one.
         self.next = number + 1;
-        let nonce = Nonce::assume_unique_for_key(self.nonces.nonce(number));
-        self.key
-            .seal_in_place_scatter(nonce, Aad::from(additional), content, &[], tag)
-            .map_err(|_| StreamError::Library)
+        let nonce = self.nonces.nonce(number);
+        self.key.seal(nonce, additional, content, tag)
     }
 }

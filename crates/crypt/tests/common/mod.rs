@@ -10,6 +10,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod steps;
 
+use scrim_crypt::stream::Aead;
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, SectorSize, State, implementations};
 
 /// The same key as in `vectors/make.py`.
@@ -33,6 +34,13 @@ pub(crate) fn drivers(spec: &str) -> Vec<&'static str> {
         .iter()
         .filter(|row| row.state() == State::Ready && row.name == name);
     ready.map(|row| row.driver).collect()
+}
+
+/// AES-GCM with each key size, by every driver that may be used in this process.
+pub(crate) fn gcm_drivers() -> Vec<(Aead, &'static str)> {
+    let drivers = drivers("aes-gcm").into_iter();
+    let all = drivers.flat_map(|driver| [(Aead::Aes128Gcm, driver), (Aead::Aes256Gcm, driver)]);
+    all.collect()
 }
 
 /// Returns whether the driver's instructions are those of a library.

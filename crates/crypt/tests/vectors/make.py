@@ -34,6 +34,7 @@ import pathlib
 import sys
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 HERE = pathlib.Path(__file__).parent
 SECTORS = 40
@@ -327,6 +328,11 @@ def self_test():
             data = encrypt(cipher, mode, "plain64", size, 512, 1, 0x1FFFFFFF0, 17)
             yield f"{mode}({cipher}) {size}: {fnv1a(data):#018x}"
     yield f"ecb(cipher_null) 0: {fnv1a(plaintext(17 * 512)):#018x}"
+    for size in (16, 32):
+        key = bytes(i ^ 0x5A for i in range(size))
+        message = bytes((i * 7 + i // 251) & 255 for i in range(1105))
+        sealed = AESGCM(key).encrypt(b"twelve bytes", message, b"a header of 21 bytes.")
+        yield f"gcm(aes) {size}: tag {sealed[-16:].hex()}"
 
 
 def sp800_38a_file():

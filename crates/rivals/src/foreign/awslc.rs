@@ -30,7 +30,9 @@ fn set_up(work: Work) -> SetUp {
             Cipher::Aes128Cbc => ffi::EVP_aes_128_cbc(),
             Cipher::Aes128Ctr => ffi::EVP_aes_128_ctr(),
             Cipher::Aes128Ecb => ffi::EVP_aes_128_ecb(),
-            Cipher::Aes128Gcm => return Ok(Some(Box::new(Records::new(work)?))),
+            Cipher::Aes128Gcm | Cipher::Aes256Gcm => {
+                return Ok(Some(Box::new(Records::new(work)?)));
+            }
         }
     };
     // SAFETY: the cipher that goes with the key.
@@ -46,9 +48,12 @@ struct Records {
 impl Records {
     fn new(work: Work) -> Result<Self, Fault> {
         let key = work.cipher.key();
-        // SAFETY: AES-128-GCM with its key and the usual length of a tag.
+        // SAFETY: AES-GCM with its key and the usual length of a tag.
         let context = unsafe {
-            let cipher = ffi::EVP_aead_aes_128_gcm();
+            let cipher = match work.cipher {
+                Cipher::Aes256Gcm => ffi::EVP_aead_aes_256_gcm(),
+                _ => ffi::EVP_aead_aes_128_gcm(),
+            };
             ffi::EVP_AEAD_CTX_new(cipher, key.as_ptr(), key.len(), BLOCK)
         };
         let context = NonNull::new(context).ok_or(Fault::of("EVP_AEAD_CTX_new"))?;

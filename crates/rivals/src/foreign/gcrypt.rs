@@ -81,7 +81,7 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes256CbcEssiv => (AES256, MODE_CBC),
         Cipher::Aes128Ctr => (AES128, MODE_CTR),
         Cipher::Aes128Ecb => (AES128, MODE_ECB),
-        Cipher::Aes128Cbc | Cipher::Aes128Gcm => return Ok(None),
+        Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
     };
     let key = Key::new(functions, algorithm, mode, work.cipher.key())?;
     serial::set_up(work, key, |key| Key::new(functions, AES256, MODE_ECB, key))

@@ -191,7 +191,7 @@ fn set_up(work: Work) -> SetUp {
                 Mode::Ecb(nettle.aes128_decrypt),
             ),
         ),
-        Cipher::Aes128Cbc | Cipher::Aes128Gcm => return Ok(None),
+        Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
     };
     serial::set_up(work, keys(encrypt, decrypt, work.cipher.key()), |key| {
         Ok(keys(

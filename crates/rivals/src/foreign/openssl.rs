@@ -31,6 +31,7 @@ fn set_up(work: Work) -> SetUp {
             Cipher::Aes128Ctr => ffi::EVP_aes_128_ctr(),
             Cipher::Aes128Ecb => ffi::EVP_aes_128_ecb(),
             Cipher::Aes128Gcm => ffi::EVP_aes_128_gcm(),
+            Cipher::Aes256Gcm => ffi::EVP_aes_256_gcm(),
         }
     };
     if work.is_tagged() {

@@ -36,6 +36,7 @@ enum Way {
 const SERIAL: &[&str] = LIBRARIES.split_at(LIBRARIES.len() - 1).0;
 
 const BOUND: Peer = Peer::One("bound");
+const AWS_LC: Peer = Peer::One("awslc");
 const IPSEC_MB: Peer = Peer::One("ipsecmb");
 
 const fn promise(
@@ -57,7 +58,7 @@ const fn promise(
 
 /// All ratios; those of one load are next to each other.
 #[rustfmt::skip]
-pub(super) const PROMISES: [Promise; 25] = {
+pub(super) const PROMISES: [Promise; 30] = {
     use Peer::{Best, One, Serial};
     use Way::{Decrypt, Encrypt, Worse};
     const ESSIV: &str = "aes256cbc_essiv_512b";
@@ -84,13 +85,18 @@ pub(super) const PROMISES: [Promise; 25] = {
         promise("aes128ctr_vs_best", "aes128ctr_4k", Best, Worse, None),
         promise("aes128ecb_of_bound", "aes128ecb_4k", BOUND, Worse, Some(0.90)),
         promise("aes128ecb_vs_best", "aes128ecb_4k", Best, Worse, None),
-        promise("aes128gcm_16k_vs_awslc", "aes128gcm_16k", One("awslc"), Worse, Some(0.97)),
+        promise("aes128gcm_16k_vs_awslc", "aes128gcm_16k", AWS_LC, Worse, Some(1.05)),
+        promise("aes256gcm_16k_vs_awslc", "aes256gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256xts_cold_vs_best", "aes256xts_512b_cold", Best, Worse, Some(1.4)),
         promise("aes256xts_4k_cold_vs_best", "aes256xts_4k_cold", Best, Worse, Some(1.4)),
         promise("avx2_aes256xts_512b_vs_best", "avx2_aes256xts_512b", Best, Worse, Some(1.2)),
         promise("avx2_aes256xts_4k_vs_best", "avx2_aes256xts_4k", Best, Worse, Some(1.0)),
+        promise("avx2_aes128gcm_16k_vs_awslc", "avx2_aes128gcm_16k", AWS_LC, Worse, Some(2.0)),
+        promise("avx2_aes256gcm_16k_vs_awslc", "avx2_aes256gcm_16k", AWS_LC, Worse, Some(1.8)),
         promise("aesni_aes256xts_512b_vs_best", "aesni_aes256xts_512b", Best, Worse, Some(1.2)),
         promise("aesni_aes256xts_4k_vs_best", "aesni_aes256xts_4k", Best, Worse, Some(1.0)),
+        promise("aesni_aes128gcm_16k_vs_awslc", "aesni_aes128gcm_16k", AWS_LC, Worse, Some(1.0)),
+        promise("aesni_aes256gcm_16k_vs_awslc", "aesni_aes256gcm_16k", AWS_LC, Worse, Some(1.0)),
     ]
 };
 
@@ -167,13 +173,18 @@ mod tests {
             ("aes256cbc_decrypt_of_bound", 0.90),
             ("aes128ctr_of_bound", 0.90),
             ("aes128ecb_of_bound", 0.90),
-            ("aes128gcm_16k_vs_awslc", 0.97),
+            ("aes128gcm_16k_vs_awslc", 1.05),
+            ("aes256gcm_16k_vs_awslc", 1.05),
             ("aes256xts_cold_vs_best", 1.4),
             ("aes256xts_4k_cold_vs_best", 1.4),
             ("avx2_aes256xts_512b_vs_best", 1.2),
             ("avx2_aes256xts_4k_vs_best", 1.0),
+            ("avx2_aes128gcm_16k_vs_awslc", 2.0),
+            ("avx2_aes256gcm_16k_vs_awslc", 1.8),
             ("aesni_aes256xts_512b_vs_best", 1.2),
             ("aesni_aes256xts_4k_vs_best", 1.0),
+            ("aesni_aes128gcm_16k_vs_awslc", 1.0),
+            ("aesni_aes256gcm_16k_vs_awslc", 1.0),
         ];
         assert_eq!(targets, wanted);
     }

@@ -2,10 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::cpu::AesNi;
+use super::cpu::{AesAvx, AesNi};
 use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::wide::{Mode, Wide};
+use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
 pub(super) type Schedule = super::wide::Schedule<AesNi>;
@@ -22,6 +22,20 @@ unsafe impl Wide for AesNi {
         *schedule = *keys;
     }
 
+    #[inline(always)]
+    fn run<O: Operation<Self>>(self, operation: O) -> O::Result {
+        #[inline(never)]
+        #[target_feature(enable = "aes,pclmulqdq,ssse3")]
+        fn run<O: Operation<AesNi>>(width: AesNi, operation: O) -> O::Result {
+            operation.run(width)
+        }
+        // SAFETY: the token shows that the CPU has the features.
+        unsafe { run(self, operation) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sectors for AesNi {
     /// # Safety
     /// As the trait says.
     #[inline(never)]
@@ -36,6 +50,29 @@ unsafe impl Wide for AesNi {
     ) {
         // SAFETY: the caller promises what is to be read and written.
         unsafe { M::transform::<ROUNDS, ENCRYPT>(self, keys, ivs, at, unit, units) }
+    }
+}
+
+// SAFETY: the token is only given out where the CPU has all of its features, AES-NI among them.
+unsafe impl Wide for AesAvx {
+    type Register = __m128i;
+    const ZERO: __m128i = AesNi::ZERO;
+    const FAMILY: &str = AesNi::FAMILY;
+    const PRIORITY: u32 = 500;
+
+    fn broadcast(self, keys: &RoundKeys, schedule: &mut super::wide::Schedule<Self>) {
+        *schedule = *keys;
+    }
+
+    #[inline(always)]
+    fn run<O: Operation<Self>>(self, operation: O) -> O::Result {
+        #[inline(never)]
+        #[target_feature(enable = "aes,pclmulqdq,avx")]
+        fn run<O: Operation<AesAvx>>(width: AesAvx, operation: O) -> O::Result {
+            operation.run(width)
+        }
+        // SAFETY: the token shows that the CPU has the features.
+        unsafe { run(self, operation) }
     }
 }
 

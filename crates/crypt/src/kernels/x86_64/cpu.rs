@@ -31,6 +31,8 @@ macro_rules! proofs {
 proofs! {
     /// AES on 128-bit registers. SSE2 is in every x86-64.
     AesNi: ["aes" "pclmulqdq" "ssse3"];
+    /// The same with three operands for each instruction.
+    AesAvx: ["aes" "pclmulqdq" "avx"];
     /// VAES and VPCLMULQDQ on 256-bit registers.
     Vaes2: ["aes" "vaes" "vpclmulqdq" "avx2"];
     /// VAES and VPCLMULQDQ on 512-bit registers.

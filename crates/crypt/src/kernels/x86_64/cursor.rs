@@ -24,20 +24,8 @@ pub(super) struct RawRun {
 impl From<Run<'_>> for RawRun {
     fn from(run: Run<'_>) -> Self {
         let (unit, units) = (run.unit(), run.units());
-        let (source, destination) = match run.into_data() {
-            Data::InPlace(data) => {
-                let start = data.as_mut_ptr();
-                (start.cast_const(), start)
-            }
-            Data::Copy {
-                source,
-                destination,
-            } => (source.as_ptr(), destination.as_mut_ptr()),
-            Data::Shared {
-                source,
-                destination,
-            } => (source.start(), destination.as_mut_ptr()),
-        };
+        let (at, _) = Cursor::over(run.into_data());
+        let (source, destination) = (at.source, at.destination);
         Self {
             source,
             destination,
@@ -55,6 +43,43 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// The start of data, and its length in bytes.
+    ///
+    /// # Panics
+    /// When source and destination have different lengths.
+    pub(super) fn over(data: Data<'_>) -> (Self, usize) {
+        let (source, destination, lens) = match data {
+            Data::InPlace(data) => {
+                let start = data.as_mut_ptr();
+                (start.cast_const(), start, [data.len(); 2])
+            }
+            Data::Copy {
+                source,
+                destination,
+            } => {
+                let lens = [source.len(), destination.len()];
+                (source.as_ptr(), destination.as_mut_ptr(), lens)
+            }
+            Data::Shared {
+                source,
+                destination,
+            } => {
+                let lens = [source.len(), destination.len()];
+                (source.start(), destination.as_mut_ptr(), lens)
+            }
+        };
+        let [len, other] = lens;
+        assert!(
+            len == other,
+            "a source of {len} bytes for a destination of {other}"
+        );
+        let at = Self {
+            source,
+            destination,
+        };
+        (at, len)
+    }
+
     /// The position `bytes` further on.
     ///
     /// # Safety

@@ -15,6 +15,10 @@ mod ctr_vaes512;
 mod cursor;
 mod ecb;
 mod ecb_aesni;
+mod gcm;
+mod gcm_aesni;
+mod gcm_vaes2;
+mod gcm_vaes512;
 mod key;
 mod lanes;
 mod mode;
@@ -30,6 +34,7 @@ mod xts_vaes2;
 mod xts_vaes512;
 
 use super::descriptor::Kernel;
+use super::gcm::Gcm;
 
 /// Every sector kernel for x86-64.
 pub(crate) static KERNELS: &[Kernel] = &[
@@ -45,4 +50,12 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ecb::ECB_VAES512,
     ecb::ECB_VAES2,
     ecb_aesni::ECB_AESNI,
+];
+
+/// Every kernel of AES-GCM for x86-64, the fastest first.
+pub(crate) static GCM: &[Gcm] = &[
+    gcm_vaes512::GCM_VAES512,
+    gcm_vaes2::GCM_VAES2,
+    gcm_aesni::GCM_AVX,
+    gcm_aesni::GCM_AESNI,
 ];

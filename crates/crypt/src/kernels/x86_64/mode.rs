@@ -3,14 +3,14 @@
 use scrim_sys::memory::Locked;
 
 use super::cursor::{Cursor, RawRun};
-use super::wide::{KeySet, Mode, Wide};
+use super::wide::{KeySet, Mode, Sectors};
 use crate::kernels::descriptor::Kernel;
 use crate::kernels::iv::{Ivs, SectorKernel};
 use crate::kernels::run::Run;
 use crate::spec::Algorithm;
 
 /// Describes the kernel of a mode at a width. All are constant in time.
-pub(super) const fn kernel<M: Mode<W>, W: Wide>(
+pub(super) const fn kernel<M: Mode<W>, W: Sectors>(
     algorithm: Algorithm,
     driver: &'static str,
 ) -> Kernel {
@@ -27,7 +27,7 @@ pub(super) const fn kernel<M: Mode<W>, W: Wide>(
 }
 
 /// A kernel with `key` expanded; `None` for a key of another algorithm.
-fn set_up<M: Mode<W>, W: Wide>(width: W, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+fn set_up<M: Mode<W>, W: Sectors>(width: W, key: &[u8]) -> Option<Box<dyn SectorKernel>> {
     let aes_keys = M::Keys::AES_KEYS;
     match (key.len() / aes_keys, key.len() % aes_keys) {
         (16, 0) => Some(Box::new(Keyed::<M, W, 10>::new(width, key))),
@@ -37,12 +37,12 @@ fn set_up<M: Mode<W>, W: Wide>(width: W, key: &[u8]) -> Option<Box<dyn SectorKer
     }
 }
 
-struct Keyed<M: Mode<W>, W: Wide, const ROUNDS: usize> {
+struct Keyed<M: Mode<W>, W: Sectors, const ROUNDS: usize> {
     width: W,
     keys: Locked<M::Keys>,
 }
 
-impl<M: Mode<W>, W: Wide, const ROUNDS: usize> Keyed<M, W, ROUNDS> {
+impl<M: Mode<W>, W: Sectors, const ROUNDS: usize> Keyed<M, W, ROUNDS> {
     fn new(width: W, key: &[u8]) -> Self {
         let keys = M::Keys::locked::<ROUNDS>(width, key);
         Self { width, keys }
@@ -67,7 +67,7 @@ impl<M: Mode<W>, W: Wide, const ROUNDS: usize> Keyed<M, W, ROUNDS> {
     }
 }
 
-impl<M: Mode<W>, W: Wide, const ROUNDS: usize> SectorKernel for Keyed<M, W, ROUNDS> {
+impl<M: Mode<W>, W: Sectors, const ROUNDS: usize> SectorKernel for Keyed<M, W, ROUNDS> {
     fn encrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
         self.transform::<true>(&mut ivs, run);
     }

@@ -8,7 +8,7 @@ use super::cpu::Vaes2;
 use super::cursor::Cursor;
 use super::key::RoundKeys;
 use super::vaes::{Vaes, vaes_by_functions};
-use super::wide::{Mode, Wide};
+use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
 /// Blocks in a register.
@@ -44,6 +44,20 @@ unsafe impl Wide for Vaes2 {
         unsafe { broadcast(keys, schedule) }
     }
 
+    #[inline(always)]
+    fn run<O: Operation<Self>>(self, operation: O) -> O::Result {
+        #[inline(never)]
+        #[target_feature(enable = "vaes,vpclmulqdq,avx2")]
+        fn run<O: Operation<Vaes2>>(width: Vaes2, operation: O) -> O::Result {
+            operation.run(width)
+        }
+        // SAFETY: the token shows that the CPU has the features.
+        unsafe { run(self, operation) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sectors for Vaes2 {
     /// # Safety
     /// As the trait says.
     #[inline(never)]

@@ -8,7 +8,7 @@ use super::cpu::Vaes512;
 use super::cursor::Cursor;
 use super::key::RoundKeys;
 use super::vaes::{Vaes, vaes_by_functions};
-use super::wide::{Mode, Wide};
+use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
 /// Registers in flight. At one round a cycle and a latency of 3 or 4 cycles four would do, but what
@@ -42,6 +42,20 @@ unsafe impl Wide for Vaes512 {
         unsafe { broadcast(keys, schedule) }
     }
 
+    #[inline(always)]
+    fn run<O: Operation<Self>>(self, operation: O) -> O::Result {
+        #[inline(never)]
+        #[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
+        fn run<O: Operation<Vaes512>>(width: Vaes512, operation: O) -> O::Result {
+            operation.run(width)
+        }
+        // SAFETY: the token shows that the CPU has the features.
+        unsafe { run(self, operation) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sectors for Vaes512 {
     /// # Safety
     /// As the trait says.
     #[inline(never)]

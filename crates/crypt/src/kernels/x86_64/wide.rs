@@ -13,10 +13,9 @@ use crate::kernels::iv::Ivs;
 /// A width of registers: a proof token, with what can be done where it can be had.
 ///
 /// # Safety
-/// A value can only be had where the CPU has AES-NI, and all for which
-/// [`transform`](Self::transform) is compiled.
+/// A value can only be had where the CPU has AES-NI, and all for which [`run`](Self::run) is compiled.
 pub(super) unsafe trait Wide: Proof {
-    type Register: Copy + Send + Sync;
+    type Register: Copy + Send + Sync + Zeroize;
     const ZERO: Self::Register;
 
     /// Name of all kernels of this width, for `SCRIM_DISABLE`.
@@ -27,6 +26,24 @@ pub(super) unsafe trait Wide: Proof {
     /// Writes each of `keys`, as often as a register has room, to `schedule`.
     fn broadcast(self, keys: &RoundKeys, schedule: &mut Schedule<Self>);
 
+    /// Runs an operation in a function that is compiled for the CPU features of this width: all that the operation does
+    /// is inlined there.
+    fn run<O: Operation<Self>>(self, operation: O) -> O::Result;
+}
+
+/// Something that is compiled for a width.
+pub(super) trait Operation<W> {
+    type Result;
+
+    /// Runs it. Names no CPU feature, and is inlined into [`Wide::run`].
+    fn run(self, width: W) -> Self::Result;
+}
+
+/// A width of registers with kernels for sectors.
+///
+/// # Safety
+/// A value can only be had where the CPU has all for which [`transform`](Self::transform) is compiled.
+pub(super) unsafe trait Sectors: Wide {
     /// [`Mode::transform`], in a function that is compiled for the CPU features of this width: all that
     /// the mode does is inlined there. This is the only way in, for every mode.
     ///
@@ -50,7 +67,7 @@ pub(super) trait Mode<W: Wide>: 'static {
     const ONE_DIRECTION: bool = false;
 
     /// Transforms the run that the last three arguments describe. Names no CPU feature, and is inlined
-    /// into [`Wide::transform`].
+    /// into [`Sectors::transform`].
     ///
     /// It takes no [`RawRun`](super::cursor::RawRun), which would be passed in memory: words that were
     /// stored one by one may be loaded in pairs, and such a load cannot be forwarded from the stores. It

@@ -13,12 +13,12 @@ use super::aesni::block;
 use super::ahead::{Ahead, BATCH, Places, Units};
 use super::cursor::Cursor;
 use super::opaque::opaque;
-use super::wide::{KeySet, Mode, Schedule, Schedules, Wide, expand_to_encrypt};
+use super::wide::{KeySet, Mode, Schedule, Schedules, Sectors, expand_to_encrypt};
 use crate::kernels::iv::{Batches, Ivs, Numbers};
 
 /// A width for which there is a kernel. Methods that name no CPU feature are inlined where they are
 /// used.
-pub(super) trait WideXts: Wide {
+pub(super) trait WideXts: Sectors {
     /// Bytes of the blocks in flight.
     const GROUP: usize;
     /// Data units of a multiple of this number of bytes, which all sectors are, take the fast way.

@@ -233,7 +233,6 @@ fn a_partition_is_found_by_the_table_that_sfdisk_made() {
     // A file of such a name is that file.
     fs::copy(place.path("volume.img"), place.path("disk.img#2")).unwrap();
     succeeded("dump", &scrim(&place, "dump disk.img#2"));
-    assert!(refused(&place, "import disk.img#1 x.img", 1).contains("whole files"));
 }
 
 /// An object of a SIF: kind, object that it belongs to, content, and what only its kind has.

@@ -122,6 +122,14 @@ fn a_part_of_a_file_takes_an_import() {
     place.scrim(format!("import disk.raw {part} -d key {COST}").split_whitespace());
     place.scrim(format!("export {part} back.raw -d key").split_whitespace());
     assert_same(&fs::read(place.path("back.raw")).unwrap(), &bytes, "back");
+    // A part is a source, too, but not of the file that it is in.
+    let raw = "disk.raw#512+4096";
+    place.scrim(format!("import {raw} small.img -d key {COST}").split_whitespace());
+    place.scrim("export small.img small.raw -d key".split_whitespace());
+    let small = fs::read(place.path("small.raw")).unwrap();
+    assert_same(&small, &bytes[512..512 + 4096], "a part of the source");
+    let refused = scrim(&place, &format!("import {raw} disk.raw -q -d key {COST}"));
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
     let whole = fs::read(place.path("whole.img")).unwrap();
     place.write("disk.img", &whole[1 << 20..][..HEADER + PAYLOAD]);
     assert!(has_header(&place));

@@ -17,7 +17,7 @@ use crate::luks::new_volume::NewVolume;
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
 use crate::signature::Survey;
-use crate::storage::{Manner, Storage, is_named_part, is_remote};
+use crate::storage::{Manner, Storage, file_of, is_named_part, is_remote};
 use crate::terminal::note;
 use crate::transfer::{Kind, Partial, Record, Resumed, Side, Stamp, Target, Transfer};
 use crate::volume::new_image::{ImageSize, NewImage, start};
@@ -131,7 +131,11 @@ pub(super) fn check_raw(raw: &dyn Backend, path: &Path) -> Result<(), CliError> 
 
 /// Begins or goes on with an import into a new file; `None` if it was finished before.
 fn begin_in_file(args: &ImportArgs, raw: &Storage) -> Result<Option<Begun>, CliError> {
-    let partial = Partial::of(&args.format.image, &args.raw, args.format.batch_mode)?;
+    let source = match is_remote(&args.raw) {
+        true => args.raw.clone(),
+        false => file_of(&args.raw)?,
+    };
+    let partial = Partial::of(&args.format.image, &source, args.format.batch_mode)?;
     let stamp = Stamp::of(&args.raw)?;
     if args.resume {
         return match partial.resume(Kind::Import, stamp)? {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
-use crate::storage::is_remote;
+use crate::storage::{file_of, is_remote};
 
 /// Version of the record's format.
 const VERSION: u32 = 1;
@@ -55,7 +55,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// For a block device and an export it tells nothing.
+    /// Of a part, the whole file's. For a block device and an export it tells nothing.
     pub(crate) fn of(path: &Path) -> Result<Self, CliError> {
         let untold = Self {
             size: 0,
@@ -64,7 +64,7 @@ impl Stamp {
         if is_remote(path) {
             return Ok(untold);
         }
-        let found = fs::metadata(path)
+        let found = fs::metadata(file_of(path)?)
             .map_err(|error| CliError::io(format_args!("look at {}", path.display()), &error))?;
         Ok(if found.file_type().is_block_device() {
             untold

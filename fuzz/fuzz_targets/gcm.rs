@@ -54,7 +54,10 @@ fuzz_target!(|input: &[u8]| {
     let mut sealer = sealer.expect("a driver that is ready");
     let result = sealer.seal_in_place(additional, &mut sealed, &mut tag);
     assert_eq!(result, Ok(()));
-    assert!(sealed == expected && tag == expected_tag.as_ref(), "{driver}");
+    assert!(
+        sealed == expected && tag == expected_tag.as_ref(),
+        "{driver}"
+    );
 
     let opener = || {
         let opener = Opener::new_with_driver(aead, driver, &key, &[0; NONCE], number);

@@ -8,5 +8,21 @@ pub fn aes_rounds(blocks: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     return crate::kernels::x86_64::probe::aes_rounds(blocks);
     #[cfg(not(target_arch = "x86_64"))]
-    return blocks == 0;
+    {
+        let _ = blocks;
+        false
+    }
+}
+
+/// Like [`aes_rounds`], with the registers of the drivers of one family: `vaes512`, `vaes2` or `aesni`. For a family that
+/// has none, or that this CPU cannot run, does nothing and returns `false`.
+#[must_use]
+pub fn aes_rounds_by(family: &str, blocks: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return crate::kernels::x86_64::probe::aes_rounds_by(family, blocks);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (family, blocks);
+        false
+    }
 }

@@ -184,7 +184,7 @@ impl Code {
                 name: kernel.algorithm.name(),
                 driver: kernel.driver,
                 family: kernel.family,
-                priority: kernel.priority,
+                priority: (kernel.priority)(),
                 constant_time: kernel.constant_time,
                 features: kernel.features,
                 missing: missing(kernel.features),
@@ -291,20 +291,20 @@ mod tests {
         Kernel {
             driver: "xts-aes-slow",
             family: "slow",
-            priority: 1,
+            priority: || 1,
             ..crate::kernels::portable::AES_XTS
         },
         Kernel {
             driver: "xts-aes-broken",
             family: "broken",
-            priority: 3,
+            priority: || 3,
             set_up: |_| Some(Box::new(Broken)),
             ..crate::kernels::portable::AES_XTS
         },
         Kernel {
             driver: "xts-aes-elsewhere",
             family: "elsewhere",
-            priority: 4,
+            priority: || 4,
             features: &["sve2"],
             runs_here: || false,
             set_up: |_| None,
@@ -313,7 +313,7 @@ mod tests {
         Kernel {
             driver: "xts-aes-fast",
             family: "fast",
-            priority: 2,
+            priority: || 2,
             features: &["avx9"],
             ..crate::kernels::portable::AES_XTS
         },

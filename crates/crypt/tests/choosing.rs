@@ -47,13 +47,15 @@ fn choice_with(disabled: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Checks that every mode uses the driver of `family` if `disabled` is disabled.
+/// Checks that every mode uses a driver of `family` if `disabled` is disabled: for XTS the one with scalar tweaks where
+/// the CPU prefers that.
 #[track_caller]
 fn check(disabled: &str, family: &str) {
     let lines = choice_with(disabled);
     let used = lines.iter().filter(|line| !line.contains(' '));
+    let used = used.map(|driver| driver.trim_end_matches("-scalar"));
     let expected = MODES.map(|mode| format!("{mode}-aes-{family}"));
-    assert!(used.eq(&expected), "{disabled}: {lines:?}");
+    assert!(used.eq(expected), "{disabled}: {lines:?}");
 }
 
 #[test]

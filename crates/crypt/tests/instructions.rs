@@ -91,14 +91,14 @@ fn rows(table: &str) -> Vec<(String, Vec<f64>)> {
 /// A line for each driver, specification and sector size.
 fn table() -> String {
     let mut table = compiler();
-    table += "\n\nspecification         driver           sector    run: en-, decrypt   lone: en-, decrypt\n";
+    table += "\n\nspecification         driver                 sector    run: en-, decrypt   lone: en-, decrypt\n";
     for spec in SPECS {
         for driver in of_this_project(spec) {
             for size in SECTOR_SIZES {
                 let key_size = key_sizes(spec).max().unwrap();
                 let cipher = cipher(driver, spec, key_size, Geometry::new(sector_size(size)));
                 let [encrypt, decrypt] = [true, false].map(|encrypt| count(&cipher, encrypt));
-                write!(table, "{spec:<21} {driver:<17}{size:>6}").unwrap();
+                write!(table, "{spec:<21} {driver:<23}{size:>6}").unwrap();
                 for count in [encrypt.run, decrypt.run, encrypt.lone, decrypt.lone] {
                     write!(table, "{count:>10.0}").unwrap();
                 }
@@ -112,7 +112,7 @@ fn table() -> String {
             let name = aead.to_string().to_lowercase().replace('_', "-");
             writeln!(
                 table,
-                "{name:<21} {driver:<17}{size:>6}{seal:>10.0}{open:>10.0}"
+                "{name:<21} {driver:<23}{size:>6}{seal:>10.0}{open:>10.0}"
             )
             .unwrap();
         }

@@ -1,7 +1,8 @@
 //! The limit: as many AES rounds as the work takes, and nothing else.
 
-use scrim_crypt::probe::aes_rounds;
+use scrim_crypt::probe;
 
+use crate::restriction::Restriction;
 use crate::rival::{Fault, Library, Missing, Turns};
 use crate::work::{BLOCK, Direction, Work};
 
@@ -29,5 +30,14 @@ impl Turns for Rounds {
         } else {
             Err(Fault::of("aes_rounds"))
         }
+    }
+}
+
+/// AES rounds by the widest registers that libraries may use here.
+fn aes_rounds(blocks: usize) -> bool {
+    match Restriction::current() {
+        Restriction::None => probe::aes_rounds(blocks),
+        Restriction::Avx2 => probe::aes_rounds_by("vaes2", blocks),
+        Restriction::Aesni => probe::aes_rounds_by("aesni", blocks),
     }
 }

@@ -9,7 +9,8 @@ pub(crate) struct Kernel {
     pub(crate) driver: &'static str,
     /// Name that it shares with its siblings of other algorithms, for `SCRIM_DISABLE`.
     pub(crate) family: &'static str,
-    pub(crate) priority: u32,
+    /// Rank on this CPU.
+    pub(crate) priority: fn() -> u32,
     pub(crate) constant_time: bool,
     pub(crate) features: &'static [&'static str],
     /// Checks whether this CPU has all `features` and the operating system lets them be used.

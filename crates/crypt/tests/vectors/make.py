@@ -6,6 +6,7 @@ and Camellia of Nettle (libnettle.so.8); Adiantum written out below, on OpenSSL'
     make.py ieee            writes ieee1619.rsp
     make.py sp800-38a       writes sp800-38a.rsp
     make.py nist DIRECTORY  writes nist.rsp from NIST's files in DIRECTORY
+    make.py gcm DIRECTORY   writes gcm.rsp from NIST's files in DIRECTORY
     make.py adiantum DIRECTORY  writes adiantum.rsp from the authors' files in DIRECTORY
 
 Origins:
@@ -25,6 +26,9 @@ Origins:
   as the Python package cryptography-vectors 50.0.2 has them, below ciphers/AES/XTS: of each form,
   key size, direction and length the first 8 vectors of whole blocks. NIST's files are in the
   public domain.
+- gcm.rsp: from NIST's GCMVS files gcmEncryptExtIV128.rsp, gcmEncryptExtIV256.rsp, gcmDecrypt128.rsp and
+  gcmDecrypt256.rsp, as the same package has them, below ciphers/AES/GCM: of each file and each pair of lengths the
+  first 3 vectors with an IV of 96 bits and a tag of 128, and the first that is to fail.
 """
 
 import ctypes
@@ -422,6 +426,29 @@ def nist_file(directory):
                 yield from lines
 
 
+def gcm_file(directory):
+    yield "# A part of NIST's GCMVS vectors; see make.py."
+    for name in ("gcmEncryptExtIV128", "gcmEncryptExtIV256", "gcmDecrypt128", "gcmDecrypt256"):
+        taken = {}
+        lengths = {}
+        text = pathlib.Path(directory, name + ".rsp").read_text().replace("\r", "")
+        for record in text.split("\n\n"):
+            lines = [line.strip() for line in record.split("\n") if line and line[0] != "#"]
+            for line in lines:
+                if line[0] == "[":
+                    what, bits = line.strip("[]").split(" = ")
+                    lengths[what] = int(bits)
+            if not lines or lines[0][0] == "[" or (lengths["IVlen"], lengths["Taglen"]) != (96, 128):
+                continue
+            kind = lengths["PTlen"], lengths["AADlen"], "FAIL" in lines
+            if taken.get(kind, 0) == (1 if "FAIL" in lines else 3):
+                continue
+            taken[kind] = taken.get(kind, 0) + 1
+            yield ""
+            yield f"# {name}.rsp"
+            yield from lines
+
+
 def adiantum_file(directory):
     yield "# Vectors of Adiantum's authors; see make.py."
     for rounds in (12, 20):
@@ -450,6 +477,8 @@ elif sys.argv[1:] == ["sp800-38a"]:
     write("sp800-38a.rsp", sp800_38a_file())
 elif sys.argv[1:2] == ["nist"] and len(sys.argv) == 3:
     write("nist.rsp", nist_file(sys.argv[2]))
+elif sys.argv[1:2] == ["gcm"] and len(sys.argv) == 3:
+    write("gcm.rsp", gcm_file(sys.argv[2]))
 elif sys.argv[1:2] == ["adiantum"] and len(sys.argv) == 3:
     write("adiantum.rsp", adiantum_file(sys.argv[2]))
 elif not sys.argv[1:]:

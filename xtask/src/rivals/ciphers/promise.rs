@@ -58,7 +58,7 @@ const fn promise(
 
 /// All ratios; those of one load are next to each other.
 #[rustfmt::skip]
-pub(super) const PROMISES: [Promise; 30] = {
+pub(super) const PROMISES: [Promise; 35] = {
     use Peer::{Best, One, Serial};
     use Way::{Decrypt, Encrypt, Worse};
     const ESSIV: &str = "aes256cbc_essiv_512b";
@@ -89,11 +89,16 @@ pub(super) const PROMISES: [Promise; 30] = {
         promise("aes256gcm_16k_vs_awslc", "aes256gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256xts_cold_vs_best", "aes256xts_512b_cold", Best, Worse, Some(1.4)),
         promise("aes256xts_4k_cold_vs_best", "aes256xts_4k_cold", Best, Worse, Some(1.4)),
+        promise("avx2_aes256xts_512b_of_bound", "avx2_aes256xts_512b", BOUND, Worse, Some(0.85)),
         promise("avx2_aes256xts_512b_vs_best", "avx2_aes256xts_512b", Best, Worse, Some(1.2)),
+        promise("avx2_aes256xts_4k_of_bound", "avx2_aes256xts_4k", BOUND, Worse, Some(0.85)),
         promise("avx2_aes256xts_4k_vs_best", "avx2_aes256xts_4k", Best, Worse, Some(1.0)),
+        promise("avx2_aes128ctr_of_bound", "avx2_aes128ctr_4k", BOUND, Worse, None),
+        promise("avx2_aes128ctr_vs_best", "avx2_aes128ctr_4k", Best, Worse, Some(1.0)),
         promise("avx2_aes128gcm_16k_vs_awslc", "avx2_aes128gcm_16k", AWS_LC, Worse, Some(2.0)),
         promise("avx2_aes256gcm_16k_vs_awslc", "avx2_aes256gcm_16k", AWS_LC, Worse, Some(1.8)),
         promise("aesni_aes256xts_512b_vs_best", "aesni_aes256xts_512b", Best, Worse, Some(1.2)),
+        promise("aesni_aes256xts_4k_of_bound", "aesni_aes256xts_4k", BOUND, Worse, None),
         promise("aesni_aes256xts_4k_vs_best", "aesni_aes256xts_4k", Best, Worse, Some(1.0)),
         promise("aesni_aes128gcm_16k_vs_awslc", "aesni_aes128gcm_16k", AWS_LC, Worse, Some(1.0)),
         promise("aesni_aes256gcm_16k_vs_awslc", "aesni_aes256gcm_16k", AWS_LC, Worse, Some(1.0)),
@@ -177,8 +182,11 @@ mod tests {
             ("aes256gcm_16k_vs_awslc", 1.05),
             ("aes256xts_cold_vs_best", 1.4),
             ("aes256xts_4k_cold_vs_best", 1.4),
+            ("avx2_aes256xts_512b_of_bound", 0.85),
             ("avx2_aes256xts_512b_vs_best", 1.2),
+            ("avx2_aes256xts_4k_of_bound", 0.85),
             ("avx2_aes256xts_4k_vs_best", 1.0),
+            ("avx2_aes128ctr_vs_best", 1.0),
             ("avx2_aes128gcm_16k_vs_awslc", 2.0),
             ("avx2_aes256gcm_16k_vs_awslc", 1.8),
             ("aesni_aes256xts_512b_vs_best", 1.2),

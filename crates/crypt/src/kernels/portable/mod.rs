@@ -147,7 +147,7 @@ const fn row(
         algorithm,
         driver,
         family: "portable",
-        priority: 100,
+        priority: || 100,
         constant_time: true,
         features: &[],
         runs_here: || true,

@@ -2,9 +2,11 @@
 
 use core::arch::x86_64::*;
 
+use super::aes::{Aes, WIDTH};
 use super::cpu::{AesAvx, AesNi};
 use super::cursor::Cursor;
 use super::key::RoundKeys;
+use super::lanes;
 use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
@@ -75,6 +77,74 @@ unsafe impl Wide for AesAvx {
         unsafe { run(self, operation) }
     }
 }
+
+/// Implements [`Aes`] for a token of 128-bit registers. Both have the same instructions, which the compiler encodes with
+/// two operands or with three.
+macro_rules! aes_by_blocks {
+    ($width:ident) => {
+        // SAFETY: the token is only given out where the CPU has all features that the methods use.
+        unsafe impl Aes for $width {
+            const LANES: usize = 1;
+
+            #[inline(always)]
+            fn in_every_lane(self, number: u128) -> __m128i {
+                block(number)
+            }
+
+            #[inline(always)]
+            fn xor(self, one: __m128i, other: __m128i) -> __m128i {
+                // SAFETY: SSE2 is in every x86-64.
+                unsafe { _mm_xor_si128(one, other) }
+            }
+
+            #[inline(always)]
+            fn xor3(self, late: __m128i, a: __m128i, b: __m128i) -> __m128i {
+                self.xor(late, self.xor(a, b))
+            }
+
+            #[inline(always)]
+            fn one_round<const ENCRYPT: bool>(self, blocks: __m128i, key: __m128i) -> __m128i {
+                // SAFETY: the token shows that the CPU has the features, here and below.
+                unsafe { lanes::one_round::<ENCRYPT>(blocks, key) }
+            }
+
+            #[inline(always)]
+            fn last_round<const ENCRYPT: bool>(self, blocks: __m128i, key: __m128i) -> __m128i {
+                // SAFETY: as above.
+                unsafe { lanes::last_round::<ENCRYPT>(blocks, key) }
+            }
+
+            #[inline(always)]
+            fn in_step(self, data: &mut [__m128i; WIDTH]) {
+                lanes::in_step(data);
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn load<const WHOLE: bool>(self, source: *const u8, _: usize) -> __m128i {
+                // SAFETY: the caller promises what is read: a register has one block.
+                unsafe { load(source, 0) }
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn store<const WHOLE: bool>(
+                self,
+                destination: *mut u8,
+                _: usize,
+                register: __m128i,
+            ) {
+                // SAFETY: the caller promises what is written.
+                unsafe { store(destination, 0, register) }
+            }
+        }
+    };
+}
+
+aes_by_blocks!(AesNi);
+aes_by_blocks!(AesAvx);
 
 /// A block, given as a little-endian number. It does not go through memory: a load that is wider than
 /// the stores before it cannot be forwarded, and stalls until they have retired.

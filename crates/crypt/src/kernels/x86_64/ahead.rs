@@ -22,9 +22,9 @@ use crate::kernels::iv::Numbers;
 /// Tweaks that a call leaves for the next one.
 #[repr(C)]
 pub(super) struct Ahead<B: Zeroize> {
-    /// The tweaks of the first group of blocks of the next data unit.
+    /// The tweaks of the first blocks of the next data unit, perhaps of those after it.
     pub(super) blocks: B,
-    /// The tweaks of the data units after that one.
+    /// The tweaks of the data units after those.
     pub(super) units: Units,
 }
 
@@ -66,11 +66,11 @@ impl Units {
         after: 0,
     };
 
-    /// Returns whether the last tweak that was given out is that of the next of `ivs`. If so, this and the
+    /// Returns whether the last `begun` tweaks that were given out are those of the next of `ivs`. If so, these and the
     /// IVs of the tweaks that are still here are taken from `ivs`.
     #[inline]
-    pub(super) fn go_on(&self, ivs: &mut Numbers) -> bool {
-        !self.are_used_up() && ivs.skip_to(self.after, BATCH - self.taken + 1)
+    pub(super) fn go_on(&self, ivs: &mut Numbers, begun: usize) -> bool {
+        !self.are_used_up() && ivs.skip_to(self.after, BATCH - self.taken + begun)
     }
 
     /// Where new tweaks are to be written; the IV after theirs is at this position.
@@ -176,18 +176,20 @@ mod tests {
     #[test]
     fn calls_go_on_only_where_the_last_one_stopped() {
         let mut units = Units::NONE;
-        assert!(!units.go_on(&mut ivs(u64::MAX)));
+        assert!(!units.go_on(&mut ivs(u64::MAX), 1));
 
         // Of the data units u64::MAX - 1 to 1, two given out: the second is the next.
         units.refill(ivs(2).position());
         units.next();
         units.next();
         for elsewhere in [u64::MAX - 1, 0, 1, 2] {
-            assert!(!units.go_on(&mut ivs(elsewhere)));
+            assert!(!units.go_on(&mut ivs(elsewhere), 1));
         }
-        let mut next = ivs(u64::MAX);
-        assert!(units.go_on(&mut next));
-        assert_eq!(next.position(), 2);
+        for (first, begun) in [(u64::MAX, 1), (u64::MAX - 1, 2)] {
+            let mut next = ivs(first);
+            assert!(units.go_on(&mut next, begun));
+            assert_eq!(next.position(), 2);
+        }
     }
 
     #[test]

@@ -10,14 +10,14 @@
 //!
 //! *Decryption* has no such chain.
 
+use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds, some_rounds};
 use super::cursor::Cursor;
 use super::opaque::{opaque, opaque_mut};
-use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds, some_rounds};
 use super::wide::{Mode, Schedule, Schedules, Wide};
 use crate::kernels::iv::{Batches, Block, Ivs, OneByOne};
 
 /// A width for which there is a kernel.
-pub(super) trait WideCbc: Vaes {
+pub(super) trait WideCbc: Aes {
     /// For each of `blocks` the block before it, where the last of `before` comes before the first.
     fn preceding(self, before: Self::Register, blocks: Self::Register) -> Self::Register;
 

@@ -14,10 +14,10 @@
 
 use core::arch::x86_64::*;
 
+use super::aes::Aes;
 use super::cbc::{Cbc, Lines, WideCbc};
 use super::cpu::Vaes512;
 use super::mode::kernel;
-use super::vaes::Vaes;
 use super::wide::Wide;
 use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;

@@ -1,6 +1,8 @@
-//! Proof tokens: a value of one of these types can only be had where the CPU has the features that
+//! The CPU at hand. Proof tokens: a value of one of these types can only be had where the CPU has the features that
 //! it names. A kernel keeps the token beside its key and calls its `target_feature` functions on
 //! the strength of it.
+
+use core::arch::x86_64::__cpuid;
 
 /// Features of a CPU, and the proof that this one has them.
 pub(crate) trait Proof: Copy + Send + Sync + 'static {
@@ -41,4 +43,19 @@ proofs! {
     Avx2: ["avx2"];
     /// The foundation of AVX-512.
     Avx512: ["avx512f"];
+}
+
+/// Returns whether this CPU computes instructions on 512-bit registers in two turns of vector units of 256 bits, as Zen 4
+/// does: family 19h, whose other member, Zen 3, has no such instructions.
+pub(crate) fn has_vector_units_of_256_bits() -> bool {
+    /// "AuthenticAMD" in EBX, EDX and ECX.
+    const AMD: [u32; 3] = [0x6874_7541, 0x6974_6e65, 0x444d_4163];
+    let maker = __cpuid(0);
+    [maker.ebx, maker.edx, maker.ecx] == AMD && family(__cpuid(1).eax) == 0x19
+}
+
+/// Family of a CPU, by its signature.
+fn family(signature: u32) -> u32 {
+    let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
+    if base == 0xf { base + extended } else { base }
 }

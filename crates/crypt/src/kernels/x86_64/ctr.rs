@@ -1,17 +1,18 @@
-//! AES-CTR with VAES at any width.
+//! AES-CTR at any width.
 //!
-//! The counter has 128 bits and any start. In vector registers its halves count by themselves, so
-//! that a group whose lower half would carry, which hardly ever comes, is counted in general ones.
-//! That is a branch on a number that is not a secret.
+//! The counter has 128 bits and any start. A group that begins at a multiple of its size, as all do that begin at 0,
+//! counts in its last bits: those are added without a carry, to what the group has in common. Otherwise the halves of a
+//! counter count by themselves in vector registers, so that a group whose lower half would carry, which hardly ever comes,
+//! is counted in general ones. These are branches on a number that is not a secret.
 
+use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds};
 use super::cursor::Cursor;
-use super::opaque::opaque;
-use super::vaes::{Vaes, WIDTH, in_groups_of_registers, rounds};
+use super::opaque::{in_general_registers, opaque};
 use super::wide::{Mode, Schedule, Schedules};
 use crate::kernels::iv::{Ivs, OneByOne};
 
 /// A width for which there is a kernel.
-pub(super) trait WideCtr: Vaes {
+pub(super) trait WideCtr: Aes {
     /// Register `index` of the counters from `first` on, big endian. `first` is in all lanes, little
     /// endian, and its lower half does not overflow.
     fn counters(self, first: Self::Register, index: usize) -> Self::Register;
@@ -80,21 +81,9 @@ unsafe fn group<W: WideCtr, const ROUNDS: usize, const N: usize, const WHOLE: bo
     at: Cursor,
     blocks: usize,
 ) {
-    const LOWER_HALF: u128 = u64::MAX as u128;
     let keys = opaque(keys);
     let bytes = 16 * W::LANES;
-    let mut data = [W::ZERO; WIDTH];
-    if LOWER_HALF - (counter & LOWER_HALF) >= (N * W::LANES) as u128 {
-        let first = width.in_every_lane(counter);
-        for (index, register) in data[..N].iter_mut().enumerate() {
-            *register = width.counters(first, index);
-        }
-    } else {
-        data = carrying_counters::<W, N>(width, counter);
-    }
-    for register in &mut data[..N] {
-        *register = width.xor(*register, keys[0]);
-    }
+    let mut data = begin::<W, N>(width, keys[0], counter);
     rounds::<W, ROUNDS, true, N>(width, keys, &mut data);
     for (index, register) in data[..N].iter().enumerate() {
         // SAFETY: the caller promises the blocks.
@@ -105,6 +94,64 @@ unsafe fn group<W: WideCtr, const ROUNDS: usize, const N: usize, const WHOLE: bo
             let to = at.destination.wrapping_add(bytes * index);
             width.store::<WHOLE>(to, blocks, output);
         }
+    }
+}
+
+/// `N` registers of counters from `counter` on, after the first addition of a key.
+#[inline(always)]
+fn begin<W: WideCtr, const N: usize>(
+    width: W,
+    key: W::Register,
+    counter: u128,
+) -> [W::Register; WIDTH] {
+    const LOWER_HALF: u128 = u64::MAX as u128;
+    let blocks = (N * W::LANES) as u128;
+    let mut data = [W::ZERO; WIDTH];
+    // So it always is with the IVs of `plain` and `plain64`.
+    if counter.is_multiple_of(blocks) {
+        let first = in_general_registers(counter).swap_bytes();
+        let first = width.xor(width.in_every_lane(first), key);
+        for (index, register) in data[..N].iter_mut().enumerate() {
+            let from = NUMBERS.as_ptr().wrapping_add(index * W::LANES);
+            // SAFETY: no group has more than 32 blocks.
+            *register = width.xor(first, unsafe { width.load::<true>(from.cast(), W::LANES) });
+        }
+        return data;
+    }
+    if LOWER_HALF - (counter & LOWER_HALF) >= blocks {
+        let first = width.in_every_lane(counter);
+        for (index, register) in data[..N].iter_mut().enumerate() {
+            *register = width.counters(first, index);
+        }
+    } else {
+        data = carrying_counters::<W, N>(width, counter);
+    }
+    for register in &mut data[..N] {
+        *register = width.xor(*register, key);
+    }
+    data
+}
+
+/// The numbers of the blocks of a group, big endian. Added to a multiple of their count they are added without a carry.
+static NUMBERS: Numbers = Numbers::of_blocks();
+
+/// In the order of memory, and where a register's load stays within a cache line.
+#[repr(C, align(64))]
+struct Numbers([[u8; 16]; 32]);
+
+impl Numbers {
+    const fn of_blocks() -> Self {
+        let mut numbers = [[0; 16]; 32];
+        let mut number = 0;
+        while number < 32 {
+            numbers[number][15] = number as u8;
+            number += 1;
+        }
+        Self(numbers)
+    }
+
+    fn as_ptr(&self) -> *const [u8; 16] {
+        self.0.as_ptr()
     }
 }
 

@@ -15,11 +15,11 @@ use core::marker::PhantomData;
 
 use zeroize::Zeroize;
 
+use super::aes::{WIDTH, in_groups_of_registers, rounds};
 use super::ctr::WideCtr;
 use super::cursor::Cursor;
 use super::key::{RoundKeys, expand};
 use super::opaque::opaque;
-use super::vaes::{WIDTH, in_groups_of_registers, rounds};
 use super::wide::{Operation, Schedule, Wide};
 use crate::kernels::gcm::{Gcm, GcmKernel, MESSAGE_MAX, NONCE, TAG};
 use crate::kernels::run::Data;
@@ -27,7 +27,7 @@ use crate::kernels::run::Data;
 /// A width of registers for which there is a kernel.
 ///
 /// # Safety
-/// As for [`Vaes`](super::vaes::Vaes); it has carry-less products too.
+/// As for [`Aes`](super::aes::Aes); it has carry-less products too.
 pub(super) unsafe trait WideGcm: WideCtr {
     /// The blocks, each with its bytes in reverse order.
     fn reversed(self, blocks: Self::Register) -> Self::Register;

@@ -13,12 +13,9 @@
 
 use core::arch::x86_64::*;
 
-use super::aesni::{block, load, store};
 use super::cpu::{AesAvx, AesNi};
-use super::ctr::WideCtr;
+use super::ctr_aesni::reversed;
 use super::gcm::{Factors, Products, WideGcm, kernel};
-use super::lanes::{self, in_step};
-use super::vaes::{Vaes, WIDTH};
 use super::wide::Wide;
 use crate::kernels::gcm::Gcm;
 
@@ -30,82 +27,10 @@ pub(crate) const GCM_AVX: Gcm = kernel::<AesAvx>("gcm-aes-avx");
 macro_rules! gcm_by_blocks {
     ($width:ident) => {
         // SAFETY: the token is only given out where the CPU has all features that the methods use.
-        unsafe impl Vaes for $width {
-            const LANES: usize = 1;
-
-            #[inline(always)]
-            fn in_every_lane(self, number: u128) -> __m128i {
-                block(number)
-            }
-
-            #[inline(always)]
-            fn xor(self, one: __m128i, other: __m128i) -> __m128i {
-                // SAFETY: SSE2 is in every x86-64.
-                unsafe { _mm_xor_si128(one, other) }
-            }
-
-            #[inline(always)]
-            fn xor3(self, late: __m128i, a: __m128i, b: __m128i) -> __m128i {
-                self.xor(late, self.xor(a, b))
-            }
-
-            #[inline(always)]
-            fn one_round<const ENCRYPT: bool>(self, blocks: __m128i, key: __m128i) -> __m128i {
-                // SAFETY: the token shows that the CPU has the features, here and below.
-                unsafe { lanes::one_round::<ENCRYPT>(blocks, key) }
-            }
-
-            #[inline(always)]
-            fn last_round<const ENCRYPT: bool>(self, blocks: __m128i, key: __m128i) -> __m128i {
-                // SAFETY: as above.
-                unsafe { lanes::last_round::<ENCRYPT>(blocks, key) }
-            }
-
-            #[inline(always)]
-            fn in_step(self, data: &mut [__m128i; WIDTH]) {
-                in_step(data);
-            }
-
-            /// # Safety
-            /// As the trait says.
-            #[inline(always)]
-            unsafe fn load<const WHOLE: bool>(self, source: *const u8, _: usize) -> __m128i {
-                // SAFETY: the caller promises what is read: a register has one block.
-                unsafe { load(source, 0) }
-            }
-
-            /// # Safety
-            /// As the trait says.
-            #[inline(always)]
-            unsafe fn store<const WHOLE: bool>(
-                self,
-                destination: *mut u8,
-                _: usize,
-                register: __m128i,
-            ) {
-                // SAFETY: the caller promises what is written.
-                unsafe { store(destination, 0, register) }
-            }
-        }
-
-        impl WideCtr for $width {
-            #[inline(always)]
-            fn counters(self, first: __m128i, index: usize) -> __m128i {
-                #[inline]
-                #[target_feature(enable = "ssse3")]
-                fn counters(first: __m128i, index: usize) -> __m128i {
-                    reversed(_mm_add_epi64(first, _mm_set_epi64x(0, index as i64)))
-                }
-                // SAFETY: as above.
-                unsafe { counters(first, index) }
-            }
-        }
-
-        // SAFETY: as above.
         unsafe impl WideGcm for $width {
             #[inline(always)]
             fn reversed(self, blocks: __m128i) -> __m128i {
-                // SAFETY: as above.
+                // SAFETY: the token shows that the CPU has the features, here and below.
                 unsafe { reversed(blocks) }
             }
 
@@ -132,13 +57,6 @@ macro_rules! gcm_by_blocks {
 
 gcm_by_blocks!(AesNi);
 gcm_by_blocks!(AesAvx);
-
-#[inline]
-#[target_feature(enable = "ssse3")]
-fn reversed(block: __m128i) -> __m128i {
-    let order = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    _mm_shuffle_epi8(block, order)
-}
 
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse2")]

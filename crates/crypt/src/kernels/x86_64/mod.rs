@@ -1,5 +1,6 @@
 //! Kernels for x86-64, on `core::arch`.
 
+mod aes;
 mod aesni;
 mod ahead;
 pub(crate) mod argon2;
@@ -7,6 +8,7 @@ mod cbc;
 mod cbc_aesni;
 mod cbc_vaes2;
 mod cbc_vaes512;
+mod chain;
 mod cpu;
 mod ctr;
 mod ctr_aesni;
@@ -14,7 +16,6 @@ mod ctr_vaes2;
 mod ctr_vaes512;
 mod cursor;
 mod ecb;
-mod ecb_aesni;
 mod gcm;
 mod gcm_aesni;
 mod gcm_vaes2;
@@ -24,12 +25,13 @@ mod lanes;
 mod mode;
 mod opaque;
 pub(crate) mod probe;
-mod vaes;
+
 mod vaes2;
 mod vaes512;
 mod wide;
 mod xts;
 mod xts_aesni;
+mod xts_scalar;
 mod xts_vaes2;
 mod xts_vaes512;
 
@@ -39,6 +41,7 @@ use super::gcm::Gcm;
 /// Every sector kernel for x86-64.
 pub(crate) static KERNELS: &[Kernel] = &[
     xts_vaes512::XTS_VAES512,
+    xts_vaes512::XTS_VAES512_SCALAR,
     xts_vaes2::XTS_VAES2,
     xts_aesni::XTS_AESNI,
     cbc_vaes512::CBC_VAES512,
@@ -49,7 +52,7 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ctr_aesni::CTR_AESNI,
     ecb::ECB_VAES512,
     ecb::ECB_VAES2,
-    ecb_aesni::ECB_AESNI,
+    ecb::ECB_AESNI,
 ];
 
 /// Every kernel of AES-GCM for x86-64, the fastest first.

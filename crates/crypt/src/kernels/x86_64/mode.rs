@@ -18,7 +18,7 @@ pub(super) const fn kernel<M: Mode<W>, W: Sectors>(
         algorithm,
         driver,
         family: W::FAMILY,
-        priority: W::PRIORITY,
+        priority: || W::PRIORITY,
         constant_time: true,
         features: W::FEATURES,
         runs_here: || W::detect().is_some(),

@@ -36,3 +36,15 @@ pub(super) fn opaque_mut<T>(value: &mut T) -> &mut T {
         &mut *pointer
     }
 }
+
+/// The same number, in general registers: the compiler does not load it as a whole from where its halves were written,
+/// which a processor cannot forward to such a load.
+#[inline(always)]
+pub(super) fn in_general_registers(number: u128) -> u128 {
+    let (mut low, mut high) = (number as u64, (number >> 64) as u64);
+    // SAFETY: no instruction, so that both remain what they are.
+    unsafe {
+        asm!("/* {0} {1} */", inout(reg) low, inout(reg) high, options(pure, nomem, nostack, preserves_flags));
+    }
+    u128::from(high) << 64 | u128::from(low)
+}

@@ -4,21 +4,32 @@ use core::arch::x86_64::*;
 use core::hint::black_box;
 
 use super::cpu::{AesNi, Proof, Vaes2, Vaes512};
+use super::wide::Wide;
 use super::{vaes2, vaes512};
 
 /// Implements [`aes_rounds`](crate::probe::aes_rounds) with the widest registers.
 pub(crate) fn aes_rounds(blocks: usize) -> bool {
-    if Vaes512::detect().is_some() {
-        // SAFETY: the CPU has the features.
-        unsafe { wide(blocks / (vaes512::GROUP / 16)) };
-    } else if Vaes2::detect().is_some() {
-        // SAFETY: as above.
-        unsafe { half_as_wide(blocks / (vaes2::GROUP / 16)) };
-    } else if AesNi::detect().is_some() {
-        // SAFETY: as above.
-        unsafe { narrow(blocks / NARROW) };
-    } else {
-        return false;
+    [Vaes512::FAMILY, Vaes2::FAMILY, AesNi::FAMILY]
+        .into_iter()
+        .any(|family| aes_rounds_by(family, blocks))
+}
+
+/// Implements [`aes_rounds_by`](crate::probe::aes_rounds_by).
+pub(crate) fn aes_rounds_by(family: &str, blocks: usize) -> bool {
+    match family {
+        Vaes512::FAMILY if Vaes512::detect().is_some() => {
+            // SAFETY: the CPU has the features, here and below.
+            unsafe { wide(blocks / (vaes512::GROUP / 16)) };
+        }
+        Vaes2::FAMILY if Vaes2::detect().is_some() => {
+            // SAFETY: as above.
+            unsafe { half_as_wide(blocks / (vaes2::GROUP / 16)) };
+        }
+        AesNi::FAMILY if AesNi::detect().is_some() => {
+            // SAFETY: as above.
+            unsafe { narrow(blocks / NARROW) };
+        }
+        _ => return false,
     }
     true
 }

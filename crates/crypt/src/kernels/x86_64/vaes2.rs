@@ -3,11 +3,12 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::aes::{Aes, aes_by_functions};
 use super::aesni::block;
 use super::cpu::Vaes2;
 use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::vaes::{Vaes, vaes_by_functions};
+
 use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
@@ -76,7 +77,7 @@ unsafe impl Sectors for Vaes2 {
 }
 
 // The functions below need `vaes` and `avx2`, which `Vaes2` proves.
-vaes_by_functions!(Vaes2, __m256i, 2);
+aes_by_functions!(Vaes2, __m256i, 2);
 
 /// A block, given as a little-endian number, in every lane.
 #[inline]

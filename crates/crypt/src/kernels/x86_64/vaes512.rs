@@ -3,11 +3,11 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::aes::{Aes, aes_by_functions};
 use super::aesni::block;
 use super::cpu::Vaes512;
 use super::cursor::Cursor;
 use super::key::RoundKeys;
-use super::vaes::{Vaes, vaes_by_functions};
 use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;
 
@@ -74,7 +74,7 @@ unsafe impl Sectors for Vaes512 {
 }
 
 // The functions below need `vaes` and `avx512f`, which `Vaes512` proves.
-vaes_by_functions!(Vaes512, __m512i, 4);
+aes_by_functions!(Vaes512, __m512i, 4);
 
 /// A block, given as a little-endian number, in every lane.
 #[inline]
@@ -133,22 +133,12 @@ pub(super) fn encrypt<const ROUNDS: usize>(mut blocks: __m512i, keys: &Schedule)
     last_round::<true>(blocks, keys[ROUNDS])
 }
 
-/// Masks that select words of 64 bits in each register of a group.
-pub(super) type Words = [__mmask8; WIDTH];
-pub(super) const ALL: Words = [0xff; WIDTH];
-
-/// Masks of the first `blocks` blocks: 1 to 32.
-#[inline]
-pub(super) fn words(blocks: usize) -> Words {
-    let all = u64::MAX >> (64 - 2 * blocks);
-    all.to_le_bytes()
-}
-
-/// Mask of the first `blocks` blocks of a register.
+/// Mask of the words of 64 bits in the first `blocks` blocks of a register, which are 1 or more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn first_words(blocks: usize) -> __mmask8 {
-    words(blocks)[0]
+    let all = u64::MAX >> (64 - 2 * blocks);
+    all.to_le_bytes()[0]
 }
 
 /// Four blocks, when they are `WHOLE`; otherwise those `words` of them, and zeros.

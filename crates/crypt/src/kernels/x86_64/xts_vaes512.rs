@@ -3,6 +3,7 @@
 //! | | |
 //! |---|---|
 //! | for | Ice Lake and Sapphire Rapids, Zen 4, and later |
+//! | tweaks | by vector registers, and as a second kernel by general ones ([`super::xts_scalar`]): for Zen 4, whose vector units have 256 bits and take two turns for everything here |
 //! | width | 8 registers of 4 blocks in flight: 512 bytes, the smallest sector |
 //! | registers | 8 of data, 8 of tweaks and 8 of those that follow, 1 or 2 round keys, 3 constants |
 //! | bound | at a VAESENC of 64 bytes a cycle 0.219 cycles a byte for AES-256, 0.156 for AES-128; with a new tweak every 512 bytes 0.226 and 0.161 |
@@ -28,85 +29,80 @@ use core::arch::x86_64::*;
 use core::mem;
 
 use super::ahead::{Ahead, BATCH};
-use super::cpu::Vaes512;
+use super::cpu::{Vaes512, has_vector_units_of_256_bits};
 use super::cursor::Cursor;
 use super::mode::kernel;
 use super::opaque::opaque;
-use super::vaes512::{
-    ALL, GROUP, Group, Schedule, WIDTH, Words, encrypt, in_step, last_round, load, round, store,
-    words, xor3,
-};
+use super::vaes512::{GROUP, Group, Schedule, WIDTH, encrypt, in_step, last_round, round, xor3};
 use super::wide::Wide;
-use super::xts::{self, Keys, NextIvs, WideXts, Xts};
+use super::xts::{Keys, NextIvs, Tweaks, WideXts, Xts, next_unit};
+use super::xts_scalar::Scalar;
 use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-pub(crate) const XTS_VAES512: Kernel = kernel::<Xts, Vaes512>(Algorithm::AesXts, "xts-aes-vaes512");
+pub(crate) const XTS_VAES512: Kernel =
+    kernel::<Xts<Vector>, Vaes512>(Algorithm::AesXts, "xts-aes-vaes512");
+
+pub(crate) const XTS_VAES512_SCALAR: Kernel = Kernel {
+    priority: || match has_vector_units_of_256_bits() {
+        true => Vaes512::PRIORITY + 50,
+        false => Vaes512::PRIORITY - 50,
+    },
+    ..kernel::<Xts<Scalar>, Vaes512>(Algorithm::AesXts, "xts-aes-vaes512-scalar")
+};
 
 impl WideXts for Vaes512 {
-    const GROUP: usize = GROUP;
-    const WHOLE: usize = GROUP;
-    type Tweaks = Group;
-    const NO_TWEAKS: Group = [Self::ZERO; WIDTH];
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Keys<Self>,
-        ivs: &mut impl NextIvs,
-        ahead: &mut Ahead<Group>,
-        at: Cursor,
-        unit: usize,
-        units: usize,
-    ) {
-        // SAFETY: the token shows that the CPU has the features, here and below; the rest is the
-        // caller's.
-        unsafe { whole_units::<ROUNDS, ENCRYPT>(self, keys, ivs, ahead, at, unit, units) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
-        self,
-        keys: &Schedule,
-        room: &mut Self::Tweaks,
-        first: Self::Register,
-        at: Cursor,
-        blocks: usize,
-    ) {
-        // SAFETY: as above.
-        unsafe { part::<ROUNDS, ENCRYPT>(keys, room, first, at, blocks) }
-    }
-
-    #[inline(always)]
-    fn first_group(self, first: __m512i, tweaks: &mut Group) {
-        // SAFETY: as above.
-        *tweaks = unsafe { powers(first) };
-    }
-
-    #[inline(always)]
-    fn in_all_lanes(self, tweak: __m128i) -> Self::Register {
-        // SAFETY: as above.
-        unsafe { _mm512_broadcast_i32x4(tweak) }
-    }
-
-    #[inline(always)]
-    fn next_group(self, first: Self::Register) -> Self::Register {
-        // SAFETY: as above.
-        unsafe { times_alpha_bytes::<4, 12>(first) }
-    }
-
     #[inline(always)]
     fn encrypt_ivs<const ROUNDS: usize>(
         self,
         keys: &Schedule,
         ivs: [__m128i; BATCH],
     ) -> [__m128i; BATCH] {
-        // SAFETY: as above.
+        // SAFETY: the token shows that the CPU has the features, here and below.
         unsafe { encrypt_ivs::<ROUNDS>(keys, ivs) }
+    }
+}
+
+/// Tweaks of blocks by vector registers.
+pub(super) struct Vector;
+
+impl Tweaks<Vaes512> for Vector {
+    /// The tweaks of the first group of the next data unit.
+    type Kept = Group;
+    const NOTHING: Group = [Vaes512::ZERO; WIDTH];
+
+    #[inline(always)]
+    fn begun(_: &Group, _: usize) -> Option<usize> {
+        Some(1)
+    }
+
+    #[inline(always)]
+    fn begin<const ROUNDS: usize>(
+        width: Vaes512,
+        keys: &Keys<Vaes512, Self>,
+        ivs: &mut impl NextIvs,
+        ahead: &mut Ahead<Group>,
+        _: usize,
+    ) {
+        let first = next_unit::<_, _, ROUNDS>(width, keys, ivs, &mut ahead.units);
+        // SAFETY: as above.
+        ahead.blocks = unsafe { powers(_mm512_broadcast_i32x4(first)) };
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
+        width: Vaes512,
+        keys: &Keys<Vaes512, Self>,
+        ivs: &mut impl NextIvs,
+        ahead: &mut Ahead<Group>,
+        at: Cursor,
+        unit: usize,
+        units: usize,
+    ) {
+        // SAFETY: as above; the rest is the caller's.
+        unsafe { whole_units::<ROUNDS, ENCRYPT>(width, keys, ivs, ahead, at, unit, units) }
     }
 }
 
@@ -114,11 +110,11 @@ impl WideXts for Vaes512 {
 ///
 /// # Safety
 /// It is inlined into a function with the features that it needs, on a CPU that has them.
-/// As for [`WideXts::whole_units`].
+/// As for [`Tweaks::whole_units`].
 #[inline(always)]
 unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
     width: Vaes512,
-    keys: &Keys<Vaes512>,
+    keys: &Keys<Vaes512, Vector>,
     ivs: &mut impl NextIvs,
     ahead: &mut Ahead<Group>,
     mut at: Cursor,
@@ -140,7 +136,8 @@ unsafe fn whole_units<const ROUNDS: usize, const ENCRYPT: bool>(
                 times_alpha_bytes::<4, 12>(first)
             } else {
                 in_unit = groups;
-                xts::next_unit::<_, ROUNDS>(width, keys, ivs, &mut ahead.units)
+                let tweak = next_unit::<_, _, ROUNDS>(width, keys, ivs, &mut ahead.units);
+                _mm512_broadcast_i32x4(tweak)
             };
             // At least a group is left of the run.
             tweaks = group::<ROUNDS, ENCRYPT>(keys.data.of::<ENCRYPT>(), tweaks, first, at);
@@ -178,7 +175,7 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool>(
     // SAFETY: the caller promises the features, and what is read and written.
     unsafe {
         let keys = opaque(keys);
-        let mut data = begin::<true>(keys, tweaks, at, ALL);
+        let mut data = begin(keys, tweaks, at);
         let mut next = tweaks;
         // Spelt out: as a loop it would not be unrolled.
         macro_rules! round_and_tweaks {
@@ -198,52 +195,23 @@ unsafe fn group<const ROUNDS: usize, const ENCRYPT: bool>(
         for key in &keys[9..ROUNDS] {
             round::<ENCRYPT>(&mut data, *key);
         }
-        end::<ROUNDS, ENCRYPT, true>(keys, data, tweaks, at, ALL);
+        end::<ROUNDS, ENCRYPT>(keys, data, tweaks, at);
         next
     }
 }
 
-/// Transforms the first `blocks` of 32 blocks; the tweak of the first is in all lanes of `first`.
-///
-/// # Safety
-/// So many blocks can be read and written `at`.
-#[inline]
-#[target_feature(enable = "vaes,vpclmulqdq,avx512f,avx512bw")]
-unsafe fn part<const ROUNDS: usize, const ENCRYPT: bool>(
-    keys: &Schedule,
-    room: &mut Group,
-    first: __m512i,
-    at: Cursor,
-    blocks: usize,
-) {
-    *room = powers(first);
-    let (keys, tweaks, words) = (opaque(keys), *room, words(blocks));
-    // SAFETY: the caller promises the blocks.
-    unsafe {
-        let mut data = begin::<false>(keys, tweaks, at, words);
-        for key in &keys[1..ROUNDS] {
-            round::<ENCRYPT>(&mut data, *key);
-        }
-        end::<ROUNDS, ENCRYPT, false>(keys, data, tweaks, at, words);
-    }
-}
-
-/// Loads blocks, all or the `words` of them, and adds tweaks and the first key.
+/// Loads blocks, and adds tweaks and the first key.
 ///
 /// # Safety
 /// They can be read `at`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn begin<const WHOLE: bool>(
-    keys: &Schedule,
-    tweaks: Group,
-    at: Cursor,
-    words: Words,
-) -> Group {
+unsafe fn begin(keys: &Schedule, tweaks: Group, at: Cursor) -> Group {
     let mut data = tweaks;
     for (index, four) in data.iter_mut().enumerate() {
+        let from = at.source.wrapping_add(64 * index);
         // SAFETY: the caller promises the blocks.
-        let input = unsafe { load::<WHOLE>(at.source.wrapping_add(64 * index), words[index]) };
+        let input = unsafe { _mm512_loadu_si512(from.cast()) };
         *four = xor3(input, keys[0], tweaks[index]);
     }
     data
@@ -252,15 +220,14 @@ unsafe fn begin<const WHOLE: bool>(
 /// The last round; adds tweaks again, and stores.
 ///
 /// # Safety
-/// The blocks, all or the `words` of them, can be written `at`.
+/// The blocks can be written `at`.
 #[inline]
 #[target_feature(enable = "vaes,avx512f")]
-unsafe fn end<const ROUNDS: usize, const ENCRYPT: bool, const WHOLE: bool>(
+unsafe fn end<const ROUNDS: usize, const ENCRYPT: bool>(
     keys: &Schedule,
     mut data: Group,
     tweaks: Group,
     at: Cursor,
-    words: Words,
 ) {
     in_step(&mut data);
     for (index, four) in data.iter().enumerate() {
@@ -269,7 +236,7 @@ unsafe fn end<const ROUNDS: usize, const ENCRYPT: bool, const WHOLE: bool>(
         let output = last_round::<ENCRYPT>(*four, key);
         let to = at.destination.wrapping_add(64 * index);
         // SAFETY: the caller promises the blocks.
-        unsafe { store::<WHOLE>(to, words[index], output) };
+        unsafe { _mm512_storeu_si512(to.cast(), output) };
     }
 }
 

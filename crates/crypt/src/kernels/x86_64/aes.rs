@@ -1,4 +1,4 @@
-//! Operations that VAES kernels of modes with one key need of a width of registers.
+//! AES on registers: the operations that kernels need of each width.
 //!
 //! Each mode is written once, for any width, in functions that name no CPU feature. They are inlined,
 //! and what they call with them, into one function for each width that does.
@@ -8,12 +8,12 @@ use super::wide::{Schedule, Wide};
 /// Registers in flight, at every width.
 pub(super) const WIDTH: usize = 8;
 
-/// A width of registers with VAES. Every method is inlined where it is used.
+/// A width of registers with AES rounds on all blocks in them. Every method is inlined where it is used.
 ///
 /// # Safety
-/// A value can only be had where the CPU has VAES, and all else that the methods use.
-pub(super) unsafe trait Vaes: Wide {
-    /// Blocks in a register: 2 or 4.
+/// A value can only be had where the CPU has all that the methods use.
+pub(super) unsafe trait Aes: Wide {
+    /// Blocks in a register: 1, 2 or 4.
     const LANES: usize;
 
     /// A block, given as a little-endian number, in every lane.
@@ -58,15 +58,15 @@ pub(super) unsafe trait Vaes: Wide {
     );
 }
 
-/// Implements [`Vaes`] for a width by the functions of the same names in the module where it is used,
+/// Implements [`Aes`] for a width by the functions of the same names in the module where it is used,
 /// and by `first_words` there, which says what to load and store of a register that is not whole.
 /// The module must compile those functions for no CPU feature but those that `$width` proves: the macro's `unsafe`
 /// blocks rely on it, and the compiler does not check it.
-macro_rules! vaes_by_functions {
+macro_rules! aes_by_functions {
     ($width:ident, $register:ident, $lanes:literal) => {
         // SAFETY: a value of `$width` proves that the CPU has the width's features, and the module that uses the macro
         // compiles the functions called here for a subset of them, as the macro demands.
-        unsafe impl Vaes for $width {
+        unsafe impl Aes for $width {
             const LANES: usize = $lanes;
 
             #[inline(always)]
@@ -137,12 +137,12 @@ macro_rules! vaes_by_functions {
     };
 }
 
-pub(super) use vaes_by_functions;
+pub(super) use aes_by_functions;
 
 /// Takes the first `N` registers through all rounds but the last, which is left to the caller: it
 /// has something to add. The others remain.
 #[inline(always)]
-pub(super) fn rounds<W: Vaes, const ROUNDS: usize, const ENCRYPT: bool, const N: usize>(
+pub(super) fn rounds<W: Aes, const ROUNDS: usize, const ENCRYPT: bool, const N: usize>(
     width: W,
     keys: &Schedule<W>,
     data: &mut [W::Register; WIDTH],
@@ -153,7 +153,7 @@ pub(super) fn rounds<W: Vaes, const ROUNDS: usize, const ENCRYPT: bool, const N:
 
 /// Takes the first `N` registers through a round for each of `keys`.
 #[inline(always)]
-pub(super) fn some_rounds<W: Vaes, const ENCRYPT: bool, const N: usize>(
+pub(super) fn some_rounds<W: Aes, const ENCRYPT: bool, const N: usize>(
     width: W,
     keys: &[W::Register],
     data: &mut [W::Register; WIDTH],

@@ -15,7 +15,7 @@ pub(super) struct Chain {
     high: u64,
 }
 
-/// α¹²⁸ in GF(2¹²⁸).
+/// α¹²⁸ as a polynomial of a degree below 128.
 const ALPHA_128: u64 = 0x87;
 
 impl Chain {

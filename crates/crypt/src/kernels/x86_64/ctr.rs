@@ -142,9 +142,9 @@ struct Numbers([[u8; 16]; 32]);
 impl Numbers {
     const fn of_blocks() -> Self {
         let mut numbers = [[0; 16]; 32];
-        let mut number = 0;
+        let mut number = 0u8;
         while number < 32 {
-            numbers[number][15] = number as u8;
+            numbers[number as usize][15] = number;
             number += 1;
         }
         Self(numbers)

@@ -41,7 +41,9 @@ pub(super) fn opaque_mut<T>(value: &mut T) -> &mut T {
 /// which a processor cannot forward to such a load.
 #[inline(always)]
 pub(super) fn in_general_registers(number: u128) -> u128 {
-    let (mut low, mut high) = (number as u64, (number >> 64) as u64);
+    let bytes = number.to_le_bytes();
+    let (halves, _) = bytes.as_chunks();
+    let [mut low, mut high] = [0, 1].map(|half| u64::from_le_bytes(halves[half]));
     // SAFETY: no instruction, so that both remain what they are.
     unsafe {
         asm!("/* {0} {1} */", inout(reg) low, inout(reg) high, options(pure, nomem, nostack, preserves_flags));

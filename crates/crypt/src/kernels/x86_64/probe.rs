@@ -14,7 +14,7 @@ pub(crate) fn aes_rounds(blocks: usize) -> bool {
         .any(|family| aes_rounds_by(family, blocks))
 }
 
-/// Implements [`aes_rounds_by`](crate::probe::aes_rounds_by).
+/// Implements [`aes_rounds_by`](crate::probe::aes_rounds_by), with the registers of a family.
 pub(crate) fn aes_rounds_by(family: &str, blocks: usize) -> bool {
     match family {
         Vaes512::FAMILY if Vaes512::detect().is_some() => {

@@ -2,6 +2,7 @@
 //! they stay.
 
 use core::arch::x86_64::*;
+use core::ptr;
 
 /// Room for the round keys of any AES; a shorter key leaves the last ones zero.
 pub(super) type RoundKeys = [__m128i; 15];
@@ -21,23 +22,20 @@ pub(super) fn expand<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
 #[inline]
 #[target_feature(enable = "aes")]
 fn expand_by_blocks<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
-    let (given, _) = key.as_chunks::<16>();
-    for (round_key, block) in keys.iter_mut().zip(given) {
-        // SAFETY: a block is 16 readable bytes.
-        *round_key = unsafe { _mm_loadu_si128(block.as_ptr().cast()) };
-    }
+    begin(key, keys);
+    let given = key.len() / 16;
     let mut constant = 1;
-    for round in given.len()..=ROUNDS {
+    for round in given..=ROUNDS {
         let word = _mm_shuffle_epi32::<0xff>(keys[round - 1]);
         // With four equal columns ShiftRows moves nothing, so that AESENCLAST is SubWord.
-        let word = if given.len() == 2 && round % 2 == 1 {
+        let word = if given == 2 && round % 2 == 1 {
             _mm_aesenclast_si128(word, _mm_setzero_si128())
         } else {
             let word = substituted(word, constant);
             constant = next_constant(constant);
             word
         };
-        keys[round] = _mm_xor_si128(running_xor(keys[round - given.len()]), word);
+        keys[round] = _mm_xor_si128(running_xor(keys[round - given]), word);
     }
 }
 
@@ -45,14 +43,9 @@ fn expand_by_blocks<const ROUNDS: usize>(key: &[u8], keys: &mut RoundKeys) {
 #[inline]
 #[target_feature(enable = "aes")]
 fn expand_192(key: &[u8; 24], keys: &mut RoundKeys) {
-    // SAFETY: 16 readable bytes at the start of the key, 8 behind them.
-    let (mut block, mut half) = unsafe {
-        (
-            _mm_loadu_si128(key.as_ptr().cast()),
-            _mm_loadl_epi64(key.as_ptr().add(16).cast()),
-        )
-    };
+    begin(key, keys);
     let to: *mut u8 = keys.as_mut_ptr().cast();
+    let (mut block, mut half) = (keys[0], _mm_move_epi64(keys[1]));
     let mut constant = 1;
     for step in 0..=8 {
         // SAFETY: step 8 writes up to byte 208 of the 240 of `keys`, those before it less.
@@ -69,6 +62,15 @@ fn expand_192(key: &[u8; 24], keys: &mut RoundKeys) {
         half = _mm_xor_si128(half, _mm_slli_si128::<4>(half));
         half = _mm_xor_si128(half, _mm_shuffle_epi32::<0xff>(block));
     }
+}
+
+/// Writes the first round keys, which are `key` itself, as bytes: an unaligned load to a register goes through a variable
+/// on the stack where the compiler does not optimise, and would leave the key there.
+#[inline]
+fn begin(key: &[u8], keys: &mut RoundKeys) {
+    let len = key.len().min(size_of::<RoundKeys>());
+    // SAFETY: both have `len` bytes.
+    unsafe { ptr::copy_nonoverlapping(key.as_ptr(), keys.as_mut_ptr().cast(), len) };
 }
 
 /// SubWord(RotWord(`word`)) with a round constant, in every column as `word` is.

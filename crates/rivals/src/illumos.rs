@@ -62,7 +62,7 @@ const TODAY: Library = Library {
     name: "today",
     version: || Ok("Scrim's best sector ciphers for this processor; aws-lc's own GCM".to_owned()),
     set_up: |work| match work.cipher {
-        // One message of 128 KiB: a record of Scrim's holds 16 KiB at most, and is AWS-LC's too.
+        // One message of 128 KiB: Scrim's own GCM seals records, of at most 16 KiB.
         Cipher::Aes128Gcm => (AWS_LC.set_up)(work),
         _ => (scrim::RUNS.set_up)(work),
     },

@@ -256,7 +256,7 @@ fn plaintext_alert(error: &TlsError) -> Option<[u8; HEADER + 2]> {
 /// Returns whether rustls has skipped a record that it did not report as consumed: early data, which it cannot decrypt
 /// (RFC 8446, 4.2.10). It reports such a record only together with the next one, and would count it twice towards its
 /// limit. The other record that it leaves in place is the first part of the client's Finished, which it still needs: that
-/// one is decrypted in place and begins with its type. AWS-LC fills a record that it fails to decrypt with zeros.
+/// one is decrypted in place and begins with its type. A record that is not genuine is filled with zeros.
 fn is_skipped_early_data(record: &[u8]) -> bool {
     record.first() == Some(&Kind::Data.to_wire()) && record.get(HEADER) != Some(&FINISHED)
 }

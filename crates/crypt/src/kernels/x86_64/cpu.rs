@@ -59,3 +59,23 @@ fn family(signature: u32) -> u32 {
     let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
     if base == 0xf { base + extended } else { base }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signatures of processors as their makers and Linux's `/proc/cpuinfo` give them.
+    #[test]
+    fn the_family_is_read_from_the_signature() {
+        for (processor, signature, expected) in [
+            ("Zen 2", 0x0083_0f10, 0x17),
+            ("Zen 3", 0x00a0_0f11, 0x19),
+            ("Zen 4", 0x00a1_0f11, 0x19),
+            ("Zen 5", 0x00b0_0f21, 0x1a),
+            ("Ice Lake", 0x0006_06a6, 6),
+            ("Alder Lake", 0x0009_0672, 6),
+        ] {
+            assert_eq!(family(signature), expected, "{processor}");
+        }
+    }
+}

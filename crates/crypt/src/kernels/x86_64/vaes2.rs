@@ -21,9 +21,6 @@ pub(super) const WIDTH: usize = 8;
 /// Blocks in flight, or one value for each of them, in the order of memory.
 pub(super) type Group = [__m256i; WIDTH];
 
-/// Bytes of a group.
-pub(super) const GROUP: usize = size_of::<Group>();
-
 pub(super) type Schedule = super::wide::Schedule<Vaes2>;
 
 // SAFETY: the token is only given out where the CPU has all of its features, AES-NI among them.
@@ -97,16 +94,6 @@ fn xor(one: __m256i, other: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn xor3(late: __m256i, a: __m256i, b: __m256i) -> __m256i {
     xor(late, xor(a, b))
-}
-
-/// One round of a group.
-#[inline]
-#[target_feature(enable = "vaes,avx2")]
-pub(super) fn round<const ENCRYPT: bool>(data: &mut Group, key: __m256i) {
-    in_step(data);
-    for blocks in data {
-        *blocks = one_round::<ENCRYPT>(*blocks, key);
-    }
 }
 
 /// One round of two blocks.

@@ -209,19 +209,57 @@ unsafe fn part<
     len: usize,
 ) {
     let keys = opaque(keys);
+    // SAFETY: the caller promises the blocks.
+    let mut data = unsafe { begin_blocks::<W, N, WHOLE>(width, keys[0], tweaks, at, len) };
+    rounds::<W, ROUNDS, ENCRYPT, N>(width, keys, &mut data);
+    // SAFETY: as above.
+    unsafe {
+        end_blocks::<W, ENCRYPT, N, WHOLE>(width, keys[ROUNDS], tweaks, &data, at, len);
+    }
+}
+
+/// Loads `len` blocks, in `N` registers, all of them `WHOLE` or one that is not, and adds the first round key and the
+/// tweaks.
+///
+/// # Safety
+/// They can be read `at`.
+#[inline(always)]
+pub(super) unsafe fn begin_blocks<W: Aes, const N: usize, const WHOLE: bool>(
+    width: W,
+    key: W::Register,
+    tweaks: &[W::Register],
+    at: Cursor,
+    len: usize,
+) -> [W::Register; WIDTH] {
     let mut data = [W::ZERO; WIDTH];
     for (index, register) in data[..N].iter_mut().enumerate() {
         let from = at.source.wrapping_add(16 * W::LANES * index);
         // SAFETY: the caller promises the blocks.
         let input = unsafe { width.load::<WHOLE>(from, len) };
-        *register = width.xor3(input, keys[0], tweaks[index]);
+        *register = width.xor3(input, key, tweaks[index]);
     }
-    rounds::<W, ROUNDS, ENCRYPT, N>(width, keys, &mut data);
+    data
+}
+
+/// The reverse of [`begin_blocks`]: takes blocks through the last round, adds the tweaks, and stores them.
+///
+/// # Safety
+/// They can be written `at`.
+#[inline(always)]
+pub(super) unsafe fn end_blocks<W: Aes, const ENCRYPT: bool, const N: usize, const WHOLE: bool>(
+    width: W,
+    key: W::Register,
+    tweaks: &[W::Register],
+    data: &[W::Register; WIDTH],
+    at: Cursor,
+    len: usize,
+) {
     for (index, register) in data[..N].iter().enumerate() {
-        let key = width.xor(keys[ROUNDS], tweaks[index]);
+        // In time for the last round: the sum of key and tweak need not wait for it.
+        let key = width.xor(key, tweaks[index]);
         let output = width.last_round::<ENCRYPT>(*register, key);
         let to = at.destination.wrapping_add(16 * W::LANES * index);
-        // SAFETY: as for the loads.
+        // SAFETY: the caller promises the blocks.
         unsafe { width.store::<WHOLE>(to, len, output) };
     }
 }

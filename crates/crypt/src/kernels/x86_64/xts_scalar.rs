@@ -3,8 +3,6 @@
 //! A tweak is written in two halves, and read as a part of a register. A processor cannot forward two stores to one load:
 //! it waits until they are in the cache. So the tweaks of a group are made while the group two before it is transformed.
 
-use core::mem;
-
 use zeroize::Zeroize;
 
 use super::aes::{Aes, WIDTH, some_rounds};
@@ -13,7 +11,9 @@ use super::chain::Chain;
 use super::cursor::Cursor;
 use super::opaque::opaque;
 use super::wide::{Schedule, Wide};
-use super::xts::{Keys, NextIvs, Tweaks, WideXts, fill, group_bytes, next_unit};
+use super::xts::{
+    Keys, NextIvs, Tweaks, WideXts, begin_blocks, end_blocks, fill, group_bytes, next_unit,
+};
 
 /// Tweaks of blocks by general registers.
 pub(super) struct Scalar;
@@ -151,14 +151,9 @@ unsafe fn group<W: Aes, const ROUNDS: usize, const ENCRYPT: bool>(
     chain: &mut Chain,
     at: Cursor,
 ) {
-    let (keys, register) = (opaque(keys), mem::size_of::<W::Register>());
-    let mut data = [W::ZERO; WIDTH];
-    for (index, blocks) in data.iter_mut().enumerate() {
-        let from = at.source.wrapping_add(register * index);
-        // SAFETY: the caller promises the blocks.
-        let input = unsafe { width.load::<true>(from, W::LANES) };
-        *blocks = width.xor3(input, keys[0], tweaks[index]);
-    }
+    let (keys, blocks) = (opaque(keys), W::LANES * WIDTH);
+    // SAFETY: the caller promises the blocks.
+    let mut data = unsafe { begin_blocks::<W, WIDTH, true>(width, keys[0], tweaks, at, blocks) };
     // Spelt out: as a loop it would not be unrolled, and the index is part of the instructions.
     macro_rules! round_and_tweaks {
         ($($index:literal)*) => {
@@ -172,12 +167,8 @@ unsafe fn group<W: Aes, const ROUNDS: usize, const ENCRYPT: bool>(
     round_and_tweaks!(0 1 2 3 4 5 6 7);
     some_rounds::<W, ENCRYPT, WIDTH>(width, &keys[1 + WIDTH..ROUNDS], &mut data);
     width.in_step(&mut data);
-    for (index, blocks) in data.iter().enumerate() {
-        // In time for the last round: the sum of key and tweak need not wait for it.
-        let key = width.xor(keys[ROUNDS], tweaks[index]);
-        let output = width.last_round::<ENCRYPT>(*blocks, key);
-        let to = at.destination.wrapping_add(register * index);
-        // SAFETY: as for the loads.
-        unsafe { width.store::<true>(to, W::LANES, output) };
+    // SAFETY: as for the start.
+    unsafe {
+        end_blocks::<W, ENCRYPT, WIDTH, true>(width, keys[ROUNDS], tweaks, &data, at, blocks);
     }
 }

@@ -13,7 +13,7 @@ pub enum SealFault {
     NoRoom,
     /// The key has sealed as much as is safe.
     Spent,
-    /// AWS-LC refused, which it does not do with right lengths.
+    /// The cipher refused, which it does not do with right lengths.
     Cipher,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for SealFault {
             Self::TooLong => "more than 16 KiB of plaintext for one record",
             Self::NoRoom => "no room for the record around its plaintext",
             Self::Spent => "the key has encrypted as much as is safe",
-            Self::Cipher => "AWS-LC refused to encrypt",
+            Self::Cipher => "the cipher refused to encrypt",
         })
     }
 }

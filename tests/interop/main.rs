@@ -9,6 +9,7 @@
 )]
 
 mod advise;
+mod as_cryptsetup;
 mod bench_fileserver;
 mod bench_paths;
 mod bench_serve;

@@ -196,6 +196,17 @@ const ROWS: &[&str] = &[
     "luksFormat -q SECTOR -S 3 CHEAP UUID new.img key",
     "luksFormat -q SECTOR -d within --keyfile-offset 2 -l 6 CHEAP UUID new.img",
     "luksFormat -q SECTOR --header newhead.img CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --align-payload 65536 CHEAP UUID new.img key",
+    "luksFormat -q --type luks1 -s 512 --align-payload 1 CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --luks2-metadata-size 64k --luks2-keyslots-size 2m CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --luks2-keyslots-size 2m --align-payload 1 CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --luks2-metadata-size 5k CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --volume-key-file volume-key CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --volume-key-file key CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --keyslot-cipher aes-cbc-plain64 --keyslot-key-size 256 CHEAP UUID new.img key",
+    "open --test-passphrase --volume-key-file volume-key disk.img",
+    "open --test-passphrase --volume-key-file volume-key -s 512 disk.img",
+    "open --test-passphrase --volume-key-file key disk.img",
     "open --test-passphrase -d key -S 0 disk.img",
     "open --test-passphrase -d key -S 1 disk.img",
     "open --test-passphrase -d key --type luks1 disk.img",
@@ -268,6 +279,12 @@ const ROWS: &[&str] = &[
     "isLuks -v --type luks1 disk.img",
     "isLuks --header head.img data.img",
     "luksDump --header head.img data.img",
+    "luksDump --type luks1 disk.img",
+    "luksDump --dump-json-metadata disk.img",
+    "luksDump -q --dump-volume-key -d key disk.img",
+    "luksDump --dump-volume-key -d within --keyfile-offset 2 -l 6 -S 0 disk.img",
+    "luksDump --dump-volume-key --volume-key-file backup -d key disk.img",
+    "luksDump --unbound -d key disk.img",
     "token add -q --key-description a disk.img",
     "token add --key-description a -S 1 --token-id 4 disk.img",
     "token add --key-description a --unbound disk.img",
@@ -291,6 +308,8 @@ const ROWS: &[&str] = &[
 
 /// Command lines with options that cryptsetup ignores; Scrim refuses them.
 const IGNORED: &[&str] = &[
+    "luksDump --dump-volume-key -d key -S 1 disk.img",
+    "luksHeaderBackup --type luks1 --header-backup-file backup disk.img",
     "luksConvertKey ARGON2 --type luks1 -d key disk.img",
     "config --type luks1 --label a disk.img",
     "token add --key-description a --type luks1 disk.img",
@@ -321,7 +340,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("luksConvertKey", &["--iter-time"]),
     ("luksHeaderRestore", &["--replaced-file"]),
     ("config", &["--persistent-flags"]),
-    ("luksDump", &["--json"]),
+    ("luksDump", &["--json", "--tries"]),
 ];
 
 /// The commands whose options are the rows' alone; `open` serves, too.

@@ -144,6 +144,27 @@ fn two_passphrases_that_differ_leave_the_image_alone() {
     }
 }
 
+/// cryptsetup's `--timeout`, and its `--verbose`.
+#[test]
+fn a_passphrase_that_nobody_enters_ends_the_command_in_time() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let session = at_a_terminal(
+        &image.place,
+        "cryptsetup -v --timeout 1 open --test-passphrase disk.img",
+        &steps(&[("wait", "Enter passphrase"), ("wait", "Command failed")]),
+    );
+    assert_eq!((session.code, session.echo), (1, true), "{}", session.shown);
+    for said in [
+        "within the time of --timeout",
+        "code -1 (wrong or missing parameters)",
+    ] {
+        assert!(session.shown.contains(said), "{}", session.shown);
+    }
+}
+
 #[test]
 fn a_wrong_passphrase_may_be_tried_three_times() {
     if !have(&[PYTHON]) {

@@ -7,11 +7,13 @@ mod bench;
 mod bench_fileserver;
 mod bench_paths;
 mod bench_serve;
+mod cryptsetup;
 mod files;
 mod format;
 mod fstab;
 mod headers;
 mod https;
+mod invocation;
 mod keys;
 mod luks;
 mod mount;
@@ -19,6 +21,7 @@ mod nbd;
 mod numbers;
 mod open;
 mod open_volume;
+mod plain;
 mod storage;
 mod suggestions;
 mod tune;
@@ -32,18 +35,20 @@ pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_fileserver::BenchFileserverArgs;
 pub(crate) use bench_paths::{BenchEngineArg, BenchPathsArgs};
 pub(crate) use bench_serve::BenchServeArgs;
+pub(crate) use cryptsetup::tables as cryptsetup_tables;
 pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};
 pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs, PackArgs};
-pub(crate) use fstab::arguments;
 pub(crate) use headers::{
     ConfigArgs, ConvertArgs, DumpArgs, HeaderBackupArgs, HeaderRestoreArgs, IsLuksArgs,
     NewTokenArgs, RepairArgs, TestArgs, TokenAction, TokenAddArgs, TokenArgs, TokenExportArgs,
     TokenImportArgs, UuidArgs,
 };
 pub(crate) use https::{ServeArgs, ServeVolumeArgs};
+pub(crate) use invocation::{Invocation, Manners};
 pub(crate) use keys::{
-    AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs, KillSlotArgs,
-    NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
+    AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs,
+    KeyslotCipherArgs, KillSlotArgs, NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
+    VolumeKeyArgs,
 };
 pub(crate) use luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
 pub(crate) use mount::{MountArgs, MountMethod, UmountArgs};
@@ -53,6 +58,7 @@ pub(crate) use open_volume::{
     CloseArgs, DataPathArg, EngineArg, KeyAgainArgs, ListArgs, NameArgs, OpenNameArgs, RefreshArgs,
     ReloadArgs, ResizeArgs, ResumeArgs, StatsArgs, TableArgs,
 };
+pub(crate) use plain::PlainOpenArgs;
 pub(crate) use storage::{DirectIo, IoEngine, StorageArgs, WindowArgs};
 pub(crate) use suggestions::without_danger;
 pub(crate) use tune::TuneArgs;
@@ -96,6 +102,11 @@ const SERVE: &str = "\
 SIGTERM and Ctrl-C end the server once all requests in flight are answered. SIGHUP reloads sites and certificates \
 and reopens the access log; no connection is lost. At a terminal, SIGHUP ends the server. Sockets that a service manager passes (LISTEN_FDS) replace \
 --listen.";
+
+const PLAIN_OPEN: &str = "\
+Nothing tells a wrong cipher, key or passphrase: the volume opens, and reads as noise. Cipher, key size and hash have no \
+defaults, for those of cryptsetup differ between its versions: aes-cbc-essiv:sha256, 256 and ripemd160 up to 2.6, \
+aes-xts-plain64, 256 and sha256 since 2.7.";
 
 const MOUNT: &str = "\
 Root gets the kernel's own file system, by a loop device on the plaintext. Without root, ext2, ext3 and ext4 are mounted by \
@@ -143,6 +154,9 @@ pub(crate) enum Command {
     /// Unlock a volume, and serve its plaintext over NBD or make it a block device of the kernel
     #[command(visible_aliases = ["luksOpen"], after_help = SERVING)]
     Open(OpenArgs),
+    /// Open a volume of dm-crypt's plain format, which has no header, by its cipher and key
+    #[command(name = "plainOpen", visible_alias = "plain-open", after_help = PLAIN_OPEN)]
+    PlainOpen(PlainOpenArgs),
     /// Unlock a volume and mount its file system, without root where that is possible
     #[command(after_help = MOUNT)]
     Mount(MountArgs),
@@ -274,7 +288,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Measure ciphers and key derivations, with the options of `cryptsetup benchmark`
     Benchmark(BenchCiphersArgs),
-    /// Print the man page, or a shell's completions
+    /// Print the man page, the tables of cryptsetup's options, or a shell's completions
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
@@ -311,6 +325,8 @@ pub(crate) struct GenerateArgs {
 pub(crate) enum Generated {
     /// Man page in roff format
     Man,
+    /// The tables of docs/compatibility.md
+    Compatibility,
     /// Completion script for bash
     Bash,
     /// Completion script for zsh

@@ -25,17 +25,42 @@ mod transfer;
 mod tune;
 mod volume;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use args::{Bench, BenchArgs, Cli, Command, arguments, without_danger};
+use args::{Bench, BenchArgs, Cli, Command, Invocation, Manners, without_danger};
 use error::{CliError, Exit};
 
 fn main() -> ExitCode {
-    let Some(arguments) = arguments(std::env::args_os()) else {
-        return ExitCode::SUCCESS;
-    };
+    match Invocation::of(std::env::args_os(), Cli::command) {
+        Invocation::Command { arguments, manners } => {
+            let code = carry_out(arguments, manners);
+            if let Some(code) = (0..=u8::MAX).find(|known| ExitCode::from(*known) == code) {
+                terminal::state_result(code);
+            }
+            code
+        }
+        Invocation::Answer(text) => {
+            let _ = terminal::print(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Invocation::Refused(reason) => {
+            terminal::note(format_args!("scrim: {reason}"));
+            Exit::Usage.into()
+        }
+    }
+}
+
+/// Carries out a command line of Scrim's own.
+fn carry_out(arguments: Vec<OsString>, manners: Manners) -> ExitCode {
+    if manners.states_result {
+        terminal::state_results();
+    }
+    if let Some(timeout) = manners.passphrase_timeout {
+        terminal::passphrase::limit_time(timeout);
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(answer) => {
@@ -78,6 +103,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Format(args) => commands::format::run(&args),
         Command::Tune(args) => return commands::tune::run(&args),
         Command::Open(args) => commands::open::run(&args),
+        Command::PlainOpen(args) => commands::plain_open::run(&args),
         Command::Mount(args) => commands::mount::run(&args),
         Command::Umount(args) => commands::umount::run(&args),
         Command::Pack(args) => return pack::run(&args),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::keys::{KeyArgs, PbkdfArgs};
+use super::keys::{KeyArgs, KeyslotCipherArgs, PbkdfArgs};
 use super::luks::LuksType;
 use super::numbers::parse_size;
 use super::storage::WindowArgs;
@@ -41,8 +41,22 @@ pub(crate) struct FormatArgs {
     #[command(flatten)]
     pub(crate) window: WindowArgs,
     /// Start offset of the data on IMAGE, in 512-byte sectors
-    #[arg(long, short, value_name = "SECTORS")]
+    #[arg(long, short, value_name = "SECTORS", conflicts_with = "align_payload")]
     pub(crate) offset: Option<u64>,
+    /// Start the data at the first multiple of this many 512-byte sectors behind the header
+    #[arg(long, value_name = "SECTORS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) align_payload: Option<u32>,
+    /// Size of each copy of the metadata in bytes (LUKS2; default: 16K); K, M, G and T stand for powers of 1024
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) luks2_metadata_size: Option<u64>,
+    /// Size of the area of the key slots in bytes (LUKS2; default: what is left of 16M)
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub(crate) luks2_keyslots_size: Option<u64>,
+    /// Encrypt with the volume key in FILE instead of a random one
+    #[arg(long, value_name = "FILE", visible_alias = "master-key-file")]
+    pub(crate) volume_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) keyslot_cipher: KeyslotCipherArgs,
     /// Label of the device (LUKS2)
     #[arg(long, default_value = "")]
     pub(crate) label: String,
@@ -65,13 +79,19 @@ pub(crate) struct FormatArgs {
 }
 
 /// Options of a new volume that conflict with --resume: an unfinished volume has them already.
-const BEGUN_EXCLUDES: [&str; 15] = [
+const BEGUN_EXCLUDES: [&str; 21] = [
     "type",
     "cipher",
     "key_size",
     "hash",
     "sector_size",
     "offset",
+    "align_payload",
+    "luks2_metadata_size",
+    "luks2_keyslots_size",
+    "volume_key_file",
+    "keyslot_cipher",
+    "keyslot_key_size",
     "label",
     "subsystem",
     "uuid",

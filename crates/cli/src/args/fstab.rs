@@ -17,8 +17,7 @@ const HANDLED: [&str; 16] = [
 ///
 /// `mount.scrim SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTION,…] [-t TYPE]` becomes `scrim mount SPEC DIR --OPTION…`.
 /// `None` means that nothing is to be done: `mount --fake`.
-pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let given: Vec<OsString> = given.collect();
+pub(super) fn arguments(given: Vec<OsString>) -> Option<Vec<OsString>> {
     let started_as = given.first().and_then(|name| Path::new(name).file_name());
     if started_as != Some(OsStr::new(HELPER)) {
         return Some(given);
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     fn converted(line: &str) -> Option<String> {
-        let words = arguments(line.split(' ').map(OsString::from))?;
+        let words = arguments(line.split(' ').map(OsString::from).collect())?;
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         Some(words.join(" "))
     }

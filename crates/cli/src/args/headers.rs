@@ -5,16 +5,46 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use scrim_luks::{Flag, Priority};
 
-use super::keys::KeyArgs;
+use super::keys::{KeyArgs, VolumeKeyArgs};
 use super::luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
 
 #[derive(Args)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
+    /// Expected type of device metadata
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
     /// Print the header as JSON
-    #[arg(long, visible_alias = "dump-json-metadata")]
+    #[arg(long)]
     pub(crate) json: bool,
+    /// Print the metadata of LUKS2 as they are stored, which is JSON
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) dump_json_metadata: bool,
+    /// Print the volume key in place of the key slots, or write it to --volume-key-file; asks for a passphrase
+    #[arg(
+        long,
+        visible_alias = "dump-master-key",
+        conflicts_with_all = ["json", "dump_json_metadata", "unbound"]
+    )]
+    pub(crate) dump_volume_key: bool,
+    /// Print the key of the unbound key slot --key-slot, or write it to --volume-key-file; asks for its passphrase
+    #[arg(long, requires = "key_slot", conflicts_with_all = ["json", "dump_json_metadata"])]
+    pub(crate) unbound: bool,
+    /// Create FILE with the key, as bytes, instead of printing it
+    #[arg(long, value_name = "FILE", visible_alias = "master-key-file")]
+    pub(crate) volume_key_file: Option<PathBuf>,
+    /// Try only this key slot
+    #[arg(long, short = 'S', value_name = "N")]
+    pub(crate) key_slot: Option<u8>,
+    /// Number of attempts to enter the passphrase
+    #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
+    pub(crate) tries: u32,
+    /// Do not ask for confirmation to show a key
+    #[arg(long, short = 'q')]
+    pub(crate) batch_mode: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
 }
 
 #[derive(Args)]
@@ -29,6 +59,8 @@ pub(crate) struct TestArgs {
     pub(crate) tries: u32,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    #[command(flatten)]
+    pub(crate) volume_key: VolumeKeyArgs,
 }
 
 #[derive(Args)]
@@ -47,6 +79,9 @@ pub(crate) struct IsLuksArgs {
 pub(crate) struct HeaderBackupArgs {
     #[command(flatten)]
     pub(crate) on: HeaderOnlyArgs,
+    /// Expected type of device metadata
+    #[arg(long, short = 'M', value_enum, default_value = "luks")]
+    pub(crate) r#type: LuksType,
     /// Backup file to create, which must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) header_backup_file: PathBuf,

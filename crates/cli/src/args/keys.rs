@@ -28,6 +28,23 @@ pub(crate) struct KeyArgs {
     pub(crate) pbkdf_time_limit: Option<u16>,
 }
 
+/// The volume key itself, in place of a passphrase.
+#[derive(Args, Clone, Default)]
+pub(crate) struct VolumeKeyArgs {
+    /// Read the volume key from FILE instead of asking for a passphrase
+    #[arg(
+        long,
+        value_name = "FILE",
+        visible_alias = "master-key-file",
+        conflicts_with_all = ["key_file", "keyfile_offset", "keyfile_size", "key_slot"]
+    )]
+    pub(crate) volume_key_file: Option<PathBuf>,
+    /// Size of the volume key in bits, where no key slot of the header tells it
+    // `requires` would not hold beside what conflicts with the file.
+    #[arg(long, short = 's', value_name = "BITS")]
+    pub(crate) key_size: Option<u32>,
+}
+
 /// Source of a new key.
 #[derive(Args)]
 pub(crate) struct NewKeyArgs {
@@ -82,6 +99,17 @@ pub(crate) struct PbkdfArgs {
     pub(crate) pbkdf_force_iterations: Option<u32>,
 }
 
+/// Cipher of a new key slot.
+#[derive(Args)]
+pub(crate) struct KeyslotCipherArgs {
+    /// Cipher used to encrypt the key slot (LUKS2; default: the cipher of the data)
+    #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
+    pub(crate) keyslot_cipher: Option<String>,
+    /// Key size of --keyslot-cipher in bits
+    #[arg(long, value_name = "BITS", requires = "keyslot_cipher")]
+    pub(crate) keyslot_key_size: Option<u32>,
+}
+
 /// Options of the protection of a new key slot.
 #[derive(Args)]
 pub(crate) struct SealArgs {
@@ -89,12 +117,8 @@ pub(crate) struct SealArgs {
     /// the header)
     #[arg(long, short = 'h')]
     pub(crate) hash: Option<String>,
-    /// Cipher used to encrypt the key slot (LUKS2; default: the cipher of the data)
-    #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
-    pub(crate) keyslot_cipher: Option<String>,
-    /// Key size of --keyslot-cipher in bits
-    #[arg(long, value_name = "BITS", requires = "keyslot_cipher")]
-    pub(crate) keyslot_key_size: Option<u32>,
+    #[command(flatten)]
+    pub(crate) cipher: KeyslotCipherArgs,
     #[command(flatten)]
     pub(crate) pbkdf: PbkdfArgs,
 }

@@ -11,7 +11,9 @@ use super::unlock::UnlockArgs;
 use super::volume_name::VolumeName;
 
 /// Options of a LUKS volume that conflict with --table: the table itself says it, or cannot.
-const TABLE_EXCLUDES: [&str; 20] = [
+const TABLE_EXCLUDES: [&str; 22] = [
+    "volume_key_file",
+    "key_size",
     "image_offset",
     "image_size",
     "tries",

@@ -4,10 +4,14 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::cryptsetup;
+
 /// Commands that change nothing on any device: only these are suggested.
-const HARMLESS: [&str; 32] = [
+const HARMLESS: [&str; 34] = [
     "open",
     "luksOpen",
+    "plainOpen",
+    "plain-open",
     "close",
     "luksClose",
     "status",
@@ -40,33 +44,17 @@ const HARMLESS: [&str; 32] = [
     "help",
 ];
 
-/// Actions of cryptsetup, with their older names, that Scrim has nothing for; none of them must be taken for
-/// another.
-const ONLY_CRYPTSETUP: [&str; 15] = [
-    "reencrypt",
-    "plainOpen",
-    "plainClose",
-    "loopaesOpen",
-    "loopaesClose",
-    "tcryptOpen",
-    "tcryptClose",
-    "tcryptDump",
-    "bitlkOpen",
-    "bitlkClose",
-    "bitlkDump",
-    "fvault2Open",
-    "fvault2Close",
-    "fvault2Dump",
-    "luksReencrypt",
-];
-
 /// Names of dmsetup, and of old versions of cryptsetup, for commands that Scrim has under another one.
-const OTHER_NAMES: [(&str, &str); 2] = [
+const OTHER_NAMES: [(&str, &str); 3] = [
     (
         "create",
         "a table is opened with `scrim open --table FILE NAME`, a LUKS volume with `scrim open IMAGE NAME`",
     ),
     ("remove", "an open volume is closed with `scrim close NAME`"),
+    (
+        "plainClose",
+        "an open volume is closed with `scrim close NAME`",
+    ),
 ];
 
 /// The error without suggestions that could cost data.
@@ -104,7 +92,7 @@ fn tip(error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::InvalidSubcommand || !usage.contains("scrim <COMMAND>") {
         return None;
     }
-    if ONLY_CRYPTSETUP.contains(&name.as_str()) {
+    if cryptsetup::refused_actions().any(|refused| refused == name) {
         return Some(
             "this is a command of cryptsetup that Scrim does not have; use cryptsetup for it",
         );
@@ -145,7 +133,7 @@ mod tests {
 
     #[test]
     fn commands_of_cryptsetup_are_not_taken_for_others() {
-        for name in ONLY_CRYPTSETUP {
+        for name in cryptsetup::refused_actions() {
             let tip = tip(&["scrim", name, "x"]);
             assert!(tip.contains("a command of cryptsetup"), "{name}: {tip}");
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::keys::KeyArgs;
+use super::keys::{KeyArgs, VolumeKeyArgs};
 use super::luks::LuksType;
 use super::open_volume::{DataPathArg, PerfArgs};
 use super::storage::{StorageArgs, WindowArgs};
@@ -28,6 +28,8 @@ pub(crate) struct LuksArgs {
     pub(crate) tries: u32,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    #[command(flatten)]
+    pub(crate) volume_key: VolumeKeyArgs,
 }
 
 /// Options by which a command unlocks a volume and carries out its requests.

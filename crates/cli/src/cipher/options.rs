@@ -1,7 +1,9 @@
 //! Ciphers, keys and sectors as they are asked for on the command line.
 
 use scrim_crypt::{CipherError, CipherSpec, SectorSize};
+use scrim_luks::KeyslotCipher;
 
+use crate::args::KeyslotCipherArgs;
 use crate::error::CliError;
 
 /// Most bytes of a volume key that encrypts nothing: as many as the longest of any cipher.
@@ -62,6 +64,21 @@ pub(crate) fn fitting_key_bytes(cipher: &CipherSpec, bits: u32) -> Option<usize>
     let fits = cipher.key_sizes().contains(&bytes)
         || cipher.is_null() && (1..=NULL_KEY_MAX).contains(&bytes);
     (bits.is_multiple_of(8) && fits).then_some(bytes)
+}
+
+/// The cipher of a key slot, if one is asked for.
+pub(crate) fn keyslot_cipher(args: &KeyslotCipherArgs) -> Result<Option<KeyslotCipher>, CliError> {
+    let (Some(cipher), Some(bits)) = (&args.keyslot_cipher, args.keyslot_key_size) else {
+        return Ok(None);
+    };
+    let spec = for_header("--keyslot-cipher", cipher)?;
+    let key_size = fitting_key_bytes(&spec, bits).ok_or_else(|| {
+        CliError::usage(format!(
+            "--keyslot-key-size: {bits} bits do not fit {spec}; give {}",
+            key_bits(&spec)
+        ))
+    })?;
+    Ok(Some(KeyslotCipher { spec, key_size }))
 }
 
 /// Sizes that a volume key may have, in bits, as text: `a, b or c`.

@@ -4,14 +4,14 @@ use scrim_luks::kdf::Hash;
 use scrim_luks::{Header, KeyslotCipher, KeyslotError, NewDigest, NewKeyslot, VolumeKey};
 
 use crate::args::{AddKeyArgs, SealArgs};
-use crate::cipher::options::{fitting_key_bytes, for_header, key_bits};
+use crate::cipher::options::keyslot_cipher;
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::cost;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, exact_key, new_passphrase};
-use crate::luks::unlock::{Asking, unlock};
+use crate::luks::unlock::{Asking, no_key_size, unlock};
 use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
@@ -89,11 +89,9 @@ fn key(
         }
     };
     if let Some(file) = &args.volume_key_file {
-        let len = asked.or(volume_key_len(change.header())).ok_or_else(|| {
-            CliError::usage(
-                "no key slot tells how long the volume key is: say so with --key-size BITS",
-            )
-        })?;
+        let len = asked
+            .or(volume_key_len(change.header()))
+            .ok_or_else(no_key_size)?;
         let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
         if !args.unbound {
             // A wrong one is refused before a new passphrase is asked for.
@@ -157,19 +155,7 @@ impl Sealing {
             None if luks1 => hash_of_luks1(header)?,
             None => Hash::Sha256,
         };
-        let cipher = match (&args.keyslot_cipher, args.keyslot_key_size) {
-            (Some(cipher), Some(bits)) => {
-                let spec = for_header("--keyslot-cipher", cipher)?;
-                let key_size = fitting_key_bytes(&spec, bits).ok_or_else(|| {
-                    CliError::usage(format!(
-                        "--keyslot-key-size: {bits} bits do not fit {spec}; give {}",
-                        key_bits(&spec)
-                    ))
-                })?;
-                Some(KeyslotCipher { spec, key_size })
-            }
-            _ => None,
-        };
+        let cipher = keyslot_cipher(&args.cipher)?;
         Ok(Self {
             hash,
             luks1,

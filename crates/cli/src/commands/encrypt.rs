@@ -89,7 +89,7 @@ fn begin(
     let room = room(args, backend, shift, sector_size)?;
     confirm(args, found.contents, room)?;
     let passphrase = new.ask()?.secret;
-    let key = new.generate_key()?;
+    let key = new.key()?;
     let device_len = room.device().unwrap_or(size).max(size);
     let layout = Layout {
         placement: Placement::Attached,

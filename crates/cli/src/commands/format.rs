@@ -33,7 +33,7 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
     };
     confirm(args, &image, header.as_ref(), new.version())?;
     let passphrase = new.ask()?;
-    let key = new.generate_key()?;
+    let key = new.key()?;
     let place = header.as_ref().unwrap_or(&image);
     let layout = Layout {
         placement: match header {

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::{Cli, GenerateArgs, Generated};
+use crate::args::{Cli, GenerateArgs, Generated, cryptsetup_tables};
 use crate::error::CliError;
 use crate::terminal::print;
 
@@ -16,6 +16,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
                 .map_err(|error| CliError::io("write the man page", &error))?;
             return print(&text);
         }
+        Generated::Compatibility => return print(cryptsetup_tables(&command).as_bytes()),
         Generated::Bash => Shell::Bash,
         Generated::Zsh => Shell::Zsh,
         Generated::Fish => Shell::Fish,

@@ -6,6 +6,7 @@ use scrim_volume::LuksDevice;
 use crate::args::HeaderBackupArgs;
 use crate::error::CliError;
 use crate::luks::backup_record;
+use crate::luks::header::check_type;
 use crate::storage::new_file::write_new;
 use crate::storage::{Storage, header_place};
 use crate::terminal::note;
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
     let backend = Storage::open_shared(&header_place(&args.on)?, Access::ReadOnly)?;
     let backup =
         LuksDevice::read_backup(&backend).map_err(|error| CliError::from(error).within(&place))?;
+    check_type(backup.header(), args.r#type, path)?;
     for finding in backup.findings() {
         note(format_args!("scrim: warning: {place}: {finding}"));
     }

@@ -28,6 +28,7 @@ pub(crate) mod ls;
 pub(crate) mod luks_uuid;
 pub(crate) mod mount;
 pub(crate) mod open;
+pub(crate) mod plain_open;
 pub(crate) mod refresh;
 pub(crate) mod reload;
 pub(crate) mod remove_key;

@@ -4,7 +4,8 @@ use scrim_sys::activation::take_listen_fds;
 use scrim_volume::CryptTable;
 
 use crate::args::{
-    DataPathArg, DirectIo, EngineArg, HeaderOnlyArgs, IoEngine, OpenArgs, TestArgs, VolumeName,
+    DataPathArg, DirectIo, EngineArg, HeaderOnlyArgs, IoEngine, OpenArgs, ServingArgs, TestArgs,
+    VolumeName,
 };
 use crate::commands::test_passphrase;
 use crate::error::CliError;
@@ -18,7 +19,7 @@ use crate::storage::Manner;
 use crate::terminal::print;
 use crate::volume::devices::Devices;
 use crate::volume::opening::{
-    Wanted, check_engine, from_luks, from_table, unlock_luks, warn_of_unlocked_keys,
+    Opened, Wanted, check_engine, from_luks, from_table, unlock_luks, warn_of_unlocked_keys,
 };
 use crate::volume::table_input::table_text;
 
@@ -37,34 +38,59 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if let Some(parent) = args.end_with_parent {
         daemon::end_with_parent(parent)?;
     }
-    // This comes before the process opens any file of its own.
-    let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let unlock = &args.unlock;
-    let wanted = Wanted::by(&args.image, unlock)?;
-    check_engine(unlock.storage.io_engine)?;
-    let runtime = RuntimeDir::locate();
-    runtime.ensure()?;
-    let name = volume_name(args)?;
-    refuse_taken(&name)?;
-    let (daemon, hangup, manager) = daemon::begin(args.foreground)?;
-    let serving = Serving::by(&args.serving, handed_on, runtime.nbd_socket(&name))?;
-    let opened = match &args.table {
-        Some(given) => from_table(
-            given,
-            unlock.readonly,
-            wanted.manner,
-            unlock.data_path.into(),
-        )?,
-        None => from_luks(&wanted)?,
+    let hosted = Hosted {
+        name: volume_name(args)?,
+        serving: &args.serving,
+        io_engine: unlock.storage.io_engine,
+        foreground: args.foreground,
     };
-    let control = runtime.control_socket(&name);
-    let io_engine = unlock.storage.io_engine;
-    let service = Service::open(name, opened, io_engine, control, serving, hangup)?;
-    print((service.addresses().join("\n") + "\n").as_bytes())?;
-    if let Some(daemon) = daemon {
-        daemon.detach()?;
+    hosted.serve(|| {
+        let wanted = Wanted::by(&args.image, unlock)?;
+        match &args.table {
+            Some(given) => {
+                let path = unlock.data_path.into();
+                from_table(given, unlock.readonly, wanted.manner, path)
+            }
+            None => from_luks(&wanted),
+        }
+    })
+}
+
+/// A volume that a process of Scrim's serves.
+pub(super) struct Hosted<'a> {
+    pub(super) name: VolumeName,
+    pub(super) serving: &'a ServingArgs,
+    pub(super) io_engine: IoEngine,
+    pub(super) foreground: bool,
+}
+
+impl Hosted<'_> {
+    /// Serves what `open` opens, in the background if that is wanted, until it is closed.
+    pub(super) fn serve(
+        self,
+        open: impl FnOnce() -> Result<Opened, CliError>,
+    ) -> Result<(), CliError> {
+        // This comes before the process opens any file of its own.
+        let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
+        let Self {
+            name, io_engine, ..
+        } = self;
+        check_engine(io_engine)?;
+        let runtime = RuntimeDir::locate();
+        runtime.ensure()?;
+        refuse_taken(&name)?;
+        let (daemon, hangup, manager) = daemon::begin(self.foreground)?;
+        let serving = Serving::by(self.serving, handed_on, runtime.nbd_socket(&name))?;
+        let opened = open()?;
+        let control = runtime.control_socket(&name);
+        let service = Service::open(name, opened, io_engine, control, serving, hangup)?;
+        print((service.addresses().join("\n") + "\n").as_bytes())?;
+        if let Some(daemon) = daemon {
+            daemon.detach()?;
+        }
+        service.run(&manager)
     }
-    service.run(&manager)
 }
 
 /// Opens a volume as a block device of the kernel.
@@ -135,6 +161,7 @@ fn as_test(args: &OpenArgs) -> TestArgs {
         key_slot: luks.key_slot,
         tries: luks.tries,
         key: luks.key.clone(),
+        volume_key: luks.volume_key.clone(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
-use crate::luks::unlock::{Asking, unlock};
+use crate::luks::unlock::{Asking, by_volume_key, unlock};
 use crate::terminal::note;
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
@@ -20,6 +20,11 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
         key: args.key.source(),
         tries: args.tries,
     };
+    let cost = asking.key.cost;
+    if by_volume_key(&args.volume_key, &luks, &backend, &image, cost)?.is_some() {
+        note(format_args!("{image}: the volume key fits"));
+        return Ok(());
+    }
     let (unlocked, _) = unlock(&luks, &backend, &image, args.key_slot, &asking)?;
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
     Ok(())

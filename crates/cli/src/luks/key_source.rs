@@ -150,10 +150,16 @@ pub(crate) fn existing_passphrase(
     question: &str,
 ) -> Result<Passphrase, CliError> {
     match key.file {
-        Some(_) if key.is_standard_input() => Ok(Passphrase {
-            secret: read_key(standard_input()?, key, "standard input")?,
-            source: Source::KeyFile,
-        }),
+        Some(_) if key.is_standard_input() => {
+            let secret = read_key(standard_input()?, key, "standard input")?;
+            if secret.is_empty() && key.size != Some(0) {
+                return Err(nothing_to_read());
+            }
+            Ok(Passphrase {
+                secret,
+                source: Source::KeyFile,
+            })
+        }
         Some(path) => Ok(Passphrase {
             secret: read_key_file(path, key)?,
             source: Source::KeyFile,
@@ -172,10 +178,22 @@ pub(crate) fn existing_passphrase(
             })
         }
         None => Ok(Passphrase {
-            secret: read_passphrase(&mut standard_input()?, key)?,
+            secret: standard_passphrase(key)?.ok_or_else(nothing_to_read)?,
             source: Source::StandardInput,
         }),
     }
+}
+
+/// Reads a passphrase from the next line of standard input; `None` if that has ended.
+pub(crate) fn standard_passphrase(key: &KeySource<'_>) -> Result<Option<SecretBytes>, CliError> {
+    read_passphrase(&mut standard_input()?, key)
+}
+
+/// Error for an input that ended before a passphrase. An empty line is one.
+fn nothing_to_read() -> CliError {
+    CliError::usage(
+        "standard input has no passphrase: pipe one in, name a key file with --key-file, or run the command at a terminal",
+    )
 }
 
 /// Standard input without the buffer of the standard library, which would keep what passes through
@@ -202,6 +220,18 @@ pub(crate) fn exact_key(path: &Path, len: usize, options: &str) -> Result<Secret
         )));
     }
     Ok(key)
+}
+
+/// Reads the first `len` bytes of a key file behind `offset`; what follows is not of the key.
+pub(crate) fn exact_start(path: &Path, offset: u64, len: usize) -> Result<SecretBytes, CliError> {
+    let key = KeySource {
+        file: Some(path),
+        offset,
+        size: Some(len),
+        options: "keyfile",
+        cost: CostLimits::default(),
+    };
+    read_key_file(path, &key)
 }
 
 fn open_key_file(path: &Path) -> Result<File, CliError> {
@@ -285,7 +315,10 @@ pub(crate) fn read_up_to(from: &mut impl Read, max: usize) -> io::Result<SecretB
 
 /// Reads a passphrase from the line behind the offset: the whole line, or, as in cryptsetup, exactly `size` bytes of
 /// it.
-fn read_passphrase(from: &mut impl Read, key: &KeySource<'_>) -> Result<SecretBytes, CliError> {
+fn read_passphrase(
+    from: &mut impl Read,
+    key: &KeySource<'_>,
+) -> Result<Option<SecretBytes>, CliError> {
     let options = key.options;
     let fail = |error: io::Error| CliError::io("read a passphrase from standard input", &error);
     // Skipped bytes are read one by one too: they may be another passphrase.
@@ -299,12 +332,15 @@ fn read_passphrase(from: &mut impl Read, key: &KeySource<'_>) -> Result<SecretBy
         }
     }
     let line = read_line(from, key.size.unwrap_or(usize::MAX)).map_err(fail)?;
+    let Some(line) = line else {
+        return Ok(None);
+    };
     match key.size {
         Some(size) if line.len() < size => Err(CliError::usage(format!(
             "the line of standard input has only {} of the {size} bytes that --{options}-size asks for",
             line.len()
         ))),
-        _ => Ok(line),
+        _ => Ok(Some(line)),
     }
 }
 
@@ -317,13 +353,15 @@ fn read_up_to_once(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads up to a newline or until `max` bytes, byte by byte so that nothing after it is taken.
-fn read_line(from: &mut impl Read, max: usize) -> io::Result<SecretBytes> {
+/// Reads up to a newline or until `max` bytes, byte by byte so that nothing after it is taken; `None` if the input has
+/// ended.
+fn read_line(from: &mut impl Read, max: usize) -> io::Result<Option<SecretBytes>> {
     let mut line = SecretBytes::zeroed(PASSPHRASE_MAX);
     let mut used = 0;
     let mut byte = SecretBytes::zeroed(1);
     while used < max {
         match read_up_to_once(from, byte.expose_mut())? {
+            0 if used == 0 => return Ok(None),
             0 => break,
             _ if byte.expose() == b"\n" => break,
             _ if used == PASSPHRASE_MAX => {
@@ -336,7 +374,7 @@ fn read_line(from: &mut impl Read, max: usize) -> io::Result<SecretBytes> {
         }
     }
     line.truncate(used);
-    Ok(line)
+    Ok(Some(line))
 }
 
 #[cfg(test)]
@@ -388,8 +426,18 @@ mod tests {
     #[test]
     fn a_line_ends_at_the_newline_and_has_a_limit() {
         let mut input = &b"one\ntwo"[..];
-        assert_eq!(read_line(&mut input, usize::MAX).unwrap().expose(), b"one");
-        assert_eq!(read_line(&mut input, usize::MAX).unwrap().expose(), b"two");
+        let mut next = || {
+            let line = read_line(&mut input, usize::MAX).unwrap();
+            line.map(|line| line.expose().to_vec())
+        };
+        assert_eq!(next().as_deref(), Some(&b"one"[..]));
+        assert_eq!(next().as_deref(), Some(&b"two"[..]));
+        assert_eq!(next(), None);
+        assert!(
+            read_line(&mut &b"\n"[..], 9)
+                .unwrap()
+                .is_some_and(|line| line.is_empty())
+        );
         assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX + 1][..], usize::MAX).is_err());
         assert!(read_line(&mut &[b'x'; PASSPHRASE_MAX][..], usize::MAX).is_ok());
     }

@@ -5,15 +5,17 @@ use std::path::Path;
 use scrim_backend::Backend;
 use scrim_crypt::{CipherSpec, SectorSize, chosen};
 use scrim_luks::kdf::{Hash, Kdf};
-use scrim_luks::{FormatError, Formatted, Layout, NewKeyslot, VolumeKey, luks1, luks2};
+use scrim_luks::{
+    FormatError, Formatted, KeyslotCipher, Layout, NewKeyslot, VolumeKey, luks1, luks2,
+};
 use scrim_sys::memory::SecretBytes;
 
 use crate::args::{FormatArgs, LuksType};
-use crate::cipher::options::{for_header, key_bytes, sector_size};
+use crate::cipher::options::{for_header, key_bytes, keyslot_cipher, sector_size};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit, memory_refused};
 use crate::luks::cost;
-use crate::luks::key_source::{Passphrase, new_passphrase};
+use crate::luks::key_source::{Passphrase, exact_key, new_passphrase};
 use crate::signature::Survey;
 use crate::terminal::note;
 
@@ -26,6 +28,8 @@ pub(crate) struct NewVolume<'a> {
     hash: Hash,
     /// Encryption sector that was asked for, if any.
     pub(crate) sector_size: Option<SectorSize>,
+    /// Cipher of the first key slot, if it is not to be that of the data.
+    keyslot_cipher: Option<KeyslotCipher>,
     /// Offset of the data in bytes; `None` is the default.
     pub(crate) data_offset: Option<u64>,
 }
@@ -49,22 +53,23 @@ impl<'a> NewVolume<'a> {
         if luks1 && !(args.label.is_empty() && args.subsystem.is_empty()) {
             return Err(CliError::usage("LUKS1 has no --label and no --subsystem"));
         }
-        let data_offset = match args.offset {
-            None => None,
-            Some(sectors) => Some(
-                sectors
-                    .checked_mul(512)
-                    .ok_or_else(|| CliError::usage("--offset is larger than any device"))?,
-            ),
-        };
+        let keyslot_cipher = keyslot_cipher(&args.keyslot_cipher)?;
+        let has_sizes = args.luks2_metadata_size.is_some() || args.luks2_keyslots_size.is_some();
+        if luks1 && (has_sizes || keyslot_cipher.is_some()) {
+            return Err(CliError::usage(
+                "LUKS1 has no --luks2-metadata-size, --luks2-keyslots-size and --keyslot-cipher",
+            ));
+        }
+        let key_bytes = key_bytes(&cipher, args.key_size)?;
         Ok(Self {
             args,
             luks1,
-            key_bytes: key_bytes(&cipher, args.key_size)?,
+            data_offset: data_offset(args, luks1, key_bytes)?,
+            key_bytes,
+            keyslot_cipher,
             cipher,
             hash,
             sector_size,
-            data_offset,
         })
     }
 
@@ -131,7 +136,12 @@ impl<'a> NewVolume<'a> {
         new_passphrase(&source, &format!("Enter passphrase for {shown}: "))
     }
 
-    pub(crate) fn generate_key(&self) -> Result<VolumeKey, CliError> {
+    /// The volume key: that of a file, or a random one.
+    pub(crate) fn key(&self) -> Result<VolumeKey, CliError> {
+        if let Some(file) = &self.args.volume_key_file {
+            let key = exact_key(file, self.key_bytes, "--key-size")?;
+            return Ok(VolumeKey::new(key));
+        }
         VolumeKey::generate(self.key_bytes)
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))
     }
@@ -181,7 +191,7 @@ impl<'a> NewVolume<'a> {
                 slot: Some(self.args.key_slot),
                 kdf: self.kdf()?,
                 af_hash: self.hash,
-                cipher: None,
+                cipher: self.keyslot_cipher.clone(),
             },
             digest_iterations: self.args.pbkdf.digest_iterations(self.hash)?,
             uuid: self.args.uuid.clone(),
@@ -189,14 +199,60 @@ impl<'a> NewVolume<'a> {
             subsystem: self.args.subsystem.clone(),
             flags: Vec::new(),
             layout,
-            metadata_size: None,
-            keyslots_size: None,
+            metadata_size: self.args.luks2_metadata_size,
+            keyslots_size: self.keyslots_size(),
         })
     }
 
-    fn kdf(&self) -> Result<Kdf, CliError> {
-        (self.args.pbkdf).kdf(self.luks1, self.hash, self.key_bytes)
+    /// Size of the area of the key slots that is asked for. As in cryptsetup, it does not grow with an alignment.
+    fn keyslots_size(&self) -> Option<u64> {
+        let copies = 2 * self.args.luks2_metadata_size.unwrap_or(LUKS2_METADATA_SIZE);
+        let aligned = self.args.align_payload.is_some();
+        let usual = LUKS2_HEADER_END.checked_sub(copies).filter(|_| aligned);
+        self.args.luks2_keyslots_size.or(usual)
     }
+
+    fn kdf(&self) -> Result<Kdf, CliError> {
+        let cipher = self.keyslot_cipher.as_ref();
+        let derived = cipher.map_or(self.key_bytes, |cipher| cipher.key_size);
+        (self.args.pbkdf).kdf(self.luks1, self.hash, derived)
+    }
+}
+
+/// The end of a LUKS2 header with the usual sizes, and the size of one of its copies, in bytes.
+const LUKS2_HEADER_END: u64 = 16 << 20;
+const LUKS2_METADATA_SIZE: u64 = 16 << 10;
+
+/// The end of a LUKS1 header in bytes: eight key slots of 4000 stripes each, from byte 4096 on, in blocks of 4096 bytes
+/// (LUKS1 specification, figure 1).
+fn luks1_header_end(key_bytes: usize) -> u64 {
+    let area = (key_bytes as u64 * 4000).next_multiple_of(4096);
+    4096 + 8 * area
+}
+
+/// The offset of the data in bytes that options ask for; `None` is the default.
+fn data_offset(args: &FormatArgs, luks1: bool, key_bytes: usize) -> Result<Option<u64>, CliError> {
+    let too_large = |option| CliError::usage(format!("{option} is larger than any device"));
+    if let Some(sectors) = args.offset {
+        let offset = sectors.checked_mul(512);
+        return offset.map(Some).ok_or_else(|| too_large("--offset"));
+    }
+    let Some(sectors) = args.align_payload else {
+        return Ok(None);
+    };
+    let alignment = u64::from(sectors) * 512;
+    let header_end = match (luks1, args.luks2_keyslots_size) {
+        (true, _) => luks1_header_end(key_bytes),
+        (false, None) => LUKS2_HEADER_END,
+        (false, Some(keyslots)) => {
+            let metadata = args.luks2_metadata_size.unwrap_or(LUKS2_METADATA_SIZE);
+            let end = metadata
+                .checked_mul(2)
+                .and_then(|copies| copies.checked_add(keyslots));
+            end.ok_or_else(|| too_large("--luks2-keyslots-size"))?
+        }
+    };
+    Ok(Some(header_end.next_multiple_of(alignment)))
 }
 
 /// Error for a place for which there is no header.

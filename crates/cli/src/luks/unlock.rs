@@ -3,13 +3,17 @@
 use std::io::{self, IsTerminal};
 
 use scrim_backend::Backend;
+use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
+use crate::args::VolumeKeyArgs;
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
-use crate::luks::derivation::Guard;
-use crate::luks::key_source::{KeySource, Source, existing_passphrase};
+use crate::luks::derivation::{CostLimits, Guard};
+use crate::luks::key_source::{
+    KeySource, Source, exact_key, existing_passphrase, standard_passphrase,
+};
 use crate::terminal::note;
 
 /// Question for the passphrase of a key slot.
@@ -42,14 +46,65 @@ pub(crate) fn unlock(
     })
 }
 
+/// The volume key from the file that options name, if they name one; it must be that of the header on `backend`.
+pub(crate) fn by_volume_key(
+    args: &VolumeKeyArgs,
+    luks: &LuksDevice,
+    backend: &dyn Backend,
+    image: &str,
+    cost: CostLimits,
+) -> Result<Option<VolumeKey>, CliError> {
+    let Some(file) = &args.volume_key_file else {
+        return match args.key_size {
+            None => Ok(None),
+            Some(_) => Err(CliError::usage(
+                "--key-size is about the key in --volume-key-file; leave it out for a passphrase",
+            )),
+        };
+    };
+    let header = luks.header();
+    let told = header
+        .data_segment()
+        .ok()
+        .and_then(|segment| segment.key_size);
+    let asked = args.key_size.map(|bits| (bits / 8) as usize);
+    let len = asked.or(told).ok_or_else(no_key_size)?;
+    let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
+    let guard = Guard::new(image, backend, cost);
+    header
+        .verify_volume_key_guarded(&key, &guard)
+        .map_err(|error| CliError::from(LuksError::from(error)).within(image))?;
+    Ok(Some(key))
+}
+
+/// The volume key: from the file that options name, or by a passphrase that is asked for.
+pub(crate) fn volume_key(
+    args: &VolumeKeyArgs,
+    luks: &LuksDevice,
+    backend: &dyn Backend,
+    image: &str,
+    slot: Option<u8>,
+    asking: &Asking<'_>,
+) -> Result<VolumeKey, CliError> {
+    match by_volume_key(args, luks, backend, image, asking.key.cost)? {
+        Some(key) => Ok(key),
+        None => Ok(unlock(luks, backend, image, slot, asking)?.0.key),
+    }
+}
+
+/// Error for a header that does not tell how long its volume key is.
+pub(crate) fn no_key_size() -> CliError {
+    CliError::usage("no key slot tells how long the volume key is: say so with --key-size BITS")
+}
+
 impl Asking<'_> {
     /// The passphrase on standard input, if there is one; at a terminal the user is not asked.
     pub(crate) fn unasked(&self) -> Result<Option<SecretBytes>, CliError> {
         if io::stdin().is_terminal() {
             return Ok(None);
         }
-        let passphrase = existing_passphrase(&self.key, self.question)?.secret;
-        Ok((!passphrase.is_empty()).then_some(passphrase))
+        let passphrase = standard_passphrase(&self.key)?;
+        Ok(passphrase.filter(|passphrase| !passphrase.is_empty()))
     }
 
     /// Asks for the passphrase as often as is allowed, until `attempt` takes it, for the

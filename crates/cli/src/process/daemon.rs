@@ -70,7 +70,10 @@ impl Daemon {
             Side::Parent(child) => {
                 drop(ready);
                 match child.wait_until_ready(wait).map_err(fail)? {
-                    None => exit(0),
+                    None => {
+                        terminal::state_result(0);
+                        exit(0)
+                    }
                     Some(code) => exit(i32::from(code)),
                 }
             }

@@ -3,7 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use scrim_foreign::Visible;
 use scrim_sys::memory::SecretBytes;
@@ -16,6 +20,16 @@ pub(crate) const PASSPHRASE_MAX: usize = 512;
 /// Error for a passphrase that is longer.
 pub(crate) const TOO_LONG: &str = "it has more than 512 bytes; use --key-file for longer ones";
 
+/// Limit of the time to enter one passphrase; unset if there is none.
+static TIME_LIMIT: OnceLock<Duration> = OnceLock::new();
+
+/// Limits the time to enter each passphrase from now on.
+pub(crate) fn limit_time(limit: Duration) {
+    let _ = TIME_LIMIT.set(limit);
+}
+
+const TIME_IS_UP: &str = "no passphrase within the time of --timeout; nothing was changed";
+
 /// Asks at the terminal, without showing what is typed.
 pub(crate) fn prompt(question: &str) -> Result<SecretBytes, CliError> {
     let fail = |error: io::Error| CliError::io("ask at the terminal", &error);
@@ -27,11 +41,56 @@ pub(crate) fn prompt(question: &str) -> Result<SecretBytes, CliError> {
     // Silence first: the user may type as soon as the question is shown.
     let silence = Silence::start(&terminal).map_err(fail)?;
     write!(&terminal, "{}", Visible::new(question)).map_err(fail)?;
-    let line = read_typed(&mut &terminal);
+    let line = read_typed(&mut Keys::of(&terminal));
     drop(silence);
     terminal.write_all(b"\n").map_err(fail)?;
-    line.map_err(fail)?
+    let fail_typing = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => CliError::usage(error.to_string()),
+        _ => fail(error),
+    };
+    line.map_err(fail_typing)?
         .ok_or_else(|| CliError::new(Exit::NoKey, "interrupted; nothing was changed"))
+}
+
+/// Keys that are typed at a terminal, until the time is up.
+struct Keys<'a> {
+    terminal: &'a File,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Keys<'a> {
+    fn of(terminal: &'a File) -> Self {
+        let limit = TIME_LIMIT.get().filter(|limit| !limit.is_zero());
+        Self {
+            terminal,
+            deadline: limit.and_then(|limit| Instant::now().checked_add(*limit)),
+        }
+    }
+
+    /// Waits until a key is there.
+    fn wait(&self) -> io::Result<()> {
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
+        let mut events = [PollFd::new(self.terminal, PollFlags::IN)];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+            match poll(&mut events, Some(&left)) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, TIME_IS_UP)),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Read for Keys<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        self.terminal.read(into)
+    }
 }
 
 /// Reads a typed line key by key; `None` when it was interrupted (Ctrl-C, or Ctrl-D on an empty

@@ -3,4 +3,5 @@
 pub(crate) mod devices;
 pub(crate) mod new_image;
 pub(crate) mod opening;
+pub(crate) mod plain;
 pub(crate) mod table_input;

@@ -59,7 +59,7 @@ impl NewImage {
             data_offset: new.data_offset,
         };
         let passphrase = new.ask()?.secret;
-        let key = new.generate_key()?;
+        let key = new.key()?;
         let formatted = new.make(&args.image, layout, sector_size, &key, &passphrase)?;
         let extent = formatted
             .header

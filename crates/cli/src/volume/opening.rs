@@ -17,7 +17,7 @@ use crate::luks::derivation::CostLimits;
 use crate::luks::header::{check_type, read_luks};
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::KeySource;
-use crate::luks::unlock::{Asking, unlock};
+use crate::luks::unlock::{Asking, volume_key};
 use crate::storage::{Manner, Storage, VolumePlace, absolute, device_names, is_remote, place_of};
 use crate::terminal::note;
 use crate::transfer::refuse_unfinished;
@@ -204,7 +204,15 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         },
         tries: wanted.luks.tries,
     };
-    let (unlocked, _) = unlock(&luks, &**header, &shown, wanted.luks.key_slot, &asking)?;
+    let given = &wanted.luks.volume_key;
+    let key = volume_key(
+        given,
+        &luks,
+        &**header,
+        &shown,
+        wanted.luks.key_slot,
+        &asking,
+    )?;
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
         note(format_args!("scrim: warning: {header}: {warning}"));
@@ -212,7 +220,7 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
     let device = device_names::name_in_table(&image);
     let size = data.info().size;
     let table = luks
-        .table(unlocked.key, &device, size, placement, wanted.flags)
+        .table(key, &device, size, placement, wanted.flags)
         .map_err(|error| CliError::from(error).within(&shown))?;
     let update = Update {
         header: Arc::clone(header),
@@ -324,17 +332,22 @@ pub(crate) fn from_table(
         std::str::from_utf8(text.expose()).map_err(|_| CliError::usage("the table is not text"))?;
     let devices = Devices::new(readonly, manner);
     let volume = Volume::start(CryptTable::parse(text)?, path, |name| devices.open(name))?;
+    Ok(without_header(volume, "TABLE", devices))
+}
+
+/// A volume of this type, which no LUKS header describes.
+pub(crate) fn without_header(volume: Volume, r#type: &str, devices: Devices) -> Opened {
     let origin = Origin {
-        r#type: "TABLE".to_owned(),
+        r#type: r#type.to_owned(),
         uuid: String::new(),
         header: None,
         devices,
     };
-    Ok(Opened {
+    Opened {
         volume,
         origin,
         update: None,
-    })
+    }
 }
 
 /// Warns if a key may reach swap space.

@@ -1,0 +1,85 @@
+//! The ways in which this program is started: by its own name, by `mount(8)`, and in place of cryptsetup.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::time::Duration;
+
+use super::cryptsetup::{Circumstances, Translated, translate};
+use super::fstab;
+
+/// Name by which this program takes cryptsetup's command line.
+const CRYPTSETUP: &str = "cryptsetup";
+
+/// Program by which the kernel is asked for devices of its device mapper.
+const MAPPER: &str = "/dev/mapper/control";
+
+/// The meaning of the words by which this program was started.
+pub(crate) enum Invocation {
+    /// A command line of Scrim's own.
+    Command {
+        arguments: Vec<OsString>,
+        manners: Manners,
+    },
+    /// Only this text is to be printed.
+    Answer(String),
+    /// The command line is wrong, for this reason.
+    Refused(String),
+}
+
+/// The ways of the program in whose place a command is carried out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manners {
+    /// True if the result is to be printed as cryptsetup's `--verbose` does.
+    pub(crate) states_result: bool,
+    /// Limit of the time to enter a passphrase at the terminal.
+    pub(crate) passphrase_timeout: Option<Duration>,
+}
+
+impl Invocation {
+    /// Interprets the words of a command line, the program's name first; `scrim` defines Scrim's own commands.
+    pub(crate) fn of(
+        given: impl Iterator<Item = OsString>,
+        scrim: impl FnOnce() -> clap::Command,
+    ) -> Self {
+        let given: Vec<OsString> = given.collect();
+        let name = given.first().and_then(|name| Path::new(name).file_name());
+        let is_cryptsetup = name == Some(OsStr::new(CRYPTSETUP));
+        if is_cryptsetup || given.get(1).is_some_and(|word| word == CRYPTSETUP) {
+            let skipped = if is_cryptsetup { 1 } else { 2 };
+            return Self::in_place_of_cryptsetup(given.into_iter().skip(skipped), &scrim());
+        }
+        match fstab::arguments(given) {
+            Some(arguments) => Self::Command {
+                arguments,
+                manners: Manners::default(),
+            },
+            None => Self::Answer(String::new()),
+        }
+    }
+
+    fn in_place_of_cryptsetup(
+        given: impl Iterator<Item = OsString>,
+        scrim: &clap::Command,
+    ) -> Self {
+        let circumstances = Circumstances {
+            has_terminal: io::stdin().is_terminal(),
+            has_mapper: rustix::process::geteuid().is_root() && Path::new(MAPPER).exists(),
+        };
+        match translate(given, scrim, circumstances) {
+            Ok(Translated::Answer(text)) => Self::Answer(text),
+            Ok(Translated::Command {
+                arguments,
+                verbose,
+                timeout,
+            }) => Self::Command {
+                arguments,
+                manners: Manners {
+                    states_result: verbose,
+                    passphrase_timeout: timeout,
+                },
+            },
+            Err(reason) => Self::Refused(reason),
+        }
+    }
+}

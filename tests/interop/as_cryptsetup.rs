@@ -247,7 +247,7 @@ struct Vector {
 }
 
 /// Actions with their arguments; IMAGE, KEY and NEW are replaced.
-const ACTIONS: [&str; 30] = [
+const ACTIONS: [&str; 32] = [
     "isLuks IMAGE",
     "isLuks --type luks1 IMAGE",
     "isLuks --type luks2 IMAGE -v",
@@ -259,6 +259,8 @@ const ACTIONS: [&str; 30] = [
     "luksDump --unbound -S 5 IMAGE KEY",
     "open --test-passphrase IMAGE KEY",
     "open --test-passphrase IMAGE -S 3 KEY",
+    "open --test-passphrase IMAGE -S 5 KEY",
+    "token import --json-file token.json IMAGE",
     "luksOpen --test-passphrase --type luks2 IMAGE KEY",
     "open --test-passphrase IMAGE --volume-key-file volume-key",
     "luksAddKey IMAGE NEW CHEAP KEY",

@@ -82,6 +82,7 @@ mod terminal;
 mod tls;
 #[path = "../support/tls_client.rs"]
 mod tls_client;
+mod tokens;
 mod transfer;
 mod transfer_storage;
 mod unaligned;

@@ -48,7 +48,7 @@ pub(crate) use invocation::{Invocation, Manners};
 pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs,
     KeyslotCipherArgs, KillSlotArgs, NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,
-    VolumeKeyArgs,
+    TokenKeyArgs, VolumeKeyArgs,
 };
 pub(crate) use luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
 pub(crate) use mount::{MountArgs, MountMethod, UmountArgs};

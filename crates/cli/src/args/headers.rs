@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use scrim_luks::{Flag, Priority};
 
-use super::keys::{KeyArgs, VolumeKeyArgs};
+use super::keys::{KeyArgs, TokenKeyArgs, VolumeKeyArgs};
 use super::luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
 
 #[derive(Args)]
@@ -61,6 +61,8 @@ pub(crate) struct TestArgs {
     pub(crate) key: KeyArgs,
     #[command(flatten)]
     pub(crate) volume_key: VolumeKeyArgs,
+    #[command(flatten)]
+    pub(crate) token: TokenKeyArgs,
 }
 
 #[derive(Args)]
@@ -252,7 +254,7 @@ pub(crate) struct TokenAddArgs {
 pub(crate) struct TokenImportArgs {
     #[command(flatten)]
     pub(crate) on: ChangeArgs,
-    /// Read the JSON from FILE (default: standard input)
+    /// Read the JSON from FILE ("-" or by default: standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) json_file: Option<PathBuf>,
     /// Key slot to assign the token to

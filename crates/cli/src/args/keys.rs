@@ -45,6 +45,30 @@ pub(crate) struct VolumeKeyArgs {
     pub(crate) key_size: Option<u32>,
 }
 
+/// A token of the header, in place of a passphrase.
+#[derive(Args, Clone, Default)]
+pub(crate) struct TokenKeyArgs {
+    /// Use token N of the header: cryptsetup runs its plugin, or clevis decrypts it
+    #[arg(long, value_name = "N")]
+    pub(crate) token_id: Option<u8>,
+    /// Use tokens of this type, such as luks2-keyring, systemd-tpm2 or clevis
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) token_type: Option<String>,
+    /// Use any token, and do not ask for a passphrase if no token opens the volume
+    #[arg(long, conflicts_with_all = ["key_file", "volume_key_file"])]
+    pub(crate) token_only: bool,
+    /// Time limit in seconds for the program that uses a token
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) token_timeout: u16,
+}
+
+impl TokenKeyArgs {
+    /// Returns whether a token is to be used.
+    pub(crate) fn is_given(&self) -> bool {
+        self.token_only || self.token_id.is_some() || self.token_type.is_some()
+    }
+}
+
 /// Source of a new key.
 #[derive(Args)]
 pub(crate) struct NewKeyArgs {

@@ -11,7 +11,11 @@ use super::unlock::UnlockArgs;
 use super::volume_name::VolumeName;
 
 /// Options of a LUKS volume that conflict with --table: the table itself says it, or cannot.
-const TABLE_EXCLUDES: [&str; 22] = [
+const TABLE_EXCLUDES: [&str; 26] = [
+    "token_id",
+    "token_type",
+    "token_only",
+    "token_timeout",
     "volume_key_file",
     "key_size",
     "image_offset",

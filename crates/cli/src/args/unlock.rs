@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::keys::{KeyArgs, VolumeKeyArgs};
+use super::keys::{KeyArgs, TokenKeyArgs, VolumeKeyArgs};
 use super::luks::LuksType;
 use super::open_volume::{DataPathArg, PerfArgs};
 use super::storage::{StorageArgs, WindowArgs};
@@ -30,6 +30,8 @@ pub(crate) struct LuksArgs {
     pub(crate) key: KeyArgs,
     #[command(flatten)]
     pub(crate) volume_key: VolumeKeyArgs,
+    #[command(flatten)]
+    pub(crate) token: TokenKeyArgs,
 }
 
 /// Options by which a command unlocks a volume and carries out its requests.

@@ -162,6 +162,7 @@ fn as_test(args: &OpenArgs) -> TestArgs {
         tries: luks.tries,
         key: luks.key.clone(),
         volume_key: luks.volume_key.clone(),
+        token: luks.token.clone(),
     }
 }
 

@@ -1,9 +1,12 @@
 //! `scrim test-passphrase IMAGE`: checks a passphrase.
 
+use scrim_backend::Backend;
+
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
-use crate::luks::unlock::{Asking, by_volume_key, unlock};
+use crate::luks::reencryption;
+use crate::luks::unlock::{Asking, OtherKeys, unlock};
 use crate::terminal::note;
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
@@ -20,12 +23,26 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
         key: args.key.source(),
         tries: args.tries,
     };
+    let data_len = args.on.header.is_none().then(|| backend.info().size);
+    reencryption::refuse(luks.header(), data_len, &image)?;
     let cost = asking.key.cost;
-    if by_volume_key(&args.volume_key, &luks, &backend, &image, cost)?.is_some() {
+    let others = OtherKeys {
+        volume_key: &args.volume_key,
+        token: &args.token,
+    };
+    if others.find(&luks, &backend, &image, cost)?.is_some() {
         note(format_args!("{image}: the volume key fits"));
         return Ok(());
     }
-    let (unlocked, _) = unlock(&luks, &backend, &image, args.key_slot, &asking)?;
+    if let Some(slot) = args.key_slot {
+        // Named, it may hold a key that is not the volume's.
+        asking.until_it_fits(&backend, &image, |passphrase, guard| {
+            luks.unlock_keyslot_guarded(&backend, slot, passphrase, guard)
+        })?;
+        note(format_args!("{image}: key slot {slot} unlocked"));
+        return Ok(());
+    }
+    let (unlocked, _) = unlock(&luks, &backend, &image, None, &asking)?;
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
     Ok(())
 }

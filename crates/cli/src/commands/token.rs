@@ -92,7 +92,8 @@ fn export(args: &TokenExportArgs) -> Result<(), CliError> {
     let text = scrim_foreign::json(&json.to_string()).into_owned();
     match &args.json_file {
         Some(path) => write_new(path, text.as_bytes()),
-        None => print(format!("{text}\n").as_bytes()),
+        // As in cryptsetup, without a newline: the bytes are those of a file.
+        None => print(text.as_bytes()),
     }
 }
 
@@ -128,6 +129,7 @@ fn read_json(path: Option<&Path>) -> Result<(Vec<u8>, String), CliError> {
     let mut text = Vec::new();
     let (shown, file) = match path {
         None => ("standard input".to_owned(), standard_input()?),
+        Some(path) if path == Path::new("-") => ("standard input".to_owned(), standard_input()?),
         Some(path) => {
             let shown = path.display().to_string();
             let file = File::open(path)

@@ -10,7 +10,7 @@ use scrim_serve::site::{Root, Settings};
 use scrim_sys::memory::{Locking, locking};
 use scrim_volume::{DataPath, UnknownDataPath, Volume};
 
-use crate::args::{KeyArgs, LuksArgs, LuksType, VolumeKeyArgs, WindowArgs};
+use crate::args::{KeyArgs, LuksArgs, LuksType, TokenKeyArgs, VolumeKeyArgs, WindowArgs};
 use crate::error::{CliError, Exit};
 use crate::files::running;
 use crate::storage::is_remote;
@@ -119,6 +119,7 @@ impl Volumes {
                 pbkdf_time_limit: None,
             },
             volume_key: VolumeKeyArgs::default(),
+            token: TokenKeyArgs::default(),
         };
         let wanted = Wanted {
             data_path,

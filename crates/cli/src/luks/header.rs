@@ -8,6 +8,7 @@ use scrim_volume::{LuksDevice, LuksError, is_half_overwritten};
 
 use crate::args::{HeaderOnlyArgs, LuksType};
 use crate::error::{CliError, Exit};
+use crate::luks::not_luks;
 use crate::storage::partitions::{luks_partitions, show_partitions};
 use crate::storage::{Storage, header_place};
 use crate::terminal::note;
@@ -30,6 +31,9 @@ pub(crate) fn read_luks(backend: &dyn Backend, path: &Path) -> Result<LuksDevice
         let is_not_luks = matches!(error, LuksError::Header(HeaderError::NotLuks));
         if is_not_luks && is_half_overwritten(backend).is_ok_and(|is_half| is_half) {
             return half_overwritten(path);
+        }
+        if let (true, Some(found)) = (is_not_luks, not_luks::describe(backend)) {
+            return CliError::usage(format!("{place}: no LUKS header was found: {found}"));
         }
         CliError::from(error).within(format_args!("{place}"))
     })?;

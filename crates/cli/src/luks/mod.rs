@@ -7,4 +7,7 @@ pub(crate) mod header;
 pub(crate) mod header_change;
 pub(crate) mod key_source;
 pub(crate) mod new_volume;
+mod not_luks;
+pub(crate) mod reencryption;
+pub(crate) mod token_key;
 pub(crate) mod unlock;

@@ -7,13 +7,14 @@ use scrim_luks::VolumeKey;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
-use crate::args::VolumeKeyArgs;
+use crate::args::{TokenKeyArgs, VolumeKeyArgs};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::{CostLimits, Guard};
 use crate::luks::key_source::{
     KeySource, Source, exact_key, existing_passphrase, standard_passphrase,
 };
+use crate::luks::token_key::Tokens;
 use crate::terminal::note;
 
 /// Question for the passphrase of a key slot.
@@ -47,7 +48,7 @@ pub(crate) fn unlock(
 }
 
 /// The volume key from the file that options name, if they name one; it must be that of the header on `backend`.
-pub(crate) fn by_volume_key(
+fn by_volume_key(
     args: &VolumeKeyArgs,
     luks: &LuksDevice,
     backend: &dyn Backend,
@@ -77,18 +78,39 @@ pub(crate) fn by_volume_key(
     Ok(Some(key))
 }
 
-/// The volume key: from the file that options name, or by a passphrase that is asked for.
-pub(crate) fn volume_key(
-    args: &VolumeKeyArgs,
-    luks: &LuksDevice,
-    backend: &dyn Backend,
-    image: &str,
-    slot: Option<u8>,
-    asking: &Asking<'_>,
-) -> Result<VolumeKey, CliError> {
-    match by_volume_key(args, luks, backend, image, asking.key.cost)? {
-        Some(key) => Ok(key),
-        None => Ok(unlock(luks, backend, image, slot, asking)?.0.key),
+/// Keys that options name in place of a passphrase.
+pub(crate) struct OtherKeys<'a> {
+    pub(crate) volume_key: &'a VolumeKeyArgs,
+    pub(crate) token: &'a TokenKeyArgs,
+}
+
+impl OtherKeys<'_> {
+    /// The volume key, if one of them gives it. A token that does not open the volume is reported, and a passphrase may
+    /// be asked for then, unless options forbid it.
+    pub(crate) fn find(
+        &self,
+        luks: &LuksDevice,
+        backend: &dyn Backend,
+        image: &str,
+        cost: CostLimits,
+    ) -> Result<Option<VolumeKey>, CliError> {
+        if let Some(key) = by_volume_key(self.volume_key, luks, backend, image, cost)? {
+            return Ok(Some(key));
+        }
+        let tokens = Tokens {
+            args: self.token,
+            luks,
+            backend,
+            image,
+            cost,
+        };
+        match tokens.volume_key() {
+            Err(error) if !self.token.token_only => {
+                note(format_args!("scrim: warning: {error}"));
+                Ok(None)
+            }
+            found => found,
+        }
     }
 }
 

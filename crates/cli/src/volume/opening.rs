@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend};
-use scrim_luks::{Edit, Flag, Header, Placement};
+use scrim_luks::{Edit, Flag, Header, Placement, VolumeKey};
 use scrim_sys::memory::{Locking, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
@@ -17,7 +17,8 @@ use crate::luks::derivation::CostLimits;
 use crate::luks::header::{check_type, read_luks};
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::KeySource;
-use crate::luks::unlock::{Asking, volume_key};
+use crate::luks::reencryption;
+use crate::luks::unlock::{Asking, OtherKeys, unlock};
 use crate::storage::{Manner, Storage, VolumePlace, absolute, device_names, is_remote, place_of};
 use crate::terminal::note;
 use crate::transfer::refuse_unfinished;
@@ -186,6 +187,7 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
     let luks = read_luks(&**header, header.path())?;
     check_type(luks.header(), wanted.luks.r#type, header.path())?;
     let shown = wanted.image.display().to_string();
+    reencryption::refuse(luks.header(), Some(data.info().size), &shown)?;
     judge_cipher(luks.header(), is_remote(&image), &shown)?;
     if wanted.persistent && luks.header().version() == 1 {
         return Err(CliError::usage(format!(
@@ -204,15 +206,7 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         },
         tries: wanted.luks.tries,
     };
-    let given = &wanted.luks.volume_key;
-    let key = volume_key(
-        given,
-        &luks,
-        &**header,
-        &shown,
-        wanted.luks.key_slot,
-        &asking,
-    )?;
+    let key = find_key(wanted.luks, &luks, &**header, &shown, &asking)?;
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
         note(format_args!("scrim: warning: {header}: {warning}"));
@@ -240,6 +234,24 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         origin,
         update: is_due.then_some(update),
     })
+}
+
+/// The volume key, by what options name or by a passphrase.
+fn find_key(
+    args: &LuksArgs,
+    luks: &LuksDevice,
+    header: &dyn Backend,
+    image: &str,
+    asking: &Asking<'_>,
+) -> Result<VolumeKey, CliError> {
+    let others = OtherKeys {
+        volume_key: &args.volume_key,
+        token: &args.token,
+    };
+    match others.find(luks, header, image, asking.key.cost)? {
+        Some(key) => Ok(key),
+        None => Ok(unlock(luks, header, image, args.key_slot, asking)?.0.key),
+    }
 }
 
 /// Refuses a volume on a server whose header asks for no encryption, and warns of a local one. A header has no

@@ -403,7 +403,6 @@ mod tests {
             ("luksFormat --integrity hmac-sha256 disk", "dm-integrity"),
             ("loopaesOpen disk name", "loop-AES"),
             ("luksFormat --type plain disk", "plain volumes"),
-            ("luksOpen --token-only disk name", "token"),
             ("luksOpen disk", "requires"),
             ("close", "requires"),
             ("foo", "Unknown action"),

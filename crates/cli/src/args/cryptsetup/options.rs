@@ -62,8 +62,7 @@ const INTEGRITY: &str =
 const TCRYPT: &str = "TrueCrypt and VeraCrypt volumes are not supported; use cryptsetup for them";
 const OPAL: &str =
     "encryption by a drive's own hardware (OPAL) is not supported; use cryptsetup for it";
-const TOKENS: &str = "a token does not open a volume yet; give the passphrase, or pipe it in from the program that \
-                      the token is for";
+const TOKENS: &str = "the installed cryptsetup runs plugins of tokens, those that it finds";
 const KEYRING: &str =
     "volume keys are not taken from keyrings and not linked into them; use cryptsetup for it";
 
@@ -111,7 +110,7 @@ pub(super) const OPTIONS: [Known; 116] = [
     flag(
         "disable-external-tokens",
         0,
-        Ignored("no plugins of tokens are loaded"),
+        Ignored("without options of tokens no plugin is used"),
     ),
     flag(
         "disable-keyring",
@@ -174,7 +173,11 @@ pub(super) const OPTIONS: [Known; 116] = [
     value("new-key-slot", 0, Same),
     value("new-keyfile-offset", 0, Same),
     value("new-keyfile-size", 0, Same),
-    value("new-token-id", 0, Missing(TOKENS)),
+    value(
+        "new-token-id",
+        0,
+        Missing("a new key slot gets its token by `token add`"),
+    ),
     value("offset", b'o', Same),
     value("pbkdf", 0, Same),
     value("pbkdf-force-iterations", 0, Same),
@@ -219,10 +222,10 @@ pub(super) const OPTIONS: [Known; 116] = [
         b't',
         Own("limits the time to enter a passphrase at the terminal, in seconds"),
     ),
-    value("token-id", 0, Missing(TOKENS)),
-    flag("token-only", 0, Missing(TOKENS)),
+    value("token-id", 0, Same),
+    flag("token-only", 0, Same),
     flag("token-replace", 0, Same),
-    value("token-type", 0, Missing(TOKENS)),
+    value("token-type", 0, Same),
     value("tries", b'T', Same),
     value(
         "type",

@@ -1,0 +1,345 @@
+//! Volume keys by tokens, with the help of the programs that the tokens are for.
+//!
+//! Plugins of tokens (keyring, TPM2, FIDO2, PKCS#11) are libraries that call into libcryptsetup. None of them is loaded
+//! here: the installed cryptsetup has its plugin open a *copy* of the header in memory and adds a key slot to the copy,
+//! whose passphrase is random and known here. That slot gives the volume key, which must be that of the header itself. So
+//! a program that hangs, dies or lies costs a time limit and an error. Clevis has no plugin; `clevis decrypt` gets the
+//! token's JWE and returns the passphrase.
+//!
+//! A header of unknown origin could have programs run and servers asked: this is done only if options ask for it.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process_group};
+use scrim_backend::{Backend, MemoryBackend};
+use scrim_luks::{Token, VolumeKey};
+use scrim_sys::memory::SecretBytes;
+use scrim_sys::program::find;
+use scrim_volume::{LuksDevice, LuksError};
+
+use crate::args::TokenKeyArgs;
+use crate::error::{CliError, Exit};
+use crate::luks::derivation::{CostLimits, Guard};
+use crate::luks::key_source::read_up_to;
+use crate::process::program::Said;
+
+/// Bytes of the random passphrase of the slot in the copy.
+const PASSPHRASE: usize = 32;
+/// Most bytes of a passphrase that Clevis returns.
+const CLEVIS_MAX: usize = 8 << 10;
+/// Time for the output of a program that has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Pause between two looks at a program.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The type of Clevis' tokens.
+const CLEVIS: &str = "clevis";
+
+/// A header whose token is to open it.
+pub(crate) struct Tokens<'a> {
+    pub(crate) args: &'a TokenKeyArgs,
+    pub(crate) luks: &'a LuksDevice,
+    pub(crate) backend: &'a dyn Backend,
+    /// Name of the image, for messages.
+    pub(crate) image: &'a str,
+    pub(crate) cost: CostLimits,
+}
+
+impl Tokens<'_> {
+    /// Returns the volume key by a token that options ask for; `None` if they ask for none.
+    pub(crate) fn volume_key(&self) -> Result<Option<VolumeKey>, CliError> {
+        if !self.args.is_given() {
+            return Ok(None);
+        }
+        let tokens = self.chosen()?;
+        let (clevis, others): (Vec<&Token>, Vec<&Token>) = tokens
+            .into_iter()
+            .partition(|token| token.kind.by_ref().raw() == CLEVIS);
+        let mut failure = None;
+        for token in clevis {
+            match self.by_clevis(token) {
+                Ok(key) => return Ok(Some(key)),
+                Err(error) => failure = Some(error),
+            }
+        }
+        if !others.is_empty() {
+            match self.by_cryptsetup() {
+                Ok(key) => return Ok(Some(key)),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| self.error("no token is left to try")))
+    }
+
+    /// The tokens that options choose and that open a key slot.
+    fn chosen(&self) -> Result<Vec<&Token>, CliError> {
+        let TokenKeyArgs {
+            token_id,
+            token_type,
+            ..
+        } = self.args;
+        let is_chosen = |token: &&Token| {
+            let id = token_id.is_none_or(|id| token.id == id);
+            let kind = token_type
+                .as_ref()
+                .is_none_or(|kind| token.kind.by_ref().raw() == kind.as_str());
+            id && kind && !token.keyslots.is_empty()
+        };
+        let tokens: Vec<&Token> = self
+            .luks
+            .header()
+            .tokens()
+            .iter()
+            .filter(is_chosen)
+            .collect();
+        if tokens.is_empty() {
+            return Err(self.error(
+                "the header has no such token with a key slot; `scrim dump` lists its tokens",
+            ));
+        }
+        Ok(tokens)
+    }
+
+    fn by_clevis(&self, token: &Token) -> Result<VolumeKey, CliError> {
+        let jwe = compact_jwe(token).ok_or_else(|| {
+            self.error(&format!(
+                "token {} has no JWE of Clevis; bind it again",
+                token.id
+            ))
+        })?;
+        let clevis = find(CLEVIS).ok_or_else(|| {
+            self.error(
+                "clevis, which this token is for, is not installed; install the package clevis",
+            )
+        })?;
+        let mut command = Command::new(clevis);
+        command
+            .arg("decrypt")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        // It starts programs of its own, which end with it. It needs no terminal.
+        command.process_group(0);
+        let mut program = self.start(&mut command, CLEVIS)?;
+        if let Some(mut input) = program.child.stdin.take() {
+            // One that ends early says so by its exit code.
+            let _ = input.write_all(jwe.as_bytes());
+        }
+        let (send, receive) = mpsc::channel();
+        if let Some(mut output) = program.child.stdout.take() {
+            std::thread::spawn(move || send.send(read_up_to(&mut output, CLEVIS_MAX)));
+        }
+        self.wait(program, CLEVIS)?;
+        // A process that clevis has left behind may keep its output open.
+        let passphrase = match receive.recv_timeout(LAST_OUTPUT) {
+            Ok(Ok(passphrase)) if !passphrase.is_empty() => passphrase,
+            _ => return Err(self.error("clevis returned no passphrase")),
+        };
+        let guard = Guard::new(self.image, self.backend, self.cost);
+        for &slot in &token.keyslots {
+            let unlocked = self
+                .luks
+                .unlock_guarded(self.backend, Some(slot), &passphrase, &guard);
+            match unlocked {
+                Ok(unlocked) => return Ok(unlocked.key),
+                Err(LuksError::NoKey { .. }) => {}
+                Err(error) => return Err(CliError::from(error).within(self.image)),
+            }
+        }
+        Err(self.error(&format!(
+            "the passphrase that clevis returned opens no key slot of token {}",
+            token.id
+        )))
+    }
+
+    fn by_cryptsetup(&self) -> Result<VolumeKey, CliError> {
+        let fail = |error: io::Error| CliError::io("copy the header for its token", &error);
+        let cryptsetup = real_cryptsetup().ok_or_else(|| {
+            self.error("the token's plugin needs cryptsetup, which is not installed; install the package cryptsetup-bin")
+        })?;
+        let passphrase = VolumeKey::generate(PASSPHRASE)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+        let mut copy = self.copy_of_header().map_err(fail)?;
+        // Both are inherited: they are not to be closed when the program starts.
+        let (read, write) = rustix::pipe::pipe().map_err(|error| fail(error.into()))?;
+        let mut command = Command::new(cryptsetup);
+        command.args([
+            "luksAddKey",
+            "--batch-mode",
+            "--token-only",
+            "--disable-locks",
+        ]);
+        command.args([
+            "--pbkdf",
+            "pbkdf2",
+            "--pbkdf-force-iterations",
+            "1000",
+            "--new-keyfile",
+        ]);
+        command.arg(format!("/proc/self/fd/{}", read.as_raw_fd()));
+        command.args(
+            self.args
+                .token_id
+                .iter()
+                .map(|id| format!("--token-id={id}")),
+        );
+        command.args(
+            self.args
+                .token_type
+                .iter()
+                .map(|kind| format!("--token-type={kind}")),
+        );
+        command.arg(format!("/proc/self/fd/{}", copy.as_raw_fd()));
+        // A token's PIN is asked for at the terminal.
+        let terminal = io::stdin().is_terminal();
+        command.stdin(if terminal {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        });
+        command.stdout(Stdio::null());
+        // It fits into the pipe.
+        let mut write = File::from(write);
+        write.write_all(passphrase.expose()).map_err(fail)?;
+        drop(write);
+        let program = self.start(&mut command, "cryptsetup")?;
+        drop(read);
+        self.wait(program, "cryptsetup")?;
+        let mut bytes = Vec::new();
+        copy.rewind()
+            .and_then(|()| copy.read_to_end(&mut bytes))
+            .map_err(fail)?;
+        self.key_of_copy(bytes, &passphrase)
+    }
+
+    /// The header and its key slots, in a file that only processes with its descriptor have.
+    fn copy_of_header(&self) -> io::Result<File> {
+        let len = usize::try_from(self.luks.header().header_end()).map_err(io::Error::other)?;
+        let mut bytes = vec![0; len];
+        self.backend
+            .read_at(0, &mut bytes)
+            .map_err(io::Error::other)?;
+        let mut copy = File::from(memfd_create("header", MemfdFlags::empty())?);
+        copy.write_all(&bytes)?;
+        Ok(copy)
+    }
+
+    /// The volume key in the slot that was added to the copy.
+    fn key_of_copy(&self, copy: Vec<u8>, passphrase: &VolumeKey) -> Result<VolumeKey, CliError> {
+        let lied =
+            || self.error("cryptsetup ended well, but its copy of the header has no new key slot");
+        let copy = MemoryBackend::new(copy);
+        let luks = LuksDevice::read(&copy).map_err(|_| lied())?;
+        let before = self.luks.header().keyslots();
+        let is_new = |id: &u8| !before.iter().any(|slot| slot.id == *id);
+        let slots = luks.header().keyslots().iter().map(|slot| slot.id);
+        let added = slots.into_iter().find(is_new).ok_or_else(lied)?;
+        let guard = Guard::new(self.image, &copy, self.cost);
+        let passphrase = SecretBytes::copied_from(passphrase.expose());
+        let unlocked = luks.unlock_guarded(&copy, Some(added), &passphrase, &guard);
+        let key = unlocked.map_err(|_| lied())?.key;
+        let verified = self.luks.header().verify_volume_key_guarded(&key, &guard);
+        verified.map_err(|error| CliError::from(LuksError::from(error)).within(self.image))?;
+        Ok(key)
+    }
+
+    fn start(&self, command: &mut Command, name: &str) -> Result<Program, CliError> {
+        let fail = |error: io::Error| CliError::io(format_args!("start {name}"), &error);
+        let (says, pipe) = io::pipe().map_err(fail)?;
+        command.env("LC_ALL", "C").stderr(pipe);
+        let child = command.spawn().map_err(fail)?;
+        // The command holds the pipe's other end, without which nothing that is said would end.
+        command.stderr(Stdio::null());
+        Ok(Program {
+            child,
+            said: Said::listen(says),
+        })
+    }
+
+    /// Waits for a program, within the time limit.
+    fn wait(&self, mut program: Program, name: &str) -> Result<(), CliError> {
+        let limit = Duration::from_secs(self.args.token_timeout.into());
+        let ended = program.wait(limit);
+        let ended = ended.map_err(|error| CliError::io(format_args!("wait for {name}"), &error))?;
+        match ended {
+            Some(status) if status.success() => Ok(()),
+            Some(_) => Err(self.error(&format!("{name} could not use the token: {}", program.said.last()))),
+            None => Err(self.error(&format!(
+                "{name} was not done with the token after {} s, and was ended: look after the token, or give it more \
+                 time with --token-timeout",
+                limit.as_secs()
+            ))),
+        }
+    }
+
+    fn error(&self, message: &str) -> CliError {
+        CliError::new(Exit::NoKey, format!("{}: {message}", self.image))
+    }
+}
+
+/// A program that works on a token.
+struct Program {
+    child: Child,
+    said: Said,
+}
+
+impl Program {
+    /// Waits until the program ends; ends it if it takes longer, which returns `None`.
+    fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                if let Ok(group) = i32::try_from(self.child.id()).map(Pid::from_raw) {
+                    // cryptsetup is in our group, and this is no group then.
+                    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+                }
+                self.child.kill()?;
+                self.child.wait()?;
+                return Ok(None);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The JWE of a token in compact serialization (RFC 7516, 7.1); in the header it is flattened JSON (7.2.2).
+fn compact_jwe(token: &Token) -> Option<String> {
+    let jwe = token.json.by_ref().raw().get("jwe")?;
+    let parts = ["protected", "encrypted_key", "iv", "ciphertext", "tag"];
+    let part = |name: &&str| match jwe.get(name) {
+        // With the algorithm "dir" there is no encrypted key.
+        None if *name == "encrypted_key" => Some(""),
+        part => part?.as_str(),
+    };
+    let parts: Option<Vec<&str>> = parts.iter().map(part).collect();
+    Some(parts?.join("."))
+}
+
+/// The installed cryptsetup: not this program, which may have been started by that name.
+fn real_cryptsetup() -> Option<PathBuf> {
+    let own = std::env::current_exe()
+        .and_then(|own| own.canonicalize())
+        .ok();
+    let usual = [
+        "/usr/sbin/cryptsetup",
+        "/sbin/cryptsetup",
+        "/usr/local/sbin/cryptsetup",
+    ];
+    let found = find("cryptsetup")
+        .into_iter()
+        .chain(usual.iter().map(PathBuf::from));
+    let is_other = |path: &PathBuf| {
+        path.canonicalize()
+            .is_ok_and(|path| own.as_deref() != Some(Path::new(&path)))
+    };
+    found.into_iter().find(is_other)
+}

@@ -1,0 +1,174 @@
+//! Volumes that tokens open: by cryptsetup's plugins, and by Clevis with a Tang server. Other programs made the tokens.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Output, Stdio};
+
+use crate::support::{Background, PYTHON, Place, have, scrim};
+use crate::volume::CHEAP;
+
+/// Adds the key `description` with the content "secret" to the session's keyring, then runs a command in it.
+const WITH_KEY: &str = "\
+import ctypes, os, sys
+kernel = ctypes.CDLL(None, use_errno=True)
+kernel.syscall(250, 1, None)
+description = sys.argv[1].encode()
+if kernel.syscall(248, b'user', description, b'secret', 6, -3) < 0: sys.exit(77)
+os.execvp(sys.argv[2], sys.argv[2:])
+";
+
+/// Exit code where the kernel has no keyrings.
+const NO_KEYRINGS: i32 = 77;
+
+/// A Tang server on a port of its own, which it prints: a process of `tangd` for each connection.
+const TANG: &str = "\
+import os, socket, subprocess, sys
+server = socket.create_server(('127.0.0.1', 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    connection, _ = server.accept()
+    with connection:
+        subprocess.run([sys.argv[1], sys.argv[2]], stdin=connection, stdout=connection, stderr=subprocess.DEVNULL)
+";
+
+/// A volume whose passphrase is "secret".
+fn place() -> Place {
+    let place = Place::new();
+    place.write("key", "secret");
+    place.sparse("disk.img", 20 << 20);
+    place.cryptsetup(&format!("luksFormat --type luks2 {CHEAP} disk.img key"));
+    place
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_key_in_the_kernels_keyring_opens_the_volume_of_its_token() {
+    if !have(&["cryptsetup", PYTHON]) {
+        return;
+    }
+    let place = place();
+    place.cryptsetup("token add --key-description scrim-test-token --token-id 3 disk.img");
+    let before = fs::read(place.path("disk.img")).unwrap();
+    let run = |description: &str, options: &str, input: &[u8]| {
+        let line = format!("open --test-passphrase {options} disk.img");
+        let words = ["-c", WITH_KEY, description, scrim()]
+            .into_iter()
+            .chain(line.split(' '));
+        place.run_with_input(PYTHON, words, input)
+    };
+    let there = "scrim-test-token";
+    for (description, options, input, code) in [
+        (there, "--token-only", "", 0),
+        (there, "--token-id 3", "", 0),
+        (there, "--token-only --token-type luks2-keyring", "", 0),
+        (there, "--token-only --token-id 4", "", 2),
+        (there, "--token-only --token-type systemd-tpm2", "", 2),
+        ("scrim-test-other", "--token-only", "secret", 2),
+        // Without --token-only a passphrase is asked for then.
+        ("scrim-test-other", "--token-id 3", "secret", 0),
+        ("scrim-test-other", "--token-id 3", "wrong", 2),
+    ] {
+        let output = run(description, options, input.as_bytes());
+        if output.status.code() == Some(NO_KEYRINGS) {
+            println!("skipped: the kernel has no keyrings here");
+            return;
+        }
+        let text = said(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{description} {options}: {text}"
+        );
+    }
+    assert!(
+        fs::read(place.path("disk.img")).unwrap() == before,
+        "the header has changed"
+    );
+}
+
+#[test]
+fn clevis_and_a_tang_server_open_the_volume_that_they_bound() {
+    let tangd = "/usr/libexec/tangd";
+    let is_there = have(&["cryptsetup", PYTHON]) && fs::exists(tangd).is_ok_and(|exists| exists);
+    if !is_there || !fs::exists("/usr/bin/clevis-luks-bind").is_ok_and(|exists| exists) {
+        println!("skipped: no clevis-luks and tang to bind a volume");
+        return;
+    }
+    let place = place();
+    fs::create_dir(place.path("keys")).unwrap();
+    place.run("/usr/libexec/tangd-keygen", ["keys"]);
+    let mut command = place.command(PYTHON);
+    command
+        .args(["-c", TANG, tangd, "keys"])
+        .stdout(Stdio::piped());
+    let mut server = Background::start(&mut command);
+    let mut port = String::new();
+    let output = server.0.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut port).unwrap();
+    let pin = format!("{{\"url\":\"http://127.0.0.1:{}\"}}", port.trim());
+    place.run(
+        "clevis",
+        [
+            "luks", "bind", "-y", "-f", "-k", "key", "-d", "disk.img", "tang", &pin,
+        ],
+    );
+
+    let uri = place.open("disk.img", "bound", &["--token-only"]);
+    assert!(place.scrim(["status", "bound"]).contains("LUKS2"), "{uri}");
+    place.close("bound");
+    drop(server);
+    let words = "open --test-passphrase --token-type clevis --token-only disk.img";
+    let refused = place.run_with_input(scrim(), words.split(' '), b"");
+    let text = said(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{text}");
+    assert!(text.contains("clevis could not use the token"), "{text}");
+}
+
+/// Programs in the place of Clevis: each gets the JWE in compact form.
+#[test]
+fn a_program_that_hangs_dies_or_lies_is_named() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let place = place();
+    place.write(
+        "token.json",
+        r#"{"type":"clevis","keyslots":["0"],"jwe":{"protected":"a","iv":"b","ciphertext":"c","tag":"d"}}"#,
+    );
+    place.cryptsetup("token import --json-file token.json disk.img");
+    fs::create_dir(place.path("bin")).unwrap();
+    for (program, code, expected) in [
+        (
+            "test \"$(cat)\" = a..b.c.d && printf secret",
+            0,
+            "the volume key fits",
+        ),
+        ("printf wrong", 2, "opens no key slot of token 0"),
+        ("exit 0", 2, "returned no passphrase"),
+        (
+            "echo a reason >&2; exit 1",
+            2,
+            "could not use the token: a reason",
+        ),
+        ("exec sleep 600", 2, "not done with the token after 1 s"),
+        ("yes | head -c 1000000", 2, "could not use the token"),
+    ] {
+        let clevis = place.write("bin/clevis", format!("#!/bin/sh\n{program}\n"));
+        fs::set_permissions(clevis, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/sbin:/usr/bin:/bin", place.path("bin").display());
+        let line = "open --test-passphrase --token-only --token-timeout 1 disk.img";
+        let output = place
+            .command(scrim())
+            .args(line.split(' '))
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{program}: {text}");
+        assert!(text.contains(expected), "{program}: {text}");
+    }
+}

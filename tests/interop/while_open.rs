@@ -1,9 +1,10 @@
 //! Other programs while Scrim has a volume open: `cryptsetup` can still change its header, and a second
 //! writer is refused.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{Background, Place, assert_same, have, noise, scrim, wait_until};
+use crate::support::{Background, PYTHON, Place, assert_same, have, noise, scrim, wait_until};
 use crate::volume::{CHEAP, Case, Image, LUKS1, LUKS2, PAYLOAD, USUAL};
 
 /// Checks that the volume still takes writes and returns them.
@@ -168,4 +169,61 @@ fn an_image_that_qemu_has_open_is_refused() {
     drop(writer);
     let _reader = serve(&["--read-only"]);
     assert_eq!(image.read().len(), PAYLOAD);
+}
+
+/// A client that connects to the socket in its argument, says so, and stays until its input ends.
+const CLIENT: &str = "\
+import socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+def take(n):
+    while n: n -= len(s.recv(n))
+take(18)
+s.sendall(struct.pack('>IQII', 3, 0x49484156454f5054, 1, 0))
+take(10)
+print('connected', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn a_deferred_close_waits_for_clients_and_can_be_cancelled() {
+    if !have(&["cryptsetup", PYTHON]) {
+        return;
+    }
+    let image = Image::made_by_scrim(USUAL);
+    let place = &image.place;
+    let uri = image.open_with("key", "secret", &[]);
+    let socket = uri.split_once("socket=").unwrap().1;
+    let mut command = place.command(PYTHON);
+    command.args(["-c", CLIENT, socket]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = Background::start(&mut command);
+    let mut said = String::new();
+    let output = client.0.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut said).unwrap();
+
+    let is_closing = || {
+        place
+            .scrim(["status", "secret"])
+            .contains("closes when nobody uses it")
+    };
+    let refused = place.run_with_input(scrim(), ["close", "secret"], b"");
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    assert!(!is_closing());
+    place.scrim(["cryptsetup", "close", "--deferred", "secret"]);
+    assert!(is_closing());
+    place.scrim(["close", "--cancel-deferred", "secret"]);
+    assert!(!is_closing());
+    place.scrim(["close", "--deferred", "secret"]);
+    drop(client);
+    wait_until("the volume is closed", || {
+        let status = place.run_with_input(scrim(), ["status", "secret"], b"");
+        status.status.code() == Some(4)
+    });
+
+    // Where nobody uses the volume it is closed at once.
+    image.open_with("key", "secret", &[]);
+    place.scrim(["close", "--deferred", "secret"]);
+    let status = place.run_with_input(scrim(), ["status", "secret"], b"");
+    assert_eq!(status.status.code(), Some(4), "{status:?}");
 }

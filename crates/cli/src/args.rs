@@ -79,6 +79,8 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
+`scrim cryptsetup …`, or a link of that name to this program, takes cryptsetup's own command line, for scripts.
+
 Exit codes: 0 done, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory, \
 4 wrong device or file, 5 exists already or is in use; an interrupted measurement, transfer or \
 copy keeps its results so far and exits with 128 + signal, so 130 after Ctrl-C.";

@@ -52,7 +52,8 @@ pub(crate) fn refuse_taken(name: &VolumeName) -> Result<(), CliError> {
     }
 }
 
-fn not_open(name: &VolumeName) -> CliError {
+/// Error for a name that no open volume has.
+pub(crate) fn not_open(name: &VolumeName) -> CliError {
     let name = name.as_str();
     // Everybody may see the kernel's devices, and root may ask about them.
     let message = match std::path::Path::new("/dev/mapper").join(name).exists() {

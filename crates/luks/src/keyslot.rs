@@ -79,6 +79,8 @@ pub enum KdfParameters {
     Argon2i(Argon2Cost),
     /// Argon2id (RFC 9106), version 1.3.
     Argon2id(Argon2Cost),
+    /// A function that Scrim does not have, by its name in the header. Only its key slot cannot be opened.
+    Other(String),
 }
 
 impl KdfParameters {
@@ -90,6 +92,7 @@ impl KdfParameters {
             },
             Self::Argon2i(cost) => Kdf::Argon2i { cost: *cost },
             Self::Argon2id(cost) => Kdf::Argon2id { cost: *cost },
+            Self::Other(name) => return Err(Unsupported::Kdf { name: name.clone() }),
         })
     }
 }

@@ -92,6 +92,12 @@ pub(crate) struct CloseArgs {
     /// Close the volume even if clients are connected, and disconnect them
     #[arg(long)]
     pub(crate) force: bool,
+    /// If the volume is in use, close it once it is not
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) deferred: bool,
+    /// Keep a volume open that --deferred would close
+    #[arg(long, conflicts_with_all = ["force", "deferred"])]
+    pub(crate) cancel_deferred: bool,
 }
 
 #[derive(Args)]

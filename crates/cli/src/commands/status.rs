@@ -6,12 +6,19 @@ use crate::args::NameArgs;
 use crate::error::CliError;
 use crate::kernel::KernelStatus;
 use crate::nbd::control::{Connection, Server, Status, Tls};
-use crate::running_volume::RunningVolume;
+use crate::running_volume::{RunningVolume, not_open};
 use crate::terminal::{print, print_json};
 use crate::volume::opening::NOT_LOCKED;
 
 pub(crate) fn run(args: &NameArgs) -> Result<(), CliError> {
-    match RunningVolume::named(&args.name)? {
+    let Some(volume) = RunningVolume::find(&args.name)? else {
+        if !args.json {
+            // On standard output, as in cryptsetup: scripts look for it there.
+            print(format!("{} is inactive.\n", args.name.as_str()).as_bytes())?;
+        }
+        return Err(not_open(&args.name));
+    };
+    match volume {
         RunningVolume::Scrim(client) => show(args, &client.status()?, describe),
         RunningVolume::Kernel(volume) => show(args, &volume.status()?, KernelStatus::describe),
     }
@@ -125,6 +132,7 @@ fn state(status: &Status) -> &'static str {
         (_, "forgotten") => "SUSPENDED, its key is forgotten",
         (_, "being destroyed") => "SUSPENDED, its key is being destroyed and still in memory",
         (true, _) => "SUSPENDED",
+        (false, _) if status.closes_when_unused => "ACTIVE, closes when nobody uses it",
         (false, _) => "ACTIVE",
     }
 }

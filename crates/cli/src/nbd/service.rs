@@ -36,6 +36,9 @@ use crate::volume::opening::{Opened, Origin, engine, warn_of_unlocked_keys};
 /// Time for clients to finish their requests when the volume is closed.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Answer to a deferred close of a volume that is in use.
+const DEFERRED: &[u8] = b"in use";
+
 /// Pause between two looks at whether mounts have ended by themselves, and clients have left.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -94,6 +97,8 @@ struct OpenVolume {
     mounts: Mounts,
     /// True if the volume is closed when the last mount has ended and no client is connected.
     ends_with_mounts: AtomicBool,
+    /// True if a command has closed the volume, which waits for its users to leave.
+    closes_when_unused: AtomicBool,
 }
 
 impl Service {
@@ -170,6 +175,7 @@ impl Service {
             metrics,
             mounts,
             ends_with_mounts: AtomicBool::new(false),
+            closes_when_unused: AtomicBool::new(false),
         };
         Ok(Self {
             control,
@@ -312,6 +318,17 @@ impl OpenVolume {
                 answer => answer,
             },
             Request::CloseForced => return None,
+            Request::CloseDeferred => {
+                self.closes_when_unused.store(true, Ordering::Relaxed);
+                if self.is_to_end() && self.clients_after_a_moment() == 0 {
+                    return None;
+                }
+                Ok(SecretBytes::copied_from(DEFERRED))
+            }
+            Request::CancelDeferred => {
+                self.closes_when_unused.store(false, Ordering::Relaxed);
+                Ok(SecretBytes::zeroed(0))
+            }
             Request::Close => match (self.refuse_if_mounted(), self.clients_after_a_moment()) {
                 (Err(error), _) => Err(error),
                 (Ok(()), 0) => return None,
@@ -328,18 +345,23 @@ impl OpenVolume {
 
     /// Time until the next look at whether mounts have ended, or clients have left a volume that ends with them.
     fn next_look(&self) -> Option<Duration> {
-        let is_ending = self.ends_with_mounts.load(Ordering::Relaxed) || !self.mounts.is_empty();
-        is_ending.then_some(LOOK)
+        (self.ends_when_unused() || !self.mounts.is_empty()).then_some(LOOK)
     }
 
-    /// Returns whether the volume was opened to be mounted, and nobody uses it any more.
+    /// Returns whether the volume is to be closed once nobody uses it: opened to be mounted, or closed while in use.
+    fn ends_when_unused(&self) -> bool {
+        let closes = self.closes_when_unused.load(Ordering::Relaxed);
+        closes || self.ends_with_mounts.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the volume is to be closed now, as nobody uses it any more.
     fn is_done(&self) -> bool {
         self.is_to_end() && self.server.clients() == 0
     }
 
     /// Returns whether the volume is to be closed as soon as no client is connected.
     fn is_to_end(&self) -> bool {
-        self.ends_with_mounts.load(Ordering::Relaxed) && self.mounts.is_empty()
+        self.ends_when_unused() && self.mounts.is_empty()
     }
 
     fn announce(&self, manager: &Manager) {

@@ -143,6 +143,7 @@ fn write_passphrase_slot(f: &mut impl Write, slot: &PassphraseSlot) -> fmt::Resu
         }
         KdfParameters::Argon2i(cost) => write_argon2(f, "argon2i", cost)?,
         KdfParameters::Argon2id(cost) => write_argon2(f, "argon2id", cost)?,
+        KdfParameters::Other(name) => writeln!(f, "\tPBKDF:      {name}")?,
     }
     writeln!(f, "\tSalt:       {}", hex(&slot.salt))?;
     writeln!(f, "\tAF stripes: {}", slot.af_stripes)?;

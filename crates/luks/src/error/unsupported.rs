@@ -44,6 +44,11 @@ pub enum Unsupported {
         /// The type as stored.
         kind: String,
     },
+    /// A key derivation function that Scrim does not have.
+    Kdf {
+        /// Its name as stored.
+        name: String,
+    },
     /// A hash that Scrim does not have.
     Hash {
         /// Its name as stored.
@@ -96,6 +101,11 @@ impl fmt::Display for Unsupported {
                 f,
                 "key slots hold volume keys of {first} and of {other} bytes: restore the header \
                  from a backup"
+            ),
+            Self::Kdf { name } => write!(
+                f,
+                "the key derivation {name} is not supported: open another key slot, or this one with a cryptsetup that \
+                 has it"
             ),
             Self::Cipher(error) => error.fmt(f),
             Self::KeySize(error) => write!(

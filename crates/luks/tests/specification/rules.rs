@@ -181,7 +181,6 @@ fn key_derivation() -> Vec<Case> {
     vec![
         without("/keyslots/0/kdf", "keyslots.0.kdf is missing", Refuses),
         without("/keyslots/0/kdf/type", "keyslots.0.kdf.type is missing", Refuses),
-        one("/keyslots/0/kdf/type", json!("scrypt"), "keyslots.0.kdf.type is \"scrypt\", which LUKS2 does not have", RefusesToOpen),
         without("/keyslots/0/kdf/salt", "keyslots.0.kdf.salt is missing", Refuses),
         one("/keyslots/0/kdf/salt", json!("AAA!"), "keyslots.0.kdf.salt is not a string in Base64", RefusesToOpen),
         one("/keyslots/0/kdf/salt", json!("AAAA"), "keyslots.0.kdf.salt has 3 bytes, outside 8 to 64", RefusesToOpen),
@@ -337,6 +336,7 @@ fn opening(sound: &[u8]) -> Vec<Case> {
         one("/keyslots/0/area/key_size", json!(33), "aes-xts-plain64 takes a volume key of 32, 48 or 64 bytes, not of 33: choose another size, or restore a damaged header from a backup", RefusesToOpen),
         one("/keyslots/0/af/hash", json!("x"), "hash x is not supported: use a key slot with another hash, or open it with cryptsetup", RefusesToOpen),
         one("/keyslots/0/kdf/hash", json!("x"), "hash x is not supported: use a key slot with another hash, or open it with cryptsetup", RefusesToOpen),
+        one("/keyslots/0/kdf/type", json!("scrypt"), "the key derivation scrypt is not supported: open another key slot, or this one with a cryptsetup that has it", RefusesToOpen),
     ];
     for case in &mut cases {
         case.stage = Stage::Opened;
@@ -350,6 +350,9 @@ pub(super) fn tolerated(sound: &[u8]) -> Vec<Tolerated> {
     let good = document(sound);
     let mut unaligned = good["keyslots"]["0"].clone();
     unaligned["area"]["offset"] = json!("291328");
+    let mut scrypt = good["keyslots"]["0"].clone();
+    scrypt["area"]["offset"] = json!("290816");
+    scrypt["kdf"]["type"] = json!("scrypt");
     let reencrypt = json!({"type": "reencrypt", "key_size": 2, "mode": "x", "area": {"type": "none", "offset": "290816", "size": "4096"}});
     let tolerated = |how, why, cryptsetup| Tolerated { how, why, cryptsetup };
     vec![
@@ -359,6 +362,7 @@ pub(super) fn tolerated(sound: &[u8]) -> Vec<Tolerated> {
         tolerated(Break::Binary(168, b"x\0".to_vec()), "the UUID is a name and no more", Verdict::Opens),
         tolerated(several(&[("/keyslots/0/area/size", json!("256000"))]), ALIGNED, Verdict::Opens),
         tolerated(several(&[("/keyslots/1", unaligned), ("/digests/0/keyslots", json!(["0", "1"]))]), ALIGNED, Verdict::Opens),
+        tolerated(several(&[("/keyslots/1", scrypt), ("/digests/0/keyslots", json!(["0", "1"]))]), "a key slot whose key derivation is not known leaves the others", Verdict::Opens),
         tolerated(several(&[("/keyslots/1", reencrypt)]), "a key slot of another type is shown and kept, and not used", Verdict::Refuses),
         tolerated(several(&[("/tokens/0", json!({"type": "luks2-keyring", "keyslots": []}))]), "a token is a matter of those who know its type", Verdict::Opens),
     ]

@@ -72,9 +72,8 @@ pub(in crate::args) fn refused_actions() -> impl Iterator<Item = &'static str> {
 }
 
 /// The action of this name.
-pub(super) fn by_name(name: &[u8]) -> Option<&'static Action> {
-    let is_named = |action: &&Action| action.names.iter().any(|known| known.as_bytes() == name);
-    ACTIONS.iter().find(is_named)
+pub(super) fn by_name(name: &str) -> Option<&'static Action> {
+    ACTIONS.iter().find(|action| action.names.contains(&name))
 }
 
 const OPEN: Action = Action {

@@ -51,21 +51,24 @@ pub(super) fn translate(
     circumstances: Circumstances,
 ) -> Result<Translated, String> {
     let words = Words::read(given)?;
-    for (option, answer) in [
-        ("help", help::help as fn() -> String),
-        ("usage", help::usage),
-        ("version", help::version),
-    ] {
-        if words.has(option) {
-            return Ok(Translated::Answer(answer()));
-        }
+    if words.has("help") {
+        return Ok(Translated::Answer(help::help(scrim)));
+    }
+    if words.has("usage") {
+        return Ok(Translated::Answer(help::usage()));
+    }
+    if words.has("version") {
+        return Ok(Translated::Answer(help::version()));
     }
     let [name, arguments @ ..] = words.arguments.as_slice() else {
         return Err("Argument <action> missing.".to_owned());
     };
-    let action = actions::by_name(name.as_bytes()).ok_or("Unknown action.")?;
+    let known = name
+        .to_str()
+        .and_then(|name| Some((name, actions::by_name(name)?)));
+    let (name, action) = known.ok_or("Unknown action.")?;
     let timeout = words.value("timeout").map(seconds).transpose()?;
-    let call = Call::of(action, arguments, &words, circumstances)?;
+    let call = Call::of(name, action, arguments, &words, circumstances)?;
     let arguments = call.arguments(scrim, &words, circumstances)?;
     if words.has("test-args") {
         return Ok(Translated::Answer(String::new()));
@@ -97,12 +100,12 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn of(
-        action: &'a Action,
-        arguments: &'a [OsString],
+        name: &'a str,
+        action: &Action,
+        arguments: &[OsString],
         words: &'a Words,
         circumstances: Circumstances,
     ) -> Result<Self, String> {
-        let name = action.names[0];
         let demand = || format!("{name}: requires {} as arguments", action.arguments);
         if let Becomes::Missing(reason) = action.becomes {
             return Err(format!("{name}: {reason}"));

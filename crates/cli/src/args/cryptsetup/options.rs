@@ -83,19 +83,11 @@ pub(super) const OPTIONS: [Known; 116] = [
         b'q',
         Own("answers all questions with yes; without a terminal, nothing is asked anyway"),
     ),
-    flag(
-        "cancel-deferred",
-        0,
-        Missing("deferred closing is not supported; close the volume when its users have gone"),
-    ),
+    flag("cancel-deferred", 0, Same),
     value("cipher", b'c', Same),
     flag("debug", 0, Ignored("there are no debug messages")),
     flag("debug-json", 0, Ignored("there are no debug messages")),
-    flag(
-        "deferred",
-        0,
-        Missing("deferred closing is not supported; close the volume when its users have gone"),
-    ),
+    flag("deferred", 0, Same),
     value(
         "device-size",
         0,

@@ -114,7 +114,7 @@ impl Client {
     /// Sends a request with its body, and waits for the answer.
     pub(crate) fn ask_with(self, request: Request, body: &[u8]) -> Result<SecretBytes, CliError> {
         let limit = match request {
-            Request::Close | Request::CloseForced => None,
+            Request::Close | Request::CloseForced | Request::CloseDeferred => None,
             Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
             Request::ResumeWithKey { .. } => None,
             Request::Mount { .. } | Request::Umount { .. } => None,

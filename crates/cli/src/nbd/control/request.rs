@@ -33,6 +33,10 @@ pub(crate) enum Request {
     Clear,
     Close,
     CloseForced,
+    /// Close once nobody uses the volume.
+    CloseDeferred,
+    /// Keep the volume open after all.
+    CancelDeferred,
     /// Resize to this many 512-byte sectors.
     Resize(u64),
     /// Load a table, whose `len` bytes follow the line.
@@ -58,7 +62,7 @@ pub(crate) enum Request {
 }
 
 /// Requests that are one word.
-const REQUESTS: [(Request, &str); 12] = [
+const REQUESTS: [(Request, &str); 14] = [
     (Request::Status, "status"),
     (Request::Statistics, "statistics"),
     (Request::Table, "table"),
@@ -71,6 +75,8 @@ const REQUESTS: [(Request, &str); 12] = [
     (Request::Clear, "clear"),
     (Request::Close, "close"),
     (Request::CloseForced, "close-force"),
+    (Request::CloseDeferred, "close-deferred"),
+    (Request::CancelDeferred, "close-cancel"),
 ];
 
 impl Request {

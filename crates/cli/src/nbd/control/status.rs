@@ -26,6 +26,9 @@ pub(crate) struct Status {
     pub(crate) write_path: String,
     /// True if requests are held.
     pub(crate) suspended: bool,
+    /// True if a command has closed the volume, which waits for its users to leave.
+    #[serde(default)]
+    pub(crate) closes_when_unused: bool,
     /// True if the volume needs its key back, by its passphrase, before requests go on.
     #[serde(default)]
     pub(crate) key_forgotten: bool,

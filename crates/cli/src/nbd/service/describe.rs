@@ -59,6 +59,7 @@ impl OpenVolume {
             read_path: mapping.path_of(Direction::Read).to_string(),
             write_path: mapping.path_of(Direction::Write).to_string(),
             suspended: self.volume.is_suspended(),
+            closes_when_unused: self.closes_when_unused.load(Ordering::Relaxed),
             key_forgotten: key != KeyState::Held,
             key: match key {
                 KeyState::Held => "held",

@@ -150,8 +150,10 @@ impl Header {
         if slot.priority != Priority::Normal {
             return Err("has a priority");
         }
-        let KdfParameters::Pbkdf2 { hash, .. } = &sealed.kdf else {
-            return Err("has Argon2");
+        let hash = match &sealed.kdf {
+            KdfParameters::Pbkdf2 { hash, .. } => hash,
+            KdfParameters::Argon2i(_) | KdfParameters::Argon2id(_) => return Err("has Argon2"),
+            KdfParameters::Other(_) => return Err("has an unknown key derivation"),
         };
         if *hash != digest.hash || sealed.af_hash != digest.hash {
             return Err("has another hash than the digest");

@@ -217,9 +217,11 @@ impl Service {
         } = self;
         open.announce(manager);
         let caller = loop {
-            if let Some(caller) = control.serve(&signals, open.next_look(), |request, body| {
-                open.answer(&control, request, body)
-            }) {
+            if let Some(caller) = control.serve(
+                &signals,
+                || open.next_look(),
+                |request, body| open.answer(&control, request, body),
+            ) {
                 break Some(caller);
             }
             open.mounts.reap(&open.name);
@@ -261,7 +263,7 @@ fn while_answering<T>(
     let (done, finished) =
         UnixStream::pair().map_err(|error| CliError::io("answer other commands", &error))?;
     Ok(std::thread::scope(|scope| {
-        scope.spawn(move || control.serve(&finished, None, answer));
+        scope.spawn(move || control.serve(&finished, || None, answer));
         let result = work();
         drop(done);
         result

@@ -34,16 +34,16 @@ impl ControlSocket {
     }
 
     /// Answers requests until one has no answer yet, which is returned to be answered when that is
-    /// done, or until `stop` becomes readable, or for `limit`.
+    /// done, or until `stop` becomes readable, or for `limit`, which may change with each answer.
     pub(crate) fn serve(
         &self,
         stop: impl AsFd,
-        limit: Option<Duration>,
+        limit: impl Fn() -> Option<Duration>,
         mut answer: impl FnMut(Request, &SecretBytes) -> Option<Answer>,
     ) -> Option<Caller> {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let start = Instant::now();
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = limit().map(|limit| limit.saturating_sub(start.elapsed()));
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut waiting = [
                 PollFd::new(&self.0, PollFlags::IN),

@@ -127,6 +127,54 @@ fn plain_volumes_are_read_and_written_as_others_do() {
     }
 }
 
+/// By the names that scripts of all ages use; Scrim's engine runs the volume where the kernel cannot.
+#[test]
+fn a_volume_is_opened_and_closed_by_every_name() {
+    let mapper = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/mapper/control");
+    if mapper.is_ok() || !have(&["cryptsetup"]) {
+        println!("skipped: here the kernel would run the volume");
+        return;
+    }
+    let place = Place::new();
+    place.write("key", "secret");
+    place.sparse("disk.img", 20 << 20);
+    let run = |line: &str| {
+        let words = ["cryptsetup"].into_iter().chain(line.split(' '));
+        let output = place.run_with_input(scrim(), words, b"");
+        let text = [&output.stdout[..], &output.stderr].concat();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    };
+    let succeeds = |line: &str| {
+        let (code, text) = run(line);
+        assert_eq!(code, 0, "{line}: {text}");
+        text
+    };
+    succeeds(&format!("-q luksFormat {CHEAP} disk.img key"));
+    for (open, close) in [
+        ("-d key luksOpen disk.img vol", "luksClose vol"),
+        ("open --type luks2 disk.img vol --key-file key", "close vol"),
+        ("-v open disk.img vol -d key -r", "remove /dev/mapper/vol"),
+    ] {
+        let text = succeeds(open);
+        assert_eq!(
+            open.starts_with("-v"),
+            text.contains("Command successful."),
+            "{text}"
+        );
+        assert!(succeeds("status /dev/mapper/vol").contains("vol is active"));
+        assert_eq!(run(open).0, 5, "{open}: the name is taken");
+        succeeds(close);
+        let (code, text) = run("status vol");
+        assert!(code == 4 && text.contains("vol is inactive"), "{text}");
+    }
+}
+
 #[test]
 fn both_programs_answer_random_command_lines_alike() {
     if !have(&["cryptsetup"]) {

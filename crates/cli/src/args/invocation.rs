@@ -1,6 +1,7 @@
 //! The ways in which this program is started: by its own name, by `mount(8)`, and in place of cryptsetup.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::fstab;
 /// Name by which this program takes cryptsetup's command line.
 const CRYPTSETUP: &str = "cryptsetup";
 
-/// Program by which the kernel is asked for devices of its device mapper.
+/// Node by which root asks the kernel for devices of its device mapper.
 const MAPPER: &str = "/dev/mapper/control";
 
 /// The meaning of the words by which this program was started.
@@ -64,7 +65,8 @@ impl Invocation {
     ) -> Self {
         let circumstances = Circumstances {
             has_terminal: io::stdin().is_terminal(),
-            has_mapper: rustix::process::geteuid().is_root() && Path::new(MAPPER).exists(),
+            // The node may be there without the kernel's module.
+            has_mapper: File::options().read(true).write(true).open(MAPPER).is_ok(),
         };
         match translate(given, scrim, circumstances) {
             Ok(Translated::Answer(text)) => Self::Answer(text),

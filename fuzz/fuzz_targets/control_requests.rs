@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use request::{JSON_MAX, KEY_MAX, LINE_MAX, READ_MAX, Request};
 use scrim_volume::CryptTable;
 
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 14] = [
     "status",
     "statistics",
     "table",
@@ -24,6 +24,8 @@ const WORDS: [&str; 12] = [
     "clear",
     "close",
     "close-force",
+    "close-deferred",
+    "close-cancel",
 ];
 
 /// A number in its only spelling.

@@ -484,7 +484,7 @@ impl Answer {
         if self.output != ours.output {
             return Some(format!("answers {:?} and {:?}", self.output, ours.output));
         }
-        // What fails leaves the header as it was; cryptsetup may have begun.
+        // A command of Scrim that fails leaves the header as it was; cryptsetup may have begun to write.
         (self.code == 0 && self.header != ours.header).then(|| {
             let (theirs, ours) = (
                 only_in(&self.header, &ours.header),

@@ -35,7 +35,7 @@ pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
 pub(crate) use bench_fileserver::BenchFileserverArgs;
 pub(crate) use bench_paths::{BenchEngineArg, BenchPathsArgs};
 pub(crate) use bench_serve::BenchServeArgs;
-pub(crate) use cryptsetup::tables as cryptsetup_tables;
+pub(crate) use cryptsetup::{Manners, tables as cryptsetup_tables};
 pub(crate) use files::{CatArgs, CpArgs, FileArgs, LsArgs};
 pub(crate) use format::{EncryptArgs, ExportArgs, FormatArgs, ImportArgs, PackArgs};
 pub(crate) use headers::{
@@ -44,7 +44,7 @@ pub(crate) use headers::{
     TokenImportArgs, UuidArgs,
 };
 pub(crate) use https::{ServeArgs, ServeVolumeArgs};
-pub(crate) use invocation::{Invocation, Manners};
+pub(crate) use invocation::Invocation;
 pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs,
     KeyslotCipherArgs, KillSlotArgs, NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,

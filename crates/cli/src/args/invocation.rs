@@ -4,9 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::Duration;
 
-use super::cryptsetup::{Circumstances, Translated, translate};
+use super::cryptsetup::{Circumstances, Manners, Translated, translate};
 use super::fstab;
 
 /// Name by which this program takes cryptsetup's command line.
@@ -26,15 +25,6 @@ pub(crate) enum Invocation {
     Answer(String),
     /// The command line is wrong, for this reason.
     Refused(String),
-}
-
-/// The ways of the program in whose place a command is carried out.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Manners {
-    /// True if the result is to be printed as cryptsetup's `--verbose` does.
-    pub(crate) states_result: bool,
-    /// Limit of the time to enter a passphrase at the terminal.
-    pub(crate) passphrase_timeout: Option<Duration>,
 }
 
 impl Invocation {
@@ -66,21 +56,11 @@ impl Invocation {
         let circumstances = Circumstances {
             has_terminal: io::stdin().is_terminal(),
             // The node may be there without the kernel's module.
-            has_mapper: File::options().read(true).write(true).open(MAPPER).is_ok(),
+            has_mapper: || File::options().read(true).write(true).open(MAPPER).is_ok(),
         };
         match translate(given, scrim, circumstances) {
             Ok(Translated::Answer(text)) => Self::Answer(text),
-            Ok(Translated::Command {
-                arguments,
-                verbose,
-                timeout,
-            }) => Self::Command {
-                arguments,
-                manners: Manners {
-                    states_result: verbose,
-                    passphrase_timeout: timeout,
-                },
-            },
+            Ok(Translated::Command { arguments, manners }) => Self::Command { arguments, manners },
             Err(reason) => Self::Refused(reason),
         }
     }

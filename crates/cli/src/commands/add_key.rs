@@ -10,8 +10,8 @@ use crate::error::{CliError, Exit};
 use crate::luks::cost;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
-use crate::luks::key_source::{check_apart, exact_key, new_passphrase};
-use crate::luks::unlock::{Asking, no_key_size, unlock};
+use crate::luks::key_source::{check_apart, new_passphrase};
+use crate::luks::unlock::{Asking, read_volume_key, unlock};
 use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
@@ -89,17 +89,11 @@ fn key(
         }
     };
     if let Some(file) = &args.volume_key_file {
-        let len = asked
-            .or(volume_key_len(change.header()))
-            .ok_or_else(no_key_size)?;
-        let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
+        let key = read_volume_key(file, asked, change.header())?;
         if !args.unbound {
             // A wrong one is refused before a new passphrase is asked for.
             let cost = args.key.source().cost;
-            let guard = Guard::new(&change.place, &*change.backend, cost);
-            let verified = change.header().verify_volume_key_guarded(&key, &guard);
-            verified
-                .map_err(|error| CliError::from(KeyslotError::from(error)).within(&change.place))?;
+            Guard::new(&change.place, &*change.backend, cost).verify(change.header(), &key)?;
         }
         return Ok(key);
     }
@@ -118,10 +112,6 @@ fn key(
         place,
     } = change;
     Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)
-}
-
-fn volume_key_len(header: &Header) -> Option<usize> {
-    header.data_segment().ok()?.key_size
 }
 
 /// Refuses a key slot that is in use, before a passphrase is asked for.

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use scrim_backend::{Backend, Medium};
 use scrim_figures::Size;
 use scrim_luks::kdf::{Kdf, KdfError, KdfGuard};
+use scrim_luks::{Header, VolumeKey};
+use scrim_volume::LuksError;
 
+use crate::error::CliError;
 use crate::process::{daemon, signals};
 use crate::terminal::note;
 
@@ -55,6 +58,14 @@ impl<'a> Guard<'a> {
             time: asked.time.or(is_elsewhere.then_some(TIME)),
             start: Instant::now(),
         }
+    }
+}
+
+impl Guard<'_> {
+    /// Checks that `key` is the volume key of `header`.
+    pub(crate) fn verify(&self, header: &Header, key: &VolumeKey) -> Result<(), CliError> {
+        let verified = header.verify_volume_key_guarded(key, self);
+        verified.map_err(|error| CliError::from(LuksError::from(error)).within(self.place))
     }
 }
 

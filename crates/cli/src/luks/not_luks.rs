@@ -16,8 +16,9 @@ pub(crate) fn describe(backend: &dyn Backend) -> Option<String> {
     let mut start = [0; START];
     backend.read_at(0, &mut start).ok()?;
     if is_core_storage(&start) {
+        let next_step = open_by_cryptsetup("fvault2");
         return Some(format!(
-            "it holds a FileVault volume (Core Storage), {OTHERS} fvault2`"
+            "it holds a FileVault volume (Core Storage){next_step}"
         ));
     }
     match Survey::of(backend).contents {
@@ -27,15 +28,13 @@ pub(crate) fn describe(backend: &dyn Backend) -> Option<String> {
     }
 }
 
-const OTHERS: &str = "which Scrim does not open: use `cryptsetup open --type";
-
 const LIKE_NOISE: &str = "its start looks like noise. Plain, VeraCrypt and TrueCrypt volumes cannot be told from that (`scrim \
                           plainOpen`, `cryptsetup open --type tcrypt`), nor can a volume whose header is elsewhere (--header)";
 
 /// The next step for a user who has named a device with this signature.
 fn next_step(signature: Signature) -> String {
     match signature {
-        Signature::BitLocker => format!(", {OTHERS} bitlk`"),
+        Signature::BitLocker => open_by_cryptsetup("bitlk"),
         Signature::Lvm => {
             ": activate its volume group (`vgchange --activate y`) and name a logical volume"
                 .to_owned()
@@ -52,6 +51,10 @@ fn next_step(signature: Signature) -> String {
         }
         _ => ", which is not encrypted, or has its header elsewhere (--header)".to_owned(),
     }
+}
+
+fn open_by_cryptsetup(r#type: &str) -> String {
+    format!(", which Scrim does not open: use `cryptsetup open --type {type}`")
 }
 
 /// Core Storage, in which FileVault 2 keeps its volumes: version 1 of a block at byte 8, and the magic at byte 88 (libfvde,

@@ -244,8 +244,7 @@ impl Tokens<'_> {
         let passphrase = SecretBytes::copied_from(passphrase.expose());
         let unlocked = luks.unlock_guarded(&copy, Some(added), &passphrase, &guard);
         let key = unlocked.map_err(|_| lied())?.key;
-        let verified = self.luks.header().verify_volume_key_guarded(&key, &guard);
-        verified.map_err(|error| CliError::from(LuksError::from(error)).within(self.image))?;
+        guard.verify(self.luks.header(), &key)?;
         Ok(key)
     }
 

@@ -1,9 +1,10 @@
 //! Unlocking of a volume key: asks for a passphrase until a key slot opens.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use scrim_backend::Backend;
-use scrim_luks::VolumeKey;
+use scrim_luks::{Header, VolumeKey};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
@@ -63,19 +64,24 @@ fn by_volume_key(
             )),
         };
     };
-    let header = luks.header();
-    let told = header
-        .data_segment()
-        .ok()
-        .and_then(|segment| segment.key_size);
     let asked = args.key_size.map(|bits| (bits / 8) as usize);
-    let len = asked.or(told).ok_or_else(no_key_size)?;
-    let key = VolumeKey::new(exact_key(file, len, "--key-size")?);
-    let guard = Guard::new(image, backend, cost);
-    header
-        .verify_volume_key_guarded(&key, &guard)
-        .map_err(|error| CliError::from(LuksError::from(error)).within(image))?;
+    let key = read_volume_key(file, asked, luks.header())?;
+    Guard::new(image, backend, cost).verify(luks.header(), &key)?;
     Ok(Some(key))
+}
+
+/// Reads a volume key of the length that was `asked` for, in bytes, or else of the one that `header` tells.
+pub(crate) fn read_volume_key(
+    file: &Path,
+    asked: Option<usize>,
+    header: &Header,
+) -> Result<VolumeKey, CliError> {
+    let segment = header.data_segment().ok();
+    let told = segment.and_then(|segment| segment.key_size);
+    let len = asked.or(told).ok_or_else(|| {
+        CliError::usage("no key slot tells how long the volume key is: say so with --key-size BITS")
+    })?;
+    Ok(VolumeKey::new(exact_key(file, len, "--key-size")?))
 }
 
 /// Keys that options name in place of a passphrase.
@@ -112,11 +118,6 @@ impl OtherKeys<'_> {
             found => found,
         }
     }
-}
-
-/// Error for a header that does not tell how long its volume key is.
-pub(crate) fn no_key_size() -> CliError {
-    CliError::usage("no key slot tells how long the volume key is: say so with --key-size BITS")
 }
 
 impl Asking<'_> {

@@ -118,7 +118,7 @@ pub(super) const ACTIONS: [Action; 32] = [
     missing(&["bitlkOpen", "bitlkClose", "bitlkDump"], BITLOCKER),
     missing(&["fvault2Open", "fvault2Close", "fvault2Dump"], FILEVAULT),
     Action {
-        differs: "a volume that is in use stays open, exit code 5",
+        differs: "`--deferred` is for volumes that Scrim's own engine runs",
         ..on_open(&["close", "luksClose", "plainClose", "remove"], "close")
     },
     on_open(&["resize"], "resize"),

@@ -26,8 +26,17 @@ use options::Meaning;
 pub(super) struct Circumstances {
     /// True if a user can answer questions.
     pub(super) has_terminal: bool,
-    /// True if the kernel can run volumes for this user.
-    pub(super) has_mapper: bool,
+    /// Tells whether the kernel can run volumes for this user. Asking may have it load a module.
+    pub(super) has_mapper: fn() -> bool,
+}
+
+/// The ways of cryptsetup in which a command is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Manners {
+    /// True if the result is to be printed, as `--verbose` does.
+    pub(crate) states_result: bool,
+    /// Limit of the time to enter a passphrase at the terminal.
+    pub(crate) passphrase_timeout: Option<Duration>,
 }
 
 /// The meaning of a command line.
@@ -36,9 +45,7 @@ pub(super) enum Translated {
     /// A command of Scrim's.
     Command {
         arguments: Vec<OsString>,
-        verbose: bool,
-        /// Limit of the time to enter a passphrase.
-        timeout: Option<Duration>,
+        manners: Manners,
     },
     /// A text, which is all that was asked for.
     Answer(String),
@@ -75,8 +82,10 @@ pub(super) fn translate(
     }
     Ok(Translated::Command {
         arguments,
-        verbose: words.has("verbose"),
-        timeout,
+        manners: Manners {
+            states_result: words.has("verbose"),
+            passphrase_timeout: timeout,
+        },
     })
 }
 
@@ -181,7 +190,7 @@ impl<'a> Call<'a> {
         if let Some(name) = self.arguments.get_mut(1) {
             *name = open_name(name);
         }
-        if circumstances.has_mapper {
+        if (circumstances.has_mapper)() {
             self.options.push("--engine=kernel".into());
         }
         Ok(())
@@ -299,7 +308,7 @@ mod tests {
 
     const SCRIPT: Circumstances = Circumstances {
         has_terminal: false,
-        has_mapper: false,
+        has_mapper: || false,
     };
 
     fn translated(line: &str, circumstances: Circumstances) -> Result<String, String> {
@@ -371,7 +380,7 @@ mod tests {
         }
         let terminal = Circumstances {
             has_terminal: true,
-            has_mapper: true,
+            has_mapper: || true,
         };
         for (line, expected) in [
             ("luksFormat disk", "scrim format -- disk"),

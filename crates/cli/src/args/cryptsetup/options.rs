@@ -196,7 +196,13 @@ pub(super) const OPTIONS: [Known; 116] = [
         0,
         Ignored("key derivations of several processes do not wait for each other"),
     ),
-    flag("shared", 0, Same),
+    flag(
+        "shared",
+        0,
+        Missing(
+            "an image has one writer or any number of readers; `plainOpen` accepts the option, without effect",
+        ),
+    ),
     value("size", b'b', Same),
     value("skip", b'p', Same),
     value("subsystem", 0, Same),

@@ -10,7 +10,7 @@ use super::options::{Known, Meaning, OPTIONS};
 pub(crate) fn tables(scrim: &clap::Command) -> String {
     let mut text = "| action | here | difference |\n|---|---|---|\n".to_owned();
     for action in &ACTIONS {
-        let names = action.names.map_to_code();
+        let names = as_code(action.names);
         let _ = writeln!(text, "| {names} | {} | {} |", here(action), action.differs);
     }
     text += "\n| option | with | here |\n|---|---|---|\n";
@@ -27,15 +27,9 @@ pub(crate) fn tables(scrim: &clap::Command) -> String {
 }
 
 /// Names as code, separated by commas.
-trait Names {
-    fn map_to_code(&self) -> String;
-}
-
-impl Names for [&str] {
-    fn map_to_code(&self) -> String {
-        let names: Vec<_> = self.iter().map(|name| format!("`{name}`")).collect();
-        names.join(", ")
-    }
+fn as_code(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// The command below `scrim` that an action becomes.
@@ -76,7 +70,7 @@ fn with(known: &Known, scrim: &clap::Command) -> String {
         .filter(takes)
         .map(|action| action.names[0])
         .collect();
-    names.map_to_code()
+    as_code(&names)
 }
 
 /// The meaning of an option with an action that does not take it: `place` is "elsewhere " if others do.

@@ -40,10 +40,12 @@ USER_UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/user
 # mount(8) looks for its helpers here only.
 HELPERS = $(DESTDIR)/sbin
 
-## Units for volumes that are open or mounted while the machine runs, and the helper of mount(8): docs/production.md.
+## Units for volumes that are open or mounted while the machine runs, and for files over HTTPS, and the helper of
+## mount(8): docs/production.md.
 install-systemd:
 	install -d $(UNITS)
 	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim@.service > $(UNITS)/scrim@.service
+	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim-serve.service > $(UNITS)/scrim-serve.service
 	install -m 0644 packaging/systemd/scrim@.socket $(UNITS)/scrim@.socket
 	install -d $(USER_UNITS) $(HELPERS)
 	sed 's,ExecStart=scrim,ExecStart=$(PREFIX)/bin/scrim,' 'packaging/systemd/scrim-mount@.service' \

@@ -295,7 +295,7 @@ struct Vector {
 }
 
 /// Actions with their arguments; IMAGE, KEY and NEW are replaced.
-const ACTIONS: [&str; 32] = [
+const ACTIONS: [&str; 33] = [
     "isLuks IMAGE",
     "isLuks --type luks1 IMAGE",
     "isLuks --type luks2 IMAGE -v",
@@ -308,6 +308,7 @@ const ACTIONS: [&str; 32] = [
     "open --test-passphrase IMAGE KEY",
     "open --test-passphrase IMAGE -S 3 KEY",
     "open --test-passphrase IMAGE -S 5 KEY",
+    "open --test-passphrase --unbound IMAGE KEY",
     "token import --json-file token.json IMAGE",
     "luksOpen --test-passphrase --type luks2 IMAGE KEY",
     "open --test-passphrase IMAGE --volume-key-file volume-key",
@@ -408,7 +409,11 @@ impl Vector {
         let has = |words: &str| self.line.contains(words);
         let codes = (theirs.code, ours.code);
         // Options that an action does not use.
-        let refusals = ["is not allowed with", "no such type"];
+        let refusals = [
+            "is not allowed with",
+            "no such type",
+            "LUKS1 has no --label",
+        ];
         let refused = ours.code == 1 && refusals.iter().any(|words| ours.said.contains(words))
             || theirs.code == 1
                 && ["--use-random", "-y", "--force-password"]

@@ -145,14 +145,16 @@ fn a_file_that_may_not_be_written_is_for_reading() {
     let home = UserHome::new("");
     home.run(&format!("./scrim format disk.img --size 18M -d key {COST}"));
     home.run("chmod 0444 disk.img");
-    for line in [
-        "./scrim open disk.img secret -d key",
-        "./scrim format -q disk.img -d key",
+    for (line, reading_helps) in [
+        ("./scrim open disk.img secret -d key", true),
+        ("./scrim format -q disk.img -d key", false),
+        ("./scrim add-key disk.img -d key", false),
     ] {
         let output = home.output(line);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("--readonly"), "{said}");
+        assert!(said.contains("check its owner and mode"), "{said}");
+        assert_eq!(said.contains("--readonly"), reading_helps, "{said}");
     }
     home.run("./scrim open disk.img secret -d key --readonly");
     home.run("./scrim close secret");

@@ -198,6 +198,14 @@ const ROWS: &[&str] = &[
     "luksFormat -q SECTOR --header newhead.img CHEAP UUID new.img key",
     "luksFormat -q SECTOR --align-payload 65536 CHEAP UUID new.img key",
     "luksFormat -q --type luks1 -s 512 --align-payload 1 CHEAP UUID new.img key",
+    "luksFormat -q --type luks1 -s 512 --align-payload 5 CHEAP UUID new.img key",
+    "luksFormat -q --align-payload 5 CHEAP UUID new.img key",
+    "luksFormat -q SECTOR -o 32769 CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --volume-key-file /dev/zero CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --header short.img CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --header newhead.img --align-payload 8192 CHEAP UUID new.img key",
+    "luksFormat -q --type luks1 -s 512 --header newhead.img --align-payload 8192 CHEAP UUID new.img key",
+    "luksFormat -q SECTOR --align-payload 0 CHEAP UUID new.img key",
     "luksFormat -q SECTOR --luks2-metadata-size 64k --luks2-keyslots-size 2m CHEAP UUID new.img key",
     "luksFormat -q SECTOR --luks2-keyslots-size 2m --align-payload 1 CHEAP UUID new.img key",
     "luksFormat -q SECTOR --luks2-metadata-size 5k CHEAP UUID new.img key",
@@ -227,6 +235,10 @@ const ROWS: &[&str] = &[
     "luksAddKey ARGON2 -d key disk.img new",
     "luksAddKey CHEAP --type luks1 -d key disk.img new",
     "luksAddKey CHEAP --header head.img -d key data.img new",
+    "luksAddKey CHEAP --token-only disk.img new",
+    "luksAddKey CHEAP --token-only --token-id 4 disk.img new",
+    "luksAddKey CHEAP --token-only --token-type luks2-keyring disk.img new",
+    "luksAddKey CHEAP --volume-key-file /dev/zero disk.img new",
     "luksChangeKey -q CHEAP -d key disk.img new",
     "luksChangeKey CHEAP -d key -S 0 -T 1 disk.img new",
     "luksChangeKey CHEAP -d key -S 1 disk.img new",
@@ -335,7 +347,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     ("luksFormat", &["--size", "--iter-time"]),
-    ("luksAddKey", &["--iter-time"]),
+    ("luksAddKey", &["--iter-time", "--token-timeout"]),
     ("luksChangeKey", &["--iter-time"]),
     ("luksConvertKey", &["--iter-time"]),
     ("luksHeaderRestore", &["--replaced-file"]),
@@ -460,6 +472,7 @@ fn outcome(place: &Place, program: &str, row: &str) -> (bool, Vec<String>, Strin
         let _ = fs::remove_file(place.path(name));
     }
     place.sparse("new.img", 40 << 20);
+    place.sparse("short.img", 4096);
     let (code, said) = code(place, program, &filled(row), "");
     (code == 0, left_behind(place, row), said)
 }

@@ -3,14 +3,16 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rcgen::ExtendedKeyUsagePurpose;
 use rustix::process::Signal;
 
 use crate::server::{Server, Site};
-use crate::support::{Background, PYTHON, assert_same, have, noise, scrim, script, wait_until};
+use crate::support::{
+    Background, PYTHON, assert_same, have, is_root, may, noise, scrim, script, wait_until,
+};
 use crate::tls_client::{PREFACE, Tls, config, connect, exchange, frame, get_fields};
 
 const GET: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -37,6 +39,76 @@ fn a_server_that_cannot_listen_makes_no_log() {
     let refused = (site.place).run_with_input(scrim(), line.split_whitespace(), b"");
     assert!(!refused.status.success());
     assert!(!site.place.path("access.log").exists());
+}
+
+/// Serves a folder to a network of its own, where this machine is 192.0.2.7, and shows the names of its certificate.
+const ON_A_NETWORK: &str = "\
+ip link set lo up
+ip address add 192.0.2.7/24 dev lo
+\"$1\" serve www --listen 0.0.0.0:8443 > urls 2> notes &
+while [ ! -s urls ]; do sleep 0.1; done
+cat urls notes
+openssl s_client -connect 192.0.2.7:8443 < /dev/null 2> /dev/null | openssl x509 -noout -ext subjectAltName
+curl --silent --insecure https://192.0.2.7:8443/file.txt
+kill $!
+";
+
+#[test]
+fn a_server_on_a_network_says_where_it_is_and_who_can_read() {
+    let Some(site) = site() else { return };
+    if !is_root() || !have(&["unshare", "ip"]) {
+        println!("skipped: a network of one's own needs root, util-linux and iproute2");
+        return;
+    }
+    let mut probe = Command::new("unshare");
+    if !may("to make a network namespace", probe.args(["--net", "true"])) {
+        return;
+    }
+    let words = ["--net", "sh", "-c", ON_A_NETWORK, "sh", scrim()];
+    let output = site.place.run_with_input("unshare", words, b"");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.starts_with("https://192.0.2.7:8443/\nhttps://localhost:8443/\n"),
+        "{said}"
+    );
+    for expected in [
+        "everybody who reaches this machine can read",
+        "IP Address:192.0.2.7",
+        "DNS:localhost",
+        "text of the file",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+/// Roots and options that a newcomer tries first.
+#[test]
+fn what_is_not_a_folder_to_serve_is_explained() {
+    let Some(site) = site() else { return };
+    site.place.write("disk.img", "no folder");
+    let refused = |line: &str| {
+        let output = site.place.run_with_input(scrim(), line.split(' '), b"");
+        assert!(!output.status.success(), "{line}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused("serve disk.img");
+    assert!(said.contains("served as 'disk.img#/'"), "{said}");
+    let said = refused("serve www --listen localhost");
+    assert!(said.contains("PORT for this machine only"), "{said}");
+    site.configure("", "[[site]]\nroot = 'www'\n");
+    let checked = |line: &str| {
+        let output = site.place.run_with_input(scrim(), line.split(' '), b"");
+        assert!(output.status.success(), "{line}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = checked("serve --config serve.toml --check");
+    assert!(said.contains("set listings = true, or false"), "{said}");
+    assert_eq!(
+        checked("serve --config serve.toml --check --no-listings"),
+        ""
+    );
+    site.configure("", "[[site]]\nroot = 'www'\nlistings = true\n");
+    assert_eq!(checked("serve --config serve.toml --check"), "");
 }
 
 /// A slow download that has begun.

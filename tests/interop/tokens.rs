@@ -128,20 +128,36 @@ fn clevis_and_a_tang_server_open_the_volume_that_they_bound() {
     assert!(text.contains("clevis could not use the token"), "{text}");
 }
 
-/// Programs in the place of Clevis: each gets the JWE in compact form.
-#[test]
-fn a_program_that_hangs_dies_or_lies_is_named() {
-    if !have(&["cryptsetup"]) {
-        return;
-    }
+/// A volume with a token of Clevis for its key slot.
+fn place_with_clevis_token() -> Place {
     let place = place();
     place.write(
         "token.json",
         r#"{"type":"clevis","keyslots":["0"],"jwe":{"protected":"a","iv":"b","ciphertext":"c","tag":"d"}}"#,
     );
     place.cryptsetup("token import --json-file token.json disk.img");
-    fs::create_dir(place.path("bin")).unwrap();
-    for (program, code, expected) in [
+    place
+}
+
+/// Runs Scrim with a shell script in the place of Clevis.
+fn with_clevis(place: &Place, script: &str, line: &str) -> Output {
+    fs::create_dir_all(place.path("bin")).unwrap();
+    let clevis = place.write("bin/clevis", format!("#!/bin/sh\n{script}\n"));
+    fs::set_permissions(clevis, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/sbin:/usr/bin:/bin", place.path("bin").display());
+    let mut command = place.command(scrim());
+    command.args(line.split(' ')).env("PATH", path);
+    command.output().unwrap()
+}
+
+/// Each script gets the JWE in compact form.
+#[test]
+fn a_program_that_hangs_dies_or_lies_is_named() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let place = place_with_clevis_token();
+    for (script, code, expected) in [
         (
             "test \"$(cat)\" = a..b.c.d && printf secret",
             0,
@@ -157,19 +173,31 @@ fn a_program_that_hangs_dies_or_lies_is_named() {
         ("exec sleep 600", 2, "not done with the token after 1 s"),
         ("yes | head -c 1000000", 2, "could not use the token"),
     ] {
-        let clevis = place.write("bin/clevis", format!("#!/bin/sh\n{program}\n"));
-        fs::set_permissions(clevis, fs::Permissions::from_mode(0o755)).unwrap();
-        let path = format!("{}:/usr/sbin:/usr/bin:/bin", place.path("bin").display());
-        let limit = if program.contains("sleep") { 1 } else { 60 };
+        let limit = if script.contains("sleep") { 1 } else { 60 };
         let line = format!("open --test-passphrase --token-only --token-timeout {limit} disk.img");
-        let output = place
-            .command(scrim())
-            .args(line.split(' '))
-            .env("PATH", path)
-            .output()
-            .unwrap();
+        let output = with_clevis(&place, script, &line);
         let text = said(&output);
-        assert_eq!(output.status.code(), Some(code), "{program}: {text}");
-        assert!(text.contains(expected), "{program}: {text}");
+        assert_eq!(output.status.code(), Some(code), "{script}: {text}");
+        assert!(text.contains(expected), "{script}: {text}");
     }
+}
+
+#[test]
+fn a_token_opens_the_volume_for_a_new_key() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let place = place_with_clevis_token();
+    place.write("new", "new");
+    let add = |script: &str, options: &str| {
+        let line = format!("add-key {CHEAP} {options} disk.img new");
+        with_clevis(&place, script, &line)
+    };
+    let wrong = add("printf wrong", "--token-only");
+    assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
+    let beside = add("printf secret", "--token-only --key-file key");
+    assert_eq!(beside.status.code(), Some(1), "{}", said(&beside));
+    let added = add("printf secret", "--token-id 0");
+    assert!(added.status.success(), "{}", said(&added));
+    place.cryptsetup("open --test-passphrase --key-file new --key-slot 1 disk.img");
 }

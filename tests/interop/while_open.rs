@@ -81,7 +81,7 @@ fn scrim_s_own_commands_work_on_the_header() {
 fn second_open(elsewhere: &Place, image: &Image, more: &[&str]) -> (Option<i32>, String) {
     let path = |name| image.place.path(name).display().to_string();
     let (disk, key) = (path("disk.img"), path("key"));
-    let args = [&["open", &disk, "secret", "-d", &key], more].concat();
+    let args = [&["open", &disk, "second", "-d", &key], more].concat();
     let output = elsewhere.run_with_input(scrim(), args, b"");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), said)
@@ -96,7 +96,14 @@ fn a_second_scrim_is_refused() {
         let (code, said) = second_open(&elsewhere, &image, more);
         assert_eq!(code, Some(5), "{said}");
         assert!(said.contains("another program has it open"), "{said}");
+        // The volume is one of another user's.
+        assert!(!said.contains("it is open as"), "{said}");
     }
+    let own = second_open(&image.place, &image, &[]).1;
+    assert!(
+        own.contains("it is open as secret: `scrim close secret`"),
+        "{own}"
+    );
     image.place.close("secret");
     image.open_with("key", "reading", &["--readonly"]);
     assert_eq!(second_open(&elsewhere, &image, &[]).0, Some(5));

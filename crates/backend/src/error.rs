@@ -64,6 +64,15 @@ impl BackendError {
         self
     }
 
+    /// Returns whether the storage can be had by who only wants to read it.
+    #[must_use]
+    pub fn forbids_writing(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        )
+    }
+
     /// Returns whether the storage is in use by another program.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -77,10 +86,8 @@ impl BackendError {
 fn hint(operation: Operation, source: &io::Error) -> Option<&'static str> {
     match (source.kind(), operation) {
         (io::ErrorKind::NotFound, _) => Some("check the path"),
-        (io::ErrorKind::PermissionDenied, _) => {
-            Some("check its owner and mode, or ask for less with --readonly")
-        }
-        (io::ErrorKind::ReadOnlyFilesystem, _) => Some("open it with --readonly"),
+        (io::ErrorKind::PermissionDenied, _) => Some("check its owner and mode"),
+        (io::ErrorKind::ReadOnlyFilesystem, _) => Some("it can only be read"),
         (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => {
             Some("free some space where it is stored, then try again")
         }

@@ -24,7 +24,7 @@ use crate::{
 const ZERO_PIECE: usize = 64 << 10;
 
 /// Advice about a file that another program has open.
-const IN_USE: &str = "another program has it open: close that one, or open both with --readonly";
+const IN_USE: &str = "another program has it open: close it there first";
 
 /// Choice between keeping other programs away while a file is open and letting them in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,6 +253,12 @@ impl FileBackend {
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(self.kind, Kind::Block(_))
+    }
+
+    /// Returns whether it is a regular file, which can be made longer, and not a window of one.
+    #[must_use]
+    pub fn is_whole_file(&self) -> bool {
+        self.kind == Kind::Regular && self.window.is_none()
     }
 
     /// Makes sure that the first `len` bytes can be written: a sparse file on a full disk fails

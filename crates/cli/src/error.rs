@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use scrim_backend::BackendError;
@@ -37,6 +38,8 @@ impl From<Exit> for ExitCode {
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
     message: String,
+    /// Storage that another program has open, which is the cause.
+    pub(crate) in_use: Option<PathBuf>,
 }
 
 impl CliError {
@@ -44,6 +47,7 @@ impl CliError {
         Self {
             exit,
             message: message.into(),
+            in_use: None,
         }
     }
 
@@ -114,7 +118,10 @@ impl From<BackendError> for CliError {
         } else {
             Exit::WrongDevice
         };
-        Self::new(exit, error.to_string())
+        Self {
+            in_use: error.is_busy().then(|| PathBuf::from(&error.place)),
+            ..Self::new(exit, error.to_string())
+        }
     }
 }
 
@@ -150,7 +157,9 @@ impl From<LuksError> for CliError {
                 Self::new(Exit::NoKey, error.to_string())
             }
             LuksError::Changed => Self::new(Exit::Busy, error.to_string()),
-            LuksError::Unlock(UnlockError::UnusedKeyslot { .. }) => Self::usage(error.to_string()),
+            LuksError::Unlock(UnlockError::UnusedKeyslot { .. } | UnlockError::NoKeyslot) => {
+                Self::usage(error.to_string())
+            }
             LuksError::Unlock(UnlockError::Kdf {
                 source: KdfError::Memory { .. } | KdfError::MemoryRefused { .. },
                 ..

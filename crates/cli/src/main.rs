@@ -32,6 +32,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Bench, BenchArgs, Cli, Command, Invocation, Manners, without_danger};
 use error::{CliError, Exit};
+use running_volume::with_holder;
 
 fn main() -> ExitCode {
     match Invocation::of(std::env::args_os(), Cli::command) {
@@ -77,6 +78,7 @@ fn carry_out(arguments: Vec<OsString>, manners: Manners) -> ExitCode {
     match run(cli.command) {
         Ok(code) => code,
         Err(error) => {
+            let error = with_holder(error);
             terminal::note(format_args!("scrim: {error}"));
             error.exit.into()
         }

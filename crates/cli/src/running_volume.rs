@@ -1,10 +1,13 @@
 //! An open volume, by the engine that runs it.
 
+use std::path::Path;
+
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
 use crate::kernel::{KernelVolume, Mapper};
 use crate::nbd::control::{Client, find};
 use crate::nbd::runtime::RuntimeDir;
+use crate::storage::file_of;
 
 /// An open volume of either engine.
 pub(crate) enum RunningVolume {
@@ -32,6 +35,37 @@ impl RunningVolume {
     }
 }
 
+/// Adds the name of an open volume of ours to the error of a command that cannot have that volume's storage.
+pub(crate) fn with_holder(error: CliError) -> CliError {
+    let holder = error.in_use.as_deref().and_then(holder);
+    match holder {
+        Some(name) => error.followed_by(&format!(
+            "; it is open as {0}: `scrim close {0}` closes it",
+            name.as_str()
+        )),
+        None => error,
+    }
+}
+
+/// The open volume whose data or header is in this file or device.
+fn holder(path: &Path) -> Option<VolumeName> {
+    let path = file_of(path).ok()?.canonicalize().ok()?;
+    let lies_there = |image: &str| {
+        let file = file_of(Path::new(image)).ok();
+        file.and_then(|file| file.canonicalize().ok()) == Some(path.clone())
+    };
+    let runtime = RuntimeDir::locate();
+    runtime.check_if_there().ok()?;
+    runtime.names().into_iter().find(|name| {
+        let client = find(&runtime, name).ok().flatten();
+        client
+            .and_then(|client| client.status().ok())
+            .is_some_and(|status| {
+                lies_there(&status.device) || status.header.as_deref().is_some_and(lies_there)
+            })
+    })
+}
+
 /// Refuses a name that an open volume has, or a device of the kernel.
 pub(crate) fn refuse_taken(name: &VolumeName) -> Result<(), CliError> {
     let shown = name.as_str();
@@ -56,7 +90,7 @@ pub(crate) fn refuse_taken(name: &VolumeName) -> Result<(), CliError> {
 pub(crate) fn not_open(name: &VolumeName) -> CliError {
     let name = name.as_str();
     // Everybody may see the kernel's devices, and root may ask about them.
-    let message = match std::path::Path::new("/dev/mapper").join(name).exists() {
+    let message = match Path::new("/dev/mapper").join(name).exists() {
         true => format!("{name} is a device of the kernel, which only root may work on: use sudo"),
         false => {
             format!("no volume named {name} is open; `scrim list` shows those that are")

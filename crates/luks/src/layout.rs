@@ -24,7 +24,7 @@ pub struct Layout {
     pub device_len: u64,
     /// True if the device can grow, as a regular file does.
     pub grows: bool,
-    /// Start of the data on its device, in bytes: a multiple of 4096. `None` is cryptsetup's
+    /// Start of the data on its device, in bytes: a multiple of 512. `None` is cryptsetup's
     /// default: 16 MiB for LUKS2, 2 MiB for LUKS1 with AES, 0 where the header is detached.
     pub data_offset: Option<u64>,
 }
@@ -41,8 +41,11 @@ impl Layout {
         let offset = self
             .data_offset
             .unwrap_or(if detached { 0 } else { default });
-        if !offset.is_multiple_of(BLOCK) {
+        if !offset.is_multiple_of(SECTOR) {
             return Err(FormatError::Unaligned { offset });
+        }
+        if offset < header_end && !(detached && offset == 0) {
+            return Err(FormatError::DataOffset { offset, header_end });
         }
         if detached {
             let enough = self.grows || header_end <= self.device_len;
@@ -50,9 +53,6 @@ impl Layout {
                 need: header_end,
                 have: self.device_len,
             });
-        }
-        if offset < header_end {
-            return Err(FormatError::DataOffset { offset, header_end });
         }
         let have = self.device_len - self.device_len % SECTOR;
         match have.checked_sub(offset) {
@@ -158,7 +158,7 @@ mod tests {
         assert!(matches!(attached(17 << 20, Some(8 << 12)), Ok(0x8000)));
         let inside = attached(17 << 20, Some(7 << 12));
         assert!(matches!(inside, Err(FormatError::DataOffset { .. })));
-        let odd = attached(17 << 20, Some((8 << 12) + 512));
+        let odd = attached(17 << 20, Some((8 << 12) + 256));
         assert!(matches!(odd, Err(FormatError::Unaligned { .. })));
         let partial = attached((17 << 20) + 512, None);
         assert!(matches!(partial, Err(FormatError::PartialSector { .. })));

@@ -150,8 +150,8 @@ pub struct SiteConfig {
     pub mounts: Vec<MountConfig>,
     /// Names of files that stand for their folder.
     pub index: Option<Vec<String>>,
-    /// True if a folder without such a file is listed.
-    pub listings: bool,
+    /// True if a folder without such a file is listed; it is not by default.
+    pub listings: Option<bool>,
     /// Choice of the symbolic links that are followed.
     pub symlinks: Option<Links>,
     /// True if names that begin with a dot are served.
@@ -407,7 +407,7 @@ impl SiteConfig {
         if let Some(index) = &self.index {
             settings.index.clone_from(index);
         }
-        settings.listings = self.listings;
+        settings.listings = self.listings.unwrap_or_default();
         settings.dot_files = self.dot_files;
         settings.symlinks = match self.symlinks {
             Some(Links::None) => Symlinks::None,

@@ -183,6 +183,30 @@ impl LuksDevice {
         self.unlock_keyslot_guarded(backend, slot, passphrase, &Unguarded)
     }
 
+    /// Tries the passphrase on all key slots with passphrases, those too that do not hold the volume key, under the control
+    /// of `guard`.
+    ///
+    /// # Errors
+    /// As for [`LuksDevice::unlock_guarded`].
+    pub fn unlock_any_keyslot_guarded(
+        &self,
+        backend: &dyn Backend,
+        passphrase: &SecretBytes,
+        guard: &dyn KdfGuard,
+    ) -> Result<Unlocked, LuksError> {
+        let mut untried = None;
+        for slot in self.header().keyslots() {
+            match self.unlock_keyslot_guarded(backend, slot.id, passphrase, guard) {
+                Err(LuksError::NoKey { .. }) => {}
+                Err(LuksError::Unlock(error)) if !error.is_the_end() => {
+                    untried = Some(error.into());
+                }
+                done => return done,
+            }
+        }
+        Err(untried.unwrap_or(LuksError::NoKey { slot: None }))
+    }
+
     /// As [`LuksDevice::unlock_keyslot`], under the control of `guard`.
     ///
     /// # Errors

@@ -193,7 +193,7 @@ fn a_read_only_export_is_a_read_only_store() {
     let error = backend
         .write_at(0, &[1; 512], Durability::Cached)
         .unwrap_err();
-    assert!(error.to_string().contains("--readonly"), "{error}");
+    assert!(error.to_string().contains("it can only be read"), "{error}");
     backend.flush().unwrap();
     let server = Server::start(4096, USUAL, served);
     let options = RemoteOptions::default();

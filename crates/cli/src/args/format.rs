@@ -43,8 +43,9 @@ pub(crate) struct FormatArgs {
     /// Start offset of the data on IMAGE, in 512-byte sectors
     #[arg(long, short, value_name = "SECTORS", conflicts_with = "align_payload")]
     pub(crate) offset: Option<u64>,
-    /// Start the data at the first multiple of this many 512-byte sectors behind the header
-    #[arg(long, value_name = "SECTORS", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Start the data at the first multiple of this many 512-byte sectors behind the header, or, where that is
+    /// detached, at this sector (0: as without this option)
+    #[arg(long, value_name = "SECTORS")]
     pub(crate) align_payload: Option<u32>,
     /// Size of each copy of the metadata in bytes (LUKS2; default: 16K); K, M, G and T stand for powers of 1024
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]

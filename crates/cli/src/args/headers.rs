@@ -54,6 +54,9 @@ pub(crate) struct TestArgs {
     /// Try only this key slot
     #[arg(long, short = 'S', value_name = "N")]
     pub(crate) key_slot: Option<u8>,
+    /// Try key slots too that do not hold the volume key
+    #[arg(long)]
+    pub(crate) unbound: bool,
     /// Number of attempts to enter the passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,

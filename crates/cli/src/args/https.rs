@@ -1,6 +1,6 @@
 //! Options of `scrim serve`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -22,8 +22,9 @@ pub(crate) struct ServeArgs {
     /// Read the configuration from FILE (TOML); options on the command line override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Listen for HTTPS on IP:PORT; repeatable
-    #[arg(long, short, value_name = "IP:PORT")]
+    /// Listen for HTTPS on IP:PORT, or on PORT for this machine only; `0.0.0.0:PORT` and `[::]:PORT` are for all machines;
+    /// repeatable
+    #[arg(long, short, value_name = "IP:PORT", value_parser = address)]
     pub(crate) listen: Vec<SocketAddr>,
     /// Certificate chain (PEM); repeatable, for several hosts
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -42,16 +43,16 @@ pub(crate) struct ServeArgs {
     pub(crate) tls_offload: Option<TlsOffload>,
     /// Listen for HTTP without TLS too, on a loopback address, for requests to localhost, to a loopback address or to a
     /// host of the configuration; repeatable
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub(crate) plain_http: Vec<SocketAddr>,
     /// Allow any address for --plain-http, where others can read and change all traffic
     #[arg(long)]
     pub(crate) insecure_plaintext: bool,
     /// Redirect HTTP clients at IP:PORT to HTTPS; repeatable
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub(crate) redirect_http: Vec<SocketAddr>,
     /// Serve a status page at `http://IP:PORT/`, and Prometheus metrics at /metrics, on a loopback address
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub(crate) status: Option<SocketAddr>,
     /// Do not list folders
     #[arg(long)]
@@ -77,6 +78,17 @@ pub(crate) struct ServeArgs {
     /// End when process PID ends, which must be the parent process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,
+}
+
+/// Reads `IP:PORT`; a `PORT` alone is at loopback.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        "give IP:PORT, such as 0.0.0.0:8443 for all machines, or PORT for this machine only"
+            .to_owned()
+    })
 }
 
 /// Use of kernel TLS for records.

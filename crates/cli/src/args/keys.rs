@@ -148,7 +148,15 @@ pub(crate) struct SealArgs {
 }
 
 /// Options of an existing key, which conflict with --volume-key-file and --unbound.
-const EXISTING_KEY: [&str; 4] = ["key_file", "keyfile_offset", "keyfile_size", "tries"];
+const EXISTING_KEY: [&str; 7] = [
+    "key_file",
+    "keyfile_offset",
+    "keyfile_size",
+    "tries",
+    "token_id",
+    "token_type",
+    "token_only",
+];
 
 #[derive(Args)]
 pub(crate) struct AddKeyArgs {
@@ -179,6 +187,8 @@ pub(crate) struct AddKeyArgs {
     /// Number of attempts to enter the existing passphrase
     #[arg(long, short = 'T', default_value_t = 3, value_name = "N")]
     pub(crate) tries: u32,
+    #[command(flatten)]
+    pub(crate) token: TokenKeyArgs,
     #[command(flatten)]
     pub(crate) seal: SealArgs,
     #[command(flatten)]

@@ -92,6 +92,9 @@ pub(crate) struct OpenArgs {
     /// Check the passphrase without opening the volume
     #[arg(long, conflicts_with_all = TEST_EXCLUDES)]
     pub(crate) test_passphrase: bool,
+    /// With --test-passphrase, try key slots too that do not hold the volume key
+    #[arg(long, requires = "test_passphrase")]
+    pub(crate) unbound: bool,
     /// Open a table from FILE ("-": standard input), or a LINE such as "0 8 zero", instead of a LUKS
     /// header: `open --table FILE NAME`. Other users can see the command line: pass a table with a
     /// key in a file or through standard input

@@ -11,7 +11,7 @@ use crate::luks::cost;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, new_passphrase};
-use crate::luks::unlock::{Asking, read_volume_key, unlock};
+use crate::luks::unlock::{Asking, by_token, read_volume_key, unlock};
 use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &AddKeyArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The key that goes into the new slot: the volume key, by an existing passphrase or from a file, or
+/// The key that goes into the new slot: the volume key, by an existing passphrase, by a token or from a file, or
 /// an unbound one.
 fn key(
     args: &AddKeyArgs,
@@ -101,16 +101,19 @@ fn key(
         return VolumeKey::generate(len)
             .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()));
     }
-    let asking = Asking {
-        question: "Enter any existing passphrase: ",
-        key: args.key.source(),
-        tries: args.tries,
-    };
     let HeaderChange {
         backend,
         luks,
         place,
     } = change;
+    let asking = Asking {
+        question: "Enter any existing passphrase: ",
+        key: args.key.source(),
+        tries: args.tries,
+    };
+    if let Some(key) = by_token(&args.token, luks, &**backend, place, asking.key.cost)? {
+        return Ok(key);
+    }
     Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)
 }
 

@@ -273,7 +273,6 @@ pub(super) fn confirm(file: &Path, why: &str, instead: &str) -> Result<(), CliEr
     let question = Question {
         warning: &format!("This will overwrite data on {shown} irrevocably."),
         unanswered: None,
-        refused: Exit::Usage,
     };
     question.ask(false)
 }

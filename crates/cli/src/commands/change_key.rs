@@ -6,7 +6,7 @@ use scrim_volume::Unlocked;
 
 use super::add_key::Sealing;
 use crate::args::{ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, new_passphrase};
 use crate::luks::unlock::{Asking, unlock};
@@ -122,7 +122,6 @@ fn reseal(
         unanswered: Some(&format!(
             "{place}: key slot {slot} {why}, and nobody is at a terminal to confirm that"
         )),
-        refused: Exit::Usage,
     };
     question.ask(batch_mode)?;
     attempt(

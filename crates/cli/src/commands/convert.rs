@@ -4,7 +4,7 @@ use scrim_backend::Backend;
 use scrim_luks::{ConvertError, Header};
 
 use crate::args::{ConvertArgs, LuksType};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::header_change::HeaderChange;
 use crate::terminal::confirm::Question;
 use crate::terminal::note;
@@ -32,7 +32,6 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), CliError> {
     let question = Question {
         warning: &warning,
         unanswered: None,
-        refused: Exit::Usage,
     };
     question.ask(args.batch_mode)?;
     change.carry_out(|header, session| {

@@ -9,7 +9,7 @@ use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError};
 
 use crate::args::DumpArgs;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
 use crate::luks::unlock::{Asking, unlock};
 use crate::storage::new_file::write_new;
@@ -53,10 +53,15 @@ fn dump_key(
     luks: &LuksDevice,
     image: &str,
 ) -> Result<(), CliError> {
+    if let Some(file) = args.volume_key_file.as_ref().filter(|file| file.exists()) {
+        return Err(CliError::usage(format!(
+            "{} exists already; name a file that does not, so that no older key is lost",
+            file.display()
+        )));
+    }
     let question = Question {
         warning: WARNING,
         unanswered: None,
-        refused: Exit::Usage,
     };
     question.ask(args.batch_mode)?;
     let asking = Asking {

@@ -169,7 +169,6 @@ fn confirm(args: &EncryptArgs, holds: Contents, room: Room) -> Result<(), CliErr
         unanswered: Some(&format!(
             "{shown} holds {holds}, and nobody is at a terminal to confirm that it may be encrypted"
         )),
-        refused: Exit::Usage,
     };
     question.ask(args.format.batch_mode)
 }

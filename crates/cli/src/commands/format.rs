@@ -41,10 +41,12 @@ pub(crate) fn run(args: &FormatArgs) -> Result<(), CliError> {
             None => Placement::Attached,
         },
         device_len: place.size_bytes,
-        grows: header.is_some() && place.created(),
+        grows: header.is_some() && place.grows(),
         data_offset: new.data_offset,
     };
-    let sector_size = new.sector_size.unwrap_or(image.sector_size());
+    let sector_size = new
+        .sector_size
+        .unwrap_or_else(|| image.sector_size(new.data_offset));
     let formatted = new.make(&place.path, layout, sector_size, &key, &passphrase.secret)?;
     write(&formatted, &image, header.as_ref())?;
     note(format_args!(
@@ -97,16 +99,22 @@ impl Place {
         self.backend.is_none()
     }
 
+    /// Returns whether it is made as long as it has to be.
+    fn grows(&self) -> bool {
+        self.backend.as_ref().is_none_or(Storage::is_whole_file)
+    }
+
     fn contents(&self) -> Contents {
         self.backend
             .as_ref()
             .map_or(Contents::Blank, |backend| Survey::of(backend).contents)
     }
 
-    /// The encryption sector where nobody asks for one: 4096 bytes, unless the device is no
+    /// The encryption sector where nobody asks for one: 4096 bytes, unless the device or the place of its data is no
     /// multiple of that.
-    fn sector_size(&self) -> SectorSize {
-        if self.size_bytes.is_multiple_of(4096) {
+    fn sector_size(&self, data_offset: Option<u64>) -> SectorSize {
+        let offset = data_offset.unwrap_or_default();
+        if self.size_bytes.is_multiple_of(4096) && offset.is_multiple_of(4096) {
             SectorSize::S4096
         } else {
             SectorSize::S512
@@ -138,7 +146,6 @@ fn confirm(
     let question = Question {
         warning: &warning,
         unanswered: None,
-        refused: Exit::Usage,
     };
     question.ask(args.batch_mode)
 }
@@ -158,7 +165,6 @@ pub(super) fn confirm_overwriting(
     let question = Question {
         warning: &warning,
         unanswered: (contents != Contents::Blank).then_some(&unanswered),
-        refused: Exit::Usage,
     };
     question.ask(batch_mode)
 }
@@ -203,6 +209,7 @@ impl Place {
     ) -> Result<(), CliError> {
         let created = self.create(size, made)?;
         if let Some(backend) = created.as_ref().or(self.backend.as_ref()) {
+            backend.grow_to(formatted.plan.end())?;
             backend.reserve(formatted.plan.end())?;
             LuksDevice::write(&formatted.plan, backend)?;
         }

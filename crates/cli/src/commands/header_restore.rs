@@ -10,7 +10,7 @@ use scrim_luks::{Backup, Diagnosis, Placement, Restore};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
 use crate::args::HeaderRestoreArgs;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::backup_record;
 use crate::luks::header_change::write;
 use crate::storage::new_file::write_new;
@@ -130,7 +130,6 @@ fn confirm(
     let question = Question {
         warning: &warning,
         unanswered: (!blank).then_some(&unanswered),
-        refused: Exit::Usage,
     };
     question.ask(args.batch_mode)
 }

@@ -3,7 +3,7 @@
 use scrim_luks::Edit;
 
 use crate::args::UuidArgs;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
 use crate::luks::header_change::HeaderChange;
 use crate::terminal::confirm::Question;
@@ -25,7 +25,6 @@ pub(crate) fn run(args: &UuidArgs) -> Result<(), CliError> {
     let question = Question {
         warning: &warning,
         unanswered: None,
-        refused: Exit::Usage,
     };
     question.ask(args.on.batch_mode)?;
     change.edit(&[Edit::Uuid(Some(uuid.clone()))])?;

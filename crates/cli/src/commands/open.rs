@@ -159,6 +159,7 @@ fn as_test(args: &OpenArgs) -> TestArgs {
             window: luks.window,
         },
         key_slot: luks.key_slot,
+        unbound: args.unbound,
         tries: luks.tries,
         key: luks.key.clone(),
         volume_key: luks.volume_key.clone(),

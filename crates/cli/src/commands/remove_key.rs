@@ -5,7 +5,7 @@ use scrim_sys::memory::SecretBytes;
 use scrim_volume::LuksError;
 
 use crate::args::{EraseArgs, KillSlotArgs, RemoveKeyArgs};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::backup_record;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
@@ -72,7 +72,6 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<(), CliError> {
         unanswered: Some(&format!(
             "{place}: all data would be lost, and nobody is at a terminal to confirm it"
         )),
-        refused: Exit::NoKey,
     };
     question.ask(args.batch_mode)?;
     change.carry_out(|header, _| header.erase().map(|plan| ((), plan)))?;
@@ -137,7 +136,6 @@ fn confirm_last(
             "{place}: key slot {slot} is the last one that opens the volume, all data would be lost, \
              and nobody is at a terminal to confirm it"
         )),
-        refused: Exit::NoKey,
     };
     question.ask(batch_mode)
 }

@@ -5,7 +5,7 @@ use scrim_luks::{Condition, Consent, Diagnosis, HEADER_AREA_MAX, HeaderError};
 use scrim_volume::{HeaderSession, LuksDevice, LuksError};
 
 use crate::args::RepairArgs;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::luks::header;
 use crate::luks::header_change::write;
 use crate::storage::partitions::{luks_partitions, show_partitions};
@@ -121,7 +121,6 @@ fn confirm(args: &RepairArgs, diagnosis: &Diagnosis) -> Result<(), CliError> {
             "{place}: the repair may overwrite something else, and nobody is at a terminal to \
              confirm it"
         )),
-        refused: Exit::Usage,
     };
     question.ask(args.on.batch_mode)
 }

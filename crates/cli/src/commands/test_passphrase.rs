@@ -34,15 +34,16 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
         note(format_args!("{image}: the volume key fits"));
         return Ok(());
     }
-    if let Some(slot) = args.key_slot {
+    let (unlocked, _) = match (args.key_slot, args.unbound) {
         // Named, it may hold a key that is not the volume's.
-        asking.until_it_fits(&backend, &image, |passphrase, guard| {
+        (Some(slot), _) => asking.until_it_fits(&backend, &image, |passphrase, guard| {
             luks.unlock_keyslot_guarded(&backend, slot, passphrase, guard)
-        })?;
-        note(format_args!("{image}: key slot {slot} unlocked"));
-        return Ok(());
-    }
-    let (unlocked, _) = unlock(&luks, &backend, &image, None, &asking)?;
+        })?,
+        (None, true) => asking.until_it_fits(&backend, &image, |passphrase, guard| {
+            luks.unlock_any_keyslot_guarded(&backend, passphrase, guard)
+        })?,
+        (None, false) => unlock(&luks, &backend, &image, None, &asking)?,
+    };
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
     Ok(())
 }

@@ -12,6 +12,7 @@ use scrim_volume::DataPath;
 
 use crate::args::{ServeArgs, ServeVolumeArgs};
 use crate::error::CliError;
+use crate::terminal::note;
 
 /// The options of the command line as a configuration, on top of a file's.
 pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
@@ -33,15 +34,16 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
             mounts: mounts.collect::<Result<_, _>>()?,
             key_file: args.volume.key_file.clone(),
             volume,
-            listings: true,
+            listings: Some(true),
             ..SiteConfig::default()
         }];
     }
     if args.no_listings {
         for site in &mut config.sites {
-            site.listings = false;
+            site.listings = Some(false);
         }
     }
+    config.sites.iter().try_for_each(warn_of_nothing_to_show)?;
     override_places(&mut config, args);
     if args.certificate.len() != args.key.len() {
         return Err(CliError::usage(
@@ -111,6 +113,23 @@ fn mount(said: &Path, args: &ServeArgs, volume: &VolumeConfig) -> Result<MountCo
         key_file: args.volume.key_file.clone(),
         volume: volume.clone(),
     })
+}
+
+/// Warns if clients of a site get an error at its first address, as folders are only listed where that is configured.
+fn warn_of_nothing_to_show(site: &SiteConfig) -> Result<(), CliError> {
+    let settings = site
+        .settings()
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    let is_there = |name: &String| site.root.join(name).exists();
+    if site.listings.is_none() && site.root.is_dir() && !settings.index.iter().any(is_there) {
+        note(format_args!(
+            "scrim: warning: {} has no {}, and folders are not listed, so that clients find nothing there; set \
+             listings = true, or false",
+            site.root.display(),
+            settings.index.join(" or ")
+        ));
+    }
+    Ok(())
 }
 
 fn override_places(config: &mut Config, args: &ServeArgs) {

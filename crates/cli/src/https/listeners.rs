@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use scrim_serve::config::Config;
 use scrim_serve::{Listener, Service};
 
+use super::machine;
 use crate::error::CliError;
 
 /// Port of HTTPS if none is configured.
@@ -71,26 +72,54 @@ fn inherited(sockets: Vec<OwnedFd>) -> Result<Vec<Listener>, CliError> {
         .map_err(|error| CliError::io("serve on a socket that the service manager passed", &error))
 }
 
-/// The URLs of all that is served. A loopback address goes by the name that its certificate has.
+/// The URLs of all that is served. A loopback address goes by the name that its certificate has, and a socket for all
+/// addresses by each that the machine has.
 pub(crate) fn addresses(listeners: &[Listener]) -> Result<Vec<String>, CliError> {
     let mut urls = Vec::new();
     for listener in listeners {
-        let at = listener
-            .address()
-            .map_err(|error| CliError::io("find out where it listens", &error))?;
+        let at = address(listener)?;
         let scheme = match listener.service() {
             Service::Https => "https",
             Service::Http { .. } | Service::Status | Service::Redirect { .. } => "http",
         };
-        let host = match at.ip() {
-            IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => "localhost".into(),
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
-        let url = format!("{scheme}://{host}:{}/", at.port());
-        if !urls.contains(&url) {
-            urls.push(url);
+        for host in hosts(at.ip()) {
+            let url = format!("{scheme}://{host}:{}/", at.port());
+            if !urls.contains(&url) {
+                urls.push(url);
+            }
         }
     }
     Ok(urls)
+}
+
+/// Returns whether other machines can reach what is served.
+pub(crate) fn is_for_others(listeners: &[Listener]) -> Result<bool, CliError> {
+    for listener in listeners {
+        let serves = !matches!(listener.service(), Service::Status);
+        if serves && !address(listener)?.ip().is_loopback() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn address(listener: &Listener) -> Result<SocketAddr, CliError> {
+    let at = listener.address();
+    at.map_err(|error| CliError::io("find out where it listens", &error))
+}
+
+/// The hosts of URLs at an address; the last one is for this machine itself where the address stands for all.
+fn hosts(ip: IpAddr) -> Vec<String> {
+    let host = |ip| match ip {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => "localhost".into(),
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    if !ip.is_unspecified() {
+        return vec![host(ip)];
+    }
+    let all = machine::addresses().into_iter();
+    let of_its_kind = all.filter(|other| other.is_ipv4() == ip.is_ipv4());
+    let own = std::iter::once("localhost".to_owned());
+    of_its_kind.map(host).chain(own).collect()
 }

@@ -2,5 +2,6 @@
 
 mod configuration;
 mod listeners;
+mod machine;
 pub(crate) mod server;
 mod volumes;

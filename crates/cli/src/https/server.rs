@@ -1,6 +1,8 @@
 //! The HTTPS server of `scrim serve`: starts, reads its configuration again, and ends.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_serve::acme::{self, ActiveCertificates, Keeper};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig};
-use scrim_serve::site::Site;
+use scrim_serve::site::{Site, SiteError};
 use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
 use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites};
@@ -18,7 +20,8 @@ use serde_json::Value;
 use crate::args::{ServeArgs, VolumeName};
 use crate::error::{CliError, Exit};
 use crate::https::configuration::configuration;
-use crate::https::listeners::{addresses, listeners};
+use crate::https::listeners::{addresses, is_for_others, listeners};
+use crate::https::machine;
 use crate::https::volumes::Volumes;
 use crate::nbd::control::Client;
 use crate::nbd::runtime::RuntimeDir;
@@ -99,11 +102,18 @@ impl Prepared {
 
     /// The files' certificates, and one of our own where there are none, or as long as an authority has
     /// not given its.
-    fn active_certificates(&self, config: &Config) -> Result<ActiveCertificates, CliError> {
+    fn active_certificates(
+        &self,
+        config: &Config,
+        is_for_others: bool,
+    ) -> Result<ActiveCertificates, CliError> {
         let mut own = None;
         if self.files.is_empty() || self.acme.is_some() {
             let mut names: Vec<_> = config.sites.iter().flat_map(|s| s.names.clone()).collect();
             names.extend(self.acme.iter().flat_map(|acme| acme.names().to_vec()));
+            if is_for_others {
+                names.extend(machine::names());
+            }
             let made = Certificate::self_signed(&names)
                 .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
             own = Some(made);
@@ -119,7 +129,8 @@ impl Prepared {
     ) -> Result<(), CliError> {
         let (config, log) = (kept.config, kept.log);
         let addresses = addresses(&listeners)?;
-        let active = Arc::new(self.active_certificates(config)?);
+        let is_for_others = is_for_others(&listeners)?;
+        let active = Arc::new(self.active_certificates(config, is_for_others)?);
         let keeper = self
             .acme
             .clone()
@@ -146,6 +157,12 @@ impl Prepared {
             note(
                 "scrim: the certificate is self-signed, so browsers will warn; --certificate and --key \
                  name another one",
+            );
+        }
+        if is_for_others && !kept.args.roots.is_empty() {
+            note(
+                "scrim: everybody who reaches this machine can read all that is served here: there is no \
+                 password",
             );
         }
         print((addresses.join("\n") + "\n").as_bytes())?;
@@ -222,11 +239,24 @@ fn sites(config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
             .settings()
             .map_err(|error| CliError::usage(error.to_string()))?;
         volumes.put_into(&mut settings, site)?;
-        let opened = Site::open(&settings)?;
+        let opened = Site::open(&settings).map_err(|error| of_site(error, &site.root))?;
         Ok((site.names.clone(), opened))
     });
     let sites: Vec<_> = sites.collect::<Result<_, CliError>>()?;
     Sites::new(sites).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// An image in the place of a folder is not served, but a folder in it can be.
+fn of_site(error: SiteError, root: &Path) -> CliError {
+    let error = CliError::from(error);
+    let is_image = fs::metadata(root).is_ok_and(|found| !found.is_dir());
+    match is_image {
+        true => error.followed_by(&format!(
+            "; the files of a volume in it are served as '{}#/'",
+            root.display()
+        )),
+        false => error,
+    }
 }
 
 /// Opens the keeper of an authority's certificates: it uses those obtained earlier, and is ready to obtain more.

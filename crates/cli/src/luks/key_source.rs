@@ -37,8 +37,17 @@ pub(crate) enum Source {
 impl Passphrase {
     /// Advice for a passphrase that does not fit.
     pub(crate) fn hint(&self) -> &'static str {
+        let bytes = self.secret.expose();
         match self.source {
-            Source::KeyFile if self.secret.expose().ends_with(b"\n") => {
+            _ if bytes.is_empty() => "the passphrase is empty",
+            Source::KeyFile if bytes.ends_with(b"\r\n") => {
+                "the key file ends with a line end of Windows (CR LF), which is part of the key: leave it out with \
+                 --keyfile-size if it does not belong there"
+            }
+            Source::StandardInput if bytes.ends_with(b"\r") => {
+                "the passphrase ends with a carriage return, as lines of Windows do: remove it, as `tr -d '\\r'` does"
+            }
+            Source::KeyFile if bytes.ends_with(b"\n") => {
                 "the key file ends with a newline, which is part of the key: leave it out with \
                  --keyfile-size if it does not belong there"
             }
@@ -208,8 +217,10 @@ pub(crate) fn standard_input() -> Result<File, CliError> {
 /// Reads a key file of exactly `len` bytes, such as a volume key.
 pub(crate) fn exact_key(path: &Path, len: usize, options: &str) -> Result<SecretBytes, CliError> {
     let mut file = open_key_file(path)?;
-    // One byte more is read, so that a longer key is refused and not cut.
-    let key = read_up_to(&mut file, len.saturating_add(1))
+    // One byte more is read of a file, so that a longer key is refused and not cut. What has no end, such as
+    // /dev/urandom, has every length.
+    let has_end = file.metadata().is_ok_and(|found| found.is_file());
+    let key = read_up_to(&mut file, len.saturating_add(usize::from(has_end)))
         .map_err(|error| CliError::io(format_args!("read key from {}", path.display()), &error))?;
     if key.len() != len {
         let path = path.display();

@@ -207,7 +207,7 @@ impl<'a> NewVolume<'a> {
     /// Size of the area of the key slots that is asked for. As in cryptsetup, it does not grow with an alignment.
     fn keyslots_size(&self) -> Option<u64> {
         let copies = 2 * self.args.luks2_metadata_size.unwrap_or(LUKS2_METADATA_SIZE);
-        let aligned = self.args.align_payload.is_some();
+        let aligned = alignment(self.args).is_some() && self.args.header.is_none();
         let usual = LUKS2_HEADER_END.checked_sub(copies).filter(|_| aligned);
         self.args.luks2_keyslots_size.or(usual)
     }
@@ -230,17 +230,32 @@ fn luks1_header_end(key_bytes: usize) -> u64 {
     4096 + 8 * area
 }
 
+/// The alignment of the data in bytes that options ask for.
+fn alignment(args: &FormatArgs) -> Option<u64> {
+    let sectors = args.align_payload.filter(|&sectors| sectors > 0);
+    sectors.map(|sectors| u64::from(sectors) * 512)
+}
+
 /// The offset of the data in bytes that options ask for; `None` is the default.
 fn data_offset(args: &FormatArgs, luks1: bool, key_bytes: usize) -> Result<Option<u64>, CliError> {
     let too_large = |option| CliError::usage(format!("{option} is larger than any device"));
     if let Some(sectors) = args.offset {
         let offset = sectors.checked_mul(512);
-        return offset.map(Some).ok_or_else(|| too_large("--offset"));
+        let offset = offset.ok_or_else(|| too_large("--offset"))?;
+        // As in cryptsetup, which takes any alignment.
+        if !offset.is_multiple_of(4096) {
+            return Err(CliError::usage(format!(
+                "--offset {sectors}: data cannot start at byte {offset}: choose a multiple of 8 sectors"
+            )));
+        }
+        return Ok(Some(offset));
     }
-    let Some(sectors) = args.align_payload else {
+    let Some(alignment) = alignment(args) else {
         return Ok(None);
     };
-    let alignment = u64::from(sectors) * 512;
+    if args.header.is_some() {
+        return Ok(Some(alignment));
+    }
     let header_end = match (luks1, args.luks2_keyslots_size) {
         (true, _) => luks1_header_end(key_bytes),
         (false, None) => LUKS2_HEADER_END,

@@ -91,8 +91,7 @@ pub(crate) struct OtherKeys<'a> {
 }
 
 impl OtherKeys<'_> {
-    /// The volume key, if one of them gives it. A token that does not open the volume is reported, and a passphrase may
-    /// be asked for then, unless options forbid it.
+    /// The volume key, if one of them gives it.
     pub(crate) fn find(
         &self,
         luks: &LuksDevice,
@@ -103,20 +102,32 @@ impl OtherKeys<'_> {
         if let Some(key) = by_volume_key(self.volume_key, luks, backend, image, cost)? {
             return Ok(Some(key));
         }
-        let tokens = Tokens {
-            args: self.token,
-            luks,
-            backend,
-            image,
-            cost,
-        };
-        match tokens.volume_key() {
-            Err(error) if !self.token.token_only => {
-                note(format_args!("scrim: warning: {error}"));
-                Ok(None)
-            }
-            found => found,
+        by_token(self.token, luks, backend, image, cost)
+    }
+}
+
+/// The volume key by a token, if options ask for one. A token that does not open the volume is reported, and a
+/// passphrase may be asked for then, unless options forbid it.
+pub(crate) fn by_token(
+    args: &TokenKeyArgs,
+    luks: &LuksDevice,
+    backend: &dyn Backend,
+    image: &str,
+    cost: CostLimits,
+) -> Result<Option<VolumeKey>, CliError> {
+    let tokens = Tokens {
+        args,
+        luks,
+        backend,
+        image,
+        cost,
+    };
+    match tokens.volume_key() {
+        Err(error) if !args.token_only => {
+            note(format_args!("scrim: warning: {error}"));
+            Ok(None)
         }
+        found => found,
     }
 }
 

@@ -149,6 +149,21 @@ impl Storage {
         }
     }
 
+    /// Returns whether it is a regular file, not a device, a part of either or an export.
+    pub(crate) fn is_whole_file(&self) -> bool {
+        matches!(self, Self::Local(file) if file.is_whole_file())
+    }
+
+    /// Makes a whole file at least `len` bytes long; other storage keeps its size.
+    pub(crate) fn grow_to(&self, len: u64) -> Result<(), BackendError> {
+        match self {
+            Self::Local(file) if file.is_whole_file() && file.info().size < len => {
+                file.grow(len - 1, &[0])
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// State of the connection to a server; `None` for local storage.
     pub(crate) fn remote_status(&self) -> Option<RemoteStatus> {
         match self {

@@ -12,8 +12,6 @@ pub(crate) struct Question<'a> {
     /// Reason to refuse where no terminal can be asked, shown before "nothing was changed"; `None` if no question is
     /// needed then.
     pub(crate) unanswered: Option<&'a str>,
-    /// The exit code of a "no".
-    pub(crate) refused: Exit,
 }
 
 impl Question<'_> {
@@ -29,10 +27,7 @@ impl Question<'_> {
             return if confirmed {
                 Ok(())
             } else {
-                Err(CliError::new(
-                    self.refused,
-                    "not confirmed; nothing was changed",
-                ))
+                Err(CliError::usage("not confirmed; nothing was changed"))
             };
         }
         match self.unanswered {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use scrim_backend::{Access, Backend, BackendError};
 
+use crate::error::CliError;
 use crate::storage::device_names::path_of;
 use crate::storage::{Manner, Storage};
 use crate::terminal::note;
@@ -28,12 +29,23 @@ impl Devices {
 
     /// Opens the device or file that a table calls `name`.
     pub(crate) fn open(&self, name: &str) -> Result<Arc<dyn Backend>, BackendError> {
-        Ok(self.open_image(&path_of(name))?)
+        Ok(self.open_storage(&path_of(name))?)
     }
 
-    /// Opens the image with a volume's data; prints a note if its server allows only reads and the user did not ask for
-    /// that.
-    pub(crate) fn open_image(&self, image: &Path) -> Result<Arc<Storage>, BackendError> {
+    /// Opens the image with a volume's data.
+    pub(crate) fn open_image(&self, image: &Path) -> Result<Arc<Storage>, CliError> {
+        self.open_storage(image).map_err(|error| {
+            let hint = match () {
+                () if error.is_busy() => ", or open both with --readonly",
+                () if error.forbids_writing() && !self.readonly => ", or open it with --readonly",
+                () => "",
+            };
+            CliError::from(error).followed_by(hint)
+        })
+    }
+
+    /// Prints a note if the image's server allows only reads and the user did not ask for that.
+    fn open_storage(&self, image: &Path) -> Result<Arc<Storage>, BackendError> {
         let access = match self.readonly {
             true => Access::ReadOnly,
             false => Access::ReadWrite,

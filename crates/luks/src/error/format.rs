@@ -74,7 +74,7 @@ impl fmt::Display for FormatError {
             ),
             Self::Unaligned { offset } => write!(
                 f,
-                "data cannot start at byte {offset}: choose a multiple of 4096"
+                "data cannot start at byte {offset}: choose a multiple of 512"
             ),
             Self::PartialSector {
                 length,
@@ -96,7 +96,7 @@ impl fmt::Display for FormatError {
             ),
             Self::KeyslotsSize { size, least } => write!(
                 f,
-                "a key slots area cannot have {size} bytes: choose a multiple of 4096 from \
+                "a key slots area cannot have {size} bytes: choose a multiple of 512 from \
                  {least} bytes to 128 MiB"
             ),
             Self::DataOffsetLuks1 { offset } => write!(

@@ -74,6 +74,13 @@ pub(super) fn translate(
         .to_str()
         .and_then(|name| Some((name, actions::by_name(name)?)));
     let (name, action) = known.ok_or("Unknown action.")?;
+    let key_files = words
+        .options
+        .iter()
+        .filter(|(option, _)| option.long == "key-file");
+    if key_files.count() > 1 {
+        return Err("Only one --key-file argument is allowed.".to_owned());
+    }
     let timeout = words.value("timeout").map(seconds).transpose()?;
     let call = Call::of(name, action, arguments, &words, circumstances)?;
     let arguments = call.arguments(scrim, &words, circumstances)?;
@@ -420,6 +427,7 @@ mod tests {
             ("foo", "Unknown action"),
             ("-q", "missing"),
             ("token create disk", "requires"),
+            ("luksOpen -d one -d other disk name", "Only one --key-file"),
         ] {
             let refused = translated(line, SCRIPT).unwrap_err();
             assert!(refused.contains(expected), "{line}: {refused}");

@@ -123,16 +123,8 @@ fn areas(spec: &FormatSpec, one_area: u64) -> Result<(Areas, u64), FormatError> 
         hdr_size,
         keyslots_size,
     };
-    // Once more, now that the size of the key slots area is known; that of a detached header too ends
-    // before the data, if that has an offset.
+    // Once more, now that the size of the key slots area is known.
     layout.data_offset(areas.keyslots().end, default_offset, sector_size)?;
-    let header_end = areas.keyslots().end;
-    if (1..header_end).contains(&data_offset) {
-        return Err(FormatError::DataOffset {
-            offset: data_offset,
-            header_end,
-        });
-    }
     Ok((areas, data_offset))
 }
 

@@ -47,6 +47,7 @@ install-systemd:
 	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim@.service > $(UNITS)/scrim@.service
 	sed 's,/usr/local/bin/scrim,$(PREFIX)/bin/scrim,' packaging/systemd/scrim-serve.service > $(UNITS)/scrim-serve.service
 	install -m 0644 packaging/systemd/scrim@.socket $(UNITS)/scrim@.socket
+	install -D -m 0644 packaging/systemd/scrim.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/scrim.conf
 	install -d $(USER_UNITS) $(HELPERS)
 	sed 's,ExecStart=scrim,ExecStart=$(PREFIX)/bin/scrim,' 'packaging/systemd/scrim-mount@.service' \
 		> '$(USER_UNITS)/scrim-mount@.service'

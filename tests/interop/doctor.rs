@@ -89,7 +89,11 @@ fn secrets_of(header: &Value) -> Vec<String> {
     while let Some(value) = open.pop() {
         for (name, value) in value.as_object().into_iter().flatten() {
             match value.as_str() {
-                Some(text) if ["salt", "digest", "ciphertext"].contains(&name.as_str()) => {
+                Some(text)
+                    if ["salt", "digest", "ciphertext"]
+                        .iter()
+                        .any(|end| name.ends_with(end)) =>
+                {
                     found.push(text.to_owned());
                 }
                 _ => open.push(value),
@@ -114,14 +118,19 @@ fn what_is_given_to_others_has_no_secrets() {
     place.sparse("disk.img", 20 << 20);
     place.cryptsetup(&format!("luksFormat -q --type luks2 {CHEAP} disk.img key"));
     place.cryptsetup("token import --json-file token.json disk.img");
+    place.sparse("old.img", 20 << 20);
+    place.cryptsetup(&format!("luksFormat -q --type luks1 {CHEAP} old.img key"));
     place.open("disk.img", "secret", &["--key-file", "key"]);
-    let printed = place.scrim(["support", "disk.img", "missing.img"]);
+    let printed = place.scrim(["support", "disk.img", "old.img", "missing.img"]);
     let table = place.scrim(["table", "secret", "--showkeys"]);
     place.close("secret");
 
     let dump = place.scrim(["dump", "--dump-json-metadata", "disk.img"]);
     let mut secrets = secrets_of(&serde_json::from_str(&dump).unwrap());
-    assert!(secrets.len() >= 4, "{secrets:?}");
+    assert_eq!(secrets.len(), 4, "{secrets:?}");
+    let old = place.scrim(["dump", "--json", "old.img"]);
+    secrets.extend(secrets_of(&serde_json::from_str(&old).unwrap()));
+    assert_eq!(secrets.len(), 7, "{secrets:?}");
     secrets.push("a planted passphrase".to_owned());
     secrets.push(table.split(' ').nth(4).unwrap().to_owned());
     for secret in secrets {

@@ -18,7 +18,7 @@ use crate::versions::Versions;
 /// Most lines of the log.
 const LINES: &str = "200";
 
-/// Members of a header whose value a guess of a passphrase or of a key could be tried on.
+/// Endings of the names of a header's members on which a guess of a passphrase or of a key could be tried.
 const OF_GUESSES: [&str; 2] = ["salt", "digest"];
 
 pub(crate) fn run(args: &SupportArgs) -> Result<(), CliError> {
@@ -49,14 +49,9 @@ fn header(image: &Path) -> Value {
     read().unwrap_or_else(|error| json!({ "error": error.to_string() }))
 }
 
-/// Takes out what passphrases could be tried on, and of tokens all but their types and key slots: those of a TPM or of
-/// Clevis have sealed keys.
+/// Takes out what passphrases and keys could be tried on, and of tokens all but their types and key slots: those of a TPM
+/// or of Clevis have sealed keys.
 fn without_secrets(mut header: Value) -> Value {
-    if let Some(tokens) = header.get_mut("tokens").and_then(Value::as_object_mut) {
-        for token in tokens.values_mut().filter_map(Value::as_object_mut) {
-            token.retain(|name, _| name == "type" || name == "keyslots");
-        }
-    }
     take_out(&mut header);
     header
 }
@@ -64,7 +59,12 @@ fn without_secrets(mut header: Value) -> Value {
 fn take_out(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, _| !OF_GUESSES.contains(&name.as_str()));
+            members.retain(|name, _| !OF_GUESSES.iter().any(|ending| name.ends_with(ending)));
+            if let Some(Value::Object(tokens)) = members.get_mut("tokens") {
+                for token in tokens.values_mut().filter_map(Value::as_object_mut) {
+                    token.retain(|name, _| name == "type" || name == "keyslots");
+                }
+            }
             members.values_mut().for_each(take_out);
         }
         Value::Array(values) => values.iter_mut().for_each(take_out),
@@ -105,16 +105,19 @@ mod tests {
 
     #[test]
     fn salts_digests_and_contents_of_tokens_are_taken_out() {
-        let header = json!({
-            "keyslots": { "0": { "kdf": { "type": "argon2id", "salt": "U0VDUkVU" }, "area": { "offset": "32768" } } },
-            "digests": { "0": { "type": "pbkdf2", "salt": "U0VDUkVU", "digest": "U0VDUkVU" } },
-            "tokens": { "0": { "type": "clevis", "keyslots": ["0"], "jwe": { "ciphertext": "U0VDUkVU" } } },
-        });
-        let expected = json!({
+        let luks2 = json!({ "metadata": {
+            "keyslots": { "0": { "kdf": { "type": "argon2id", "salt": "SECRET" }, "area": { "offset": "32768" } } },
+            "digests": { "0": { "type": "pbkdf2", "salt": "SECRET", "digest": "SECRET" } },
+            "tokens": { "0": { "type": "clevis", "keyslots": ["0"], "jwe": { "ciphertext": "SECRET" } } },
+        } });
+        let expected = json!({ "metadata": {
             "keyslots": { "0": { "kdf": { "type": "argon2id" }, "area": { "offset": "32768" } } },
             "digests": { "0": { "type": "pbkdf2" } },
             "tokens": { "0": { "type": "clevis", "keyslots": ["0"] } },
-        });
-        assert_eq!(without_secrets(header), expected);
+        } });
+        assert_eq!(without_secrets(luks2), expected);
+        let luks1 =
+            json!({ "mk_digest": "SECRET", "mk_digest_salt": "SECRET", "mk_digest_iterations": 1 });
+        assert_eq!(without_secrets(luks1), json!({ "mk_digest_iterations": 1 }));
     }
 }

@@ -4,7 +4,7 @@
 QUICK = target/debug/scrim
 SCRIM = target/release/scrim
 
-.PHONY: demo test build install install-systemd packages clean
+.PHONY: demo test build install install-systemd clean
 
 ## Runs the main job on a temporary volume and cleans up.
 demo:
@@ -52,11 +52,6 @@ install-systemd:
 	sed 's,ExecStart=scrim,ExecStart=$(PREFIX)/bin/scrim,' 'packaging/systemd/scrim-mount@.service' \
 		> '$(USER_UNITS)/scrim-mount@.service'
 	ln -sf $(PREFIX)/bin/scrim $(HELPERS)/mount.scrim
-
-## Packages for Debian, and an archive for every x86-64 Linux with glibc 2.31 or newer, in target/packages: docs/packages.md.
-packages:
-	@scripts/setup.sh build
-	@scripts/packages.sh target/packages
 
 clean:
 	cargo clean

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::no_root::UserHome;
 use crate::schema::violations;
 use crate::support::{PYTHON, Place, have};
+use crate::volume::CHEAP;
 
 /// Parses the output of `--json`, and checks it against the schema.
 fn checked(printed: &str) -> Value {
@@ -79,4 +80,75 @@ fn a_user_under_a_filter_and_tight_limits_is_told_of_each() {
     let (page, said) = home.run("./scrim doctor");
     assert!(page.contains("\n! io_uring "), "{page}");
     assert_eq!(said, "");
+}
+
+/// All texts of a header's JSON that a guess could be tried on, or that seal a key.
+fn secrets_of(header: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![header];
+    while let Some(value) = open.pop() {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            match value.as_str() {
+                Some(text)
+                    if ["salt", "digest", "ciphertext"]
+                        .iter()
+                        .any(|end| name.ends_with(end)) =>
+                {
+                    found.push(text.to_owned());
+                }
+                _ => open.push(value),
+            }
+        }
+    }
+    found
+}
+
+/// Secrets are planted in a header and in an open volume.
+#[test]
+fn what_is_given_to_others_has_no_secrets() {
+    if !have(&["cryptsetup"]) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", "a planted passphrase");
+    place.write(
+        "token.json",
+        r#"{"type":"clevis","keyslots":["0"],"jwe":{"ciphertext":"a-planted-ciphertext"}}"#,
+    );
+    place.sparse("disk.img", 20 << 20);
+    place.cryptsetup(&format!("luksFormat -q --type luks2 {CHEAP} disk.img key"));
+    place.cryptsetup("token import --json-file token.json disk.img");
+    place.sparse("old.img", 20 << 20);
+    place.cryptsetup(&format!("luksFormat -q --type luks1 {CHEAP} old.img key"));
+    place.open("disk.img", "secret", &["--key-file", "key"]);
+    let printed = place.scrim(["support", "disk.img", "old.img", "missing.img"]);
+    let table = place.scrim(["table", "secret", "--showkeys"]);
+    place.close("secret");
+
+    let dump = place.scrim(["dump", "--dump-json-metadata", "disk.img"]);
+    let mut secrets = secrets_of(&serde_json::from_str(&dump).unwrap());
+    assert_eq!(secrets.len(), 4, "{secrets:?}");
+    let old = place.scrim(["dump", "--json", "old.img"]);
+    secrets.extend(secrets_of(&serde_json::from_str(&old).unwrap()));
+    assert_eq!(secrets.len(), 7, "{secrets:?}");
+    secrets.push("a planted passphrase".to_owned());
+    secrets.push(table.split(' ').nth(4).unwrap().to_owned());
+    for secret in secrets {
+        assert!(!printed.contains(&secret), "{secret}: {printed}");
+    }
+    let found: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(found["open"][0]["name"], "secret");
+    assert_eq!(found["open"][0]["version"], found["versions"]["scrim"]);
+    assert_eq!(
+        found["headers"]["disk.img"]["tokens"]["0"]["type"],
+        "clevis"
+    );
+    assert!(found["headers"]["missing.img"]["error"].is_string());
+    assert!(found["doctor"]["sections"].is_array() && found["log"].is_array());
+
+    let versions = place.scrim(["--version", "--verbose"]);
+    assert!(
+        versions.starts_with("scrim ") && versions.contains("\nkernel: Linux "),
+        "{versions}"
+    );
 }

@@ -28,6 +28,8 @@ mod tune;
 mod unlock;
 mod volume_name;
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use advise::AdviseArgs;
@@ -282,6 +284,8 @@ pub(crate) enum Command {
     /// Check this machine for CPU and kernel features that Scrim uses, and show the cost of missing ones
     #[command(after_help = DOCTOR)]
     Doctor(DoctorArgs),
+    /// Print what helps to find a fault, without secrets: versions, doctor, open volumes, headers and log, as JSON
+    Support(SupportArgs),
     /// Recommend a cipher, key, sector, key derivation and flags for a new volume, with the evidence
     Advise(AdviseArgs),
     /// List cipher implementations, or show the one that a cipher specification selects on this machine
@@ -300,6 +304,13 @@ pub(crate) struct DoctorArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SupportArgs {
+    /// Images whose headers to add, without salts, digests and the contents of tokens
+    #[arg(value_name = "IMAGE")]
+    pub(crate) images: Vec<PathBuf>,
 }
 
 #[derive(Args)]

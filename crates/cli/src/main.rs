@@ -23,6 +23,7 @@ mod storage;
 mod terminal;
 mod transfer;
 mod tune;
+mod versions;
 mod volume;
 
 use std::ffi::OsString;
@@ -42,6 +43,10 @@ fn main() -> ExitCode {
                 terminal::state_result(code);
             }
             code
+        }
+        Invocation::Versions => {
+            let _ = terminal::print(versions::Versions::of_this_program().page().as_bytes());
+            ExitCode::SUCCESS
         }
         Invocation::Answer(text) => {
             let _ = terminal::print(text.as_bytes());
@@ -131,6 +136,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::List(args) => commands::list::run(&args),
         Command::Advise(args) => return commands::advise::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Support(args) => commands::support::run(&args),
         Command::Dump(args) => commands::dump::run(&args),
         Command::TestPassphrase(args) => commands::test_passphrase::run(&args),
         Command::IsLuks(args) => return commands::is_luks::run(&args),

@@ -1,6 +1,7 @@
 //! An open volume, by the engine that runs it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
@@ -8,6 +9,9 @@ use crate::kernel::{KernelVolume, Mapper};
 use crate::nbd::control::{Client, find};
 use crate::nbd::runtime::RuntimeDir;
 use crate::storage::file_of;
+
+/// Time for a volume to answer where its name only makes an error clearer.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// An open volume of either engine.
 pub(crate) enum RunningVolume {
@@ -59,7 +63,7 @@ fn holder(path: &Path) -> Option<VolumeName> {
     runtime.names().into_iter().find(|name| {
         let client = find(&runtime, name).ok().flatten();
         client
-            .and_then(|client| client.status().ok())
+            .and_then(|client| client.status_within(LOOK).ok())
             .is_some_and(|status| {
                 lies_there(&status.device) || status.header.as_deref().is_some_and(lies_there)
             })

@@ -21,6 +21,8 @@ pub(crate) enum Invocation {
         arguments: Vec<OsString>,
         manners: Manners,
     },
+    /// Versions of this program and of what it runs on are to be printed.
+    Versions,
     /// Only this text is to be printed.
     Answer(String),
     /// The command line is wrong, for this reason.
@@ -39,6 +41,9 @@ impl Invocation {
         if is_cryptsetup || given.get(1).is_some_and(|word| word == CRYPTSETUP) {
             let skipped = if is_cryptsetup { 1 } else { 2 };
             return Self::in_place_of_cryptsetup(given.into_iter().skip(skipped), &scrim());
+        }
+        if is_verbose_version(&given) {
+            return Self::Versions;
         }
         match fstab::arguments(given) {
             Some(arguments) => Self::Command {
@@ -64,4 +69,11 @@ impl Invocation {
             Err(reason) => Self::Refused(reason),
         }
     }
+}
+
+/// Returns whether a command line is `scrim --version --verbose`.
+fn is_verbose_version(given: &[OsString]) -> bool {
+    let mut words: Vec<&OsStr> = given.iter().skip(1).map(OsString::as_os_str).collect();
+    words.sort();
+    words == ["--verbose", "--version"] || words == ["--verbose", "-V"]
 }

@@ -13,19 +13,25 @@ use crate::terminal::{print, print_json};
 /// An open volume, by the engine that runs it.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Listed {
+pub(super) enum Listed {
     Scrim(Box<Status>),
     Kernel(Box<KernelStatus>),
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
-    let mut open = of_scrim()?;
-    open.extend(of_kernel()?);
+    let open = all()?;
     if args.json {
         return print_json(&open);
     }
     let text: String = open.iter().map(Listed::lines).collect();
     print(text.as_bytes())
+}
+
+/// All open volumes.
+pub(super) fn all() -> Result<Vec<Listed>, CliError> {
+    let mut open = of_scrim()?;
+    open.extend(of_kernel()?);
+    Ok(open)
 }
 
 fn of_scrim() -> Result<Vec<Listed>, CliError> {
@@ -62,7 +68,7 @@ fn of_kernel() -> Result<Vec<Listed>, CliError> {
 }
 
 impl Listed {
-    /// A line for the volume, and one for each of its mounts.
+    /// A line for the volume, and one for each of its mounts and for a program that is not this version.
     fn lines(&self) -> String {
         let (name, r#type, device, address) = match self {
             Self::Scrim(status) => (
@@ -81,6 +87,11 @@ impl Listed {
         let mut text = format!("{name}\t{type}\t{}\t{address}\n", Foreign::new(device));
         for mount in self.mounts() {
             text.push_str(&format!("\t{mount}\n"));
+        }
+        if let Self::Scrim(status) = self
+            && let Some(advice) = status.of_another_version()
+        {
+            text.push_str(&format!("\tserved by Scrim {advice}\n"));
         }
         text
     }

@@ -37,6 +37,7 @@ pub(crate) mod resize;
 pub(crate) mod resume;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod support;
 pub(crate) mod table;
 pub(crate) mod test_passphrase;
 pub(crate) mod token;

@@ -123,7 +123,13 @@ fn rows(status: &Status) -> Vec<(&'static str, String)> {
         ),
         ("clients", describe_clients(status)),
         ("address", status.address.clone()),
-        ("process", status.pid.to_string()),
+        (
+            "process",
+            match status.of_another_version() {
+                None => status.pid.to_string(),
+                Some(advice) => format!("{}, of Scrim {advice}", status.pid),
+            },
+        ),
     ]
 }
 

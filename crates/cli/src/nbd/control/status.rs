@@ -67,6 +67,9 @@ pub(crate) struct Status {
     pub(crate) metrics: Option<String>,
     /// Process that serves it.
     pub(crate) pid: u32,
+    /// Version of the program that this process runs; empty from a process of a version that did not tell.
+    #[serde(default)]
+    pub(crate) version: String,
     /// Clients that are served.
     pub(crate) clients: usize,
     /// Connections that have not finished their handshake.
@@ -91,6 +94,20 @@ pub(crate) struct Status {
     pub(crate) servers: Vec<Server>,
     /// The latest errors, oldest first.
     pub(crate) errors: Vec<String>,
+}
+
+impl Status {
+    /// Advice, where the process that serves the volume runs another version than this program: an update of the program
+    /// leaves it as it is.
+    pub(crate) fn of_another_version(&self) -> Option<String> {
+        const OWN: &str = env!("CARGO_PKG_VERSION");
+        let theirs = match self.version.as_str() {
+            OWN => return None,
+            "" => "an earlier version",
+            version => version,
+        };
+        Some(format!("{theirs}; close it and open it again to run {OWN}"))
+    }
 }
 
 /// The connection to a server.

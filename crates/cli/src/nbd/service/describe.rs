@@ -87,6 +87,7 @@ impl OpenVolume {
             tls: self.tls,
             metrics: self.metrics.as_ref().map(Metrics::uri),
             pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             clients: connections.len(),
             handshaking: server.clients.len() - connections.len(),
             turned_away: server.turned_away,

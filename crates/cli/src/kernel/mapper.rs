@@ -67,10 +67,10 @@ impl Mapper {
         }
     }
 
-    /// Removes a device and its node, `deferred` once nobody has it open.
+    /// Removes a device and its node.
     pub(super) fn remove(&self, name: &VolumeName, deferred: bool) -> io::Result<()> {
         node::with_udev(|udev| self.control.remove(name.as_str(), deferred, udev))?;
-        if !deferred || self.control.state(name.as_str())?.is_none() {
+        if !deferred {
             node::remove(name);
         }
         Ok(())

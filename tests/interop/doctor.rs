@@ -139,10 +139,8 @@ fn what_is_given_to_others_has_no_secrets() {
     let found: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(found["open"][0]["name"], "secret");
     assert_eq!(found["open"][0]["version"], found["versions"]["scrim"]);
-    assert_eq!(
-        found["headers"]["disk.img"]["tokens"]["0"]["type"],
-        "clevis"
-    );
+    let metadata = &found["headers"]["disk.img"]["metadata"];
+    assert_eq!(metadata["tokens"]["0"]["type"], "clevis");
     assert!(found["headers"]["missing.img"]["error"].is_string());
     assert!(found["doctor"]["sections"].is_array() && found["log"].is_array());
 

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CliError> {
     print(text.as_bytes())
 }
 
-/// All open volumes.
+/// All open volumes, of both engines.
 pub(super) fn all() -> Result<Vec<Listed>, CliError> {
     let mut open = of_scrim()?;
     open.extend(of_kernel()?);

@@ -308,7 +308,7 @@ impl FileBackend {
     /// When it cannot be cut.
     pub fn cut(&self, len: u64) -> Result<(), BackendError> {
         let size = self.measure()?.size;
-        if self.kind != Kind::Regular || self.window.is_some() || size <= len {
+        if !self.is_whole_file() || size <= len {
             return Ok(());
         }
         let cut = self.file.set_len(len);

@@ -155,19 +155,13 @@ impl LuksDevice {
         guard: &dyn KdfGuard,
     ) -> Result<Unlocked, LuksError> {
         let header = self.header();
-        let mut untried = None;
-        for id in header.keyslots_to_try(slot)? {
-            let tried = self.try_keyslot(backend, id, guard, |material| {
+        let slots = header.keyslots_to_try(slot)?;
+        let opened = first_that_opens(slots, |id| {
+            self.try_keyslot(backend, id, guard, |material| {
                 header.unlock_guarded(id, material, passphrase, guard)
-            });
-            match tried {
-                Ok(key) => return Ok(Unlocked { slot: id, key }),
-                Err(LuksError::Unlock(UnlockError::WrongPassphrase { .. })) => {}
-                Err(LuksError::Unlock(error)) if error.is_the_end() => return Err(error.into()),
-                Err(other) => untried = Some(other),
-            }
-        }
-        Err(untried.unwrap_or(LuksError::NoKey { slot }))
+            })
+        });
+        opened?.ok_or(LuksError::NoKey { slot })
     }
 
     /// Tries the passphrase on one key slot, whatever key it holds: an unbound one too.
@@ -183,7 +177,7 @@ impl LuksDevice {
         self.unlock_keyslot_guarded(backend, slot, passphrase, &Unguarded)
     }
 
-    /// Tries the passphrase on all key slots with passphrases, those too that do not hold the volume key, under the control
+    /// Tries the passphrase on all key slots, those too that do not hold the volume key, under the control
     /// of `guard`.
     ///
     /// # Errors
@@ -194,17 +188,14 @@ impl LuksDevice {
         passphrase: &SecretBytes,
         guard: &dyn KdfGuard,
     ) -> Result<Unlocked, LuksError> {
-        let mut untried = None;
-        for slot in self.header().keyslots() {
-            match self.unlock_keyslot_guarded(backend, slot.id, passphrase, guard) {
-                Err(LuksError::NoKey { .. }) => {}
-                Err(LuksError::Unlock(error)) if !error.is_the_end() => {
-                    untried = Some(error.into());
-                }
-                done => return done,
-            }
-        }
-        Err(untried.unwrap_or(LuksError::NoKey { slot: None }))
+        let header = self.header();
+        let slots = header.keyslots().iter().map(|slot| slot.id);
+        let opened = first_that_opens(slots, |id| {
+            self.try_keyslot(backend, id, guard, |material| {
+                header.unlock_keyslot_guarded(id, material, passphrase, guard)
+            })
+        });
+        opened?.ok_or(LuksError::NoKey { slot: None })
     }
 
     /// As [`LuksDevice::unlock_keyslot`], under the control of `guard`.
@@ -290,6 +281,24 @@ impl LuksDevice {
         };
         Ok(CryptTable::from_lines(vec![line])?)
     }
+}
+
+/// The first key slot that `attempt` opens; `None` if the passphrase is wrong for all of them. A slot that cannot be tried
+/// leaves the others to try.
+fn first_that_opens(
+    slots: impl IntoIterator<Item = u8>,
+    mut attempt: impl FnMut(u8) -> Result<VolumeKey, LuksError>,
+) -> Result<Option<Unlocked>, LuksError> {
+    let mut untried = None;
+    for slot in slots {
+        match attempt(slot) {
+            Ok(key) => return Ok(Some(Unlocked { slot, key })),
+            Err(LuksError::Unlock(UnlockError::WrongPassphrase { .. })) => {}
+            Err(LuksError::Unlock(error)) if error.is_the_end() => return Err(error.into()),
+            Err(other) => untried = Some(other),
+        }
+    }
+    untried.map_or(Ok(None), Err)
 }
 
 /// Reads the first `len` bytes of a device, or all if it has fewer.

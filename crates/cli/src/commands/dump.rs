@@ -12,7 +12,7 @@ use crate::args::DumpArgs;
 use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
 use crate::luks::unlock::{Asking, unlock};
-use crate::storage::new_file::write_new;
+use crate::storage::new_file::{demand_new, write_new};
 use crate::terminal::confirm::Question;
 use crate::terminal::{note, print, print_json};
 
@@ -53,11 +53,8 @@ fn dump_key(
     luks: &LuksDevice,
     image: &str,
 ) -> Result<(), CliError> {
-    if let Some(file) = args.volume_key_file.as_ref().filter(|file| file.exists()) {
-        return Err(CliError::usage(format!(
-            "{} exists already; name a file that does not, so that no older key is lost",
-            file.display()
-        )));
+    if let Some(file) = &args.volume_key_file {
+        demand_new(file, "key")?;
     }
     let question = Question {
         warning: WARNING,

@@ -209,8 +209,8 @@ impl Place {
     ) -> Result<(), CliError> {
         let created = self.create(size, made)?;
         if let Some(backend) = created.as_ref().or(self.backend.as_ref()) {
-            backend.grow_to(formatted.plan.end())?;
             backend.reserve(formatted.plan.end())?;
+            backend.grow_to(formatted.plan.end())?;
             LuksDevice::write(&formatted.plan, backend)?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use crate::args::HeaderBackupArgs;
 use crate::error::CliError;
 use crate::luks::backup_record;
 use crate::luks::header::check_type;
-use crate::storage::new_file::write_new;
+use crate::storage::new_file::{demand_new, write_new};
 use crate::storage::{Storage, header_place};
 use crate::terminal::note;
 
@@ -15,12 +15,7 @@ pub(crate) fn run(args: &HeaderBackupArgs) -> Result<(), CliError> {
     let path = args.on.header_path();
     let place = path.display();
     let file = args.header_backup_file.display();
-    // As in cryptsetup: this is a wrong parameter.
-    if args.header_backup_file.symlink_metadata().is_ok() {
-        return Err(CliError::usage(format!(
-            "{file} exists already; name a file that does not, so that no older backup is lost"
-        )));
-    }
+    demand_new(&args.header_backup_file, "backup")?;
     let backend = Storage::open_shared(&header_place(&args.on)?, Access::ReadOnly)?;
     let backup =
         LuksDevice::read_backup(&backend).map_err(|error| CliError::from(error).within(&place))?;

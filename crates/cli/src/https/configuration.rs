@@ -117,11 +117,14 @@ fn mount(said: &Path, args: &ServeArgs, volume: &VolumeConfig) -> Result<MountCo
 
 /// Warns if clients of a site get an error at its first address, as folders are only listed where that is configured.
 fn warn_of_nothing_to_show(site: &SiteConfig) -> Result<(), CliError> {
+    if site.listings.is_some() || !site.root.is_dir() {
+        return Ok(());
+    }
     let settings = site
         .settings()
         .map_err(|error| CliError::usage(error.to_string()))?;
     let is_there = |name: &String| site.root.join(name).exists();
-    if site.listings.is_none() && site.root.is_dir() && !settings.index.iter().any(is_there) {
+    if !settings.index.iter().any(is_there) {
         note(format_args!(
             "scrim: warning: {} has no {}, and folders are not listed, so that clients find nothing there; set \
              listings = true, or false",

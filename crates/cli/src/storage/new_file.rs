@@ -11,6 +11,18 @@ use scrim_backend::{Backend, Durability, FileBackend, own_file};
 
 use crate::error::CliError;
 
+/// Refuses a place where something is already, before anything is asked for; `lost` is what an older file would hold.
+pub(crate) fn demand_new(path: &Path, lost: &str) -> Result<(), CliError> {
+    // As in cryptsetup: this is a wrong parameter.
+    match path.symlink_metadata() {
+        Ok(_) => Err(CliError::usage(format!(
+            "{} exists already; name a file that does not, so that no older {lost} is lost",
+            path.display()
+        ))),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Makes a file with these bytes, durably. They are on the disk before the file gets its name: a header backup that
 /// looks whole has to be whole.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {

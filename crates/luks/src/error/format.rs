@@ -19,7 +19,7 @@ pub enum FormatError {
         /// End of the header, in bytes.
         header_end: u64,
     },
-    /// The data offset is not a multiple of 4096.
+    /// The data offset is not a multiple of 512.
     Unaligned {
         /// Start of the data, in bytes.
         offset: u64,
@@ -96,7 +96,7 @@ impl fmt::Display for FormatError {
             ),
             Self::KeyslotsSize { size, least } => write!(
                 f,
-                "a key slots area cannot have {size} bytes: choose a multiple of 512 from \
+                "a key slots area cannot have {size} bytes: choose a multiple of 4096 from \
                  {least} bytes to 128 MiB"
             ),
             Self::DataOffsetLuks1 { offset } => write!(

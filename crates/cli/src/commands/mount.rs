@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), CliError> {
     let runtime = RuntimeDir::locate();
     runtime.ensure()?;
     match running::named(&args.image) {
-        Some(name) => match RunningVolume::named(&name)? {
+        Some(name) => match RunningVolume::named(&name).map_err(running::or_file)? {
             RunningVolume::Scrim(client) => mount_open(client, &request),
             RunningVolume::Kernel(volume) => mount_in_kernel(args, &request, &volume),
         },

@@ -14,6 +14,9 @@ use crate::nbd::control::Client;
 use crate::nbd::runtime::RuntimeDir;
 use crate::storage::{Manner, Storage, is_named_part};
 
+/// Addition to the error for a name that an open volume might have.
+const NO_FILE: &str = "; no file has this name either";
+
 /// Reads a name as that of an open volume; `None` where a file has that name, or no volume can have it.
 pub(crate) fn named(image: &Path) -> Option<VolumeName> {
     let name = image.to_str()?;
@@ -39,12 +42,20 @@ pub(crate) fn refuse_if_written(name: &VolumeName) -> Result<(), CliError> {
     ))
 }
 
+/// Adds to the error for a name that [`named`] has read, and that no open volume has, that it is no file's either.
+pub(crate) fn or_file(error: CliError) -> CliError {
+    match error.exit {
+        Exit::Busy => error,
+        _ => error.followed_by(NO_FILE),
+    }
+}
+
 /// Opens the plaintext of an open volume, only to read it. It is refused while a mount writes to it.
 pub(crate) fn open(name: &VolumeName) -> Result<Volume, CliError> {
     let runtime = RuntimeDir::locate();
     runtime.check_if_there()?;
     // It says whether it is open, and what to do about that.
-    refuse_if_written(name)?;
+    refuse_if_written(name).map_err(or_file)?;
     let socket = runtime.nbd_socket(name);
     if !socket.exists() {
         return Err(CliError::new(

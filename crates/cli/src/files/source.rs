@@ -13,9 +13,6 @@ use crate::volume::opening::{Opened, Wanted, from_luks, warn_of_unlocked_keys};
 /// Hint in the error for an image that a process has open.
 const RUNNING: &str = "; files of a volume that scrim has open are named by it: NAME:/path";
 
-/// Addition to the error for a name that an open volume might have.
-const NO_FILE: &str = "; no file has this name either";
-
 /// A place in a volume's file system, and all files of that.
 pub(crate) struct Source {
     pub(crate) location: Location,
@@ -30,14 +27,7 @@ impl Source {
         let location = Location::parse(&args.file)?;
         let running = running::named(&location.image);
         let (volume, is_shared) = match &running {
-            Some(name) => {
-                let opened = running::open(name);
-                let opened = opened.map_err(|error| match error.exit {
-                    Exit::Busy => error,
-                    _ => error.followed_by(NO_FILE),
-                });
-                (opened?, true)
-            }
+            Some(name) => (running::open(name)?, true),
             None => {
                 let opened =
                     from_luks(&Wanted::to_read(&location.image, &args.luks)).map_err(|error| {

@@ -1,6 +1,7 @@
 //! Programs that mount a file system in a file, over FUSE: what they are called, and how they are watched.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -175,6 +176,8 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(says.try_clone().map_err(fail)?)
             .stderr(says);
+        // The end of the terminal, and Ctrl-C in the script that mounted, are nothing to it.
+        command.process_group(0);
         scrim_sys::process::end_with_this_thread(&mut command);
         let child = command.spawn().map_err(fail)?;
         // It has the writing ends of the pipe.

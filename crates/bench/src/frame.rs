@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use scrim_foreign::Html;
 
 use crate::report::Report;
-use crate::svg::COLOURS;
+use crate::svg::{COLOURS, LineChart};
 
 /// Most ratios that are shown without a click.
 const UNFOLDED_MAX: usize = 40;
@@ -20,11 +20,18 @@ table{border-collapse:collapse;margin:1rem 0}
 td,th{padding:.2rem .8rem;border-bottom:1px solid #d1d9e0;text-align:right}
 td:first-child,th:first-child{text-align:left}
 code{font-size:.9em}
+dd{margin:0 0 .5rem;overflow-wrap:anywhere}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 2rem}
+.wide{overflow-x:auto;break-inside:avoid}
+.wide svg{min-width:34rem}
 @media(max-width:40rem){body{margin:1rem auto}h1{font-size:1.5rem}
 table{display:block;overflow-x:auto}td,th{padding:.2rem .5rem}}
 @media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}svg text{fill:#e6edf3}
 td,th{border-color:#3d444d}}
 ";
+
+/// Columns of charts: as many as fit.
+pub(crate) const GRID: &str = "<div class=\"grid\">\n";
 
 /// The start of a page that loads nothing and follows the browser's light or dark scheme.
 pub(crate) fn head(title: &str, heading: &str) -> String {
@@ -45,6 +52,15 @@ fn colours() -> String {
         let _ = write!(dark, ".c{index}{{fill:{on_dark}}}");
     }
     format!("{light}\n@media(prefers-color-scheme:dark){{{dark}}}\n")
+}
+
+/// A chart over time, which is moved sideways on a telephone: smaller, its words could not be read.
+pub(crate) fn wide(chart: &LineChart) -> String {
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>\n",
+        Html::new(&chart.title),
+        chart.to_svg()
+    )
 }
 
 /// Appends the end of a page, with the parts that every report has.

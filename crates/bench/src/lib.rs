@@ -52,12 +52,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bars;
 mod cache;
 mod chart;
 pub mod ciphers;
 mod clock;
+mod conclusion;
 mod direction;
 pub mod disk;
+mod figure;
 pub mod fileserver;
 mod folder;
 mod frame;
@@ -65,8 +68,8 @@ mod interference;
 pub mod kdf;
 mod machine;
 pub mod ministat;
+mod palette;
 pub mod paths;
-mod picture;
 mod pin;
 pub mod process;
 mod progress;
@@ -83,6 +86,7 @@ pub mod web;
 
 pub use chart::Ink;
 pub use clock::core_clock;
+pub use conclusion::{Choice, Conclusion};
 pub use direction::Better;
 pub use folder::Folder;
 pub use machine::{Machine, Peer};

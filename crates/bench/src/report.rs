@@ -83,6 +83,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// A ratio by its name.
+    pub(crate) fn found(&self, name: &str) -> Option<&Ratio> {
+        self.ratios.iter().find(|ratio| ratio.name == name)
+    }
+
     /// The object that the crate's documentation describes.
     #[must_use]
     pub fn to_json(&self) -> Value {

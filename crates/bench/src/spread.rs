@@ -16,10 +16,11 @@ const ROW: f64 = 56.0;
 /// Height of a row's marks, below its words.
 const LANE: f64 = 38.0;
 
-/// Three times of one thing, in µs, from the shortest to the longest.
+/// Three times of one thing, in µs, from the shortest to the longest, and the number of its colour.
 pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) values: [f64; 3],
+    pub(crate) colour: usize,
 }
 
 /// Draws one row for each of `rows`, with a mark for each of its values; `names` are the meanings of the values.
@@ -103,7 +104,7 @@ fn draw(svg: &mut String, scale: &Scale, index: usize, row: &Row, names: &[&str;
         Html::new(&row.label),
         y + 18.0,
         Html::new(&words.join(" · ")),
-        index % COLOURS.len()
+        row.colour % COLOURS.len()
     );
     let (line, from, to) = (y + LANE, scale.x(row.values[0]), scale.x(row.values[2]));
     let _ = write!(
@@ -167,6 +168,7 @@ mod tests {
         Row {
             label: "a & b".to_owned(),
             values,
+            colour: 0,
         }
     }
 

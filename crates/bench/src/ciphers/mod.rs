@@ -6,9 +6,11 @@
 //! `SPECIFICATION_BITSb[_DRIVER]_sSECTOR_CALL_WARMTH_DIRECTION`, such as
 //! `aes-xts-plain64_512b_s4096_64k_hot_encrypt`, with `_cycles` for its cycles a byte; what it is
 //! compared with is `memcpy_CALL_WARMTH` and `aes256_limit`. Ratios are `…_hot_encrypt_of_bound`, the
-//! limit's cycles over ours, and `…_cold_encrypt_vs_memcpy`.
+//! limit's cycles over ours, `…_cold_encrypt_vs_memcpy`, `SPECIFICATION_BITSb_s4096_vs_s512_64k_hot_DIRECTION` for
+//! sectors, and `SPECIFICATION_256b_vs_512b_64k_hot_DIRECTION` for keys, in the largest sectors measured.
 
 mod choice;
+mod conclusion;
 mod error;
 mod load;
 mod outcome;

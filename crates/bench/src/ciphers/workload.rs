@@ -203,6 +203,9 @@ impl Bench {
                 speeds: speeds(cells, study),
             });
         }
+        if study.rounds() > 0 {
+            self.choices(study);
+        }
         let limits = self.limits.iter().map(|limit| Limit {
             bits: limit.bits,
             speed: limit.series.median(study),
@@ -250,6 +253,40 @@ impl Bench {
         of_limit
     }
 
+    /// The ratios of sector sizes and of key sizes, of the load that stands for a cipher.
+    fn choices(&self, study: &mut Study) {
+        let largest = self.lanes().map(|(lane, _)| lane.sector()).max();
+        for (lane, cells) in self.lanes() {
+            let (sector, direction) = (lane.sector(), lane.direction);
+            let spec = lane.subject.spec.to_string();
+            let peer = |subject: &Subject, sector: usize| {
+                let mut lanes = self.lanes();
+                let is_peer = |other: &Lane| {
+                    (&other.subject, other.sector(), other.direction)
+                        == (subject, sector, direction)
+                };
+                usual(lanes.find(|(other, _)| is_peer(other))?.1)
+            };
+            let Some(ours) = usual(cells) else { continue };
+            if sector == 4096
+                && let Some(peer) = peer(&lane.subject, 512)
+            {
+                let name = of_sectors(&spec, lane.subject.key_bytes * 8, direction);
+                study.ratio(&name, ours, peer, None);
+            }
+            let longer = Subject {
+                key_bytes: 64,
+                ..lane.subject.clone()
+            };
+            if lane.subject.key_bytes == 32
+                && Some(sector) == largest
+                && let Some(peer) = peer(&longer, sector)
+            {
+                study.ratio(&of_keys(&spec, direction), ours, peer, None);
+            }
+        }
+    }
+
     fn lanes(&self) -> impl Iterator<Item = (&Lane, &Cells)> {
         self.contenders.iter().filter_map(|contender| {
             let Kind::Cipher(lane) = &contender.kind else {
@@ -269,6 +306,23 @@ impl Bench {
         let bits = subject.aes_bits()?;
         self.limits.iter().find(|limit| limit.bits == bits)
     }
+}
+
+/// The rate of the load that stands for a cipher.
+fn usual(cells: &Cells) -> Option<SeriesId> {
+    Some(cells[Load::USUAL]?.series.rate)
+}
+
+/// Name of the ratio of sectors of 4096 bytes to sectors of 512.
+pub(super) fn of_sectors(spec: &str, bits: usize, direction: Direction) -> String {
+    let (load, direction) = (Load::ALL[Load::USUAL].name(), direction.name());
+    format!("{spec}_{bits}b_s4096_vs_s512_{load}_{direction}")
+}
+
+/// Name of the ratio of a key of 256 bits to one of 512.
+pub(super) fn of_keys(spec: &str, direction: Direction) -> String {
+    let (load, direction) = (Load::ALL[Load::USUAL].name(), direction.name());
+    format!("{spec}_256b_vs_512b_{load}_{direction}")
 }
 
 fn speeds(cells: &Cells, study: &Study) -> Speeds {

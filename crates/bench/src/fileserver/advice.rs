@@ -2,9 +2,9 @@
 
 use super::combination::{Cipher, Combination, MountPath};
 use super::night::{Night, PhaseResult};
-use super::outcome::Figure;
 use super::phase::Phase;
 use super::reference::{References, raw};
+use crate::figure::Figure;
 
 /// Part of another rate from which on two rates are as good as the same.
 const SAME: f64 = 0.95;

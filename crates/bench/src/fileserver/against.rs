@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use scrim_foreign::Foreign;
 use serde_json::Value;
 
-use super::outcome::number;
 use super::phase::Phase;
+use crate::figure::number;
 use crate::report::{Report, Series};
 use crate::stat::median;
 

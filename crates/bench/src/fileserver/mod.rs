@@ -15,7 +15,6 @@
 
 mod advice;
 mod against;
-mod bars;
 mod bonnie;
 mod bystander;
 mod caches;

@@ -6,27 +6,12 @@ use super::combination::{Combination, MountPath};
 use super::night::{Night, PhaseResult, Source};
 use super::phase::Phase;
 use super::reference::References;
-use crate::stat::{Interval, bootstrap_interval, median};
+use crate::figure::{Figure, number};
+use crate::stat::median;
 use crate::{Better, SeriesId, Study};
 
 /// Processes whose processor time is shown.
 pub(super) const PROCESSES: [&str; 3] = ["scrim", "fuse2fs", "generator"];
-
-/// Median of a quantity with its interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Figure {
-    pub(super) value: f64,
-    pub(super) interval: Interval,
-}
-
-impl Figure {
-    pub(super) fn of(samples: &[f64]) -> Option<Self> {
-        Some(Self {
-            value: median(samples)?,
-            interval: bootstrap_interval(samples)?,
-        })
-    }
-}
 
 impl Night {
     /// Rate of a combination in a phase, over whole rounds.
@@ -244,15 +229,6 @@ impl Night {
             }
         }
         text
-    }
-}
-
-/// A rate with digits that are worth it.
-pub(super) fn number(value: f64) -> String {
-    match value {
-        value if value < 1.0 => format!("{value:.3}"),
-        value if value < 10.0 => format!("{value:.2}"),
-        value => format!("{value:.0}"),
     }
 }
 

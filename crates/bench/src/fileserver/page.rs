@@ -6,23 +6,29 @@ use scrim_foreign::Html;
 
 use super::advice;
 use super::against::Earlier;
-use super::bars::{Bar, Mark, bars};
 use super::combination::{Combination, MountPath};
 use super::night::{Night, PhaseResult};
-use super::outcome::{PROCESSES, number};
+use super::outcome::PROCESSES;
 use super::phase::Phase;
 use super::reference::{References, raw};
 use super::sampler::Usage;
+use crate::bars::{Bar, Mark, bars};
+use crate::figure::number;
 use crate::frame;
+use crate::palette;
 use crate::report::Report;
 use crate::stat::median;
 use crate::svg::{Line, LineChart, Point};
 
 /// Most points of a line over the run.
 const POINTS: usize = 96;
-/// Columns of charts: as many as fit.
-const GRID: &str = "<div style=\"display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));\
-                    gap:0 2rem\">\n";
+
+/// Meaning of the bars, lines and colours.
+const LEGEND: &str = "\
+<p>Each bar is a volume with one cipher on one way to mount it, the median of the rounds; the line in it is the interval in \
+which the median lies with 95 %. Longer bars are better. Blue: Scrim, without queues. Orange: Scrim, with dm-crypt's queues. \
+Green: no encryption. Violet: mounted by the kernel. Dashed lines are what your storage, network and clients allow or need: \
+above them, encryption costs your clients nothing.</p>\n";
 
 /// The whole page. It loads nothing, and follows the browser's light or dark scheme.
 #[must_use]
@@ -34,6 +40,7 @@ pub fn page(
 ) -> String {
     let mut html = frame::head("file server", "What encryption costs on this file server");
     let _ = writeln!(html, "<p>{}.</p>", Html::new(&capital(&night.describe())));
+    html.push_str(LEGEND);
     recommended(&mut html, night, references);
     html.push_str("<h2>Blocks of 8 KiB</h2>\n");
     charts(&mut html, night, references, &Phase::BLOCKS);
@@ -97,15 +104,15 @@ fn recommended(html: &mut String, night: &Night, references: &References) {
 /// Colour of a combination, by its way.
 fn colour(combination: &Combination) -> usize {
     match (&combination.cipher, combination.path) {
-        (None, _) => 2,
-        (_, MountPath::Inline) => 0,
-        (_, MountPath::Queued) => 1,
-        (_, MountPath::Kernel) => 3,
+        (None, _) => palette::PLAIN,
+        (_, MountPath::Inline) => palette::INLINE,
+        (_, MountPath::Queued) => palette::QUEUED,
+        (_, MountPath::Kernel) => palette::KERNEL,
     }
 }
 
 fn charts(html: &mut String, night: &Night, references: &References, phases: &[Phase]) {
-    html.push_str(GRID);
+    html.push_str(frame::GRID);
     for phase in phases {
         let all = night.combinations();
         let all: Vec<Bar> = all
@@ -252,11 +259,7 @@ fn over_the_run(html: &mut String, night: &Night) {
             }],
             band: None,
         };
-        let _ = writeln!(
-            html,
-            "<div style=\"overflow-x:auto;break-inside:avoid\"><div style=\"min-width:34rem\">{}</div></div>",
-            chart.to_svg()
-        );
+        html.push_str(&frame::wide(&chart));
     };
     let cores = |usage: &Usage| usage.cores;
     chart(

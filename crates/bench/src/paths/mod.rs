@@ -21,6 +21,7 @@
 
 mod auto;
 mod compare;
+mod conclusion;
 mod error;
 mod load;
 mod mapped;
@@ -34,6 +35,7 @@ mod setup;
 mod switch;
 mod text;
 
+pub use conclusion::conclusion;
 pub use error::PathsError;
 pub use load::Workload;
 pub use outcome::{AutoCell, Neighbour, Outcome, Row, Switching, Venue};

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::conclusion;
 use super::outcome::{Outcome, Switching, Venue};
-use super::setup::{Cipher, Engine, SetUp};
+use super::setup::{Cipher, Contender, Engine, SetUp};
 use super::text::label;
+use crate::bars::{Bar, bars};
+use crate::figure::Figure;
 use crate::frame;
-use crate::picture::{Bar, bars};
+use crate::palette;
 use crate::report::Report;
 use crate::svg::{Line, LineChart, Point};
 
@@ -15,10 +18,18 @@ const DRAWN: usize = 48;
 /// Distance between figures of the series that are labelled.
 const LABELLED: usize = 6;
 
+/// Introduction: the things measured, and the meaning of the colours.
+const INTRODUCTION: &str = "\
+<p>An encrypted volume can work on a request at once, in the thread that received it (<b>inline</b>), or hand it to other \
+threads through queues, as dm-crypt does (<b>queued</b>, and the same with one of dm-crypt's flags). <b>plain</b> is the same \
+volume without encryption. Blue: inline and auto. Orange: queues. Green: plain. Every figure is the median of rounds in which all took turns; longer bars are better.</p>\n";
+
 /// The whole page. It loads nothing, and follows the browser's light or dark scheme.
 #[must_use]
 pub fn page(outcome: &Outcome, report: &Report) -> String {
     let mut html = frame::head("data paths", "What stands between a request and the cipher");
+    html.push_str(INTRODUCTION);
+    html.push_str(&conclusion(report).html());
     for venue in [Venue::Served, Venue::InProcess, Venue::Device] {
         compared(&mut html, outcome, venue);
     }
@@ -50,7 +61,7 @@ fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
         Venue::InProcess => "In process",
         Venue::Device => "On a block device",
     };
-    let _ = writeln!(html, "<h2>{heading}</h2>");
+    let _ = writeln!(html, "<h2>{heading}</h2>\n{}", frame::GRID);
     for cipher in Cipher::ALL {
         for workload in &workloads {
             let rows = outcome.rows_of(venue, *workload).into_iter();
@@ -60,12 +71,8 @@ fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
             let shown: Vec<Bar> = shown
                 .map(|row| Bar {
                     label: label(row),
-                    value: row.rate,
-                    colour: match (row.contender.set_up, row.contender.engine) {
-                        (SetUp::Plain, _) => 2,
-                        (SetUp::Inline | SetUp::Auto, Engine::Scrim) => 0,
-                        _ => 1,
-                    },
+                    figure: Some(Figure::exactly(row.rate)),
+                    colour: colour(row.contender),
                 })
                 .collect();
             let words = match cipher {
@@ -73,10 +80,19 @@ fn compared(html: &mut String, outcome: &Outcome, venue: Venue) {
                 Cipher::Null => "the null cipher",
             };
             let title = format!("{}, {words}", workload.name());
-            html.push_str(&bars(&title, "MB/s", &shown));
+            html.push_str(&bars(&title, "MB/s", &shown, &[]));
         }
     }
+    html.push_str("</div>\n");
     latencies(html, outcome, venue);
+}
+
+fn colour(contender: Contender) -> usize {
+    match (contender.set_up, contender.engine) {
+        (SetUp::Plain, _) => palette::PLAIN,
+        (SetUp::Inline | SetUp::Auto, Engine::Scrim) => palette::INLINE,
+        _ => palette::QUEUED,
+    }
 }
 
 fn latencies(html: &mut String, outcome: &Outcome, venue: Venue) {
@@ -161,7 +177,7 @@ fn series(switching: &Switching) -> String {
         lines: vec![line("inline", true), line("queued", false)],
         band: None,
     };
-    chart.to_svg()
+    frame::wide(&chart)
 }
 
 #[cfg(test)]
@@ -198,7 +214,7 @@ mod tests {
         let html = page(&outcome, &study.finish());
         assert!(html.contains("prefers-color-scheme:dark"));
         assert!(html.contains("<li>a &lt; b</li>"), "{html}");
-        assert!(html.contains(">300 MB/s</text>"));
+        assert!(html.contains(">300</text>"));
         assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
         let outside = html.replace("http://www.w3.org/2000/svg", "");
         for word in ["http", "src=", "<script", "@import", "url("] {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use scrim_foreign::Html;
 
 use super::outcome::{Outcome, Place};
+use crate::bars::{Bar, bars};
+use crate::figure::Figure;
 use crate::frame;
-use crate::picture::{Bar, bars};
 use crate::report::Report;
-use crate::stat::median;
 use crate::svg::{Line, LineChart, Point};
 
 /// Places of the line chart that are labelled, at most.
@@ -25,30 +25,21 @@ pub fn page(outcome: &Outcome, report: &Report) -> String {
             place.bytes
         );
     }
-    let shown = |value: fn(&Place) -> Option<f64>| -> Vec<Bar> {
+    let shown = |samples: fn(&Place) -> &[f64]| -> Vec<Bar> {
         let places = outcome.places.iter().enumerate();
-        let bars = places.filter_map(|(colour, place)| {
-            Some(Bar {
-                label: place.name.to_owned(),
-                value: value(place)?,
-                colour,
-            })
+        let bars = places.map(|(colour, place)| Bar {
+            label: place.name.to_owned(),
+            figure: Figure::of(samples(place)),
+            colour,
         });
-        bars.collect()
+        bars.filter(|bar| bar.figure.is_some()).collect()
     };
-    html.push_str(&bars(
-        "Throughput, medians",
-        "MB/s",
-        &shown(|place| median(&place.rates)),
-    ));
-    // CPU time in thousandths, since bars are labelled with whole numbers.
-    let cpu = shown(|place| median(&place.cpu).map(|cpu| cpu * 1e3));
+    let rates = shown(|place| &place.rates);
+    html.push_str(&bars("Throughput, medians", "MB/s", &rates, &[]));
+    let cpu = shown(|place| &place.cpu);
     if !cpu.is_empty() {
-        html.push_str(&bars(
-            "Processor time of the server a GB, medians",
-            "ms",
-            &cpu,
-        ));
+        let title = "Processor time of the server, medians";
+        html.push_str(&bars(title, "seconds a GB", &cpu, &[]));
     }
     html.push_str(&downloads(outcome));
     let _ = writeln!(
@@ -90,7 +81,7 @@ fn downloads(outcome: &Outcome) -> String {
         lines: outcome.places.iter().map(line).collect(),
         band: None,
     };
-    chart.to_svg()
+    frame::wide(&chart)
 }
 
 #[cfg(test)]
@@ -112,7 +103,7 @@ mod tests {
         };
         let html = page(&outcome, &Study::new(Machine::default(), 1).finish());
         assert!(html.contains("prefers-color-scheme:dark"));
-        assert!(html.contains(">2000 MB/s</text>") && html.contains(">500 ms</text>"));
+        assert!(html.contains(">2000</text>") && html.contains(">0.500</text>"));
         assert!(html.contains("TLSv1.3 &lt;x&gt;") && html.contains("x  40"));
         assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
         let outside = html.replace("http://www.w3.org/2000/svg", "");

@@ -49,6 +49,7 @@ pub(crate) fn ciphers(args: &BenchCiphersArgs) -> Result<ExitCode, CliError> {
         })?;
         say(measured.to_string())?;
     }
+    let mut outcome = None;
     if let Some((plan, warnings)) = plan.filter(|_| !interruption.came()) {
         for warning in warnings {
             study.warn(warning);
@@ -59,8 +60,14 @@ pub(crate) fn ciphers(args: &BenchCiphersArgs) -> Result<ExitCode, CliError> {
         if !measured.is_empty() {
             say(text(&measured))?;
         }
+        outcome = Some(measured);
     }
-    finish(&study.finish(), args.json)?;
+    let report = study.finish();
+    let conclusion = outcome.map(|outcome| outcome.conclusion(&report));
+    if let Some(conclusion) = conclusion.filter(|conclusion| !conclusion.is_empty()) {
+        say(format!("\n{conclusion}"))?;
+    }
+    finish(&report, args.json)?;
     Ok(interruption.exit_code())
 }
 

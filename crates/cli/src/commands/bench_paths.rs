@@ -55,6 +55,10 @@ pub(crate) fn run(args: &BenchPathsArgs) -> Result<ExitCode, CliError> {
     let report = study.finish();
     if !args.json {
         print(ratios(&report).as_bytes())?;
+        let conclusion = paths::conclusion(&report);
+        if !conclusion.is_empty() {
+            print(format!("\n{conclusion}").as_bytes())?;
+        }
     }
     if let Some(page) = &args.html {
         write_page(page, &paths::page(&outcome, &report))?;

@@ -7,6 +7,7 @@ use scrim_foreign::Html;
 use super::QUANTILES;
 use super::outcome::Latencies;
 use crate::frame;
+use crate::palette;
 use crate::report::Report;
 use crate::spread::{Row, spread};
 
@@ -21,6 +22,7 @@ pub fn page(outcome: &Latencies, report: &Report) -> String {
             Some(Row {
                 label: times.way.clone(),
                 values: times.medians()?,
+                colour: colour(&times.way),
             })
         })
         .collect();
@@ -52,6 +54,14 @@ pub fn page(outcome: &Latencies, report: &Report) -> String {
     }
     frame::end(&mut html, report);
     html
+}
+
+fn colour(way: &str) -> usize {
+    match way {
+        "dir" => palette::PLAIN,
+        "volume:queued" => palette::QUEUED,
+        _ => palette::INLINE,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use scrim_foreign::Html;
 
-use super::outcome::{Figure, number};
+use crate::figure::{Figure, number};
 use crate::svg::COLOURS;
 
 /// Width of the picture, in which words can be read on a telephone.
@@ -20,20 +20,20 @@ const LINE: f64 = 16.0;
 const BEYOND: f64 = 1.6;
 
 /// A bar: its label, its value with the interval, and the number of its colour.
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) figure: Option<Figure>,
-    pub(super) colour: usize,
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    pub(crate) figure: Option<Figure>,
+    pub(crate) colour: usize,
 }
 
 /// A line across the bars.
-pub(super) struct Mark {
-    pub(super) label: String,
-    pub(super) value: f64,
+pub(crate) struct Mark {
+    pub(crate) label: String,
+    pub(crate) value: f64,
 }
 
 /// Bars to scale from the same zero, below the legend of their marks.
-pub(super) fn bars(title: &str, unit: &str, bars: &[Bar], marks: &[Mark]) -> String {
+pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar], marks: &[Mark]) -> String {
     let values = bars.iter().filter_map(|bar| bar.figure);
     let longest = values
         .map(|figure| figure.interval.high)

@@ -7,7 +7,7 @@ use std::process::Output;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::benchmark::in_the_second_round;
+use crate::benchmark::beyond_the_first_round;
 use crate::schema::violations;
 use crate::support::{Place, noise, succeeded, wait_until};
 
@@ -75,7 +75,7 @@ fn an_end_at_any_moment_leaves_no_process_and_no_file() {
     for signal in [Signal::INT, Signal::KILL] {
         let place = Place::new();
         let words = "bench paths --json --only served --rounds 100 --seconds 1";
-        let child = in_the_second_round(&place, words);
+        let child = beyond_the_first_round(&place, words);
         let pid = child.id();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use scrim_bench::ministat::{self, Set};
 use serde_json::Value;
 
-use crate::benchmark::in_the_second_round;
+use crate::benchmark::beyond_the_first_round;
 use crate::certificates::Authority;
 use crate::schema::violations;
 use crate::support::{Place, have, noise, succeeded, wait_until};
@@ -314,13 +314,13 @@ fn an_end_at_any_moment_leaves_no_server_and_nothing_for_long() {
 
 fn ends(words: &str) {
     let place = Place::new();
-    let killed = in_the_second_round(&place, words);
+    let killed = beyond_the_first_round(&place, words);
     let pid = killed.id();
     kill_process(Pid::from_child(&killed), Signal::KILL).unwrap();
     killed.wait_with_output().unwrap();
     wait_until("the server ends", || left_by(pid).0 == 0);
 
-    let child = in_the_second_round(&place, words);
+    let child = beyond_the_first_round(&place, words);
     assert_eq!(left_by(pid), (0, 0));
     let pid = child.id();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

@@ -85,7 +85,7 @@ fn an_interrupted_measurement_gives_what_it_has() {
     // A hundred rounds of 0.5 s each.
     let words =
         "benchmark --json -c aes-ecb --sector-size 512 --rounds 100 --seconds 2 --memory 2M";
-    let child = in_the_second_round(&place, words);
+    let child = beyond_the_first_round(&place, words);
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
@@ -98,8 +98,8 @@ fn an_interrupted_measurement_gives_what_it_has() {
     }
 }
 
-/// A measurement of 100 rounds that has come to its second.
-pub(crate) fn in_the_second_round(place: &Place, words: &str) -> Child {
+/// A measurement of 100 rounds that has come beyond its first.
+pub(crate) fn beyond_the_first_round(place: &Place, words: &str) -> Child {
     let mut child = place
         .command("scrim")
         .args(words.split(' '))
@@ -109,12 +109,13 @@ pub(crate) fn in_the_second_round(place: &Place, words: &str) -> Child {
         .unwrap();
     let mut progress = child.stderr.take().unwrap();
     let mut said = String::new();
-    wait_until("the second round", || {
+    // The first line comes with the first round, and others follow at growing distances.
+    wait_until("another round than the first", || {
         let mut byte = [0];
-        while !said.contains("round 2 of 100") && progress.read(&mut byte).unwrap() == 1 {
+        while said.matches(" of 100, ").count() < 2 && progress.read(&mut byte).unwrap() == 1 {
             said.push(char::from(byte[0]));
         }
-        said.contains("round 2 of 100")
+        said.matches(" of 100, ").count() >= 2
     });
     child
 }

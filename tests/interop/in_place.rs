@@ -364,7 +364,8 @@ fn kill_until_done(place: &Place, seed: u64) -> usize {
         let mut command = place.command(scrim());
         command.args(line.split(' ')).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let delay = 10 + u64::from(delay) / 2 + 8 * turn as u64;
+        let turn_squared = (turn * turn) as u64;
+        let delay = 10 + u64::from(delay) / 2 + 8 * turn as u64 + turn_squared / 4;
         std::thread::sleep(Duration::from_millis(delay));
         let signal = if turn % 3 == 2 { "INT" } else { "KILL" };
         let pid = child.id().to_string();

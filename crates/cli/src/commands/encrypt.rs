@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend, FileBackend};
-use scrim_bench::Progress;
 use scrim_crypt::SectorSize;
 use scrim_figures::Size;
 use scrim_luks::{HeaderError, Layout, Placement};
@@ -206,7 +205,8 @@ fn finish(
         let error = in_place_error(error, &args.format.image);
         CliError::new(error.exit, format!("{error}; {next}"))
     };
-    let mut display = Display::new("encrypting");
+    let source = shown.to_string();
+    let mut display = Display::new("encrypting", "stops it; the same command goes on");
     while begun.left() > 0 {
         if interruption.came() {
             drop(display);
@@ -215,12 +215,7 @@ fn finish(
             ));
             return Ok(interruption.exit_code());
         }
-        display.show(&Progress {
-            what: format!("encrypting {shown}"),
-            round: 0,
-            rounds: 0,
-            part: 1.0 - begun.left() as f64 / begun.length() as f64,
-        });
+        display.moved(&source, begun.length() - begun.left(), begun.length());
         begun.advance().map_err(&failed)?;
     }
     drop(display);

@@ -5,6 +5,7 @@
 //! default, and all of its key slots together for no more than two minutes, unless options allow more.
 //! For block devices and the user's own files the machine is the only limit; an unusual cost is reported.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use scrim_backend::{Backend, Medium};
@@ -16,12 +17,15 @@ use scrim_volume::LuksError;
 use crate::error::CliError;
 use crate::process::{daemon, signals};
 use crate::terminal::note;
+use crate::terminal::progress::Display;
 
 /// Most memory for a header from elsewhere, in KiB: cryptsetup's default, and its own for new key slots.
 const MEMORY_KIB: u64 = 1 << 20;
 /// Longest time for a header from elsewhere: each of 32 key slots may take almost twice the 2 s that
 /// cryptsetup makes one take.
 const TIME: Duration = Duration::from_secs(120);
+/// Time after which a user wonders what happens.
+const NOTICED: Duration = Duration::from_secs(1);
 /// More passes, times KiB of memory, than any machine does in cryptsetup's 2 s.
 const UNUSUAL_WORK_KIB: u64 = 64 << 20;
 /// More iterations than any machine does in 2 s.
@@ -42,6 +46,8 @@ pub(crate) struct Guard<'a> {
     memory_kib: Option<u64>,
     time: Option<Duration>,
     start: Instant,
+    /// The derivation that runs, in words, and where it is shown.
+    running: Mutex<(String, Display)>,
 }
 
 impl<'a> Guard<'a> {
@@ -57,11 +63,23 @@ impl<'a> Guard<'a> {
             },
             time: asked.time.or(is_elsewhere.then_some(TIME)),
             start: Instant::now(),
+            running: Mutex::new((String::new(), Display::new("unlocking", "stops it"))),
         }
     }
 }
 
 impl Guard<'_> {
+    /// Shows what takes long.
+    fn show(&self) {
+        if self.start.elapsed() >= NOTICED
+            && let Ok(mut running) = self.running.try_lock()
+        {
+            let (what, display) = &mut *running;
+            let seconds = self.start.elapsed().as_secs();
+            display.count(|| format!("unlocking {}: {what}, {seconds} s", self.place));
+        }
+    }
+
     /// Checks that `key` is the volume key of `header`.
     pub(crate) fn verify(&self, header: &Header, key: &VolumeKey) -> Result<(), CliError> {
         let verified = header.verify_volume_key_guarded(key, self);
@@ -79,11 +97,15 @@ impl KdfGuard for Guard<'_> {
                 limit_kib,
             });
         }
+        let what = match keyslot {
+            Some(slot) => format!("key slot {slot}"),
+            None => "the digest of the key".to_owned(),
+        };
+        if let Ok(mut running) = self.running.lock() {
+            running.1.clear();
+            running.0.clone_from(&what);
+        }
         if is_unusual(kdf) || self.is_elsewhere && keyslot.is_some() {
-            let what = match keyslot {
-                Some(slot) => format!("key slot {slot}"),
-                None => "the digest of the key".to_owned(),
-            };
             note(format_args!(
                 "{}: {what} asks for {}",
                 self.place,
@@ -101,7 +123,10 @@ impl KdfGuard for Guard<'_> {
             Some(time) => Err(KdfError::TimeLimit {
                 seconds: time.as_secs(),
             }),
-            None => Ok(()),
+            None => {
+                self.show();
+                Ok(())
+            }
         }
     }
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, memfd_create, seek};
 use rustix::io::Errno;
 use scrim_backend::Durability;
-use scrim_bench::Progress;
 use scrim_export::fuse::{MountError, MountOptions, Mounted, PageCache, RawFile};
 use scrim_figures::Size;
 use scrim_sys::memory::DataBuffer;
@@ -205,29 +204,23 @@ impl Filling<'_> {
 
     fn bar(&self, what: &'static str) -> Bar {
         Bar {
-            what: format!("{what} {}", self.folder.display()),
+            folder: self.folder.display().to_string(),
             all: self.file_system.written(self.content),
-            display: Display::new(what),
+            display: Display::new(what, "stops it and removes the unfinished volume"),
         }
     }
 }
 
 /// Progress up to about this many bytes.
 struct Bar {
-    what: String,
+    folder: String,
     all: u64,
     display: Display,
 }
 
 impl Bar {
-    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
     fn show(&mut self, done: u64) {
-        self.display.show(&Progress {
-            what: self.what.clone(),
-            round: 0,
-            rounds: 0,
-            part: (done as f64 / self.all as f64).min(1.0),
-        });
+        self.display.moved(&self.folder, done, self.all);
     }
 }
 

@@ -53,7 +53,7 @@ impl Content {
             owner: (found.uid(), found.gid()),
             ..Self::default()
         };
-        let mut display = Display::new("packing");
+        let mut display = Display::new("counting", "stops it; nothing was written");
         let mut several_names = HashSet::new();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -77,7 +77,7 @@ impl Content {
                 content.count(&path, &found)?;
             }
             content.blocks += 1 + names.div_ceil(BLOCK - UNUSED);
-            display.show_line(|| format!("counting: {} files", content.files));
+            display.count(|| format!("counting: {} files", content.files));
         }
         Ok(content)
     }

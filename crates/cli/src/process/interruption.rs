@@ -64,7 +64,7 @@ pub(crate) fn watched<T>(
     interruption: &Interruption,
     measure: impl FnOnce(&mut dyn FnMut(&Progress) -> ControlFlow<()>) -> T,
 ) -> T {
-    let mut display = Display::new(stage);
+    let mut display = Display::new(stage, "ends it with what is measured so far");
     measure(&mut |progress| {
         display.show(progress);
         if interruption.came() {

@@ -7,8 +7,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scrim_bench::Progress;
-
 use crate::error::CliError;
 use crate::process::interruption::Interruption;
 use crate::terminal::progress::Display;
@@ -106,7 +104,8 @@ impl Pass<'_> {
         mut save: impl FnMut(u64) -> Result<(), CliError>,
     ) -> Result<End, Failure> {
         let mut front = Front::at(self.start);
-        let mut display = Display::new(self.what);
+        let source = self.source.display().to_string();
+        let mut display = Display::new(self.what, "stops it; --resume goes on");
         let mut saved = Instant::now();
         let mut failure = None;
         loop {
@@ -114,7 +113,7 @@ impl Pass<'_> {
                 Ok(Moved { at, len, result }) => match result {
                     Ok(()) => {
                         front.passes(at, len);
-                        display.show(&self.progress(front.moved));
+                        display.moved(&source, front.moved, self.end - self.start);
                     }
                     Err(error) => failure = failure.or(Some(error)),
                 },
@@ -138,16 +137,6 @@ impl Pass<'_> {
         } else {
             End::Interrupted
         })
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-    fn progress(&self, moved: u64) -> Progress {
-        Progress {
-            what: format!("{} {}", self.what, self.source.display()),
-            round: 0,
-            rounds: 0,
-            part: moved as f64 / (self.end - self.start) as f64,
-        }
     }
 }
 

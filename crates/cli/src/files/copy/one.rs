@@ -57,7 +57,7 @@ impl<'a> Copier<'a> {
             args,
             interruption,
             report: Report::default(),
-            display: Display::new("copying"),
+            display: Display::new("copying", "stops it; the same command goes on"),
             base: PathBuf::new(),
             links: Links::default(),
             buffer: DataBuffer::zeroed(PIECE),
@@ -216,7 +216,7 @@ impl<'a> Copier<'a> {
             offset += read as u64;
             self.report.counts.bytes += read as u64;
             let counts = &self.report.counts;
-            self.display.show_line(|| {
+            self.display.count(|| {
                 let size = Size::of_bytes(counts.bytes);
                 format!("{} files, {size}: {}", counts.files, Foreign::new(path))
             });

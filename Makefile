@@ -4,7 +4,7 @@
 QUICK = target/debug/scrim
 SCRIM = target/release/scrim
 
-.PHONY: demo test build install install-systemd clean
+.PHONY: demo test build install install-files install-systemd packages manual clean
 
 ## Runs the main job on a temporary volume and cleans up.
 demo:
@@ -26,11 +26,14 @@ build:
 
 PREFIX ?= /usr/local
 
-install: build
+install: build install-files
+
+# What has been built.
+install-files:
 	install -D -m 0755 $(SCRIM) $(DESTDIR)$(PREFIX)/bin/scrim
 	install -d $(DESTDIR)$(PREFIX)/share/man/man8 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(SCRIM) generate man > $(DESTDIR)$(PREFIX)/share/man/man8/scrim.8
+	$(SCRIM) generate man $(DESTDIR)$(PREFIX)/share/man/man8
 	$(SCRIM) generate bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/scrim
 	$(SCRIM) generate zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_scrim
 	$(SCRIM) generate fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scrim.fish
@@ -52,6 +55,17 @@ install-systemd:
 	sed 's,ExecStart=scrim,ExecStart=$(PREFIX)/bin/scrim,' 'packaging/systemd/scrim-mount@.service' \
 		> '$(USER_UNITS)/scrim-mount@.service'
 	ln -sf $(PREFIX)/bin/scrim $(HELPERS)/mount.scrim
+
+## Packages for Debian, and an archive for every x86-64 Linux with glibc 2.31 or newer, in target/packages:
+## docs/packages.md.
+packages:
+	@scripts/setup.sh build
+	@scripts/packages.sh target/packages
+
+## The manual as one site that can be searched, in target/manual/site.
+manual:
+	@scripts/setup.sh build
+	@scripts/manual.sh target/manual
 
 clean:
 	cargo clean

@@ -1,7 +1,7 @@
 //! Tools of this repository: `cargo xtask check` checks the tree against its own rules, `cargo xtask ci` runs the
 //! stages of continuous integration, `cargo xtask fuzz` runs the fuzz targets, `cargo xtask guest` runs commands in a
-//! real kernel, `cargo xtask rivals` measures Scrim beside its rivals, `cargo xtask soak` runs histories on a simulated
-//! disk, `cargo xtask times` measures builds.
+//! real kernel, `cargo xtask inventory` lists crates with their licences, `cargo xtask rivals` measures Scrim beside its
+//! rivals, `cargo xtask soak` runs histories on a simulated disk, `cargo xtask times` measures builds.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ mod ci;
 mod error;
 mod fuzz;
 mod guest;
+mod inventory;
 mod rivals;
 mod soak;
 mod times;
@@ -35,6 +36,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run a command in a real kernel under emulation, with the workspace's `scrim` on its PATH
     Guest(guest::Args),
+    /// List the crates of a program, with their licences
+    Inventory(inventory::Args),
     /// Run all stages of continuous integration, and record the run in docs/nightly.md
     Nightly(ci::NightlyArgs),
     /// Measure Scrim and its rivals in turn on this machine
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::ci(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Guest(args) => guest::run(&args),
+        Task::Inventory(args) => inventory::run(&args),
         Task::Nightly(args) => ci::nightly(&args),
         Task::Rivals(args) => rivals::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Soak(args) => soak::run(&args),

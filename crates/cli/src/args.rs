@@ -30,7 +30,7 @@ mod volume_name;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use bench::{Bench, BenchArgs, BenchCiphersArgs};
@@ -294,7 +294,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Measure ciphers and key derivations, with the options of `cryptsetup benchmark`
     Benchmark(BenchCiphersArgs),
-    /// Print the man page, the tables of cryptsetup's options, or a shell's completions
+    /// Write the man pages, or print the tables of cryptsetup's options or a shell's completions
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
@@ -328,23 +328,27 @@ pub(crate) struct CiphersArgs {
 
 #[derive(Args)]
 pub(crate) struct GenerateArgs {
-    /// Document or script to print
-    #[arg(value_enum)]
+    /// Text to make of the command line's definition
+    #[command(subcommand)]
     pub(crate) what: Generated,
 }
 
 /// Texts that are generated from the definition of the command line.
-#[derive(ValueEnum, Clone, Copy)]
+#[derive(Subcommand)]
 pub(crate) enum Generated {
-    /// Man page in roff format
-    Man,
-    /// The tables of docs/compatibility.md
+    /// Write a man page for the program and one for each command
+    Man {
+        /// Folder for the pages
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Print the tables of docs/compatibility.md
     Compatibility,
-    /// Completion script for bash
+    /// Print the completion script for bash
     Bash,
-    /// Completion script for zsh
+    /// Print the completion script for zsh
     Zsh,
-    /// Completion script for fish
+    /// Print the completion script for fish
     Fish,
 }
 

@@ -1,4 +1,7 @@
-//! `scrim generate`: the man page and completions, from the command line's definition.
+//! `scrim generate`: the man pages and completions, from the command line's definition.
+
+use std::fs;
+use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -7,54 +10,46 @@ use crate::args::{Cli, GenerateArgs, Generated, cryptsetup_tables};
 use crate::error::CliError;
 use crate::terminal::print;
 
+/// Section of the manual for programs of administrators, which is cryptsetup's too.
+const SECTION: &str = "8";
+
 pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
     let mut command = Cli::command();
-    let mut text = Vec::new();
-    let shell = match args.what {
-        Generated::Man => {
-            man_page(command, &mut text)
-                .map_err(|error| CliError::io("write the man page", &error))?;
-            return print(&text);
-        }
+    let shell = match &args.what {
+        Generated::Man { directory } => return man_pages(command, directory),
         Generated::Compatibility => return print(cryptsetup_tables(&command).as_bytes()),
         Generated::Bash => Shell::Bash,
         Generated::Zsh => Shell::Zsh,
         Generated::Fish => Shell::Fish,
     };
+    let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "scrim", &mut text);
     print(&text)
 }
 
-/// One page for the program and all its commands.
-fn man_page(command: clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
-    let mut command = command;
+/// Writes a page for the program, which lists its commands, and one for each of them.
+fn man_pages(command: clap::Command, directory: &Path) -> Result<(), CliError> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
-    let page = clap_mangen::Man::new(command.clone()).section("8");
-    page.render_title(text)?;
-    page.render_name_section(text)?;
-    page.render_synopsis_section(text)?;
-    page.render_description_section(text)?;
-    for sub in command.get_subcommands() {
-        sections(sub, text)?;
-    }
-    page.render_extra_section(text)?;
-    page.render_version_section(text)
+    fs::create_dir_all(directory)
+        .and_then(|()| write_pages(&command, directory))
+        .map_err(|error| {
+            CliError::io(
+                format!("write the man pages into {}", directory.display()),
+                &error,
+            )
+        })
 }
 
-/// The sections of a command, or of the commands below it where it has some.
-fn sections(command: &clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
+/// Writes the page of a command and those of the commands below it.
+fn write_pages(command: &clap::Command, directory: &Path) -> std::io::Result<()> {
     if command.is_hide_set() {
         return Ok(());
     }
-    let below: Vec<_> = command.get_subcommands().collect();
-    if !below.is_empty() && command.get_name() != "help" {
-        let mut below = below.into_iter().filter(|sub| sub.get_name() != "help");
-        return below.try_for_each(|sub| sections(sub, text));
-    }
-    let name = command.get_bin_name().unwrap_or(command.get_name());
-    text.extend_from_slice(format!(".SH \"{}\"\n", name.to_uppercase()).as_bytes());
-    let page = clap_mangen::Man::new(command.clone());
-    page.render_description_section(text)?;
-    page.render_synopsis_section(text)?;
-    page.render_options_section(text)
+    let page = clap_mangen::Man::new(command.clone()).section(SECTION);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    fs::write(directory.join(page.get_filename()), text)?;
+    let mut below = command.get_subcommands();
+    below.try_for_each(|sub| write_pages(sub, directory))
 }

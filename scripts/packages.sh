@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Builds a Debian package and an archive for other systems, with licences and an inventory of all crates.
+#
+#   scripts/packages.sh FOLDER
+#
+# The program is linked against Debian 11's C library, so that it runs with glibc 2.31 and newer. Debian's apt fetches that
+# library and checks its signature; nothing is installed, and no root is needed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for program in apt-get dpkg-deb objdump xz; do
+    command -v $program > /dev/null || {
+        echo "scripts/packages.sh: $program is missing; on Debian: apt-get install binutils dpkg xz-utils" >&2
+        exit 1
+    }
+done
+
+folder=$(realpath -m "${1:?usage: scripts/packages.sh FOLDER}")
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+# The archive from which this system's own packages come.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/$')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+export LC_ALL=C TZ=UTC
+umask 022
+mkdir -p "$folder"
+
+# Suite whose C library is linked against, and what compiling and linking need of it.
+suite=bullseye
+needed="libc6 libc6-dev linux-libc-dev libcrypt1 libcrypt-dev libgcc-s1"
+newest_glibc=2.31
+
+# apt with folders of its own, for that suite alone.
+fetch_sysroot() {
+    local apt=$folder/apt package
+    mkdir -p "$apt"/{lists/partial,archives/partial,packages,none} "$folder/sysroot.new"
+    touch "$apt/status"
+    cat > "$apt/apt.conf" <<.
+Dir::State "$apt"; Dir::State::status "$apt/status"; Dir::State::lists "$apt/lists";
+Dir::Cache "$apt"; Dir::Cache::archives "$apt/archives";
+Dir::Etc::sourcelist "$apt/sources.list"; Dir::Etc::sourceparts "$apt/none"; Dir::Etc::preferencesparts "$apt/none";
+APT::Architecture "amd64"; APT::Architectures "amd64"; APT::Sandbox::User "root"; Acquire::Languages "none";
+.
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$apt/sources.list"
+    export APT_CONFIG=$apt/apt.conf
+    apt-get -qq update
+    # shellcheck disable=SC2086
+    (cd "$apt/packages" && apt-get -qq download $needed)
+    unset APT_CONFIG
+    for package in "$apt"/packages/*.deb; do
+        dpkg-deb -x "$package" "$folder/sysroot.new"
+    done
+    # Links lead out of the folder otherwise, to this system's own library.
+    find "$folder/sysroot.new" -type l -lname '/*' | while read -r link; do
+        ln -sfr "$folder/sysroot.new$(readlink "$link")" "$link"
+    done
+    rm -rf "$apt"
+    mv "$folder/sysroot.new" "$folder/sysroot"
+}
+
+build() {
+    local cargo_home=${CARGO_HOME:-$HOME/.cargo} sysroot=$folder/sysroot map
+    map="--remap-path-prefix=$PWD=/scrim --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$folder=/build"
+    export CARGO_TARGET_DIR=$folder/build
+    # The compiler would find this system's library first, by its own place.
+    local link="-C link-arg=--sysroot=$sysroot -C link-arg=-B$sysroot/usr/lib/x86_64-linux-gnu"
+    export RUSTFLAGS="$map $link -C link-arg=-L$sysroot/lib/x86_64-linux-gnu -C link-arg=-Wl,--build-id=sha1"
+    export CFLAGS="--sysroot=$sysroot -ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$folder=/build"
+    export CXXFLAGS=$CFLAGS
+    cargo build --locked --release --package scrim-cli
+    unset CARGO_TARGET_DIR RUSTFLAGS CFLAGS CXXFLAGS
+    scrim=$folder/build/release/scrim
+}
+
+# Refuses a program that older systems could not start.
+check_glibc() {
+    local newest
+    newest=$(objdump -T "$scrim" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+    newest=${newest#GLIBC_}
+    if [ "$(printf '%s\n%s\n' "$newest" $newest_glibc | sort -V | tail -1)" != $newest_glibc ]; then
+        echo "error: the program needs glibc $newest, and $newest_glibc was meant" >&2
+        exit 1
+    fi
+}
+
+# install_tree ROOT PREFIX: all files, as `make install install-systemd` lays them out, and what packages add.
+install_tree() {
+    local root=$1 prefix=$2 share=$1$2/share
+    make --no-print-directory install-files install-systemd SCRIM="$scrim" DESTDIR="$root" PREFIX="$prefix" > /dev/null
+    strip --strip-unneeded --remove-section=.comment "$root$prefix/bin/scrim"
+    install -D -m 0755 packaging/desktop/scrim-open-image "$root$prefix/lib/scrim/scrim-open-image"
+    install -D -m 0644 packaging/desktop/scrim.desktop "$share/applications/scrim.desktop"
+    sed -i "s,/usr/lib/scrim,$prefix/lib/scrim," "$share/applications/scrim.desktop"
+    install -d "$share/doc/scrim"
+    install -m 0644 README.md SECURITY.md LICENSE-MIT LICENSE-APACHE "$share/doc/scrim"
+    cp -r docs/manual "$share/doc/scrim/manual"
+    cp "$folder/licences.txt" "$folder/scrim.cdx.json" "$share/doc/scrim"
+}
+
+# Everything has the time of the commit.
+settle_times() {
+    find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+}
+
+make_deb() {
+    local root=$folder/deb control=$folder/deb/DEBIAN doc=$folder/deb/usr/share/doc/scrim file
+    rm -rf "$root"
+    install_tree "$root" /usr
+    # /sbin is /usr/sbin since Debian 12, and packages name the latter.
+    mkdir -p "$root/usr/sbin"
+    ln -s ../bin/scrim "$root/usr/sbin/mount.scrim"
+    rm -r "$root/sbin"
+    mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
+    rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
+    gzip -9n "$root"/usr/share/man/man8/*.8 "$doc/licences.txt"
+    ln -s scrim-mount.8.gz "$root/usr/share/man/man8/mount.scrim.8.gz"
+    cp packaging/debian/copyright "$doc/copyright"
+    install -D -m 0644 packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/scrim"
+    printf 'scrim (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" \
+        "$(sed -n 's/^Maintainer: //p' packaging/debian/control)" "$(date -R -d "@$SOURCE_DATE_EPOCH")" |
+        gzip -9n > "$doc/changelog.Debian.gz"
+    gzip -9nc CHANGELOG.md > "$doc/changelog.gz"
+    mkdir "$control"
+    for file in postinst prerm postrm; do
+        install -m 0755 packaging/debian/$file "$control/$file"
+    done
+    sed "s/@VERSION@/$version-1/; s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f1)/" packaging/debian/control \
+        > "$control/control"
+    (cd "$root" && find . -type f ! -path './DEBIAN/*' -printf '%P\n' | sort | xargs -d '\n' md5sum) > "$control/md5sums"
+    settle_times "$root"
+    dpkg-deb --root-owner-group -Zxz --build "$root" "$folder/scrim_$version-1_amd64.deb" > /dev/null
+    rm -rf "$root"
+}
+
+make_archive() {
+    local name=scrim-$version-x86_64-linux
+    rm -rf "${folder:?}/$name"
+    install_tree "$folder/$name" ''
+    settle_times "$folder/$name"
+    tar -C "$folder" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$name" |
+        xz -T1 > "$folder/$name.tar.xz"
+    rm -rf "${folder:?}/$name"
+}
+
+[ -e "$folder/sysroot" ] || fetch_sysroot
+build
+check_glibc
+cargo run --quiet --locked --package xtask -- inventory --program scrim-cli --licences "$folder/licences.txt" \
+    --sbom "$folder/scrim.cdx.json"
+make_deb
+make_archive
+cd "$folder"
+sha256sum -- *.deb *.tar.xz *.cdx.json | tee SHA256SUMS

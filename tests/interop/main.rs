@@ -34,6 +34,7 @@ mod in_place;
 mod keys;
 mod killed;
 mod luks1_peers;
+mod manual;
 mod mount;
 mod mount_faults;
 mod mount_load;

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Follows the README: runs the commands of its `console` blocks from the first to the last in an empty Debian 12, answers
-# their questions, and compares what they print with what the README shows. Stops at the first that fails.
+# Follows a page: runs the commands of its `console` blocks from the first to the last, answers their questions, and
+# compares what they print with what the page shows. Stops at the first that fails.
 #
-#   scripts/readme.sh [--without-tests]          as root, with mmdebstrap: makes the empty system, and removes it
-#   scripts/readme.sh --here [--without-tests]   in the present system and the present folder
+#   scripts/follow.sh [--without-tests]          the README in an empty Debian 12; as root, with mmdebstrap
+#   scripts/follow.sh --here [--without-tests]   the README in the present system and folder
+#   scripts/follow.sh PAGE                       a page of the manual in the present system, in a new folder
 #
 # Figures, identifiers and what stands behind the labels of `scrim status` may differ; so may all of a line with `…`.
 set -euo pipefail
 
-readme=$(realpath "$(dirname "$0")/../README.md")
-here=no tests=yes
+page=$(realpath "$(dirname "$0")/../README.md")
+where=empty tests=yes
 for option in "$@"; do
     case $option in
-        --here) here=yes ;;
+        --here) where=here ;;
         --without-tests) tests=no ;;
+        *.md) page=$(realpath "$option") where=new-folder ;;
         *) sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
     esac
 done
@@ -41,7 +43,7 @@ network_variables() {
 
 in_empty_system() {
     if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap >/dev/null; then
-        echo "scripts/readme.sh: an empty system takes root and the package mmdebstrap; --here does without" >&2
+        echo "scripts/follow.sh: an empty system takes root and the package mmdebstrap; --here does without" >&2
         exit 1
     fi
     local place sources=() file options=(--here) variables
@@ -56,7 +58,7 @@ in_empty_system() {
     mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make --aptopt="$place/apt.conf" \
         bookworm "$place/debian" "${sources[@]}"
     configure "$place/debian"
-    git clone --quiet "$(dirname "$readme")" "$place/debian/root/scrim"
+    git clone --quiet "$(dirname "$page")" "$place/debian/root/scrim"
     [ $tests = yes ] || options+=(--without-tests)
     mapfile -t variables < <(network_variables)
     # Its mounts and processes go with the namespaces.
@@ -71,15 +73,18 @@ in_empty_system() {
         exec chroot "$root" env --ignore-environment "$@"
     ' empty "$place/debian" "${variables[@]}" HOME=/root TERM="${TERM:-dumb}" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        bash -c 'cd && cd scrim && exec scripts/readme.sh "$@"' readme "${options[@]}"
+        bash -c 'cd && cd scrim && exec scripts/follow.sh "$@"' follow "${options[@]}"
 }
 
 # Commands, and what they print
 
-# Lines of a README's output in a form that two machines share, without what was erased from the terminal.
+# Home folder of the user in the pages.
+home_in_pages=/home"/me"
+
+# Lines of output in a form that two machines share, without what was erased from the terminal.
 comparable() {
-    sed -E 's/^.*\x1b\[K//; s/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
-        s/^( *[a-z ]+: {2,}).*/\1/; s/ +/ /g; s/ $//' "$@"
+    sed -E "s,$XDG_RUNTIME_DIR,/run/user/1000,g; s,$PWD,$home_in_pages,g" "$@" | sed -E 's/^.*\x1b\[K//; s/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
+        s/^( *[a-z ]+: {2,}).*/\1/; s/ +/ /g; s/ $//'
 }
 
 # shows EXPECTED PRINTED: whether each expected line was printed; names the first that was not
@@ -116,7 +121,7 @@ run() {
         sleep 0.2
         if answer "$work/printed" $answered; then
             answered=$((answered + 1))
-        elif [[ $1 == "scrim serve"* && $asked_to_end = no ]]; then
+        elif [[ $1 == "scrim serve"* && $1 != *--check* && $asked_to_end = no ]]; then
             # A server runs until its user ends it.
             if shows "$2" "$work/printed" || [ $((SECONDS - started)) -gt 120 ]; then
                 asked_to_end=yes
@@ -128,16 +133,28 @@ run() {
     exec 3>&-
     wait $shown
     if [ $status != 0 ]; then
-        echo "scripts/readme.sh: exit code $status: $1" >&2
+        echo "scripts/follow.sh: exit code $status: $1" >&2
         exit 1
     fi
     if ! shows "$2" "$work/printed"; then
-        echo "scripts/readme.sh: $1: the README shows a line that was not printed: $missing" >&2
+        echo "scripts/follow.sh: $1: the page shows a line that was not printed: $missing" >&2
         exit 1
     fi
 }
 
-# steps: each command of a console block in a file `NUMBER.command`, what the README shows behind it in `NUMBER.expected`
+# What a page that stopped has left open goes too.
+clean() {
+    local socket
+    if [ $where = new-folder ]; then
+        findmnt -rno TARGET | grep -F "$work/" | tac | xargs -r umount --lazy 2> /dev/null || true
+        for socket in "$XDG_RUNTIME_DIR"/scrim/*.control; do
+            [ ! -S "$socket" ] || scrim close "$(basename "$socket" .control)" 2> /dev/null || true
+        done
+    fi
+    rm -rf --one-file-system "$work"
+}
+
+# steps: each command of a console block in a file `NUMBER.command`, what the page shows behind it in `NUMBER.expected`
 steps() {
     awk -v work="$work" '
         /^```/ { inside = ($0 == "```console"); next }
@@ -151,20 +168,28 @@ steps() {
             next
         }
         { print > (file ".expected") }
-    ' "$readme"
+    ' "$page"
 }
 
-if [ $here = no ]; then
+if [ $where = empty ]; then
     in_empty_system
     exit
 fi
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# The addresses in the README are those of the user 1000.
-export XDG_RUNTIME_DIR=/run/user/1000
+trap clean EXIT
+if [ $where = here ]; then
+    # The addresses in the README are those of the user 1000.
+    export XDG_RUNTIME_DIR=/run/user/1000
+else
+    unset XDG_STATE_HOME XDG_CONFIG_HOME XDG_CACHE_HOME
+    export XDG_RUNTIME_DIR=$work/run HOME=$work/home
+    mkdir "$HOME"
+    cd "$HOME"
+fi
 mkdir -p "$XDG_RUNTIME_DIR"
 chmod 0700 "$XDG_RUNTIME_DIR"
 steps
+shopt -s nullglob
 for file in "$work"/*.command; do
     command=$(cat "$file")
     printf '\n\033[1m$ %s\033[0m\n' "$command"
@@ -181,4 +206,4 @@ for file in "$work"/*.command; do
     esac
 done
 echo
-echo "all commands of the README work"
+echo "all commands of ${page##*/} work"

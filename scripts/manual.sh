@@ -147,6 +147,8 @@ src = "source"
 [build]
 build-dir = "site"
 create-missing = false
+# The one that makes index.html of README.md leaves links to it behind; the first page becomes index.html anyway.
+use-default-preprocessors = false
 
 [output.html]
 default-theme = "light"

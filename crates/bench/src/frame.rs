@@ -20,6 +20,7 @@ table{border-collapse:collapse;margin:1rem 0}
 td,th{padding:.2rem .8rem;border-bottom:1px solid #d1d9e0;text-align:right}
 td:first-child,th:first-child{text-align:left}
 code{font-size:.9em}
+dt{font-weight:600}
 dd{margin:0 0 .5rem;overflow-wrap:anywhere}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 2rem}
 .wide{overflow-x:auto;break-inside:avoid}

@@ -5,7 +5,7 @@ use std::fmt;
 
 use scrim_foreign::Html;
 
-use crate::report::Ratio;
+use crate::report::{Ratio, Report, named};
 use crate::stat::Interval;
 
 /// Command that measures data paths.
@@ -35,12 +35,14 @@ pub struct Choice {
     pub sure: bool,
 }
 
+/// Kinds of work, such as `reads`, each with its ratio.
+pub(crate) type Works<'a> = Vec<(&'static str, &'a Ratio)>;
+
 /// Two alternatives, compared by one ratio for each kind of work: that of the first one to the second.
 pub(crate) struct Alternatives<'a> {
     pub(crate) first: &'a str,
     pub(crate) second: &'a str,
-    /// The kinds of work with their ratios, such as `reads`.
-    pub(crate) works: Vec<(&'static str, &'a Ratio)>,
+    pub(crate) works: Works<'a>,
 }
 
 impl Conclusion {
@@ -101,10 +103,14 @@ fn describe(choice: Option<&Choice>, command: &str) -> String {
 }
 
 impl Alternatives<'_> {
+    /// Logarithm of the product of all ratios: above 0 where the first one is better.
+    pub(crate) fn gain(&self) -> f64 {
+        self.works.iter().map(|(_, ratio)| ratio.value.ln()).sum()
+    }
+
     /// The better one, by the geometric mean of all kinds of work. `None` without any.
     pub(crate) fn choose(&self) -> Option<Choice> {
-        let logarithms = self.works.iter().map(|(_, ratio)| ratio.value.ln());
-        let first_is_better = logarithms.sum::<f64>() >= 0.0;
+        let first_is_better = self.gain() >= 0.0;
         let (take, other) = match first_is_better {
             true => (self.first, self.second),
             false => (self.second, self.first),
@@ -117,6 +123,12 @@ impl Alternatives<'_> {
                 .all(|(_, ratio)| is_above_one(ratio) == Some(first_is_better)),
         })
     }
+}
+
+/// The kinds of work whose ratios, of these names, a report has.
+pub(crate) fn works<'a>(report: &'a Report, names: [(&'static str, String); 2]) -> Works<'a> {
+    let found = names.map(|(work, name)| Some((work, named(&report.ratios, &name)?)));
+    found.into_iter().flatten().collect()
 }
 
 /// The ratios of some kinds of work with their intervals, or the inverses: `reads 2.00 (1.90 to 2.10) and writes …`.

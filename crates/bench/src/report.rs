@@ -82,12 +82,12 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-impl Report {
-    /// A ratio by its name.
-    pub(crate) fn found(&self, name: &str) -> Option<&Ratio> {
-        self.ratios.iter().find(|ratio| ratio.name == name)
-    }
+/// Finds a ratio by its name.
+pub(crate) fn named<'a>(ratios: &'a [Ratio], name: &str) -> Option<&'a Ratio> {
+    ratios.iter().find(|ratio| ratio.name == name)
+}
 
+impl Report {
     /// The object that the crate's documentation describes.
     #[must_use]
     pub fn to_json(&self) -> Value {

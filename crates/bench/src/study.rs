@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::interference::Interference;
-use crate::report::{Ratio, Report, Series};
+use crate::report::{self, Ratio, Report, Series};
 use crate::rounds::{ROUNDS, ROUNDS_WHEN_LONG};
 use crate::stat::{Interval, bootstrap_interval, median, paired_ratios};
 use crate::{Better, Machine};
@@ -176,7 +176,7 @@ impl Study {
     /// A ratio that [`ratio`](Self::ratio) has added, by its name.
     #[must_use]
     pub fn found(&self, name: &str) -> Option<&Ratio> {
-        self.ratios.iter().find(|ratio| ratio.name == name)
+        report::named(&self.ratios, name)
     }
 
     /// Ends the watch over the machine and hands over what was found.

@@ -1,9 +1,9 @@
 //! The encryption sector and the key to use, by the ratios of a run.
 
 use super::workload::{of_keys, of_sectors};
-use super::{Direction, Outcome};
-use crate::conclusion::{Alternatives, Choice, Conclusion, factors, is_above_one};
-use crate::report::{Ratio, Report};
+use super::{Direction, Outcome, Row, Subject};
+use crate::conclusion::{Alternatives, Choice, Conclusion, Works, factors, is_above_one, works};
+use crate::report::Report;
 
 /// Cipher that volumes have unless others were measured alone.
 const USUAL: &str = "aes-xts-plain64";
@@ -13,46 +13,49 @@ impl Outcome {
     /// AES-XTS was not measured.
     #[must_use]
     pub fn conclusion(&self, report: &Report) -> Conclusion {
-        let names: Vec<String> = self.rows.iter().map(|row| row.spec.to_string()).collect();
-        let spec = match names.iter().any(|name| name == USUAL) {
-            true => Some(USUAL),
-            false => names.first().map(String::as_str),
-        };
-        let Some(spec) = spec else {
+        let usual = self.rows.iter().find(|row| row.spec.to_string() == USUAL);
+        let Some(first) = usual.or(self.rows.first()) else {
             return Conclusion::default();
         };
-        let longest = self.rows.iter().filter(|row| row.spec.to_string() == spec);
-        let bits = longest.map(|row| row.key_bits).max().unwrap_or(0);
+        let is_same = |row: &&Row| (&row.spec, row.driver) == (&first.spec, first.driver);
+        let bits = self.rows.iter().filter(is_same).map(|row| row.key_bits);
+        let subject = Subject {
+            spec: first.spec.clone(),
+            key_bytes: bits.max().unwrap_or(0) / 8,
+            driver: first.driver_was_asked_for.then_some(first.driver),
+        };
         Conclusion {
             data_path: None,
-            sector_size: sector_size(report, spec, bits),
-            key_size: key_size(report, spec),
+            sector_size: sector_size(report, &subject),
+            key_size: key_size(report, &subject),
         }
     }
 }
 
 /// Both directions, by the ratio of a name.
-fn works(report: &Report, name: impl Fn(Direction) -> String) -> Vec<(&'static str, &Ratio)> {
-    let words = [
+fn both_ways(report: &Report, name: impl Fn(Direction) -> String) -> Works<'_> {
+    let directions = [
         ("encryption", Direction::Encrypt),
         ("decryption", Direction::Decrypt),
     ];
-    let found = words.map(|(word, direction)| Some((word, report.found(&name(direction))?)));
-    found.into_iter().flatten().collect()
+    works(
+        report,
+        directions.map(|(work, direction)| (work, name(direction))),
+    )
 }
 
-fn sector_size(report: &Report, spec: &str, bits: usize) -> Option<Choice> {
+fn sector_size(report: &Report, subject: &Subject) -> Option<Choice> {
     let alternatives = Alternatives {
         first: "4096 bytes",
         second: "512 bytes",
-        works: works(report, |direction| of_sectors(spec, bits, direction)),
+        works: both_ways(report, |direction| of_sectors(subject, direction)),
     };
     alternatives.choose()
 }
 
 /// The longer key, and its price.
-fn key_size(report: &Report, spec: &str) -> Option<Choice> {
-    let works = works(report, |direction| of_keys(spec, direction));
+fn key_size(report: &Report, subject: &Subject) -> Option<Choice> {
+    let works = both_ways(report, |direction| of_keys(subject, direction));
     let factors = factors(&works, true)?;
     Some(Choice {
         take: "512 bits".to_owned(),

@@ -6,8 +6,8 @@
 //! `SPECIFICATION_BITSb[_DRIVER]_sSECTOR_CALL_WARMTH_DIRECTION`, such as
 //! `aes-xts-plain64_512b_s4096_64k_hot_encrypt`, with `_cycles` for its cycles a byte; what it is
 //! compared with is `memcpy_CALL_WARMTH` and `aes256_limit`. Ratios are `…_hot_encrypt_of_bound`, the
-//! limit's cycles over ours, `…_cold_encrypt_vs_memcpy`, `SPECIFICATION_BITSb_s4096_vs_s512_64k_hot_DIRECTION` for
-//! sectors, and `SPECIFICATION_256b_vs_512b_64k_hot_DIRECTION` for keys, in the largest sectors measured.
+//! limit's cycles over ours, `…_cold_encrypt_vs_memcpy`, `SPECIFICATION_BITSb[_DRIVER]_s4096_vs_s512_64k_hot_DIRECTION`
+//! for sectors, and `SPECIFICATION_256b_vs_512b[_DRIVER]_64k_hot_DIRECTION` for keys, in the largest sectors measured.
 
 mod choice;
 mod conclusion;
@@ -174,6 +174,22 @@ mod tests {
         // A ratio is only missing where what it compares with is.
         let left_out = report.warnings.iter().find(|w| w.contains("left out"));
         assert_eq!(left_out, None);
+    }
+
+    #[test]
+    fn every_driver_has_ratios_of_its_own() {
+        let mut plan = plan();
+        plan.subjects = plan.subjects[0].every();
+        let mut study = Study::new(Machine::default(), 1);
+        let outcome = measure(&plan, &mut study, &mut |_| ControlFlow::Continue(())).unwrap();
+        let report = study.finish();
+        let names: Vec<_> = report.ratios.iter().map(|ratio| &ratio.name).collect();
+        let mut unique = names.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        let conclusion = outcome.conclusion(&report);
+        assert!(conclusion.sector_size.is_some() && conclusion.key_size.is_some());
     }
 
     #[test]

@@ -258,7 +258,6 @@ impl Bench {
         let largest = self.lanes().map(|(lane, _)| lane.sector()).max();
         for (lane, cells) in self.lanes() {
             let (sector, direction) = (lane.sector(), lane.direction);
-            let spec = lane.subject.spec.to_string();
             let peer = |subject: &Subject, sector: usize| {
                 let mut lanes = self.lanes();
                 let is_peer = |other: &Lane| {
@@ -271,8 +270,7 @@ impl Bench {
             if sector == 4096
                 && let Some(peer) = peer(&lane.subject, 512)
             {
-                let name = of_sectors(&spec, lane.subject.key_bytes * 8, direction);
-                study.ratio(&name, ours, peer, None);
+                study.ratio(&of_sectors(&lane.subject, direction), ours, peer, None);
             }
             let longer = Subject {
                 key_bytes: 64,
@@ -282,7 +280,7 @@ impl Bench {
                 && Some(sector) == largest
                 && let Some(peer) = peer(&longer, sector)
             {
-                study.ratio(&of_keys(&spec, direction), ours, peer, None);
+                study.ratio(&of_keys(&lane.subject, direction), ours, peer, None);
             }
         }
     }
@@ -314,15 +312,17 @@ fn usual(cells: &Cells) -> Option<SeriesId> {
 }
 
 /// Name of the ratio of sectors of 4096 bytes to sectors of 512.
-pub(super) fn of_sectors(spec: &str, bits: usize, direction: Direction) -> String {
+pub(super) fn of_sectors(subject: &Subject, direction: Direction) -> String {
     let (load, direction) = (Load::ALL[Load::USUAL].name(), direction.name());
-    format!("{spec}_{bits}b_s4096_vs_s512_{load}_{direction}")
+    format!("{}_s4096_vs_s512_{load}_{direction}", subject.name())
 }
 
-/// Name of the ratio of a key of 256 bits to one of 512.
-pub(super) fn of_keys(spec: &str, direction: Direction) -> String {
+/// Name of the ratio of a key of 256 bits to one of 512, by the subject of either.
+pub(super) fn of_keys(subject: &Subject, direction: Direction) -> String {
     let (load, direction) = (Load::ALL[Load::USUAL].name(), direction.name());
-    format!("{spec}_256b_vs_512b_{load}_{direction}")
+    let driver = subject.driver.map(|driver| format!("_{driver}"));
+    let (spec, driver) = (&subject.spec, driver.unwrap_or_default());
+    format!("{spec}_256b_vs_512b{driver}_{load}_{direction}")
 }
 
 fn speeds(cells: &Cells, study: &Study) -> Speeds {

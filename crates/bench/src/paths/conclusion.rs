@@ -1,8 +1,8 @@
 //! The data path to use, by the ratios of a run.
 
 use super::SetUp;
-use crate::conclusion::{Alternatives, Choice, Conclusion};
-use crate::report::{Ratio, Report};
+use crate::conclusion::{Alternatives, Choice, Conclusion, Works, works};
+use crate::report::{Report, named};
 
 /// Part of the better path's rate that `auto` has to reach to be worth it.
 const AUTO: f64 = 0.95;
@@ -21,24 +21,26 @@ pub fn conclusion(report: &Report) -> Conclusion {
 }
 
 /// Reads and writes, by the ratio of a name that ends in the kind of work.
-fn works<'a>(report: &'a Report, name: &str) -> Vec<(&'static str, &'a Ratio)> {
+fn both_ways<'a>(report: &'a Report, name: &str) -> Works<'a> {
     let kinds = [("reads", "read"), ("writes", "write")];
-    let found = kinds.map(|(word, kind)| Some((word, report.found(&format!("{name}_{kind}"))?)));
-    found.into_iter().flatten().collect()
+    works(
+        report,
+        kinds.map(|(work, kind)| (work, format!("{name}_{kind}"))),
+    )
 }
 
 fn inline_or_queued(report: &Report) -> Option<Choice> {
     let alternatives = Alternatives {
         first: "inline",
         second: "queued",
-        works: works(report, "served_inline_vs_queued"),
+        works: both_ways(report, "served_inline_vs_queued"),
     };
     alternatives.choose()
 }
 
 /// `auto`, which is what a volume has without options, where no other path is worth an option.
 fn auto(report: &Report, otherwise: &Choice) -> Option<Choice> {
-    let of_best = report.found("auto_vs_best_geomean")?;
+    let of_best = named(&report.ratios, "auto_vs_best_geomean")?;
     (of_best.value >= AUTO).then(|| Choice {
         take: "auto, as without an option".to_owned(),
         because: format!(
@@ -67,25 +69,22 @@ fn device(report: &Report) -> Option<Choice> {
     let alternatives = flags.map(|(set_up, words)| Alternatives {
         first: words,
         second: "dm-crypt's queues",
-        works: works(
+        works: both_ways(
             report,
             &format!("device_kernel_{}_vs_queued", set_up.name()),
         ),
     });
-    let gain = |one: &Alternatives<'_>| -> f64 {
-        let logarithms = one.works.iter().map(|(_, ratio)| ratio.value.ln());
-        logarithms.sum()
-    };
     let best = alternatives
         .iter()
         .filter(|one| !one.works.is_empty())
-        .max_by(|one, other| gain(one).total_cmp(&gain(other)))?;
+        .max_by(|one, other| one.gain().total_cmp(&other.gain()))?;
     best.choose()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Ratio;
     use crate::stat::Interval;
     use crate::{Machine, Study};
 

@@ -78,12 +78,9 @@ in_empty_system() {
 
 # Commands, and what they print
 
-# Home folder of the user in the pages.
-home_in_pages=/home"/me"
-
 # Lines of output in a form that two machines share, without what was erased from the terminal.
 comparable() {
-    sed -E "s,$XDG_RUNTIME_DIR,/run/user/1000,g; s,$PWD,$home_in_pages,g" "$@" | sed -E 's/^.*\x1b\[K//; s/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
+    sed -E "s,$XDG_RUNTIME_DIR,/run/user/1000,g; s,$PWD/,/home/me/,g" "$@" | sed -E 's/^.*\x1b\[K//; s/\r//g; s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9]+/N/g
         s/^( *[a-z ]+: {2,}).*/\1/; s/ +/ /g; s/ $//'
 }
 

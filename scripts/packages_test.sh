@@ -30,7 +30,7 @@ logged() {
     "$@" > "$work/log" 2>&1 || { tail -n 5 "$work/log"; return 1; }
 }
 
-# first_job PROGRAM: a volume is made from a folder, listed, opened, looked at and closed.
+# first_job PROGRAM: a volume is made, tried, opened, listed and closed, and a folder could be served.
 first_job() {
     in_it sh -ec "
         cd /root; rm -rf files disk.img; mkdir -p files

@@ -205,6 +205,25 @@ fn a_mount_in_use_names_who_uses_it() {
     }
 }
 
+/// A program that mounts is not ended with the terminal at which it was started: files would go into the plain folder
+/// below the mount.
+#[test]
+fn a_mount_outlives_its_terminal() {
+    if !root_may_mount() || !have(&["script"]) {
+        return;
+    }
+    let disk = Disk::new("64M", "mkfs.ext4 -q -b 4096");
+    let line = "scrim mount disk.img mnt --key-file key --method program";
+    disk.0
+        .run("timeout", ["60", "script", "-qec", line, "/dev/null"]);
+    // The terminal's end reaches its processes a moment later.
+    for _ in 0..10 {
+        assert!(disk.is_mounted(), "it went with its terminal");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    disk.unmount();
+}
+
 /// Number of the process that serves the volume.
 pub(crate) fn server(disk: &Disk) -> String {
     let status = disk.0.scrim(["status", "disk", "--json"]);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, the demo or the tests need and this machine lacks, with Debian's apt.
 #
-#   scripts/setup.sh build|demo|test|lint|guest|miri|fuzz ...
+#   scripts/setup.sh build|demo|test|lint|guest|miri|fuzz|oldest|packages|aarch64 ...
 #
 # Crates are fetched while packages are installed. Prints nothing and changes nothing where all is there.
 set -euo pipefail
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 rust_wanted=1.89
 # The newest that Debian 12's Go (1.19) builds.
 pebble_wanted=v2.4.0
-usage="usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz ..."
+usage="usage: scripts/setup.sh build|demo|test|lint|guest|miri|fuzz|oldest|packages|aarch64 ..."
 : "${1:?$usage}"
 packages=()
 export DEBIAN_FRONTEND=noninteractive
@@ -97,7 +97,20 @@ wanted() {
             [ -e /usr/include/openssl/evp.h ] || packages+=(libssl-dev)
             ;;
         fuzz) need c++ g++ ;;
-        miri) ;;
+        packages)
+            need objdump binutils
+            need dpkg-deb dpkg
+            need xz xz-utils
+            need debootstrap debootstrap
+            need lintian lintian
+            [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || packages+=(debian-archive-keyring)
+            ;;
+        aarch64)
+            need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+            [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || packages+=(libc6-dev-arm64-cross)
+            need qemu-aarch64 qemu-user
+            ;;
+        miri | oldest) ;;
         *)
             echo "scripts/setup.sh: unknown: $1; $usage" >&2
             exit 1
@@ -147,6 +160,11 @@ install_others() {
         miri)
             cargo +nightly miri --version >/dev/null 2>&1 ||
                 rustup toolchain install nightly --profile minimal --component miri --component rust-src
+            ;;
+        aarch64) rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1 ;;
+        oldest)
+            rustup run $rust_wanted rustc --version >/dev/null 2>&1 ||
+                rustup toolchain install $rust_wanted --profile minimal
             ;;
         fuzz)
             rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal

@@ -20,14 +20,14 @@ pub(crate) struct Case {
     pub(crate) limit: Duration,
 }
 
-/// The folder that guests find as `/share`.
-pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest")
+/// The folder of all sources, which guests find as `/share`.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All scripts, in order of name.
 pub(crate) fn all() -> Vec<Case> {
-    let entries = std::fs::read_dir(folder().join("cases")).unwrap();
+    let entries = std::fs::read_dir(workspace().join("tests/guest/cases")).unwrap();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ending| ending == "sh"))

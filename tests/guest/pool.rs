@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
 }
 
 /// Run after each case: it stops what the case left behind, and fails if there was anything.
-const TIDY: &str = ". /share/lib.sh && tidy";
+const TIDY: &str = ". /share/tests/guest/lib.sh && tidy";
 const TIDY_LIMIT: Duration = Duration::from_secs(60);
 
 impl Pool {
@@ -42,7 +42,7 @@ impl Pool {
         };
         let mut printed = Vec::new();
         let script = format!(
-            "{settings}\n. /share/lib.sh\n. /share/cases/{}.sh\n",
+            "{settings}\n. /share/tests/guest/lib.sh\n. /share/tests/guest/cases/{}.sh\n",
             case.name
         );
         let ended = run_and_tidy(&mut guest, &script, case.limit, &mut printed);
@@ -97,7 +97,7 @@ fn boot(kernel: Kernel) -> Result<Guest, Error> {
     let parts = Cache::open()?.parts(kernel, Version::Cached, &mut announce)?;
     let machine = Machine {
         program: Some(PathBuf::from(env!("CARGO_BIN_EXE_scrim"))),
-        share: Some(case::folder()),
+        share: Some(case::workspace()),
         ..Machine::default()
     };
     Guest::boot(&parts, &machine)

@@ -57,8 +57,8 @@ pub(crate) use mount::{MountArgs, MountMethod, UmountArgs};
 pub(crate) use nbd::ServingArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use open_volume::{
-    CloseArgs, DataPathArg, EngineArg, KeyAgainArgs, ListArgs, NameArgs, OpenNameArgs, RefreshArgs,
-    ReloadArgs, ResizeArgs, ResumeArgs, StatsArgs, TableArgs,
+    CloseArgs, DataPathArg, EngineArg, KeyAgainArgs, ListArgs, LuksResumeArgs, NameArgs,
+    OpenNameArgs, RefreshArgs, ReloadArgs, ResizeArgs, ResumeArgs, StatsArgs, TableArgs,
 };
 pub(crate) use plain::PlainOpenArgs;
 pub(crate) use storage::{DirectIo, IoEngine, StorageArgs, WindowArgs};
@@ -214,7 +214,7 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Resume a volume after luksSuspend; asks for its passphrase
     #[command(name = "luksResume", visible_alias = "luks-resume")]
-    LuksResume(ResumeArgs),
+    LuksResume(LuksResumeArgs),
     /// Drop the loaded table of an open volume
     Clear(OpenNameArgs),
     /// Change the flags or the data path of an open volume, without interrupting its requests

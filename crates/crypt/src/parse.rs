@@ -93,7 +93,7 @@ impl Base {
                 essiv: None,
             }),
             (None, Some((mode, cipher))) => Ok(Self {
-                algorithm: algorithm(text, cipher, mode)?,
+                algorithm: algorithm(text, in_template(mode, cipher), mode)?,
                 driver: None,
                 essiv: None,
             }),
@@ -204,6 +204,21 @@ fn algorithm(text: &str, cipher: &str, mode: &str) -> Result<Algorithm, CipherEr
     })
 }
 
+/// The cipher in the kernel's template of a mode: `xts` and `lrw` are templates of `ecb(cipher)` or of `cipher`, and an
+/// implementation stands for its cipher (`cra_driver_name` in the kernel's `crypto/` and `arch/x86/crypto/`).
+fn in_template<'a>(mode: &str, inner: &'a str) -> &'a str {
+    const IMPLEMENTATIONS: [&str; 5] = ["-generic", "-fixed-time", "-lib", "-aesni", "-asm"];
+    let inner = match mode {
+        "xts" | "lrw" => inner
+            .strip_prefix("ecb(")
+            .and_then(|cipher| cipher.strip_suffix(')'))
+            .unwrap_or(inner),
+        _ => inner,
+    };
+    let cipher = |ending: &&str| inner.strip_suffix(*ending);
+    IMPLEMENTATIONS.iter().find_map(cipher).unwrap_or(inner)
+}
+
 fn essiv_hash(text: &str, name: &str) -> Result<EssivHash, CipherError> {
     let known = EssivHash::ALL.iter().find(|hash| hash.name() == name);
     known.copied().ok_or_else(|| {
@@ -250,6 +265,9 @@ mod tests {
             "cipher_null-ecb",
             "cipher_null-ecb-null",
             "capi:xts(aes)-plain64",
+            "capi:xts(ecb(aes-generic))-plain64",
+            "capi:cbc(aes-fixed-time)-essiv:sha256",
+            "capi:lrw(ecb(serpent))-plain64",
             "capi:cbc(aes)-essiv:sha256",
             "capi:ctr(aes)-essiv:blake2b-256",
             "capi:essiv(cbc(aes),sha256)-plain64",
@@ -276,6 +294,25 @@ mod tests {
             "capi:adiantum-xchacha12-aes-portable-plain64",
         ] {
             assert_eq!(text.parse::<CipherSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_template_means_the_same_with_an_implementation_of_its_cipher() {
+        for (text, plain) in [
+            ("capi:xts(ecb(aes-generic))-plain64", "aes-xts-plain64"),
+            ("capi:cbc(aes-fixed-time)-plain64", "aes-cbc-plain64"),
+            ("capi:lrw(ecb(serpent))-plain64", "serpent-lrw-plain64"),
+        ] {
+            let spec = |text: &str| text.parse::<CipherSpec>().unwrap();
+            assert!(spec(text).is_equivalent_to(&spec(plain)), "{text}");
+        }
+        for text in [
+            "capi:cbc(ecb(aes))-plain64",
+            "capi:xts(ecb(aes)-plain64",
+            "capi:xts(aes-)-plain64",
+        ] {
+            assert!(text.parse::<CipherSpec>().is_err(), "{text}");
         }
     }
 

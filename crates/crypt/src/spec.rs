@@ -9,7 +9,8 @@ use crate::essiv::EssivHash;
 /// | form | example |
 /// |---|---|
 /// | `cipher-mode-iv` | `aes-cbc-essiv:sha256` |
-/// | `capi:mode(cipher)-iv` | `capi:xts(aes)-plain64` |
+/// | `capi:mode(cipher)-iv`, also with an implementation of the cipher | `capi:xts(aes)-plain64`, `capi:cbc(aes-generic)-plain64` |
+/// | `capi:mode(ecb(cipher))-iv`, mode being `xts` or `lrw` | `capi:xts(ecb(aes))-plain64` |
 /// | `capi:essiv(mode(cipher),hash)-iv` | `capi:essiv(cbc(aes),sha256)-plain64` |
 /// | `capi:driver-iv` | `capi:xts-aes-aesni-plain64` |
 /// | `capi:cryptd(…)-iv`, `…` being one of these three | `capi:cryptd(xts(aes))-plain64` |

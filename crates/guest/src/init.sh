@@ -15,6 +15,7 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
+ln -sf /proc/self/fd /dev/fd
 
 # busybox does not know soft dependencies: crc32c comes before erofs.
 for module in virtio_pci virtio_blk virtio_console 9pnet_virtio 9p crc32c_generic crc32c erofs overlay; do

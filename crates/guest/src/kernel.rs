@@ -24,6 +24,7 @@ pub(crate) const MODULES: &str = "
     chacha chacha_generic chacha-x86_64 chacha20poly1305 poly1305_generic nhpoly1305 ghash-generic
     ghash-clmulni-intel sha1_generic sha256_generic sha256-ssse3 sha512_generic sha512-ssse3
     blake2b_generic wp512 rmd160 md5 af_alg algif_skcipher algif_aead algif_hash encrypted-keys trusted
+    tpm_vtpm_proxy
 ";
 
 /// A kernel that guests can run, by the first two numbers of its version.

@@ -12,9 +12,10 @@ pub(crate) const SUITE: &str = "trixie";
 
 /// The packages that tests and users find in a guest, and with them all that they depend on.
 pub(crate) const PACKAGES: &str = "
-    base-files bash btrfs-progs busybox-static coreutils cryptsetup-bin curl dash diffutils dmsetup
-    e2fsprogs fio findutils fuse2fs fuse3 gawk grep kmod libnbd-bin mount nbd-client openssl procps python3
-    sed strace udev util-linux xfsprogs
+    base-files bash btrfs-progs busybox-static clevis clevis-luks coreutils cryptsetup-bin curl dash diffutils
+    dmsetup e2fsprogs fio findutils fuse2fs fuse3 gawk grep kmod libnbd-bin libtss2-esys-3.0.2-0t64 libtss2-rc0t64
+    libtss2-tcti-device0t64 mount nbd-client openssl procps python3 sed strace swtpm systemd-cryptsetup tang
+    udev util-linux xfsprogs
 ";
 
 /// The image's name in its folder.

@@ -59,6 +59,8 @@ for_each_volume line_agrees <<'.'
 6.1 aes-plain 128 0 0
 6.12 capi:xts(aes)-plain64 512 0 0 sector_size:4096
 7.3 capi:cbc(aes)-essiv:sha256 256 0 0
+6.12 capi:cbc(aes-generic)-plain64 256 0 0
+6.12 capi:xts(ecb(aes-generic))-plain64 512 0 0
 6.1 capi:essiv(cbc(aes),sha256)-plain64 256 0 0
 6.12 capi:ecb(cipher_null)- 0 0 0
 7.3 cipher_null-ecb 0 0 0

@@ -2,7 +2,7 @@
 # what they have opened.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 240 s
+# limit: 720 s
 
 modprobe -a loop dm-crypt
 noise payload 1048576
@@ -116,6 +116,56 @@ agrees ours
 scrim refresh ours --header head --perf-no_read_workqueue
 agrees ours
 scrim close ours
+
+echo '== a key that is forgotten'
+for type in luks1 luks2; do
+    truncate -s 24M other
+    scrim format -q --type $type $(pbkdf pbkdf2) other --key-file key
+    scrim open other ours --engine kernel --key-file key
+    to_kernel ours payload
+    dmsetup table ours --showkeys > before
+    scrim luksSuspend ours
+    scrim status ours > said
+    said 'state:        SUSPENDED'
+    dmsetup table ours --showkeys > without
+    grep -q "$(cut -d' ' -f5 before)" without && fail "$type: dm-crypt has its key"
+    if scrim luksSuspend ours 2> said; then fail "it is suspended twice"; fi
+    said 'suspended already'
+    if scrim resume ours 2> said; then fail "it is resumed without a key"; fi
+    said 'scrim luksResume ours'
+    if printf wrong | scrim luksResume ours --key-file - 2> said; then fail "a wrong key"; fi
+    scrim luksResume ours --key-file key
+    dmsetup table ours --showkeys > after
+    diff before after || fail "$type: another table"
+    from_kernel ours > read
+    same "$type, after luksResume" payload read
+    # By turns with cryptsetup.
+    cryptsetup luksSuspend ours
+    scrim luksResume ours --key-file key
+    scrim luksSuspend ours
+    cryptsetup luksResume ours --key-file key
+    from_kernel ours > read
+    same "$type, by turns" payload read
+
+    # It is closed when the last user has gone.
+    exec 9< /dev/mapper/ours
+    scrim close --deferred ours 2> said
+    said 'it is closed once it is not'
+    scrim status ours > said
+    said 'closes when nobody uses it'
+    scrim close --cancel-deferred ours
+    exec 9<&-
+    [ -e /dev/mapper/ours ] || fail "it was closed after all"
+    exec 9< /dev/mapper/ours
+    scrim close --deferred ours 2> said
+    exec 9<&-
+    [ -z "$(dmsetup ls | grep ours)" ] || fail "it stays"
+    rm -f /dev/mapper/ours
+    scrim open other ours --engine kernel --key-file key
+    scrim close --deferred ours
+    [ ! -e /dev/mapper/ours ] || fail "its node stays"
+    rm other
+done
 
 echo '== persistent flags'
 scrim format -q $(pbkdf pbkdf2) "$device" --key-file key

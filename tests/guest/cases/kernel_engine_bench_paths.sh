@@ -1,7 +1,7 @@
 # `scrim bench paths --engine kernel` measures dm-crypt with each flag on a RAM disk, Scrim beside it, and leaves nothing.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 180 s
+# limit: 600 s
 
 modprobe brd rd_nr=1 rd_size=16384
 modprobe dm-crypt

@@ -2,7 +2,7 @@
 # that is full, a command that is killed at any of its calls, and flags that change under load.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 240 s
+# limit: 480 s
 
 modprobe -a loop dm-crypt
 

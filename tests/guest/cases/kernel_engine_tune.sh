@@ -2,7 +2,7 @@
 # as it was.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 240 s
+# limit: 720 s
 
 modprobe -a loop brd dm-crypt
 modprobe dm-delay || true

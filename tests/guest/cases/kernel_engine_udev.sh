@@ -2,7 +2,7 @@
 # cryptsetup's commands do the same on them, and a udev that hangs costs a limited time and a warning.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 180 s
+# limit: 600 s
 
 modprobe -a loop dm-crypt
 before=$(cut -d" " -f1 /proc/uptime)

@@ -4,7 +4,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 300 s
 
-. /share/serve.sh
+. /share/tests/guest/serve.sh
 loader=$(cat /proc/sys/kernel/modprobe)
 trap 'stop; echo "$loader" > /proc/sys/kernel/modprobe' EXIT
 mkdir site
@@ -58,7 +58,7 @@ grep -qa 'Content-Range: bytes 2500000-2500999/3000000' parts || fail "parts"
 echo "== a request right behind the handshake"
 for version in TLSv1_3 TLSv1_2; do
     for way in together byte-by-byte; do
-        python3 /share/tls_client.py pipelined $version /short site/short $way || fail "$version, $way"
+        python3 /share/tests/guest/tls_client.py pipelined $version /short site/short $way || fail "$version, $way"
     done
 done
 
@@ -79,10 +79,10 @@ curl --silent --insecure --http2 "$url" | cmp - site/noise || fail "HTTP/2: payl
 
 echo "== a record that was changed on the way, or is none"
 for version in TLSv1_3 TLSv1_2; do
-    python3 /share/tls_client.py garbled $version /short site/short later || fail "$version"
+    python3 /share/tests/guest/tls_client.py garbled $version /short site/short later || fail "$version"
     # An answer is under way by then, by sendfile.
     for way in together no-record; do
-        python3 /share/tls_client.py garbled $version /noise site/noise $way || fail "$version, $way"
+        python3 /share/tests/guest/tls_client.py garbled $version /noise site/noise $way || fail "$version, $way"
     done
 done
 get https://localhost:8443/short | cmp - site/short
@@ -99,9 +99,9 @@ stop
 echo "== a first record that takes longer than a handshake may"
 handshake=10
 serve 'tls.offload = "on"'
-python3 /share/tls_client.py split TLSv1_3 /short site/short 15 &
+python3 /share/tests/guest/tls_client.py split TLSv1_3 /short site/short 15 &
 other=$!
-python3 /share/tls_client.py split TLSv1_2 /short site/short 15 || fail "TLSv1_2"
+python3 /share/tests/guest/tls_client.py split TLSv1_2 /short site/short 15 || fail "TLSv1_2"
 wait $other || fail "TLSv1_3"
 [ "$(taken kernel "")" = 2 ] || fail "$(taken kernel "")"
 stop
@@ -109,6 +109,6 @@ stop
 echo "== records without data"
 handshake=
 serve 'tls.offload = "on"' 'tls.suite = "TLS_AES_128_GCM_SHA256"'
-python3 /share/tls_client.py dataless /short site/short 10000 || fail "records without data"
+python3 /share/tests/guest/tls_client.py dataless /short site/short 10000 || fail "records without data"
 [ "$(taken kernel "")" = 2 ] || fail "$(taken kernel "")"
 stop

@@ -4,7 +4,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 180 s
 
-. /share/serve.sh
+. /share/tests/guest/serve.sh
 modprobe tls
 errors=$(statistic TlsDecryptError)
 mkdir site

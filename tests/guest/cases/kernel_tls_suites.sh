@@ -3,7 +3,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 1800 s
 
-. /share/serve.sh
+. /share/tests/guest/serve.sh
 modprobe tls
 mkdir site
 noise site/large 100000000

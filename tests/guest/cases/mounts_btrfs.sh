@@ -4,5 +4,5 @@
 # kernels: 6.1 6.12 7.3
 # limit: 900 s
 
-. /share/mounts.sh
+. /share/tests/guest/mounts.sh
 both_ways btrfs 240M 512 "$count" mkfs.btrfs -q -f

@@ -3,7 +3,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 180 s
 
-. /share/mounts.sh
+. /share/tests/guest/mounts.sh
 format 60M 4096
 # What the packages' scripts would have done.
 chmod 666 /dev/fuse

@@ -4,7 +4,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 120 s
 
-. /share/mounts.sh
+. /share/tests/guest/mounts.sh
 format 60M 4096
 ours --raw > /dev/null
 # Past the page cache, with O_DIRECT, synchronously, and mapped.

@@ -4,7 +4,7 @@
 # kernels: 6.1 6.12 7.3
 # limit: 240 s
 
-. /share/serve.sh
+. /share/tests/guest/serve.sh
 modprobe -a loop dm-crypt ext4 tls
 
 sector=4096 features=

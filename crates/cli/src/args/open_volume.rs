@@ -182,6 +182,15 @@ pub(crate) struct ResumeArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct LuksResumeArgs {
+    #[command(flatten)]
+    pub(crate) on: ResumeArgs,
+    /// File or device with the detached header of a volume that the kernel runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) header: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub(crate) struct TableArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,

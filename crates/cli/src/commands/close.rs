@@ -2,6 +2,7 @@
 
 use crate::args::CloseArgs;
 use crate::error::CliError;
+use crate::kernel::KernelVolume;
 use crate::nbd::control::Request;
 use crate::running_volume::RunningVolume;
 use crate::terminal::note;
@@ -9,14 +10,7 @@ use crate::terminal::note;
 pub(crate) fn run(args: &CloseArgs) -> Result<(), CliError> {
     let client = match RunningVolume::named(&args.name)? {
         RunningVolume::Scrim(client) => client,
-        RunningVolume::Kernel(_) if args.deferred || args.cancel_deferred => {
-            return Err(CliError::usage(format!(
-                "{}: the kernel runs it, where --deferred and --cancel-deferred are not supported; use `dmsetup remove \
-                 --deferred`",
-                args.name.as_str()
-            )));
-        }
-        RunningVolume::Kernel(volume) => return volume.close(args.force),
+        RunningVolume::Kernel(volume) => return of_kernel(args, &volume),
     };
     let request = match args {
         CloseArgs { force: true, .. } => Request::CloseForced,
@@ -30,10 +24,25 @@ pub(crate) fn run(args: &CloseArgs) -> Result<(), CliError> {
     let answer = client.ask(request)?;
     // A volume that is closed has no answer left.
     if request == Request::CloseDeferred && !answer.is_empty() {
-        note(format_args!(
-            "{}: in use; it is closed once it is not",
-            args.name.as_str()
-        ));
+        tell_of_use(args);
     }
     Ok(())
+}
+
+fn of_kernel(args: &CloseArgs, volume: &KernelVolume) -> Result<(), CliError> {
+    if args.cancel_deferred {
+        return volume.stay_open();
+    }
+    if !args.deferred {
+        return volume.close(args.force);
+    }
+    if volume.close_when_unused()? {
+        tell_of_use(args);
+    }
+    Ok(())
+}
+
+fn tell_of_use(args: &CloseArgs) {
+    let name = args.name.as_str();
+    note(format_args!("{name}: in use; it is closed once it is not"));
 }

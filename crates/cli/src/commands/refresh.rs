@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use scrim_backend::Access;
 use scrim_volume::OpenFlags;
 
-use super::resume::refuse_key_options;
+use super::resume::{knows_its_header, refuse_key_options};
 use crate::args::RefreshArgs;
 use crate::error::CliError;
 use crate::kernel::{KernelVolume, KeyQuestion};
@@ -36,10 +36,7 @@ pub(crate) fn run(args: &RefreshArgs) -> Result<(), CliError> {
 fn of_scrim(args: &RefreshArgs, client: Client) -> Result<(), CliError> {
     refuse_key_options(&args.again, &args.name)?;
     if args.header.is_some() {
-        return Err(CliError::usage(format!(
-            "{} knows its header; leave --header out",
-            args.name.as_str()
-        )));
+        return Err(knows_its_header(&args.name));
     }
     let status = client.status()?;
     let open = Open {

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use scrim_backend::{Access, Backend};
 
-use crate::args::{KeyAgainArgs, OpenNameArgs, ResumeArgs, VolumeName};
+use crate::args::{KeyAgainArgs, LuksResumeArgs, OpenNameArgs, ResumeArgs, VolumeName};
 use crate::error::{CliError, Exit};
+use crate::kernel::KeyQuestion;
 use crate::luks::header::read_luks;
 use crate::luks::unlock::{Asking, unlock};
 use crate::nbd::control::{Client, Request, Status};
@@ -17,27 +18,28 @@ use crate::storage::{Storage, is_remote};
 pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
     match RunningVolume::named(&args.name)? {
         RunningVolume::Scrim(client) => client.ask(Request::Forget).map(drop),
-        RunningVolume::Kernel(_) => Err(by_cryptsetup(&args.name, "luksSuspend")),
+        RunningVolume::Kernel(volume) => volume.forget_key(),
     }
 }
 
-/// The error for what Scrim does not do with a volume that the kernel runs.
-fn by_cryptsetup(name: &VolumeName, verb: &str) -> CliError {
-    let name = name.as_str();
-    CliError::usage(format!(
-        "{name}: the kernel runs it, and `cryptsetup {verb} {name}` does this; `scrim suspend` and `scrim resume` \
-         keep the key"
-    ))
-}
-
 /// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
-pub(crate) fn luks_resume(args: &ResumeArgs) -> Result<(), CliError> {
-    let open = match RunningVolume::named(&args.name)? {
+pub(crate) fn luks_resume(args: &LuksResumeArgs) -> Result<(), CliError> {
+    let open = match RunningVolume::named(&args.on.name)? {
         RunningVolume::Scrim(client) => client.status()?,
-        RunningVolume::Kernel(_) => return Err(by_cryptsetup(&args.name, "luksResume")),
+        RunningVolume::Kernel(volume) => {
+            return volume.recall_key(&KeyQuestion {
+                header: args.header.as_deref(),
+                key_slot: args.on.again.key_slot,
+                tries: args.on.again.attempts(),
+                key: args.on.again.key.source(),
+            });
+        }
     };
+    if args.header.is_some() {
+        return Err(knows_its_header(&args.on.name));
+    }
     if open.key_forgotten {
-        return with_passphrase(args, &open);
+        return with_passphrase(&args.on, &open);
     }
     let name = &open.name;
     Err(CliError::usage(match open.suspended {
@@ -62,6 +64,14 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
     refuse_key_options(&args.again, &args.name)?;
     Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Resume)?;
     Ok(())
+}
+
+/// The error for a header that is named for a volume of a process of ours.
+pub(super) fn knows_its_header(name: &VolumeName) -> CliError {
+    CliError::usage(format!(
+        "{} knows its header; leave --header out",
+        name.as_str()
+    ))
 }
 
 /// Refuses options about the key of a volume that has it.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use scrim_backend::Access;
+use scrim_luks::VolumeKey;
 use scrim_sys::keyring::LogonKey;
 
 use super::table::{CryptArguments, KeyReference};
@@ -46,6 +47,21 @@ impl KernelVolume {
                 "{name}: its key is a key of type {type} in a keyring, which only the program that opened it can renew"
             )));
         }
+        let key = self.unlock_again(crypt, question, size)?;
+        let added = LogonKey::add(description, key.expose());
+        added
+            .map(Some)
+            .map_err(|error| self.failed("put the key into the keyring", &error))
+    }
+
+    /// Asks for a passphrase that opens the volume key of `size` bytes, in the header that the volume was opened by.
+    pub(super) fn unlock_again(
+        &self,
+        crypt: &CryptArguments<'_>,
+        question: &KeyQuestion<'_>,
+        size: usize,
+    ) -> Result<VolumeKey, CliError> {
+        let name = self.name.as_str();
         let path = match question.header {
             Some(header) => header.to_owned(),
             None => self.header_path(crypt),
@@ -73,14 +89,16 @@ impl KernelVolume {
                 format!("{shown}: the header's key has another size than that of {name}"),
             ));
         }
-        let added = LogonKey::add(description, unlocked.key.expose());
-        added
-            .map(Some)
-            .map_err(|error| self.failed("put the key into the keyring", &error))
+        Ok(unlocked.key)
     }
 
     /// Device with the header, where that is not detached.
     pub(super) fn header_path(&self, crypt: &CryptArguments<'_>) -> PathBuf {
         path_of(crypt.device)
     }
+}
+
+/// Description of a volume's key, as cryptsetup makes it: that of the data's digest, which is the first.
+pub(super) fn key_description(uuid: &str) -> String {
+    format!("cryptsetup:{uuid}-d0")
 }

@@ -67,10 +67,10 @@ impl Mapper {
         }
     }
 
-    /// Removes a device and its node.
+    /// Removes a device and its node, `deferred` once nobody has it open.
     pub(super) fn remove(&self, name: &VolumeName, deferred: bool) -> io::Result<()> {
         node::with_udev(|udev| self.control.remove(name.as_str(), deferred, udev))?;
-        if !deferred {
+        if !deferred || self.control.state(name.as_str())?.is_none() {
             node::remove(name);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Volumes that the kernel's dm-crypt runs (`--engine kernel`), by device mapper's ioctls. Those that cryptsetup has opened
 //! are volumes like those that Scrim opens: both give a device the same UUID, `CRYPT-LUKS2-…`.
 
+mod forgetting;
 mod identity;
 mod key;
 mod mapper;

@@ -10,6 +10,7 @@ use scrim_sys::loop_device::LoopDevice;
 use scrim_volume::{CryptSpec, CryptTable, Keys, TargetSpec};
 
 use super::identity::Identity;
+use super::key::key_description;
 use super::mapper::{Mapper, failed};
 use super::node;
 use super::table::{CryptArguments, KernelTable};
@@ -289,9 +290,4 @@ fn in_keyring(
         ..table.crypt()?
     };
     Some((KernelTable::of_crypt(table.sectors(), &named), key))
-}
-
-/// Description of a volume's key, as cryptsetup makes it: that of the data's digest, which is the first.
-fn key_description(uuid: &str) -> String {
-    format!("cryptsetup:{uuid}-d0")
 }

@@ -118,7 +118,14 @@ impl KernelVolume {
 
     /// Lets requests go on, by the loaded table if there is one.
     pub(crate) fn resume(&self) -> Result<(), CliError> {
-        self.mapper.resume(&self.name, Pending::CarriedOut)
+        let resumed = self.mapper.resume(&self.name, Pending::CarriedOut);
+        // dm-crypt without a key answers EAGAIN.
+        resumed.map_err(|error| {
+            error.followed_by(&format!(
+                "; if its key was forgotten, `scrim luksResume {}` asks for it",
+                self.name.as_str()
+            ))
+        })
     }
 
     /// Drops the loaded table.

@@ -10,6 +10,8 @@ use crate::memory::SecretBytes;
 const HEAD: usize = 312;
 /// Size of `struct dm_target_spec`, in bytes, which a target's arguments follow.
 const SPEC: usize = 40;
+/// Size of the sector number in a `struct dm_target_msg`, in bytes, which the words of a message follow.
+const SECTOR: usize = 8;
 /// Boundary of targets in a table, in bytes.
 const ALIGNMENT: usize = 8;
 
@@ -100,6 +102,11 @@ impl Target<'_> {
     }
 }
 
+/// Length of a message with these words; a NUL ends them.
+pub(super) fn message_len(words: &[u8]) -> usize {
+    SECTOR + words.len() + 1
+}
+
 /// State of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(
@@ -175,6 +182,15 @@ impl Buffer {
             self.put(place + SPEC, target.arguments);
             place += len;
         }
+        Ok(())
+    }
+
+    /// Writes a message for the target at sector 0.
+    pub(super) fn put_message(&mut self, words: &[u8]) -> io::Result<()> {
+        if words.contains(&0) {
+            return Err(invalid("the message contains a NUL"));
+        }
+        self.put(HEAD + SECTOR, words);
         Ok(())
     }
 

@@ -37,6 +37,7 @@ enum Call {
     Clear = 10,
     Table = 12,
     ListVersions = 13,
+    Message = 14,
 }
 
 /// The table of a device that a call is about.
@@ -177,6 +178,17 @@ impl Control {
         let mut buffer = Buffer::new(name, flags, 0)?;
         buffer.set_udev(udev);
         Ok(self.call(Call::Remove, buffer)?.has_sent_event())
+    }
+
+    /// Sends a message to the target at the beginning of the device, or, if it begins with `@`, to the device itself. It may
+    /// have a key.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`: `InvalidInput` for a message that is not understood.
+    pub fn message(&self, name: &str, words: &[u8]) -> io::Result<()> {
+        let mut buffer = Buffer::new(name, Flag::NONE, message::message_len(words))?;
+        buffer.put_message(words)?;
+        self.call(Call::Message, buffer).map(drop)
     }
 
     /// Reads a table as lines `start length type arguments`, keys included.

@@ -117,10 +117,7 @@ pub(super) const ACTIONS: [Action; 32] = [
     missing(&["tcryptOpen", "tcryptClose", "tcryptDump"], TCRYPT),
     missing(&["bitlkOpen", "bitlkClose", "bitlkDump"], BITLOCKER),
     missing(&["fvault2Open", "fvault2Close", "fvault2Dump"], FILEVAULT),
-    Action {
-        differs: "`--deferred` is for volumes that Scrim's own engine runs",
-        ..on_open(&["close", "luksClose", "plainClose", "remove"], "close")
-    },
+    on_open(&["close", "luksClose", "plainClose", "remove"], "close"),
     on_open(&["resize"], "resize"),
     Action {
         differs: "also shows data path, engine and clients",

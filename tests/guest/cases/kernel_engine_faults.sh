@@ -2,7 +2,7 @@
 # that is full, a command that is killed at any of its calls, and flags that change under load.
 #
 # kernels: 6.1 6.12 7.3
-# limit: 480 s
+# limit: 1200 s
 
 modprobe -a loop dm-crypt
 
@@ -114,9 +114,9 @@ echo "$calls calls"
 echo '== flags that change under load'
 scrim open disk ours --engine kernel --key-file key --disable-keyring
 fio --name=load --filename=/dev/mapper/ours --rw=randwrite --bs=4k --size=6M --direct=1 --verify=crc32c --ioengine=libaio \
-    --iodepth=8 --loops=20 --verify_backlog=64 --output=fio.out &
+    --iodepth=8 --loops=8 --verify_backlog=64 --output=fio.out &
 load=$!
-for turn in $(seq 1 50); do
+for turn in $(seq 1 20); do
     scrim refresh ours --perf-no_read_workqueue --perf-no_write_workqueue
     scrim refresh ours
 done

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::git;
+use super::manifests;
 use super::record::{self, Row};
 use super::stages::{STAGES, Stage, When};
 use crate::error::Error;
@@ -95,7 +96,7 @@ fn choose_one(stage: &Stage, base: Option<&str>, last: Option<&Row>) -> Result<C
     };
     let since = base.map(str::to_owned).or(last_commit);
     let changed = match &since {
-        Some(since) => git::changed_since(since)?,
+        Some(since) => manifests::resolve(since, git::changed_since(since)?)?,
         None => Vec::new(),
     };
     Ok(judge(stage, since.as_deref(), &changed, last))

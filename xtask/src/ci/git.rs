@@ -40,6 +40,11 @@ pub(crate) fn branch_point() -> Result<Option<String>, Error> {
     Ok(None)
 }
 
+/// The text of a file at a commit, or `None` if the commit does not have it.
+pub(crate) fn file(commit: &str, path: &str) -> Result<Option<String>, Error> {
+    ask(&["show", &format!("{commit}:{path}")])
+}
+
 /// Paths that differ between a commit and the working tree; both names of a file that was renamed.
 pub(crate) fn changed_since(commit: &str) -> Result<Vec<String>, Error> {
     let args = ["diff", "--name-only", "--no-renames", "-z", commit, "--"];

@@ -3,6 +3,7 @@
 
 mod affected;
 mod git;
+mod manifests;
 mod record;
 mod run;
 mod stages;

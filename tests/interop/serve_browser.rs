@@ -133,7 +133,9 @@ fn listings_and_figures_are_drawn_on_desks_and_phones() {
         assert_eq!(console, [] as [&str; 0]);
         let (page, console) = load(&server, &status, &window);
         assert!(
-            page.contains("Throughput") && page.contains("up for"),
+            page.contains("Throughput")
+                && page.contains("up for")
+                && page.contains("No volume is open"),
             "{page}"
         );
         assert_eq!(console, [] as [&str; 0]);

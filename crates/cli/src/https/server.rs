@@ -15,7 +15,7 @@ use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
 use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites};
 use scrim_sys::activation::take_listen_fds;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{ServeArgs, VolumeName};
 use crate::error::{CliError, Exit};
@@ -337,7 +337,7 @@ fn within_file_limit(mut limits: Limits, wanted: Option<usize>, threads: usize) 
     limits
 }
 
-/// Figures of the volumes that this user has open, for the status page.
+/// Figures of the volumes that this user has open, and the facts about them that the status page shows.
 fn volumes() -> Value {
     let runtime = RuntimeDir::locate();
     if runtime.check_if_there().is_err() {
@@ -348,7 +348,21 @@ fn volumes() -> Value {
         let status = Client::connect(&runtime, &name).ok()?.status().ok()?;
         let figures = Client::connect(&runtime, &name).ok()?.figures().ok()?;
         let mut volume = serde_json::to_value(figures).ok()?;
-        volume["data_path"] = status.data_path.into();
+        let mounts = status.mounts.iter();
+        let mounts = mounts.map(|mount| json!({"directory": mount.directory, "by": mount.by}));
+        let facts = json!({
+            "data_path": status.data_path,
+            "read_path": status.read_path,
+            "write_path": status.write_path,
+            "engine": status.engine,
+            "cipher": status.cipher,
+            "key_bits": status.key_bits,
+            "read_only": status.read_only,
+            "clients": status.clients,
+            "mounts": mounts.collect::<Value>(),
+            "warnings": status.warnings,
+        });
+        volume.as_object_mut()?.extend(facts.as_object()?.clone());
         Some(volume)
     };
     runtime.names().into_iter().filter_map(tell).collect()

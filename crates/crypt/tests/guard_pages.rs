@@ -54,6 +54,10 @@ fn nothing_outside_a_run_is_touched() {
         "aes-ctr-plain64",
         "aes-ecb",
         "aes-lrw-benbi",
+        "serpent-xts-plain64",
+        "serpent-cbc-essiv:sha256",
+        "serpent-ctr-plain64",
+        "serpent-ecb",
         "twofish-xts-plain64",
         "xchacha12,aes-adiantum-plain64",
     ] {

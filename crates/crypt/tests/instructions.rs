@@ -23,11 +23,15 @@ use common::{cipher, drivers, gcm_drivers, is_portable, key, key_sizes, plaintex
 use scrim_crypt::stream::{Aead, Opener, Sealer, TAG};
 use scrim_crypt::{Geometry, IvSector, SectorCipher};
 
-const SPECS: [&str; 4] = [
+const SPECS: [&str; 8] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-ctr-plain64",
     "aes-ecb",
+    "serpent-xts-plain64",
+    "serpent-cbc-essiv:sha256",
+    "serpent-ctr-plain64",
+    "serpent-ecb",
 ];
 const SECTOR_SIZES: [usize; 2] = [512, 4096];
 /// Part by which a count may differ from the one that was written down.
@@ -160,7 +164,7 @@ fn count(cipher: &SectorCipher, encrypt: bool) -> Counts {
     // Work is done for several sectors at once, and where sectors are turned side by side, for many.
     // Not more than that: to count takes microseconds.
     let sectors = match cipher.implementation().name {
-        "cbc(aes)" => 16,
+        "cbc(aes)" | "cbc(serpent)" => 16,
         _ => 4,
     };
     // Not known to the compiler, which would unroll the calls, and count otherwise.

@@ -24,12 +24,16 @@ use scrim_sys::memory::MappedFile;
 
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
-/// One specification of each mode.
-const SPECS: [&str; 4] = [
+/// One specification of each mode, for each cipher that has kernels of this project.
+const SPECS: [&str; 8] = [
     "aes-xts-plain64",
     "aes-cbc-plain64",
     "aes-ctr-plain64",
     "aes-ecb",
+    "serpent-xts-plain64",
+    "serpent-cbc-plain64",
+    "serpent-ctr-plain64",
+    "serpent-ecb",
 ];
 
 #[test]

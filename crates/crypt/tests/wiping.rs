@@ -1,6 +1,6 @@
 //! Where expanded keys are, by the process's own memory as the kernel shows it: on locked,
 //! undumpable pages while the cipher lives, nowhere afterwards. The round keys looked for are those
-//! that are the key itself.
+//! that are the key itself, and of Serpent, whose are not, the first.
 //!
 //! One test, so that no other thread has keys of its own in memory.
 
@@ -31,7 +31,7 @@ fn keys_are_on_locked_pages_while_used_and_nowhere_afterwards() {
     for (spec, driver) in SPECS.into_iter().flat_map(drivers) {
         for key_size in common::key_sizes(spec) {
             let key = masked_key(driver, usize::from(key_size));
-            let pieces = pieces(&key);
+            let pieces = pieces(&key, spec);
             assert_eq!(memory.holders(&pieces), [""; 0], "{driver}: before");
 
             let cipher = cipher(spec, driver, &key);
@@ -176,15 +176,55 @@ fn masked_key(driver: &str, size: usize) -> Vec<u8> {
 }
 
 /// Patterns to look for: each block of the masked key, the last one too where it starts in the middle
-/// of another, and, masked too, both blocks of the digests that are keys of ESSIV.
-fn pieces(masked: &[u8]) -> Vec<[u8; 16]> {
+/// of another, and, masked too, both blocks of the digests that are keys of ESSIV, and the first round key of Serpent.
+fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
     pieces.extend(masked.last_chunk::<16>());
     let mut digests = [[0; 32]; 2];
     masked_digests(masked, &mut digests);
     clear_stack();
     pieces.extend(digests.as_flattened().as_chunks::<16>().0);
+    if spec.starts_with("serpent") {
+        let keys = if spec.contains("-xts-") { 2 } else { 1 };
+        let mut round_key = [0; 16];
+        masked_serpent_key(&masked[..masked.len() / keys], &mut round_key);
+        clear_stack();
+        pieces.push(round_key);
+    }
     pieces
+}
+
+/// The first round key of Serpent: S-box 3 of the first four words that follow from the key.
+#[inline(never)]
+fn masked_serpent_key(masked: &[u8], round_key: &mut [u8; 16]) {
+    const BOX: [u32; 16] = [0, 15, 11, 8, 12, 9, 6, 3, 13, 1, 2, 4, 10, 7, 5, 14];
+    let mut key = [0; 32];
+    for (byte, masked) in key.iter_mut().zip(masked) {
+        *byte = masked ^ MASK;
+    }
+    if let Some(after) = key.get_mut(masked.len()) {
+        *after = 1;
+    }
+    let mut words = [0; 12];
+    for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    for (number, at) in (0..4).zip(8..) {
+        let sum = words[at - 8] ^ words[at - 5] ^ words[at - 3] ^ words[at - 1];
+        words[at] = (sum ^ 0x9e37_79b9 ^ number).rotate_left(11);
+    }
+    let mut outputs = [0; 4];
+    for bit in 0..32 {
+        let input = (0..4).fold(0, |input, word| {
+            input | (words[8 + word] >> bit & 1) << word
+        });
+        for (word, output) in outputs.iter_mut().enumerate() {
+            *output |= (BOX[input as usize] >> word & 1) << bit;
+        }
+    }
+    for (bytes, word) in round_key.as_chunks_mut().0.iter_mut().zip(outputs) {
+        *bytes = word.to_le_bytes().map(|byte| byte ^ MASK);
+    }
 }
 
 /// Overwrites what functions that have returned left behind.

@@ -25,7 +25,7 @@ mod lanes;
 mod mode;
 mod opaque;
 pub(crate) mod probe;
-
+mod serpent;
 mod vaes2;
 mod vaes512;
 mod wide;
@@ -53,6 +53,10 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ecb::ECB_VAES512,
     ecb::ECB_VAES2,
     ecb::ECB_AESNI,
+    serpent::XTS,
+    serpent::CBC,
+    serpent::CTR,
+    serpent::ECB,
 ];
 
 /// Every kernel of AES-GCM for x86-64, the fastest first.

@@ -4,7 +4,7 @@ use scrim_crypt::probe;
 
 use crate::restriction::Restriction;
 use crate::rival::{Fault, Library, Missing, Turns};
-use crate::work::{BLOCK, Direction, Work};
+use crate::work::{BLOCK, Direction};
 
 pub(crate) const BOUND: Library = Library {
     name: "bound",
@@ -15,16 +15,21 @@ pub(crate) const BOUND: Library = Library {
             Err(Missing("this processor has no AES instructions".to_owned()))
         }
     },
-    set_up: |work| Ok(Some(Box::new(Rounds(work)))),
+    set_up: |work| {
+        Ok(work
+            .cipher
+            .rounds()
+            .map(|rounds| Box::new(Rounds(rounds)) as Box<dyn Turns>))
+    },
 };
 
-/// Turns nothing: it takes the time that the AES units need at least. The rounds of tweaks and IVs
-/// are not counted.
-struct Rounds(Work);
+/// AES rounds for each block. Turns nothing: it takes the time that the AES units need at least. The rounds of tweaks
+/// and IVs are not counted.
+struct Rounds(usize);
 
 impl Turns for Rounds {
     fn turn(&mut self, _: Direction, _: u64, run: &mut [u8]) -> Result<(), Fault> {
-        let blocks = run.len() / BLOCK * self.0.cipher.rounds();
+        let blocks = run.len() / BLOCK * self.0;
         if aes_rounds(blocks) {
             Ok(())
         } else {

@@ -12,6 +12,7 @@ use ctr::{CtrCore, flavors};
 use xts_mode::Xts128;
 
 use crate::rival::{Fault, Library, SetUp, Turns, tagged};
+use crate::scrim;
 use crate::serial::{self, Sector};
 use crate::work::{BLOCK, Cipher, Direction, Work, nonce, plain64};
 
@@ -40,6 +41,8 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes128Cbc => serial::set_up(work, Cbc(cipher::<Aes128>(key)?), no_essiv),
         Cipher::Aes128Ctr => serial::set_up(work, Ctr(cipher(key)?), no_essiv),
         Cipher::Aes128Ecb => serial::set_up(work, Ecb(cipher(key)?), no_essiv),
+        // The crate has the block cipher alone: XTS around it is Scrim's portable code.
+        Cipher::Serpent256Xts => scrim::portable(work, "xts-serpent-portable"),
         Cipher::Aes128Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes128Gcm>(key)?, work)))),
         Cipher::Aes256Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes256Gcm>(key)?, work)))),
     }

@@ -3,7 +3,7 @@
 use scrim_crypt::stream::{Aead, Opener, Sealer, StreamError};
 use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
-use crate::rival::{Fault, Library, Turns, tagged};
+use crate::rival::{Fault, Library, SetUp, Turns, tagged};
 use crate::work::{Cipher, Direction, NONCE, Work};
 
 /// Whole runs of sectors, as a volume gives them, and records one after the other.
@@ -44,6 +44,12 @@ pub(crate) fn cipher_with_driver(work: Work, driver: &str) -> Result<Option<Sect
     set_up(work, |spec, key, geometry| {
         SectorCipher::new_with_driver(driver, spec, key, geometry)
     })
+}
+
+/// Scrim's portable driver of this name, around a block cipher of RustCrypto.
+pub(crate) fn portable(work: Work, driver: &str) -> SetUp {
+    let cipher = cipher_with_driver(work, driver)?;
+    Ok(cipher.map(|cipher| Box::new(Runs(cipher)) as Box<dyn Turns>))
 }
 
 fn set_up(

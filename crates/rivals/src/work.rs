@@ -12,6 +12,7 @@ pub(crate) enum Cipher {
     Aes128Cbc,
     Aes128Ctr,
     Aes128Ecb,
+    Serpent256Xts,
     /// Records with a nonce and a tag of their own.
     Aes128Gcm,
     Aes256Gcm,
@@ -54,17 +55,22 @@ impl Cipher {
     /// The key: for XTS the data key followed by the tweak key.
     pub(crate) fn key(self) -> &'static [u8] {
         match self {
-            Self::Aes256Xts => &KEY,
+            Self::Aes256Xts | Self::Serpent256Xts => &KEY,
             Self::Aes128Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => &KEY[..32],
             Self::Aes128Cbc | Self::Aes128Ctr | Self::Aes128Ecb | Self::Aes128Gcm => &KEY[..16],
         }
     }
 
-    /// AES rounds that each block takes.
-    pub(crate) fn rounds(self) -> usize {
+    /// AES rounds that each block takes; `None` of another cipher.
+    pub(crate) fn rounds(self) -> Option<usize> {
         match self {
-            Self::Aes256Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => 14,
-            _ => 10,
+            Self::Aes256Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => Some(14),
+            Self::Aes128Xts
+            | Self::Aes128Cbc
+            | Self::Aes128Ctr
+            | Self::Aes128Ecb
+            | Self::Aes128Gcm => Some(10),
+            Self::Serpent256Xts => None,
         }
     }
 
@@ -81,6 +87,7 @@ impl Cipher {
             Self::Aes128Cbc => "aes-cbc-plain64",
             Self::Aes128Ctr => "aes-ctr-plain64",
             Self::Aes128Ecb => "aes-ecb",
+            Self::Serpent256Xts => "serpent-xts-plain64",
             Self::Aes128Gcm | Self::Aes256Gcm => return None,
         })
     }
@@ -94,6 +101,7 @@ impl Cipher {
             Self::Aes128Cbc => "AES-128-CBC, plain64",
             Self::Aes128Ctr => "AES-128-CTR, plain64",
             Self::Aes128Ecb => "AES-128-ECB",
+            Self::Serpent256Xts => "Serpent-256-XTS, plain64",
             Self::Aes128Gcm => "AES-128-GCM",
             Self::Aes256Gcm => "AES-256-GCM",
         }

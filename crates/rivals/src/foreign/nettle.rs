@@ -55,6 +55,11 @@ functions! {
         fn aes128_decrypt(*const Context, usize, *mut u8, *const u8);
         fn cbc_aes256_encrypt(*const Context, *mut u8, usize, *mut u8, *const u8);
         fn cbc_decrypt(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
+        fn serpent256_set_key(*mut Context, *const u8);
+        fn serpent_encrypt(*const Context, usize, *mut u8, *const u8);
+        fn serpent_decrypt(*const Context, usize, *mut u8, *const u8);
+        fn xts_encrypt_message(*const Context, *const Context, Blocks, *const u8, usize, *mut u8, *const u8);
+        fn xts_decrypt_message(*const Context, *const Context, Blocks, Blocks, *const u8, usize, *mut u8, *const u8);
         fn ctr_crypt(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
     }
 }
@@ -132,6 +137,63 @@ impl Sector for Keys {
     }
 }
 
+/// Serpent in XTS, which Nettle has for any block cipher.
+struct SerpentXts {
+    nettle: Functions,
+    data: Box<Context>,
+    tweak: Box<Context>,
+}
+
+impl SerpentXts {
+    /// `key` is two keys of 32 bytes.
+    fn new(nettle: Functions, key: &[u8]) -> Self {
+        assert!(key.len() == 64, "a key of {} bytes", key.len());
+        let [data, tweak] = [&key[..32], &key[32..]].map(|key| {
+            let mut context = Box::new(Context([0; 1024]));
+            // SAFETY: the key has 32 bytes; the context has room for any structure of keys.
+            unsafe { (nettle.serpent256_set_key)(&raw mut *context, key.as_ptr()) };
+            context
+        });
+        Self {
+            nettle,
+            data,
+            tweak,
+        }
+    }
+}
+
+impl Sector for SerpentXts {
+    fn turn_sector(
+        &mut self,
+        direction: Direction,
+        iv: &[u8; BLOCK],
+        sector: &mut [u8],
+    ) -> Result<(), Fault> {
+        let (data, tweak) = (&raw const *self.data, &raw const *self.tweak);
+        let (len, at, iv) = (sector.len(), sector.as_mut_ptr(), iv.as_ptr());
+        let Functions {
+            xts_encrypt_message,
+            xts_decrypt_message,
+            serpent_encrypt,
+            serpent_decrypt,
+            ..
+        } = self.nettle;
+        // SAFETY: both contexts are of Serpent; whole blocks, in place.
+        unsafe {
+            match direction {
+                Direction::Encrypt => {
+                    xts_encrypt_message(data, tweak, serpent_encrypt, iv, len, at, at);
+                }
+                Direction::Decrypt => {
+                    let ciphers = (serpent_decrypt, serpent_encrypt);
+                    xts_decrypt_message(data, tweak, ciphers.0, ciphers.1, iv, len, at, at);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 fn set_up(work: Work) -> SetUp {
     let Ok(nettle) = Functions::ready() else {
         return Ok(None);
@@ -191,6 +253,10 @@ fn set_up(work: Work) -> SetUp {
                 Mode::Ecb(nettle.aes128_decrypt),
             ),
         ),
+        Cipher::Serpent256Xts => {
+            let key = SerpentXts::new(nettle, work.cipher.key());
+            return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
+        }
         Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
     };
     serial::set_up(work, keys(encrypt, decrypt, work.cipher.key()), |key| {

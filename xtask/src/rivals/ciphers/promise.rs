@@ -58,7 +58,7 @@ const fn promise(
 
 /// All ratios; those of one load are next to each other.
 #[rustfmt::skip]
-pub(super) const PROMISES: [Promise; 35] = {
+pub(super) const PROMISES: [Promise; 36] = {
     use Peer::{Best, One, Serial};
     use Way::{Decrypt, Encrypt, Worse};
     const ESSIV: &str = "aes256cbc_essiv_512b";
@@ -85,6 +85,7 @@ pub(super) const PROMISES: [Promise; 35] = {
         promise("aes128ctr_vs_best", "aes128ctr_4k", Best, Worse, None),
         promise("aes128ecb_of_bound", "aes128ecb_4k", BOUND, Worse, Some(0.90)),
         promise("aes128ecb_vs_best", "aes128ecb_4k", Best, Worse, None),
+        promise("serpent256xts_4k_vs_best", "serpent256xts_4k", Best, Worse, Some(1.0)),
         promise("aes128gcm_16k_vs_awslc", "aes128gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256gcm_16k_vs_awslc", "aes256gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256xts_cold_vs_best", "aes256xts_512b_cold", Best, Worse, Some(1.4)),
@@ -178,6 +179,7 @@ mod tests {
             ("aes256cbc_decrypt_of_bound", 0.90),
             ("aes128ctr_of_bound", 0.90),
             ("aes128ecb_of_bound", 0.90),
+            ("serpent256xts_4k_vs_best", 1.0),
             ("aes128gcm_16k_vs_awslc", 1.05),
             ("aes256gcm_16k_vs_awslc", 1.05),
             ("aes256xts_cold_vs_best", 1.4),

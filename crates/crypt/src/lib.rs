@@ -43,10 +43,11 @@
 //!
 //! # Modules
 //!
-//! Every module is safe code except `kernels::x86_64`, the only place with `core::arch`, and
-//! `kernels::shared`, which reads memory that no reference may point to. A kernel encrypts and
-//! decrypts *data units* (for a volume: sectors) and knows nothing of specifications, drivers or
-//! sector sizes; adding one is a module and a row in `kernels::KERNELS`.
+//! Every module is safe code except those of `kernels` that hold code for processors, `kernels::x86_64` and
+//! `kernels::aarch64` (the only places with `core::arch`) with the pointers that both use, and `kernels::shared`, which
+//! reads memory that no reference may point to. A kernel encrypts and decrypts *data units* (for a volume: sectors)
+//! and knows nothing of specifications, drivers or sector sizes; adding one is a module and a row in
+//! `kernels::KERNELS`.
 
 #![deny(unsafe_code)]
 

@@ -5,22 +5,22 @@
 /// without AES instructions, does nothing and returns `false`.
 #[must_use]
 pub fn aes_rounds(blocks: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return crate::kernels::x86_64::probe::aes_rounds(blocks);
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+    return crate::kernels::native::probe::aes_rounds(blocks);
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     {
         let _ = blocks;
         false
     }
 }
 
-/// Like [`aes_rounds`], with the registers of the drivers of one family: `vaes512`, `vaes2` or `aesni`. For a family that
-/// has none, or that this CPU cannot run, does nothing and returns `false`.
+/// Like [`aes_rounds`], with the registers of the drivers of one family: `vaes512`, `vaes2`, `aesni` or `armv8`. For a
+/// family that has none, or that this CPU cannot run, does nothing and returns `false`.
 #[must_use]
 pub fn aes_rounds_by(family: &str, blocks: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return crate::kernels::x86_64::probe::aes_rounds_by(family, blocks);
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+    return crate::kernels::native::probe::aes_rounds_by(family, blocks);
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     {
         let _ = (family, blocks);
         false

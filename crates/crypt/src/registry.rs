@@ -242,17 +242,22 @@ fn missing(features: &[&'static str]) -> Vec<&'static str> {
 
 /// Checks whether this CPU has a feature, by Rust's name for it; `None` for a name that is not known here.
 fn cpu_has(feature: &str) -> Option<bool> {
-    macro_rules! look {
-        ($($name:tt)*) => {
-            match feature {
-                $(#[cfg(target_arch = "x86_64")]
-                $name => Some(std::is_x86_feature_detected!($name)),)*
-                _ => None,
-            }
-        };
+    #[cfg(target_arch = "aarch64")]
+    return crate::kernels::aarch64::cpu_has(feature);
+    #[cfg(not(target_arch = "aarch64"))]
+    {
+        macro_rules! look {
+            ($($name:tt)*) => {
+                match feature {
+                    $(#[cfg(target_arch = "x86_64")]
+                    $name => Some(std::is_x86_feature_detected!($name)),)*
+                    _ => None,
+                }
+            };
+        }
+        look!("aes" "avx" "avx2" "avx512bw" "avx512dq" "avx512f" "avx512vbmi" "avx512vl" "bmi1" "bmi2"
+            "gfni" "pclmulqdq" "sse2" "sse3" "sse4.1" "sse4.2" "ssse3" "vaes" "vpclmulqdq")
     }
-    look!("aes" "avx" "avx2" "avx512bw" "avx512dq" "avx512f" "avx512vbmi" "avx512vl" "bmi1" "bmi2"
-        "gfni" "pclmulqdq" "sse2" "sse3" "sse4.1" "sse4.2" "ssse3" "vaes" "vpclmulqdq")
 }
 
 /// Reason why a kernel is not used, and not tested.

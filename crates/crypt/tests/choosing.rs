@@ -87,9 +87,9 @@ fn a_disabled_driver_is_not_used_even_when_asked_for() {
 fn the_portable_driver_is_what_remains() {
     for disabled in [
         "aes",
-        "vaes,aesni",
-        "vaes512,vaes2,xts-aes-aesni,cbc-aes-aesni,ctr-aes-aesni,ecb-aes-aesni",
-        "aesni,avx512,avx2",
+        "vaes,aesni,armv8",
+        "vaes512,vaes2,xts-aes-aesni,cbc-aes-aesni,ctr-aes-aesni,ecb-aes-aesni,neon",
+        "aesni,avx512,avx2,xts-aes-armv8,cbc-aes-armv8,ctr-aes-armv8,ecb-aes-armv8",
     ] {
         check(disabled, "portable");
     }
@@ -137,6 +137,20 @@ fn features_can_be_disabled() {
     }
     for disabled in ["vaes", "vpclmulqdq", "avx512,avx2"] {
         check(disabled, "aesni");
+    }
+}
+
+#[test]
+#[cfg(target_arch = "aarch64")]
+fn aes_instructions_are_used_where_the_cpu_has_them() {
+    let family = if std::arch::is_aarch64_feature_detected!("aes") {
+        "armv8"
+    } else {
+        "portable"
+    };
+    // The sector kernels multiply no polynomials.
+    for disabled in ["", "gcm-aes-armv8", "pmull", "aesni,avx512"] {
+        check(disabled, family);
     }
 }
 

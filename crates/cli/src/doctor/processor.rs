@@ -46,7 +46,7 @@ fn instructions(rows: &[Implementation]) -> Finding {
             NAME,
             "Scrim has no code for those of this processor",
             "everything is computed by portable code, many times slower",
-            "an x86-64 processor, or the kernel's dm-crypt",
+            "an x86-64 or 64-bit ARM processor, or the kernel's dm-crypt",
         );
     }
     if lacking.is_empty() {
@@ -103,7 +103,7 @@ fn argon2(driver: &'static str) -> Finding {
         NAME,
         driver,
         "opening a volume takes longer",
-        "a processor with AVX2; look whether SCRIM_DISABLE is set",
+        "an x86-64 processor with AVX2; look whether SCRIM_DISABLE is set",
     )
 }
 

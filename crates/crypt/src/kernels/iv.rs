@@ -202,12 +202,14 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// Number that tells the next IV from the others of the same cipher.
+    #[cfg(any(test, target_arch = "x86_64"))]
     #[inline]
     pub(crate) fn position(self) -> u64 {
         self.next
     }
 
     /// Leaves out `count` IVs, if those that follow are at `position`; tells whether they were.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(crate) fn skip_to(&mut self, position: u64, count: usize) -> bool {
         let found = self.after(count) == position;

@@ -56,7 +56,7 @@ impl<'a> SharedSource<'a> {
     }
 
     /// Address of the first byte.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     pub(super) fn start(self) -> *const u8 {
         self.start
     }

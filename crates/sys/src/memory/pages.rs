@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 
-/// The page size that every mapping here is rounded up to, in bytes. 4 KiB on x86-64; where pages
-/// are larger the kernel rounds up itself.
+/// The smallest page size of any processor, in bytes: every mapping begins at a multiple of it.
 pub(crate) const PAGE: usize = 4096;
 
 /// Part of the memory-lock limit that data buffers leave alone, so that keys always fit, in bytes.
@@ -68,7 +67,7 @@ impl Pages {
 
     /// As [`map`](Self::map), but `None` if there is not enough memory.
     pub(super) fn try_map(len: usize, lock: Lock) -> Option<Self> {
-        let bytes = len.max(1).checked_next_multiple_of(PAGE)?;
+        let bytes = len.max(1).checked_next_multiple_of(page_size())?;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases
         // nothing.
         let mapped = unsafe {
@@ -156,6 +155,15 @@ impl Drop for Pages {
 
 /// Miri has no such thing as a locked page, and no advice.
 const INTERPRETED: bool = cfg!(miri);
+
+/// Page size of this kernel in bytes: 4 KiB on x86-64, and 4, 16 or 64 KiB on aarch64.
+fn page_size() -> usize {
+    if INTERPRETED {
+        PAGE
+    } else {
+        rustix::param::page_size()
+    }
+}
 
 fn has_room_for(bytes: usize) -> bool {
     match getrlimit(Resource::Memlock).current {

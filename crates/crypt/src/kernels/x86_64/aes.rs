@@ -172,7 +172,7 @@ pub(super) fn some_rounds<W: Aes, const ENCRYPT: bool, const N: usize>(
 /// and how many blocks are in it.
 macro_rules! in_groups_of_registers {
     ($lanes:expr, $blocks:expr, |$at:ident, $registers:ident, $whole:ident, $len:ident| $body:block) => {{
-        use super::lanes::in_groups;
+        use crate::kernels::groups::in_groups;
         let (registers, rest) = ($blocks / $lanes, $blocks % $lanes);
         in_groups!(registers, index, LANES => {
             const $registers: usize = LANES;

@@ -4,10 +4,10 @@ use core::arch::x86_64::*;
 
 use super::aes::{Aes, WIDTH};
 use super::cpu::{AesAvx, AesNi};
-use super::cursor::Cursor;
 use super::key::RoundKeys;
 use super::lanes;
 use super::wide::{Mode, Operation, Sectors, Wide};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::Ivs;
 
 pub(super) type Schedule = super::wide::Schedule<AesNi>;

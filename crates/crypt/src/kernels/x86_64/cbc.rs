@@ -11,10 +11,11 @@
 //! *Decryption* has no such chain.
 
 use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds, some_rounds};
-use super::cursor::Cursor;
-use super::opaque::{opaque, opaque_mut};
+use super::opaque::opaque_mut;
 use super::wide::{Mode, Schedule, Schedules, Wide};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::{Batches, Block, Ivs, OneByOne};
+use crate::kernels::opaque::opaque;
 
 /// A width for which there is a kernel.
 pub(super) trait WideCbc: Aes {

@@ -17,13 +17,14 @@ use core::arch::x86_64::*;
 
 use super::aesni::{Schedule, block, load, store};
 use super::cpu::AesNi;
-use super::cursor::Cursor;
-use super::lanes::{GROUP, Group, all_rounds, in_groups, zero};
+use super::lanes::{GROUP, Group, all_rounds, zero};
 use super::mode::kernel;
-use super::opaque::opaque;
 use super::wide::{Mode, Schedules};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::descriptor::Kernel;
+use crate::kernels::groups::in_groups;
 use crate::kernels::iv::{Ivs, OneByOne};
+use crate::kernels::opaque::opaque;
 use crate::spec::Algorithm;
 
 pub(crate) const CBC_AESNI: Kernel = kernel::<Cbc, AesNi>(Algorithm::AesCbc, "cbc-aes-aesni");

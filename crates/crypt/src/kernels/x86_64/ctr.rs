@@ -6,10 +6,11 @@
 //! is counted in general ones. These are branches on a number that is not a secret.
 
 use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds};
-use super::cursor::Cursor;
-use super::opaque::{in_general_registers, opaque};
+use super::opaque::in_general_registers;
 use super::wide::{Mode, Schedule, Schedules};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::{Ivs, OneByOne};
+use crate::kernels::opaque::opaque;
 
 /// A width for which there is a kernel.
 pub(super) trait WideCtr: Aes {

@@ -12,12 +12,12 @@
 
 use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds};
 use super::cpu::{AesNi, Vaes2, Vaes512};
-use super::cursor::Cursor;
 use super::mode::kernel;
-use super::opaque::opaque;
 use super::wide::{Mode, Schedule, Schedules};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::descriptor::Kernel;
 use crate::kernels::iv::Ivs;
+use crate::kernels::opaque::opaque;
 use crate::spec::Algorithm;
 
 pub(crate) const ECB_AESNI: Kernel = kernel::<Ecb, AesNi>(Algorithm::AesEcb, "ecb-aes-aesni");

@@ -3,13 +3,7 @@
 //! A group is 8 registers of blocks. While its rounds are computed, GHASH takes a group of ciphertext: of the same group
 //! when decrypting, of the one before when encrypting, which is read back from the destination. The products of a group
 //! are summed up, and reduced once: block *i* of *n* is multiplied with H^(n - i), not with H.
-//!
-//! # Numbers
-//!
-//! GHASH numbers the bits of a block from the first byte's highest on. A block with its bytes reversed, as a
-//! little-endian number, has the coefficient of x^i in bit 127 - i. The carry-less product of two such numbers
-//! has that of x^i in bit 254 - i, where 255 - i is wanted, so all powers are stored divided by x. Powers are therefore
-//! H^k / x, and their products with blocks are right in all 256 bits.
+//! The numbers are those of [`gcm_blocks`](crate::kernels::gcm_blocks).
 
 use core::marker::PhantomData;
 
@@ -17,11 +11,12 @@ use zeroize::Zeroize;
 
 use super::aes::{WIDTH, in_groups_of_registers, rounds};
 use super::ctr::WideCtr;
-use super::cursor::Cursor;
 use super::key::{RoundKeys, expand};
-use super::opaque::opaque;
 use super::wide::{Operation, Schedule, Wide};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::gcm::{Gcm, GcmKernel, MESSAGE_MAX, NONCE, TAG};
+use crate::kernels::gcm_blocks::{divided_by_x, first_counter, lengths, part_of_block};
+use crate::kernels::opaque::opaque;
 use crate::kernels::run::Data;
 
 /// A width of registers for which there is a kernel.
@@ -239,13 +234,6 @@ fn encrypted<W: WideGcm, const ROUNDS: usize>(width: W, keys: &Schedule<W>, bloc
     width.first_lane(width.last_round::<true>(data[0], keys[ROUNDS]))
 }
 
-/// A polynomial divided by x, modulo x^128 + x^7 + x^2 + x + 1. In constant time.
-fn divided_by_x(number: u128) -> u128 {
-    /// x^-1 = x^127 + x^6 + x + 1
-    const INVERSE: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
-    (number << 1) ^ (INVERSE & 0u128.wrapping_sub(number >> 127))
-}
-
 // SAFETY: any pattern of bits is a value.
 const NO_KEYS: RoundKeys = unsafe { core::mem::zeroed::<RoundKeys>() };
 
@@ -306,20 +294,6 @@ impl<W: WideGcm, const ROUNDS: usize, const ENCRYPT: bool> Operation<W>
         // SAFETY: so many bytes are left.
         unsafe { end.run::<W, ROUNDS, ENCRYPT>(width, keys, at, left, state) }
     }
-}
-
-/// The number before the first block's: nonce and counter as a number, whose lower 32 bits count.
-#[inline(always)]
-fn first_counter(nonce: &[u8; NONCE]) -> u128 {
-    let mut block = [0; 16];
-    block[..NONCE].copy_from_slice(nonce);
-    u128::from_be_bytes(block) | 1
-}
-
-/// The last block of GHASH: the lengths in bits.
-#[inline(always)]
-fn lengths(additional: usize, message: usize) -> u128 {
-    ((8 * additional as u128) << 64) | (8 * message as u128)
 }
 
 /// The state of GHASH after the additional data, which is short: block by block.
@@ -578,22 +552,4 @@ unsafe fn end_group<
         }
         *state = W::ZERO;
     }
-}
-
-/// Combines the first `len` bytes of a block with the key stream. Returns the block of ciphertext, filled up with zeros.
-///
-/// # Safety
-/// So many bytes can be read and written `at`: 1 to 15.
-#[inline(always)]
-unsafe fn part_of_block<const ENCRYPT: bool>(at: Cursor, len: usize, key_stream: u128) -> u128 {
-    let mut block = [0; 16];
-    // SAFETY: the caller promises the bytes, and a block has as many.
-    unsafe { core::ptr::copy_nonoverlapping(at.source, block.as_mut_ptr(), len) };
-    let input = u128::from_le_bytes(block);
-    let output = input ^ (key_stream & (u128::MAX >> (128 - 8 * len)));
-    block = output.to_le_bytes();
-    // SAFETY: as above.
-    unsafe { core::ptr::copy_nonoverlapping(block.as_ptr(), at.destination, len) };
-    block.zeroize();
-    if ENCRYPT { output } else { input }
 }

@@ -2,8 +2,8 @@
 
 use scrim_sys::memory::Locked;
 
-use super::cursor::{Cursor, RawRun};
 use super::wide::{KeySet, Mode, Sectors};
+use crate::kernels::cursor::{Cursor, RawRun};
 use crate::kernels::descriptor::Kernel;
 use crate::kernels::iv::{Ivs, SectorKernel};
 use crate::kernels::run::Run;

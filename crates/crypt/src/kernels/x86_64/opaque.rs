@@ -1,25 +1,6 @@
-//! References to data that the compiler can no longer reason about.
-//!
-//! Kernels read the round keys again for every group of blocks. A compiler that knows them
-//! unchanged loads them all before the loop and, short of registers, copies them to the stack: key
-//! material where it is never wiped, for no gain.
+//! References and numbers that the compiler can no longer reason about, for the reasons in [`crate::kernels::opaque`].
 
 use core::arch::asm;
-
-/// The same reference, opaque to the compiler.
-#[inline(always)]
-#[expect(
-    clippy::pointers_in_nomem_asm_block,
-    reason = "nothing is read or written"
-)]
-pub(super) fn opaque<T>(value: &T) -> &T {
-    let mut pointer: *const T = value;
-    // SAFETY: no instruction, so that `pointer` remains what it is.
-    unsafe {
-        asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags));
-        &*pointer
-    }
-}
 
 /// The same reference, to write through: what is behind it is in its place whenever it is wiped,
 /// and nowhere else.

@@ -6,8 +6,8 @@ use core::arch::x86_64::*;
 use super::aes::{Aes, aes_by_functions};
 use super::aesni::block;
 use super::cpu::Vaes2;
-use super::cursor::Cursor;
 use super::key::RoundKeys;
+use crate::kernels::cursor::Cursor;
 
 use super::wide::{Mode, Operation, Sectors, Wide};
 use crate::kernels::iv::Ivs;

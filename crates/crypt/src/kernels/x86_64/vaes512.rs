@@ -6,9 +6,9 @@ use core::arch::x86_64::*;
 use super::aes::{Aes, aes_by_functions};
 use super::aesni::block;
 use super::cpu::Vaes512;
-use super::cursor::Cursor;
 use super::key::RoundKeys;
 use super::wide::{Mode, Operation, Sectors, Wide};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::Ivs;
 
 /// Registers in flight. At one round a cycle and a latency of 3 or 4 cycles four would do, but what

@@ -6,8 +6,8 @@ use scrim_sys::memory::Locked;
 use zeroize::Zeroize;
 
 use super::cpu::Proof;
-use super::cursor::Cursor;
 use super::key::{RoundKeys, expand, invert};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::Ivs;
 
 /// A width of registers: a proof token, with what can be done where it can be had.
@@ -69,13 +69,13 @@ pub(super) trait Mode<W: Wide>: 'static {
     /// Transforms the run that the last three arguments describe. Names no CPU feature, and is inlined
     /// into [`Sectors::transform`].
     ///
-    /// It takes no [`RawRun`](super::cursor::RawRun), which would be passed in memory: words that were
+    /// It takes no [`RawRun`](crate::kernels::cursor::RawRun), which would be passed in memory: words that were
     /// stored one by one may be loaded in pairs, and such a load cannot be forwarded from the stores. It
     /// stalls until they have retired, and the work of two calls would not overlap.
     ///
     /// # Safety
     /// `units` data units of `unit` bytes can be read and written `at`, as
-    /// [`RawRun`](super::cursor::RawRun) promises.
+    /// [`RawRun`](crate::kernels::cursor::RawRun) promises.
     unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
         width: W,
         keys: &Self::Keys,

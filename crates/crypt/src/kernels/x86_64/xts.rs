@@ -14,10 +14,10 @@ use super::aes::{Aes, WIDTH, in_groups_of_registers, rounds};
 use super::aesni::block;
 use super::ahead::{Ahead, BATCH, Places, Units};
 use super::chain::Chain;
-use super::cursor::Cursor;
-use super::opaque::opaque;
 use super::wide::{KeySet, Mode, Schedule, Schedules, Sectors, expand_to_encrypt};
+use crate::kernels::cursor::Cursor;
 use crate::kernels::iv::{Batches, Ivs, Numbers};
+use crate::kernels::opaque::opaque;
 
 /// A width for which there is a kernel. Methods that name no CPU feature are inlined where they are
 /// used.

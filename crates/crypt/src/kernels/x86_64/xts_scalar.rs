@@ -8,12 +8,12 @@ use zeroize::Zeroize;
 use super::aes::{Aes, WIDTH, some_rounds};
 use super::ahead::Ahead;
 use super::chain::Chain;
-use super::cursor::Cursor;
-use super::opaque::opaque;
 use super::wide::{Schedule, Wide};
 use super::xts::{
     Keys, NextIvs, Tweaks, WideXts, begin_blocks, end_blocks, fill, group_bytes, next_unit,
 };
+use crate::kernels::cursor::Cursor;
+use crate::kernels::opaque::opaque;
 
 /// Tweaks of blocks by general registers.
 pub(super) struct Scalar;

@@ -30,14 +30,14 @@ use core::mem;
 
 use super::ahead::{Ahead, BATCH};
 use super::cpu::{Vaes512, has_vector_units_of_256_bits};
-use super::cursor::Cursor;
 use super::mode::kernel;
-use super::opaque::opaque;
 use super::vaes512::{GROUP, Group, Schedule, WIDTH, encrypt, in_step, last_round, round, xor3};
 use super::wide::Wide;
 use super::xts::{Keys, NextIvs, Tweaks, WideXts, Xts, next_unit};
 use super::xts_scalar::Scalar;
+use crate::kernels::cursor::Cursor;
 use crate::kernels::descriptor::Kernel;
+use crate::kernels::opaque::opaque;
 use crate::spec::Algorithm;
 
 pub(crate) const XTS_VAES512: Kernel =

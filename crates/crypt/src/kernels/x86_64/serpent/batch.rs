@@ -5,9 +5,9 @@ use core::arch::x86_64::*;
 use zeroize::Zeroizing;
 
 use super::super::cpu::Avx2;
-use super::super::cursor::Cursor;
 use super::rounds::{self, Schedule};
 use super::words::{Eight, State};
+use crate::kernels::cursor::Cursor;
 
 /// Blocks that are transformed together.
 pub(super) const BLOCKS: usize = 16;

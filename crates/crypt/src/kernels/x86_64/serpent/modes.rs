@@ -7,11 +7,11 @@ use scrim_sys::memory::Locked;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::super::cpu::{Avx2, Proof};
-use super::super::cursor::{Cursor, RawRun};
 use super::batch::{
     BLOCKS, Batch, Masks, Nothing, ZEROS, blocks_of, blocks_of_mut, in_place, transform,
 };
 use super::rounds::{Schedule, Schedules};
+use crate::kernels::cursor::{Cursor, RawRun};
 use crate::kernels::iv::{Ivs, SectorKernel};
 use crate::kernels::run::Run;
 

@@ -5,7 +5,9 @@ mod roots;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -13,6 +15,9 @@ use serde::Deserialize;
 
 use self::roots::root_in;
 pub use self::roots::{MountConfig, VolumeConfig, VolumeRoot};
+use crate::access::{
+    AccessSettings, AddressRules, Prefix, RATE_MIN, RequestRate, Users, UsersError,
+};
 use crate::acme;
 use crate::http::{Coding, HeadLimits};
 use crate::limits::Limits;
@@ -148,8 +153,18 @@ pub struct SiteConfig {
     /// Folders that are served below paths of their own.
     #[serde(rename = "mount")]
     pub mounts: Vec<MountConfig>,
+    /// Prefixes of the addresses that are admitted; by default all.
+    pub allow: Vec<Prefix>,
+    /// Prefixes of the addresses that are not admitted, unless a longer one is allowed.
+    pub deny: Vec<Prefix>,
+    /// The file with the users that are admitted, each with a password.
+    pub users: Option<PathBuf>,
+    /// Limits on each client, by address.
+    pub per_client: PerClientConfig,
     /// Names of files that stand for their folder.
     pub index: Option<Vec<String>>,
+    /// Path of the file that is answered in place of 404, for single-page applications.
+    pub fallback: Option<String>,
     /// True if a folder without such a file is listed; it is not by default.
     pub listings: Option<bool>,
     /// Choice of the symbolic links that are followed.
@@ -168,6 +183,18 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<String, PathBuf>,
     /// Content types by extension.
     pub types: BTreeMap<String, String>,
+}
+
+/// Limits on each client of a site, an address of IPv4 or a /64 of IPv6.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PerClientConfig {
+    /// Requests in a second, on average.
+    pub requests_per_second: Option<NonZeroU32>,
+    /// Requests that may come at once; by default those of a second.
+    pub burst: Option<NonZeroU32>,
+    /// Bytes of content in a second.
+    pub bytes_per_second: Option<u64>,
 }
 
 /// A caching rule: how long browsers may keep some files.
@@ -211,6 +238,8 @@ pub enum ConfigError {
     Shape(Box<toml::de::Error>),
     /// There can be no certificate from an authority.
     Acme(acme::SettingsError),
+    /// A site's users cannot be used.
+    Users(UsersError),
     /// A value is not allowed.
     Value {
         /// Key of the value.
@@ -226,6 +255,10 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Shape(error) => write!(f, "{}", error.to_string().trim_end()),
             Self::Acme(error) => error.fmt(f),
+            Self::Users(error) => match std::error::Error::source(error) {
+                Some(source) => write!(f, "{error}: {source}"),
+                None => error.fmt(f),
+            },
             Self::Value { key, value, wanted } => write!(f, "{key}: {value:?} is not {wanted}"),
         }
     }
@@ -236,6 +269,7 @@ impl std::error::Error for ConfigError {
         match self {
             Self::Shape(error) => Some(error),
             Self::Acme(error) => Some(error),
+            Self::Users(error) => Some(error),
             Self::Value { .. } => None,
         }
     }
@@ -262,7 +296,36 @@ impl Config {
         for path in config.paths() {
             *path = folder.join(&*path);
         }
+        config.check_users()?;
         Ok(config)
+    }
+
+    /// Refuses users whose passwords, or hashes of them, others could read.
+    fn check_users(&self) -> Result<(), ConfigError> {
+        let users: Vec<_> = (self.sites.iter())
+            .filter_map(|site| site.users.as_ref())
+            .collect();
+        let mut plain = self.plain_http.iter();
+        if let Some(at) = plain.find(|at| !users.is_empty() && !at.ip().is_loopback()) {
+            let wanted = "usable where a [[site]] has users, whose passwords others could read: use redirect-http for \
+                          it, or a loopback address";
+            return Err(wrong("plain-http", &at.to_string(), wanted));
+        }
+        let roots = self.sites.iter().flat_map(|site| {
+            let mounts = site.mounts.iter().map(|mount| &mount.root);
+            std::iter::once(&site.root).chain(mounts)
+        });
+        for root in roots.filter_map(|root| root.canonicalize().ok()) {
+            let is_below = |users: &&&PathBuf| {
+                let whole = users.canonicalize();
+                whole.is_ok_and(|whole| whole.starts_with(&root))
+            };
+            if let Some(users) = users.iter().find(is_below) {
+                let wanted = "outside of the folders that are served: move it elsewhere";
+                return Err(wrong("users", &users.to_string_lossy(), wanted));
+            }
+        }
+        Ok(())
     }
 
     fn roots(&mut self) -> impl Iterator<Item = &mut PathBuf> {
@@ -288,7 +351,8 @@ impl Config {
                 let mounts = site.mounts.iter_mut();
                 let of_mounts = mounts
                     .flat_map(|mount| mount.key_file.iter_mut().chain(&mut mount.volume.header));
-                (site.key_file.iter_mut().chain(&mut site.volume.header))
+                (site.key_file.iter_mut().chain(&mut site.users))
+                    .chain(&mut site.volume.header)
                     .chain(of_mounts)
                     .chain(site.error_pages.values_mut())
             }))
@@ -407,6 +471,7 @@ impl SiteConfig {
         if let Some(index) = &self.index {
             settings.index.clone_from(index);
         }
+        settings.fallback.clone_from(&self.fallback);
         settings.listings = self.listings.unwrap_or_default();
         settings.dot_files = self.dot_files;
         settings.symlinks = match self.symlinks {
@@ -437,7 +502,50 @@ impl SiteConfig {
             .map(error_page)
             .collect::<Result<_, _>>()?;
         settings.types.clone_from(&self.types);
+        settings.access = self.access()?;
         Ok(settings)
+    }
+
+    fn access(&self) -> Result<AccessSettings, ConfigError> {
+        let addresses = AddressRules::new(&self.allow, &self.deny).map_err(|both| {
+            let wanted = "for both lists: leave it out of `allow` or of `deny`";
+            wrong("deny", &both.to_string(), wanted)
+        })?;
+        let realm = self.names.first().map_or("", String::as_str);
+        let users = self.users.as_ref();
+        let users = users.map(|path| Users::read(path, realm).map(Arc::new));
+        Ok(AccessSettings {
+            addresses,
+            users: users.transpose().map_err(ConfigError::Users)?,
+            requests: self.per_client.requests()?,
+            bytes_per_second: self.per_client.bytes()?,
+        })
+    }
+}
+
+impl PerClientConfig {
+    fn requests(&self) -> Result<Option<RequestRate>, ConfigError> {
+        match (self.requests_per_second, self.burst) {
+            (None, None) => Ok(None),
+            (None, Some(burst)) => {
+                let wanted = "of use alone: set per-client.requests-per-second too";
+                Err(wrong("per-client.burst", &burst.to_string(), wanted))
+            }
+            (Some(rate), burst) => Ok(Some(RequestRate {
+                per_second: rate.get(),
+                burst: burst.unwrap_or(rate).get(),
+            })),
+        }
+    }
+
+    fn bytes(&self) -> Result<Option<u64>, ConfigError> {
+        match self.bytes_per_second {
+            Some(rate) if rate < RATE_MIN => {
+                let key = "per-client.bytes-per-second";
+                Err(wrong(key, &rate.to_string(), "at least 1024"))
+            }
+            rate => Ok(rate),
+        }
     }
 }
 
@@ -496,6 +604,75 @@ mod tests {
             assert!(config.limits().is_err(), "{limit}");
         }
         assert!(Config::default().limits().is_ok());
+    }
+
+    #[test]
+    fn a_list_of_addresses_has_prefixes_each_in_one_list() {
+        let of =
+            |site: &str| Config::parse(&format!("[[site]]\nroot = 'a'\n{site}"), Path::new("/"));
+        let error = of("allow = ['10.0.0.1/8']\n").unwrap_err().to_string();
+        assert!(
+            error.contains("line 3") && error.contains("10.0.0.0/8"),
+            "{error}"
+        );
+        let both = of("allow = ['10.0.0.0/8']\ndeny = ['10.0.0.0/8']\n").unwrap();
+        let error = both.sites[0].settings().unwrap_err().to_string();
+        assert!(
+            error.starts_with("deny: ") && error.contains("10.0.0.0/8"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn users_whose_passwords_others_could_read_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("www")).unwrap();
+        for file in ["users.txt", "www/users.txt"] {
+            std::fs::write(place.path().join(file), "").unwrap();
+        }
+        let of = |plain: &str, users: &str| {
+            let site = format!("[[site]]\nroot = 'www'\nusers = '{users}'\n");
+            let text = format!("plain-http = ['{plain}']\n{site}");
+            Config::parse(&text, place.path()).map_err(|error| error.to_string())
+        };
+        let config = of("127.0.0.1:80", "users.txt").unwrap();
+        assert_eq!(config.sites[0].users, Some(place.path().join("users.txt")));
+        let error = of("0.0.0.0:80", "users.txt").unwrap_err();
+        assert!(
+            error.starts_with("plain-http: ") && error.contains("redirect-http"),
+            "{error}"
+        );
+        let error = of("127.0.0.1:80", "www/users.txt").unwrap_err();
+        assert!(error.starts_with("users: "), "{error}");
+        // The file has no user.
+        assert!(config.sites[0].settings().is_err());
+    }
+
+    #[test]
+    fn limits_on_each_client_have_sense() {
+        let of = |limits: &str| {
+            let text = format!("[[site]]\nroot = 'a'\nper-client = {{ {limits} }}\n");
+            let config = Config::parse(&text, Path::new("/")).map_err(|error| error.to_string())?;
+            let settings = config.sites[0]
+                .settings()
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(settings.access)
+        };
+        let access = of("requests-per-second = 20, bytes-per-second = 1024").unwrap();
+        let requests = access.requests.map(|rate| (rate.per_second, rate.burst));
+        assert_eq!(
+            (requests, access.bytes_per_second),
+            (Some((20, 20)), Some(1024))
+        );
+        for (limits, words) in [
+            ("requests-per-second = 0", "line 3"),
+            ("burst = 5", "per-client.burst"),
+            ("bytes-per-second = 1023", "at least 1024"),
+            ("bytes = 5", "line 3"),
+        ] {
+            let error = of(limits).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

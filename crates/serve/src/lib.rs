@@ -1,7 +1,7 @@
 //! Serves files to browsers: HTTPS, in user space.
 //!
 //! [`http`] has requests and answers, whatever version of the protocol carries them; [`files`] has open files, and
-//! [`site`] finds them; [`tls`] makes handshakes and records; [`acme`] obtains certificates. A [`Server`] is a thread that
+//! [`site`] finds them, for clients that [`access`] admits; [`tls`] makes handshakes and records; [`acme`] obtains certificates. A [`Server`] is a thread that
 //! accepts connections, and worker threads that serve them, each with its own event loop and connections.
 //!
 //! # A GET, from request to answer
@@ -20,11 +20,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod acme;
 mod address;
 mod admission;
 mod blocking;
 mod budget;
+mod client;
 pub mod config;
 mod connection;
 mod counters;

@@ -43,6 +43,8 @@ pub struct AccessLog {
 pub(crate) struct Entry<'a> {
     pub(crate) service: Service,
     pub(crate) client: IpAddr,
+    /// Name of the user, if a client has logged in.
+    pub(crate) user: Option<&'a str>,
     pub(crate) at: SystemTime,
     pub(crate) method: &'a str,
     pub(crate) target: &'a str,
@@ -178,11 +180,9 @@ fn combined(line: &mut String, entry: &Entry) {
     let date = httpdate::fmt_http_date(entry.at);
     let part = |range| date.get(range).unwrap_or("-");
     let (day, month, year, time) = (part(5..7), part(8..11), part(12..16), part(17..25));
-    let _ = write!(
-        line,
-        "{} - - [{day}/{month}/{year}:{time} +0000] \"",
-        entry.client
-    );
+    let _ = write!(line, "{} - ", entry.client);
+    escape(line, entry.user.unwrap_or("-").as_bytes());
+    let _ = write!(line, " [{day}/{month}/{year}:{time} +0000] \"");
     escape(line, entry.method.as_bytes());
     line.push(' ');
     escape(line, entry.target.as_bytes());
@@ -210,6 +210,7 @@ fn json(line: &mut String, entry: &Entry) {
     line.push_str("\",\"target\":\"");
     escape_json(line, entry.target.as_bytes());
     for (name, value) in [
+        ("user", entry.user.map(str::as_bytes)),
         ("host", entry.host.map(str::as_bytes)),
         ("referer", entry.referer),
         ("user_agent", entry.user_agent),
@@ -293,6 +294,7 @@ mod tests {
         Entry {
             service: Service::Https,
             client: "192.0.2.7".parse().unwrap(),
+            user: None,
             at: UNIX_EPOCH + Duration::from_secs(951_782_400),
             method: "GET",
             target: "/a\"b",
@@ -320,6 +322,20 @@ mod tests {
             line,
             r#"192.0.2.7 - - [29/Feb/2000:00:00:00 +0000] "GET /a\x22b HTTP/1.1" 200 17 "-" "x\x0A\xFFy""#
         );
+    }
+
+    #[test]
+    fn a_user_has_the_third_field() {
+        let entry = Entry {
+            user: Some("ann"),
+            ..entry()
+        };
+        let (mut line, mut object) = (String::new(), String::new());
+        combined(&mut line, &entry);
+        assert!(line.starts_with("192.0.2.7 - ann ["), "{line}");
+        json(&mut object, &entry);
+        let value: serde_json::Value = serde_json::from_str(&object).unwrap();
+        assert_eq!(value["user"], "ann");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 
+use crate::access::{self, Logins};
 use crate::admission::Admission;
 use crate::blocking;
 use crate::counters::{Figures, Tally};
@@ -94,6 +95,9 @@ impl Server {
         });
         let status = Arc::new(Status::new(Arc::clone(&tally), volumes));
         let sites = Arc::new(sites);
+        let logins =
+            Logins::new().ok_or_else(|| io::Error::other("there are no random numbers"))?;
+        let logins = Arc::new(logins);
         let (accepting, stopped) = watch::channel(true);
         let mut server = Self {
             workers: Vec::new(),
@@ -104,7 +108,8 @@ impl Server {
         for (number, counters) in tally.workers.iter().enumerate() {
             let (commands, receiver) = unbounded_channel();
             server.workers.push(commands);
-            let (sites, tls) = (Arc::clone(&sites), (tls.clone(), offload.clone()));
+            let sites = (Arc::clone(&sites), Arc::clone(&logins));
+            let tls = (tls.clone(), offload.clone());
             let reports = Reports {
                 counters: Arc::clone(counters),
                 lines: log.clone().map(Lines::new),
@@ -181,7 +186,7 @@ fn new_runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(blocking::THREADS)
+        .max_blocking_threads(blocking::THREADS + access::THREADS)
         .thread_name("serve-disk")
         .build()
 }

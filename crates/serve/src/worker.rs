@@ -10,15 +10,17 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::access::{self, Access, Login, Logins, Pace};
 use crate::address::{Address, Addresses};
+use crate::admission;
 use crate::blocking;
 use crate::budget::{Budget, Reservation};
+use crate::client::Client;
 use crate::counters::Counters;
 use crate::http::{Answer, Body, DateCache, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
 use crate::log::{Entry, Lines};
-use crate::origin::Origin;
 use crate::redirect;
 use crate::site::{
     Cache, CacheLimits, FilePath, Form, Misdirection, Site, error_page, misdirected,
@@ -51,6 +53,7 @@ pub(crate) struct Worker {
     cache: RefCell<Cache>,
     lines: Option<Lines>,
     status: Arc<Status>,
+    logins: Arc<Logins>,
     date: DateCache,
     /// Buffer for an answer's head, while no head is being written.
     scratch: Cell<Vec<u8>>,
@@ -58,6 +61,25 @@ pub(crate) struct Worker {
     on_fault: OnFault,
     /// Time of the last report of a file.
     last_report: Cell<Option<Instant>>,
+}
+
+/// An answer, and the user whose request it answers.
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    /// Name of the user; `None` if nobody has logged in.
+    pub(crate) user: Option<Arc<str>>,
+    /// Pacing of the content; `None` if its rate has no limit.
+    pub(crate) pace: Option<Pace>,
+}
+
+impl From<Answer> for Answered {
+    fn from(answer: Answer) -> Self {
+        Self {
+            answer,
+            user: None,
+            pace: None,
+        }
+    }
 }
 
 /// Destinations of a worker's counts, log lines and reports of faults.
@@ -76,7 +98,7 @@ impl Worker {
     pub(crate) fn new(
         limits: Limits,
         memory: usize,
-        sites: Arc<Sites>,
+        (sites, logins): (Arc<Sites>, Arc<Logins>),
         tls: (Option<Arc<ServerConfig>>, Offload),
         reports: Reports,
     ) -> Self {
@@ -98,6 +120,7 @@ impl Worker {
             sites: RefCell::new(sites),
             lines,
             status,
+            logins,
             date: DateCache::new(),
             scratch: Cell::default(),
             draining: watch::Sender::new(false),
@@ -115,35 +138,103 @@ impl Worker {
         Rc::clone(&self.offload.borrow())
     }
 
-    /// Answers a request, for a client at `address`.
-    pub(crate) async fn answer(
-        &self,
-        service: Service,
-        origin: &Origin,
-        address: &Arc<Address>,
-        request: &Request<'_>,
-    ) -> Answer {
-        if let Err(why) = origin.check(request, &self.sites.borrow()) {
-            return misdirected(why);
+    /// Answers a client's request.
+    pub(crate) async fn answer(&self, client: &Client, request: &Request<'_>) -> Answered {
+        if let Err(why) = client.origin.check(request, &self.sites.borrow()) {
+            return misdirected(why).into();
         }
-        match service {
-            Service::Https | Service::Http { .. } => self.file(address, request).await,
+        let answer = match client.service {
+            Service::Https | Service::Http { .. } => return self.admit(client, request).await,
             Service::Redirect { port } => redirect::answer(request, port, &self.sites.borrow()),
             Service::Status => self.status.answer(request).await,
+        };
+        answer.into()
+    }
+
+    /// Answers a request to a site, if the site admits the client.
+    async fn admit(&self, client: &Client, request: &Request<'_>) -> Answered {
+        let Some(site) = self.sites.borrow().site(request.host).cloned() else {
+            return misdirected(Misdirection::of(request.host)).into();
+        };
+        let file = self.file(&site, &client.holdings, request);
+        match site.access() {
+            Some(access) if !access::is_challenge(request.target) => {
+                let pace = access.pace(admission::client(client.address.ip()));
+                let (answer, user) = match self.user(client, request, &site, access).await {
+                    Ok(user) => (file.await, user),
+                    Err(refused) => (*refused, None),
+                };
+                let mut answered = Answered { answer, user, pace };
+                if answered.user.is_some() {
+                    access::mark_private(&mut answered.answer);
+                }
+                answered
+            }
+            _ => file.await.into(),
         }
     }
 
-    async fn file(&self, address: &Arc<Address>, request: &Request<'_>) -> Answer {
-        let Some(site) = self.sites.borrow().site(request.host).cloned() else {
-            return misdirected(Misdirection::of(request.host));
+    /// Finds the user that a client is; `None` if the site is for everybody.
+    ///
+    /// # Errors
+    /// The answer to a client that the site does not admit.
+    async fn user(
+        &self,
+        client: &Client,
+        request: &Request<'_>,
+        site: &Site,
+        access: &Access,
+    ) -> Result<Option<Arc<str>>, Box<Answer>> {
+        let refused = |status| Box::new(site.error(status));
+        let address = client.address.ip();
+        if !access.admits(address) {
+            return Err(refused(StatusCode::FORBIDDEN));
+        }
+        let retry = |status, wait| {
+            let mut answer = refused(status);
+            answer.fields.push(access::retry_after(wait));
+            answer
         };
+        let address = admission::client(address);
+        if let Err(wait) = access.count_request(address) {
+            return Err(retry(StatusCode::TOO_MANY_REQUESTS, wait));
+        }
+        let Some(users) = access.users() else {
+            return Ok(None);
+        };
+        // The configuration refuses this, but a reload does not close listeners. A password must not be asked for here.
+        if client.service == (Service::Http { local: false }) {
+            return Err(refused(StatusCode::FORBIDDEN));
+        }
+        let authorization = request.fields.authorization;
+        match self.logins.check(users, address, authorization).await {
+            Login::Right(user) => Ok(Some(user)),
+            Login::Wrong => {
+                let mut answer = refused(StatusCode::UNAUTHORIZED);
+                access::ask_for_password(&mut answer, users);
+                Err(answer)
+            }
+            Login::TooMany(wait) => Err(retry(StatusCode::TOO_MANY_REQUESTS, wait)),
+            Login::Busy => Err(retry(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Duration::from_secs(1),
+            )),
+        }
+    }
+
+    async fn file(
+        &self,
+        site: &Arc<Site>,
+        address: &Arc<Address>,
+        request: &Request<'_>,
+    ) -> Answer {
         if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
             return answer;
         }
         let deadline = Instant::now() + self.limits.stall / 2;
         let mut reserved = None;
         loop {
-            let answer = self.find(&site, address, request).await;
+            let answer = self.find(site, address, request).await;
             let long = match answer.body.front() {
                 Some(Piece::Bytes(bytes)) if bytes.len() > LONG_PAGE => bytes,
                 _ => return answer,
@@ -261,6 +352,7 @@ impl Worker {
     pub(crate) fn sweep(&self) {
         self.cache.borrow_mut().sweep();
         self.addresses.sweep();
+        self.logins.sweep();
         self.flush_log();
     }
 

@@ -8,14 +8,16 @@ use std::time::SystemTime;
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::client::Client;
 use super::head::{self, Ending};
+use crate::access::Pace;
 use crate::address::Address;
-use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
+use crate::client::Client;
+use crate::http::{Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
+use crate::limits::Limits;
 use crate::log::Entry;
 use crate::site::error_page;
 use crate::transport::{PoolHandle, Transport, TransportError};
-use crate::worker::Worker;
+use crate::worker::{Answered, Worker};
 
 /// Limit on the bytes of a request's content that are discarded so that the connection can be used again.
 const SKIPPED_MAX: u64 = 64 << 10;
@@ -161,13 +163,13 @@ impl Http1Connection<'_> {
     async fn refuse(&mut self, status: StatusCode) -> Result<Continuation, TransportError> {
         let (at, began) = (SystemTime::now(), std::time::Instant::now());
         let (worker, transport) = (self.worker, &mut self.transport);
-        let mut answer = error_page(status);
-        let length = answer.body.length();
+        let mut answered = Answered::from(error_page(status));
+        let length = answered.answer.body.length();
         let sent = send(
             worker,
             transport,
             &self.client.holdings,
-            &mut answer,
+            &mut answered,
             true,
             Ending::Close,
             at,
@@ -177,12 +179,13 @@ impl Http1Connection<'_> {
             service: self.client.service,
             client: self.client.address.ip(),
             at,
+            user: None,
             method: "-",
             target: "-",
             version: "HTTP/1.1",
             host: None,
             status: status.as_u16(),
-            bytes: length - answer.body.length(),
+            bytes: length - answered.answer.body.length(),
             whole: sent.is_ok(),
             took: began.elapsed(),
             referer: None,
@@ -202,25 +205,23 @@ async fn answer(
 ) -> Result<Continuation, TransportError> {
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
-    let mut answer = worker
-        .answer(client.service, &client.origin, &client.holdings, request)
-        .await;
+    let mut answered = worker.answer(client, request).await;
+    let (status, length) = (answered.answer.status, answered.answer.body.length());
     let keeps_alive = head.keep_alive
         && !worker.is_draining()
         && !has_unknown_end(head)
-        && transport.can_continue_after(answer.body.length());
+        && transport.can_continue_after(length);
     let ending = match (keeps_alive, head.is_old) {
         (true, false) => Ending::Usual,
         (true, true) => Ending::KeepAlive,
         (false, _) => Ending::Close,
     };
-    let with_body = request.method != Method::Head && head::has_length(answer.status);
-    let length = answer.body.length();
+    let with_body = request.method != Method::Head && head::has_length(status);
     let sent = send(
         worker,
         transport,
         &client.holdings,
-        &mut answer,
+        &mut answered,
         with_body,
         ending,
         at,
@@ -233,13 +234,14 @@ async fn answer(
         service: client.service,
         client: client.address.ip(),
         at,
+        user: answered.user.as_deref(),
         method: request.method_name,
         target: request.target,
         version: if head.is_old { "HTTP/1.0" } else { "HTTP/1.1" },
         host: request.host,
-        status: answer.status.as_u16(),
+        status: status.as_u16(),
         bytes: if with_body {
-            length - answer.body.length()
+            length - answered.answer.body.length()
         } else {
             0
         },
@@ -264,16 +266,16 @@ async fn send(
     worker: &Worker,
     transport: &mut Transport,
     address: &Arc<Address>,
-    answer: &mut Answer,
+    answered: &mut Answered,
     with_body: bool,
     ending: Ending,
     at: SystemTime,
 ) -> Result<(), TransportError> {
     let mut head = worker.scratch();
-    head::write(&mut head, answer, &worker.date(at), ending);
+    head::write(&mut head, &answered.answer, &worker.date(at), ending);
     let mut nothing = Body::default();
     let body = if with_body {
-        &mut answer.body
+        &mut answered.answer.body
     } else {
         &mut nothing
     };
@@ -281,9 +283,36 @@ async fn send(
         pool: &worker.pool,
         address,
     };
-    let sent = transport.send(&head, body, pool, &worker.limits).await;
+    let sent = match answered.pace.as_ref().filter(|_| body.length() > 0) {
+        None => transport.send(&head, body, pool, &worker.limits).await,
+        Some(pace) => send_paced(transport, &head, body, pool, &worker.limits, pace).await,
+    };
     worker.give_back(head);
     sent
+}
+
+/// Sends an answer in pieces, each at the time at which its client may have it.
+async fn send_paced(
+    transport: &mut Transport,
+    mut head: &[u8],
+    body: &mut Body,
+    pool: PoolHandle<'_>,
+    limits: &Limits,
+    pace: &Pace,
+) -> Result<(), TransportError> {
+    loop {
+        let mut grant = pace.grant(body.length());
+        if let Some(wait) = grant.wait() {
+            sleep(wait).await;
+        }
+        let mut piece = body.split_front(grant.left());
+        grant.take(piece.length());
+        transport.send(head, &mut piece, pool, limits).await?;
+        head = &[];
+        if body.length() == 0 {
+            return Ok(());
+        }
+    }
 }
 
 /// Returns whether the start of the next request is unknown or too far away. With `Expect: 100-continue` the client may

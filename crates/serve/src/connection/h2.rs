@@ -20,11 +20,11 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::activity::{Activity, InFlight, Pace};
-use super::client::Client;
 use super::head::has_length;
 use super::stream_body::{RequestContext, StreamBody};
 use super::write_timeout::{SharedStream, WriteTimeout};
 use crate::budget::ConnectionBudget;
+use crate::client::Client;
 use crate::http::{Answer, Body, HeadLimits, Method, Refusal, Request};
 use crate::limits::Limits;
 use crate::site::error_page;
@@ -220,22 +220,19 @@ async fn answer(
     budget: Rc<ConnectionBudget>,
 ) -> Response<StreamBody> {
     let (at, began) = (SystemTime::now(), Instant::now());
-    let (answer, with_body) = match request(&parts, &worker.limits.head) {
+    let (answered, with_body) = match request(&parts, &worker.limits.head) {
         Ok(request) => {
             let with_body = request.method != Method::Head;
-            let answer = worker
-                .answer(client.service, &client.origin, &client.holdings, &request)
-                .await;
-            (answer, with_body)
+            (worker.answer(&client, &request).await, with_body)
         }
-        Err(refusal) => (error_page(refusal.status()), true),
+        Err(refusal) => (error_page(refusal.status()).into(), true),
     };
     let Answer {
         status,
         shared,
         fields,
         mut body,
-    } = answer;
+    } = answered.answer;
     let length = body.length();
     if !with_body || !has_length(status) {
         body = Body::default();
@@ -243,6 +240,8 @@ async fn answer(
     let context = RequestContext {
         worker: Rc::clone(worker),
         client,
+        user: answered.user,
+        pace: answered.pace,
         parts,
         status,
         at,

@@ -1,7 +1,6 @@
 //! Connections of clients, from the first byte to the last.
 
 mod activity;
-mod client;
 mod h1;
 mod h2;
 mod head;
@@ -19,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admission;
+use crate::client::Client;
 use crate::listener::Service;
 use crate::log::TlsEntry;
 use crate::origin::Origin;
@@ -28,7 +28,6 @@ use crate::transport::{
     DiscardLimit, Kernel, LINGER_TIMEOUT, Plain, Secure, Transport, lingering_close,
 };
 use crate::worker::Worker;
-use client::Client;
 
 /// Limit on the unsent bytes in a socket's send queue: slightly more than one batch. All sockets of a machine share the
 /// kernel's memory for TCP (`tcp_mem`). With the usual 4 MiB for each, some hundred clients that read nothing would use

@@ -7,23 +7,28 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 
 use super::activity::InFlight;
-use super::client::Client;
+use crate::access::{Grant, Pace};
 use crate::address::Address;
 use crate::blocking;
 use crate::budget::StreamBudget;
+use crate::client::Client;
 use crate::files::{OpenFile, ReadMode, VolumeFile};
 use crate::http::{Body, Piece};
 use crate::log::Entry;
 use crate::transport::{TransportError, check_intact};
 use crate::worker::Worker;
+
+/// Longest pause of a paced answer before it counts as in progress again: a pause is no fault of the client.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, TransportError>>>>;
 
@@ -33,6 +38,9 @@ pub(super) struct StreamBody {
     sent: u64,
     /// A piece that another thread reads, or the last piece, until its file is found unchanged.
     waiting: Option<Waiting>,
+    /// Bytes that the client may have next, and the pause until then.
+    grant: Option<Grant>,
+    pause: Option<Pin<Box<Sleep>>>,
     context: RequestContext,
 }
 
@@ -41,6 +49,9 @@ pub(super) struct StreamBody {
 pub(super) struct RequestContext {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Client,
+    pub(super) user: Option<Arc<str>>,
+    /// Pacing of the content; `None` if its rate has no limit.
+    pub(super) pace: Option<Pace>,
     pub(super) parts: Parts,
     pub(super) status: StatusCode,
     pub(super) at: SystemTime,
@@ -55,6 +66,8 @@ impl StreamBody {
             body,
             sent: 0,
             waiting: None,
+            grant: None,
+            pause: None,
             context,
         }
     }
@@ -71,8 +84,30 @@ impl StreamBody {
         };
         self.body.advance(bytes.len() as u64);
         self.sent += bytes.len() as u64;
+        if let Some(grant) = &mut self.grant {
+            grant.take(bytes.len() as u64);
+        }
         self.context.in_flight.progressed();
         Poll::Ready(Some(Ok(self.context.budget.hold(bytes))))
+    }
+
+    /// Number of bytes that the client may have now, at least one.
+    fn granted(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let Some(pace) = &self.context.pace else {
+            return Poll::Ready(usize::MAX);
+        };
+        let grant = match &mut self.grant {
+            Some(grant) if grant.left() > 0 => grant,
+            used => used.insert(pace.grant(self.body.length())),
+        };
+        while let Some(wait) = grant.wait() {
+            let pause = || Box::pin(sleep(wait.min(PAUSE_MAX)));
+            let pause = self.pause.get_or_insert_with(pause);
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+            self.context.in_flight.progressed();
+        }
+        Poll::Ready(usize::try_from(grant.left()).unwrap_or(usize::MAX))
     }
 
     /// The next piece, no longer than the budget allows.
@@ -83,12 +118,17 @@ impl StreamBody {
                 self.waiting = None;
                 return Poll::Ready(Some(piece));
             }
+            if self.body.length() == 0 {
+                return Poll::Ready(None);
+            }
+            let granted = ready!(self.granted(cx));
             let Some(piece) = self.body.front() else {
                 return Poll::Ready(None);
             };
             let Some(most) = self.context.budget.capacity(cx) else {
                 return Poll::Pending;
             };
+            let most = most.min(granted);
             match piece {
                 Piece::Bytes(bytes) => {
                     let bytes = bytes.slice(..bytes.len().min(most));
@@ -182,6 +222,7 @@ impl Drop for StreamBody {
         let RequestContext {
             worker,
             client,
+            user,
             parts,
             ..
         } = &self.context;
@@ -189,6 +230,7 @@ impl Drop for StreamBody {
         worker.record(&Entry {
             service: client.service,
             client: client.address.ip(),
+            user: user.as_deref(),
             at: self.context.at,
             method: parts.method.as_str(),
             target: parts

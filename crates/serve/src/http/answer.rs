@@ -108,6 +108,28 @@ impl Body {
         self.begun = true;
     }
 
+    /// Takes the first `count` bytes away, as a body of their own.
+    pub(crate) fn split_front(&mut self, count: u64) -> Self {
+        let mut front = Self {
+            begun: self.begun,
+            ..Self::default()
+        };
+        while let Some(piece) = self.front().filter(|_| front.length < count) {
+            let length = piece.length().min(count - front.length);
+            front.push(match piece {
+                Piece::Bytes(bytes) => {
+                    let end = usize::try_from(length).unwrap_or(bytes.len());
+                    Piece::Bytes(bytes.slice(..end))
+                }
+                Piece::File(file, range) => {
+                    Piece::File(Arc::clone(file), range.start..range.start + length)
+                }
+            });
+            self.advance(length);
+        }
+        front
+    }
+
     /// Returns whether some of it is on its way, so that time has passed since its files were looked at.
     #[must_use]
     pub fn has_begun(&self) -> bool {
@@ -123,5 +145,34 @@ impl Piece {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(_, range) => range.end - range.start,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_split_where_its_pieces_are_not() {
+        let mut body = Body::default();
+        for bytes in [&b"abc"[..], b"defg", b"h"] {
+            body.push(Piece::Bytes(Bytes::from_static(bytes)));
+        }
+        let texts = |mut body: Body| {
+            let mut text = Vec::new();
+            while let Some(Piece::Bytes(bytes)) = body.front() {
+                text.extend_from_slice(bytes);
+                let length = bytes.len() as u64;
+                body.advance(length);
+            }
+            String::from_utf8(text).unwrap()
+        };
+        let front = body.split_front(5);
+        assert_eq!((front.length(), front.has_begun()), (5, false));
+        assert_eq!(texts(front), "abcde");
+        assert_eq!(texts(body.split_front(0)), "");
+        let rest = body.split_front(100);
+        assert!(rest.has_begun() && body.front().is_none());
+        assert_eq!((texts(rest), body.length()), ("fgh".into(), 0));
     }
 }

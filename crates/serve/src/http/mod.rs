@@ -2,6 +2,7 @@
 //! [`Body`] names ranges of open files, and the code that sends it reads them.
 
 mod answer;
+mod authorization;
 mod conditional;
 mod date;
 mod encoding;
@@ -14,6 +15,7 @@ mod request;
 mod request_body;
 
 pub use answer::{Answer, Body, Field, Piece};
+pub use authorization::Authorization;
 pub use conditional::{Etag, Validators, Verdict};
 pub(crate) use date::DateCache;
 pub use encoding::{Acceptable, Coding};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
-use super::{Authority, Refusal};
+use super::{Authority, Authorization, Refusal};
 
 /// Method of a request. Methods that a server of files has the same answer to are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Fields<'a> {
     pub accept: Option<Cow<'a, [u8]>>,
     /// Value of `Accept-Encoding`, joined to one list.
     pub accept_encoding: Option<Cow<'a, [u8]>>,
+    /// Name and password, if the client has any.
+    pub authorization: Option<Authorization<'a>>,
     /// `Referer`, for the access log.
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, for the access log.
@@ -188,6 +190,7 @@ impl<'a> Fields<'a> {
             8 if is("if-range") => once(&mut self.if_range, value),
             8 if is("if-match") => join(&mut self.if_match, value),
             10 if is("user-agent") => once(&mut self.user_agent, value),
+            13 if is("authorization") => once(&mut self.authorization, Authorization::new(value)),
             13 if is("if-none-match") => join(&mut self.if_none_match, value),
             15 if is("accept-encoding") => join(&mut self.accept_encoding, value),
             17 if is("if-modified-since") => once(&mut self.if_modified_since, value),
@@ -197,7 +200,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn once<'a>(field: &mut Option<&'a [u8]>, value: &'a [u8]) -> Result<(), Refusal> {
+fn once<T>(field: &mut Option<T>, value: T) -> Result<(), Refusal> {
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(Refusal::Doubled),

@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::cache::Cache;
 use super::error::SiteError;
+use super::fallback::Fallback;
 use super::listing::{Form, Listing};
 use super::node::Node;
 use super::page::{self, allow};
@@ -18,6 +19,7 @@ use super::settings::Settings;
 use super::setup::{ErrorPages, common_fields, error_pages, rules};
 use super::tree::Tree;
 use super::types::Types;
+use crate::access::Access;
 use crate::files::OpenFile;
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
@@ -28,6 +30,7 @@ pub struct Site {
     id: u64,
     tree: Tree,
     index: Vec<String>,
+    fallback: Option<Fallback>,
     listings: bool,
     dot_files: bool,
     codings: Vec<Coding>,
@@ -39,12 +42,15 @@ pub struct Site {
     page_fields: Arc<[Field]>,
     json_fields: Arc<[Field]>,
     errors: ErrorPages,
+    access: Option<Box<Access>>,
 }
 
 /// Result of resolving a target. [`Site::find`] needs no [`Cache`], so that another thread can wait for the file system.
 #[derive(Debug)]
 pub enum Found {
     Resource(Arc<Resource>),
+    /// The site's fallback, for a path that names no file.
+    Fallback(Arc<Resource>),
     /// An answer that is the same for all requests of this target.
     Answer(Box<Answer>),
 }
@@ -62,6 +68,8 @@ impl Site {
                 return Err(SiteError::Index { name: name.clone() });
             }
         }
+        let fallback = settings.fallback.as_deref();
+        let fallback = fallback.map(|path| Fallback::open(path, &tree, settings.dot_files));
         let common = common_fields(settings)?;
         let with = |fields: &[Field]| -> Arc<[Field]> { [fields, &*common].concat().into() };
         let [policy, referrer] = page::page_fields();
@@ -70,6 +78,7 @@ impl Site {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             tree,
             index: settings.index.clone(),
+            fallback: fallback.transpose()?,
             listings: settings.listings,
             dot_files: settings.dot_files,
             codings: settings.precompressed.clone(),
@@ -80,10 +89,16 @@ impl Site {
                 &page_fields,
                 &with(&[page::html_type()]),
             )?,
+            access: Access::new(&settings.access).map(Box::new),
             json_fields: with(&[page::json_type()]),
             page_fields,
             common,
         })
+    }
+
+    /// Restrictions on the clients; `None` if everybody may read everything.
+    pub(crate) fn access(&self) -> Option<&Access> {
+        self.access.as_deref()
     }
 
     /// Answers a request, from the cache or from the file system.
@@ -138,7 +153,10 @@ impl Site {
             Ok(path) => match self.look(target, &path, form) {
                 Ok(Found::Answer(answer)) => *answer,
                 Ok(found) => return found,
-                Err(status) => self.error(status),
+                Err(status) => match self.fall_back(status, &path) {
+                    Some(resource) => return Found::Fallback(resource),
+                    None => self.error(status),
+                },
             },
         };
         Found::Answer(Box::new(answer))
@@ -152,6 +170,11 @@ impl Site {
             Found::Resource(resource) => {
                 let target = without_query(request.target);
                 cache.put(self.id, target, &resource, Instant::now());
+                let chosen = resource.choose(request.fields.accept_encoding.as_deref());
+                self.of_variant(request, chosen)
+            }
+            // Clients choose the targets, so keeping the file open under each would use up the cache.
+            Found::Fallback(resource) => {
                 let chosen = resource.choose(request.fields.accept_encoding.as_deref());
                 self.of_variant(request, chosen)
             }
@@ -229,6 +252,18 @@ impl Site {
             ],
             body: Body::bytes(text.into()),
         })))
+    }
+
+    /// Opens the fallback for a path whose answer would be `status`, if it stands for that path.
+    fn fall_back(&self, status: StatusCode, path: &FilePath) -> Option<Arc<Resource>> {
+        let fallback = self.fallback.as_ref()?;
+        if status != StatusCode::NOT_FOUND || !fallback.stands_for(path, &self.types) {
+            return None;
+        }
+        match self.tree.find(fallback.path()) {
+            Ok(Node::File(file)) => Some(self.resource(file, fallback.path())),
+            _ => None,
+        }
     }
 
     /// Redirects to the folder's URL with a slash at its end, so that relative links on its page work.

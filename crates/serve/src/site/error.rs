@@ -24,6 +24,8 @@ pub enum SiteError {
     },
     /// A name for index files has a slash, or is not a name.
     Index { name: String },
+    /// A fallback that is not a file of the site.
+    Fallback { path: String },
     /// A content type that cannot be one.
     Type {
         /// The extension that it is for.
@@ -67,6 +69,10 @@ impl fmt::Display for SiteError {
             Self::Index { name } => {
                 write!(out, "{name:?} is not the name of an index file: give a file name without slashes")
             }
+            Self::Fallback { path } => write!(
+                out,
+                "fallback: the site serves no file {path:?}: name one by its path from the root on, such as /index.html"
+            ),
             Self::Type { extension } => write!(
                 out,
                 "the content type for .{extension} is not valid; give one such as text/plain"
@@ -105,6 +111,7 @@ impl std::error::Error for SiteError {
             }
             Self::Mount { .. }
             | Self::Index { .. }
+            | Self::Fallback { .. }
             | Self::Type { .. }
             | Self::Rule { .. }
             | Self::Field { .. }

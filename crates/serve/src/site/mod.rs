@@ -4,6 +4,7 @@ mod answering;
 mod cache;
 mod content;
 mod error;
+mod fallback;
 mod folder;
 mod listing;
 mod natural;

@@ -16,8 +16,9 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-RSadRG4qLkE08SLNzd+O
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Statuses that have a page of their own from the start.
-pub(super) const STATUSES: [StatusCode; 18] = [
+pub(super) const STATUSES: [StatusCode; 19] = [
     StatusCode::BAD_REQUEST,
+    StatusCode::UNAUTHORIZED,
     StatusCode::FORBIDDEN,
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
@@ -168,6 +169,7 @@ fn html_saying(status: StatusCode, sentence: &str) -> Bytes {
 
 fn sentence(status: StatusCode) -> &'static str {
     match status {
+        StatusCode::UNAUTHORIZED => "This is for users with a password.",
         StatusCode::FORBIDDEN => "This may not be seen by you.",
         StatusCode::NOT_FOUND => "There is nothing here under this name.",
         StatusCode::METHOD_NOT_ALLOWED => "This can only be read.",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 pub use scrim_files::Symlinks;
 
+use crate::access::AccessSettings;
 use crate::files::VolumeFiles;
 use crate::http::{Coding, Field};
 
@@ -60,6 +61,8 @@ pub struct Settings {
     pub mounts: Vec<Mount>,
     /// Names of files that stand for their folder, the first one that is there.
     pub index: Vec<String>,
+    /// Path of the file that is answered in place of 404, except for files that a page loads.
+    pub fallback: Option<String>,
     /// True if a folder without such a file is listed.
     pub listings: bool,
     /// Choice of the symbolic links that are followed.
@@ -78,6 +81,8 @@ pub struct Settings {
     pub error_pages: BTreeMap<u16, PathBuf>,
     /// Content types by extension, without its dot and in lower case, besides the usual ones.
     pub types: BTreeMap<String, String>,
+    /// Restrictions on its clients.
+    pub access: AccessSettings,
 }
 
 impl Settings {
@@ -88,6 +93,7 @@ impl Settings {
             root: Root::Folder(root.into()),
             mounts: Vec::new(),
             index: vec!["index.html".into()],
+            fallback: None,
             listings: false,
             symlinks: Symlinks::Within,
             dot_files: false,
@@ -97,6 +103,7 @@ impl Settings {
             hsts: None,
             error_pages: BTreeMap::new(),
             types: BTreeMap::new(),
+            access: AccessSettings::default(),
         }
     }
 }

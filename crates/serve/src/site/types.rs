@@ -6,6 +6,8 @@ use http::HeaderValue;
 
 use super::error::SiteError;
 
+const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
 /// The usual types and a site's own.
 #[derive(Debug)]
 pub(super) struct Types {
@@ -30,32 +32,30 @@ impl Types {
 
     /// The value of `Content-Type` for a file of this path.
     pub(super) fn of(&self, path: &[u8]) -> HeaderValue {
-        const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
+        self.known(path).unwrap_or(UNKNOWN)
+    }
+
+    /// The type of a path whose name has a known extension.
+    pub(super) fn known(&self, path: &[u8]) -> Option<HeaderValue> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let extension = match name.iter().rposition(|&byte| byte == b'.') {
             // A name such as `.profile` has none.
-            None | Some(0) => return UNKNOWN,
+            None | Some(0) => return None,
             Some(dot) => &name[dot + 1..],
         };
-        let Ok(extension) = std::str::from_utf8(extension) else {
-            return UNKNOWN;
-        };
-        let extension = extension.to_ascii_lowercase();
+        let extension = std::str::from_utf8(extension).ok()?.to_ascii_lowercase();
         if let Some(own) = self.own.get(&extension) {
-            return own.clone();
+            return Some(own.clone());
         }
-        match mime_guess::from_ext(&extension).first_raw() {
-            None => UNKNOWN,
+        Some(match mime_guess::from_ext(&extension).first_raw()? {
             // RFC 9239 has one name for scripts.
-            Some("application/javascript") => {
-                HeaderValue::from_static("text/javascript; charset=utf-8")
-            }
+            "application/javascript" => HeaderValue::from_static("text/javascript; charset=utf-8"),
             // Text without a charset is guessed at by browsers, and each guesses differently.
-            Some(text) if text.starts_with("text/") => {
+            text if text.starts_with("text/") => {
                 HeaderValue::try_from(format!("{text}; charset=utf-8")).unwrap_or(UNKNOWN)
             }
-            Some(other) => HeaderValue::from_static(other),
-        }
+            other => HeaderValue::from_static(other),
+        })
     }
 }
 

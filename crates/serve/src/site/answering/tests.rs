@@ -14,6 +14,7 @@ use crate::site::{CacheLimits, CacheRule, Hsts, Symlinks};
 mod caching;
 mod conditions;
 mod escapes;
+mod fallback;
 mod walk;
 
 /// A time of change that has settled: 2026-01-01.

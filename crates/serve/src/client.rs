@@ -10,13 +10,13 @@ use crate::origin::Origin;
 
 /// A client, with the service and the hosts that its connection may ask for.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
-    pub(super) address: SocketAddr,
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
     /// Shared resources that the client's address holds.
-    pub(super) holdings: Arc<Address>,
-    pub(super) service: Service,
+    pub(crate) holdings: Arc<Address>,
+    pub(crate) service: Service,
     /// Hosts that the client may ask for.
-    pub(super) origin: Origin,
+    pub(crate) origin: Origin,
     /// TLS parameters for the access log; `None` over plain TCP.
-    pub(super) tls: Option<TlsEntry>,
+    pub(crate) tls: Option<TlsEntry>,
 }

@@ -58,6 +58,7 @@ mod schema;
 mod scrim_to_cryptsetup;
 mod secrets;
 mod sequences;
+mod serve_access;
 mod serve_acme;
 mod serve_browser;
 mod serve_conformance;

@@ -15,7 +15,7 @@ use super::open_volume::DataPathArg;
 pub(crate) struct ServeArgs {
     /// Folder to serve, or IMAGE#/FOLDER for a folder in a LUKS volume with ext4, which is not mounted (IMAGE as for
     /// `open`, or the name of an open volume); then any number of /PATH=ROOT, each served below its path
-    #[arg(value_name = "ROOT", required_unless_present = "config")]
+    #[arg(value_name = "ROOT", required_unless_present_any = ["config", "hash_password"])]
     pub(crate) roots: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) volume: ServeVolumeArgs,
@@ -75,6 +75,9 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and its files, and exit
     #[arg(long)]
     pub(crate) check: bool,
+    /// Ask for a password, print the line of user NAME for a site's file of users (`users` in the configuration), and exit
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    pub(crate) hash_password: Option<String>,
     /// End when process PID ends, which must be the parent process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,

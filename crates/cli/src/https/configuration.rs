@@ -162,6 +162,14 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
              --listen, send its clients on by --redirect-http, or allow it (--insecure-plaintext)"
         )));
     }
+    let mut plain = config.plain_http.iter();
+    let has_users = config.sites.iter().any(|site| site.users.is_some());
+    if let Some(address) = plain.find(|at| has_users && !at.ip().is_loopback()) {
+        return Err(CliError::usage(format!(
+            "plain-http {address}: a [[site]] has users, whose passwords others could read there; use redirect-http \
+             for that address, or a loopback address"
+        )));
+    }
     refuse_served_keys(config)?;
     match config.status {
         Some(address) if !address.ip().is_loopback() => Err(CliError::usage(format!(

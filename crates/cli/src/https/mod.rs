@@ -4,4 +4,5 @@ mod configuration;
 mod listeners;
 mod machine;
 pub(crate) mod server;
+mod users;
 mod volumes;

@@ -22,6 +22,7 @@ use crate::error::{CliError, Exit};
 use crate::https::configuration::configuration;
 use crate::https::listeners::{addresses, is_for_others, listeners};
 use crate::https::machine;
+use crate::https::users;
 use crate::https::volumes::Volumes;
 use crate::nbd::control::Client;
 use crate::nbd::runtime::RuntimeDir;
@@ -31,6 +32,9 @@ use crate::process::signals::{Asked, Hangup, Signals};
 use crate::terminal::{note, print};
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
+    if let Some(name) = &args.hash_password {
+        return users::print_line(name);
+    }
     if let Some(parent) = args.end_with_parent {
         daemon::end_with_parent(parent)?;
     }
@@ -238,6 +242,7 @@ fn sites(config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
         let mut settings = site
             .settings()
             .map_err(|error| CliError::usage(error.to_string()))?;
+        users::warn_of_public_file(site, &settings);
         volumes.put_into(&mut settings, site)?;
         let opened = Site::open(&settings).map_err(|error| of_site(error, &site.root))?;
         Ok((site.names.clone(), opened))

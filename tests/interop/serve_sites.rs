@@ -345,6 +345,33 @@ fn an_answer_has_what_its_site_adds() {
 }
 
 #[test]
+fn text_without_an_extension_is_recognised_where_that_is_asked_for() {
+    let Some(site) = site() else { return };
+    site.write("README", "Gr\u{fc}\u{df}e\n");
+    site.write("binary", "a\0b");
+    site.write("notes.odd", "text");
+    for (setting, readme) in [
+        ("true", "text/plain; charset=utf-8"),
+        ("false", "application/octet-stream"),
+    ] {
+        let site_table = format!("[[site]]\nroot = 'www'\ndetect-text = {setting}\n");
+        let server = site.serve_by("", &site_table);
+        for http in ["--http1.1", "--http2"] {
+            for (file, content_type) in [
+                ("README", readme),
+                ("binary", "application/octet-stream"),
+                ("notes.odd", "application/octet-stream"),
+            ] {
+                let head = server.curl(&[http, "--head", &server.url(file)]);
+                assert_eq!(field(&head, "content-type"), Some(content_type), "{head}");
+                assert_eq!(field(&head, "x-content-type-options"), Some("nosniff"));
+            }
+        }
+        server.stop();
+    }
+}
+
+#[test]
 fn folders_are_listed_and_nothing_outside_of_them_is_found() {
     let Some(site) = site() else { return };
     site.write("folder/a <b> & 'c'.txt", "odd name");

@@ -181,6 +181,8 @@ pub struct SiteConfig {
     pub hsts: Option<HstsConfig>,
     /// Pages for statuses, HTML files.
     pub error_pages: BTreeMap<String, PathBuf>,
+    /// True if a file whose name has no extension is text where its beginning is.
+    pub detect_text: bool,
     /// Content types by extension.
     pub types: BTreeMap<String, String>,
 }
@@ -501,6 +503,7 @@ impl SiteConfig {
             .iter()
             .map(error_page)
             .collect::<Result<_, _>>()?;
+        settings.detect_text = self.detect_text;
         settings.types.clone_from(&self.types);
         settings.access = self.access()?;
         Ok(settings)

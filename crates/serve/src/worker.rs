@@ -22,9 +22,7 @@ use crate::limits::Limits;
 use crate::listener::Service;
 use crate::log::{Entry, Lines};
 use crate::redirect;
-use crate::site::{
-    Cache, CacheLimits, FilePath, Form, Misdirection, Site, error_page, misdirected,
-};
+use crate::site::{Cache, CacheLimits, Form, Misdirection, Site, error_page, misdirected};
 use crate::sites::Sites;
 use crate::status::Status;
 use crate::tls::kernel::Offload;
@@ -274,7 +272,7 @@ impl Worker {
         None
     }
 
-    /// Resolves a request's target and answers it; on another thread if the site has volumes or a listing is asked for.
+    /// Resolves a request's target and answers it; on another thread if that may wait for a disk.
     async fn find(
         &self,
         site: &Arc<Site>,
@@ -282,7 +280,7 @@ impl Worker {
         request: &Request<'_>,
     ) -> Answer {
         let form = Form::wanted(request.fields.accept.as_deref());
-        let found = match site.takes_time() || lists(request.target) {
+        let found = match site.takes_time(request.target) {
             false => site.find(request.target, form),
             true => {
                 let (site, target) = (Arc::clone(site), request.target.to_owned());
@@ -381,11 +379,6 @@ impl Worker {
         *self.cache.borrow_mut() = new_cache(&self.limits);
         *self.sites.borrow_mut() = sites;
     }
-}
-
-/// Returns whether a target may be a listing, which takes too long to make on this thread.
-fn lists(target: &str) -> bool {
-    FilePath::parse(target).is_ok_and(|path| path.is_folder())
 }
 
 fn new_cache(limits: &Limits) -> Cache {

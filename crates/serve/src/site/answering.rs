@@ -17,8 +17,9 @@ use super::pattern::Pattern;
 use super::resource::{FieldDefaults, Resource, Variant};
 use super::settings::Settings;
 use super::setup::{ErrorPages, common_fields, error_pages, rules};
+use super::text;
 use super::tree::Tree;
-use super::types::Types;
+use super::types::{Types, extension};
 use crate::access::Access;
 use crate::files::OpenFile;
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
@@ -36,6 +37,7 @@ pub struct Site {
     codings: Vec<Coding>,
     rules: Vec<(Pattern, HeaderValue)>,
     types: Types,
+    detect_text: bool,
     /// Fields of every answer.
     common: Arc<[Field]>,
     /// Fields of pages of this server.
@@ -84,6 +86,7 @@ impl Site {
             codings: settings.precompressed.clone(),
             rules: rules(settings)?,
             types: Types::new(&settings.types)?,
+            detect_text: settings.detect_text,
             errors: error_pages(
                 &settings.error_pages,
                 &page_fields,
@@ -137,11 +140,14 @@ impl Site {
         Some(self.of_variant(request, chosen))
     }
 
-    /// Returns whether targets are resolved on another thread. Names in a volume are read from its storage each time; names
-    /// in folders are usually in the kernel's cache.
+    /// Returns whether a target is resolved on another thread. Names in a volume are read from its storage each time; names
+    /// in folders are usually in the kernel's cache. A folder may be listed, and a file without an extension may be read.
     #[must_use]
-    pub fn takes_time(&self) -> bool {
+    pub fn takes_time(&self, target: &str) -> bool {
         self.tree.has_volumes()
+            || FilePath::parse(target).is_ok_and(|path| {
+                path.is_folder() || self.detect_text && extension(path.as_bytes()).is_none()
+            })
     }
 
     /// Resolves a target to a file or an answer.
@@ -300,12 +306,21 @@ impl Site {
             .iter()
             .find(|(rule, _)| rule.fits(path.as_bytes()));
         let defaults = FieldDefaults {
-            content_type: self.types.of(path.as_bytes()),
+            content_type: self.content_type(&file, path),
             cache_control: rule.map(|(_, value)| value.clone()),
             common: &self.common,
             now: SystemTime::now(),
         };
         Arc::new(Resource::new(file, coded, &defaults))
+    }
+
+    fn content_type(&self, file: &OpenFile, path: &FilePath) -> HeaderValue {
+        let is_unnamed = self.detect_text && extension(path.as_bytes()).is_none();
+        // A file that cannot be read now is of an unknown type, and its answer will end as an error.
+        if is_unnamed && text::is_text_file(file).unwrap_or(false) {
+            return text::TEXT;
+        }
+        self.types.of(path.as_bytes())
     }
 
     /// Answers with a variant, or with 406 if the client accepts none.

@@ -16,6 +16,7 @@ mod percent;
 mod resource;
 mod settings;
 mod setup;
+mod text;
 mod tree;
 mod types;
 mod volume;

@@ -79,6 +79,8 @@ pub struct Settings {
     pub hsts: Option<Hsts>,
     /// Pages for statuses, HTML files of at most 1 MiB each, which are read when the site starts.
     pub error_pages: BTreeMap<u16, PathBuf>,
+    /// True if a file whose name has no extension is text where its beginning is.
+    pub detect_text: bool,
     /// Content types by extension, without its dot and in lower case, besides the usual ones.
     pub types: BTreeMap<String, String>,
     /// Restrictions on its clients.
@@ -102,6 +104,7 @@ impl Settings {
             fields: Vec::new(),
             hsts: None,
             error_pages: BTreeMap::new(),
+            detect_text: false,
             types: BTreeMap::new(),
             access: AccessSettings::default(),
         }

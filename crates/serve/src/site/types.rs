@@ -37,13 +37,8 @@ impl Types {
 
     /// The type of a path whose name has a known extension.
     pub(super) fn known(&self, path: &[u8]) -> Option<HeaderValue> {
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        let extension = match name.iter().rposition(|&byte| byte == b'.') {
-            // A name such as `.profile` has none.
-            None | Some(0) => return None,
-            Some(dot) => &name[dot + 1..],
-        };
-        let extension = std::str::from_utf8(extension).ok()?.to_ascii_lowercase();
+        let extension = std::str::from_utf8(extension(path)?).ok()?;
+        let extension = extension.to_ascii_lowercase();
         if let Some(own) = self.own.get(&extension) {
             return Some(own.clone());
         }
@@ -56,6 +51,15 @@ impl Types {
             }
             other => HeaderValue::from_static(other),
         })
+    }
+}
+
+/// Extension of a path's last name; `None` if the name has none, such as `Makefile` and `.profile`.
+pub(super) fn extension(path: &[u8]) -> Option<&[u8]> {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    match name.iter().rposition(|&byte| byte == b'.') {
+        None | Some(0) => None,
+        Some(dot) => Some(&name[dot + 1..]),
     }
 }
 

@@ -138,6 +138,32 @@ fn content(answer: &mut Answer) -> String {
 }
 
 #[test]
+fn text_is_recognised_only_without_an_extension_and_only_if_asked_for() {
+    for detect_text in [false, true] {
+        let mut fixture = Fixture::new();
+        fixture.settings.detect_text = detect_text;
+        fixture.settings.index = vec!["INDEX".into()];
+        for (name, content, is_text) in [
+            ("README", "text", true),
+            ("INDEX", "text", true),
+            ("binary", "a\0b", false),
+            ("a.unheard-of", "text", false),
+        ] {
+            fixture.put(name, content);
+            let target = format!("/{}", name.trim_start_matches("INDEX"));
+            let wanted = match is_text && detect_text {
+                true => "text/plain; charset=utf-8",
+                false => "application/octet-stream",
+            };
+            assert_eq!(field(&fixture.get(&target), "content-type"), Some(wanted));
+        }
+        let site = fixture.site.as_ref().expect("a site");
+        assert_eq!(site.takes_time("/README"), detect_text);
+        assert!(!site.takes_time("/a.txt"));
+    }
+}
+
+#[test]
 fn a_file_is_answered_with_what_it_is() {
     let mut fixture = Fixture::new();
     fixture.put("a.html", "<p>Hello</p>");

@@ -61,6 +61,7 @@ mod sequences;
 mod serve_access;
 mod serve_acme;
 mod serve_browser;
+mod serve_compressed;
 mod serve_conformance;
 mod serve_curl;
 mod serve_files;

@@ -15,6 +15,8 @@ use std::sync::{Arc, Weak};
 /// Resources that one address holds.
 #[derive(Debug, Default)]
 pub(crate) struct Address {
+    /// The client, whose resources on other workers have an [`Address`] of their own; `None` in tests.
+    pub(crate) client: Option<IpAddr>,
     /// Number of buffers of the worker's pool.
     pub(crate) batches: Held,
     /// Number of bytes of the worker's budget.
@@ -60,7 +62,10 @@ impl Addresses {
         let mut known = self.0.borrow_mut();
         let place = known.entry(client).or_default();
         place.upgrade().unwrap_or_else(|| {
-            let address = Arc::default();
+            let address = Arc::new(Address {
+                client: Some(client),
+                ..Address::default()
+            });
             *place = Arc::downgrade(&address);
             address
         })

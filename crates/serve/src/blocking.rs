@@ -58,6 +58,33 @@ pub(crate) async fn run<T: Send + 'static>(
     done.await.map_err(io::Error::other)
 }
 
+/// Runs `act` on a blocking thread if one is free that is not reserved; returns whether it will run.
+pub(crate) fn run_if_free(address: &Arc<Address>, act: impl FnOnce() + Send + 'static) -> bool {
+    let Some(permit) = PERMITS.with(|permits| take_free(permits, address)) else {
+        return false;
+    };
+    drop(spawn_blocking(move || {
+        act();
+        drop(permit);
+    }));
+    true
+}
+
+/// Takes a permit if nothing waits for one and more are left than are reserved.
+fn take_free(permits: &Arc<Mutex<Permits>>, address: &Arc<Address>) -> Option<Permit> {
+    let mut all = permits.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = all.left.saturating_sub(RESERVE);
+    if !all.queues.is_empty() || !address.permits.may_grow(left, 0) {
+        return None;
+    }
+    all.left -= 1;
+    address.permits.add(1);
+    Some(Permit {
+        address: Arc::clone(address),
+        permits: Some(Arc::clone(permits)),
+    })
+}
+
 /// Queues a request for a permit.
 fn queue(permits: &Arc<Mutex<Permits>>, address: Arc<Address>) -> oneshot::Receiver<Permit> {
     let (sender, receiver) = oneshot::channel();
@@ -143,6 +170,29 @@ mod tests {
         }
         assert!(BEGUN.load(Ordering::Relaxed) <= 2 * THREADS);
         assert_eq!(run(address, || 7).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn work_that_can_be_left_undone_uses_only_free_threads() {
+        let address: Arc<Address> = Arc::default();
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let begin = |address: &Arc<Address>| {
+            let held = Arc::clone(&held);
+            run_if_free(address, move || {
+                let _ = held.lock().unwrap().recv();
+            })
+        };
+        let begun = (0..THREADS).filter(|_| begin(&address)).count();
+        assert_eq!(begun, SHARED / 2);
+        let others = (0..THREADS).filter(|_| begin(&Arc::default())).count();
+        assert_eq!(others, SHARED / 2, "the reserve is left");
+        assert_eq!(run(Arc::default(), || 7).await.unwrap(), 7);
+        drop(release);
+        while address.permits.get() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(run_if_free(&address, || {}));
     }
 
     #[tokio::test]

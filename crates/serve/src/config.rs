@@ -132,6 +132,8 @@ pub struct LimitsConfig {
     pub drain_seconds: Option<u32>,
     /// Bytes of buffers for answers in flight.
     pub memory_bytes: Option<usize>,
+    /// Bytes of files that were compressed when they were requested.
+    pub compressed_bytes: Option<usize>,
     /// Most records that each key of a connection makes.
     pub records_per_key: Option<u64>,
     /// Milliseconds that an open file is used again without looking at its name.
@@ -173,6 +175,10 @@ pub struct SiteConfig {
     pub dot_files: bool,
     /// Codings of which there may be a file beside each file: `br`, `zstd`, `gzip`; by default all three.
     pub precompressed: Option<Vec<String>>,
+    /// Codings in which files are compressed when they are requested, preferred ones first; by default none.
+    pub compress: Vec<String>,
+    /// Bytes of the longest file that is compressed.
+    pub compress_max_bytes: Option<u64>,
     /// Caching rules, which say how long browsers may keep files; the first that matches a file counts.
     pub cache: Vec<CacheConfig>,
     /// Fields of every answer.
@@ -409,6 +415,7 @@ impl Config {
                 configured.stall_seconds.map(|s| s as usize),
             ),
             ("memory-bytes", configured.memory_bytes),
+            ("compressed-bytes", configured.compressed_bytes),
             (
                 "records-per-key",
                 configured
@@ -448,6 +455,7 @@ impl Config {
             stall: seconds(configured.stall_seconds, default.stall),
             drain: seconds(configured.drain_seconds, default.drain),
             memory: configured.memory_bytes.unwrap_or(default.memory),
+            compressed: configured.compressed_bytes.unwrap_or(default.compressed),
             files: default.files,
             records: configured.records_per_key.unwrap_or(default.records),
             file_cache: configured
@@ -484,8 +492,16 @@ impl SiteConfig {
         if let Some(names) = &self.precompressed {
             settings.precompressed = names
                 .iter()
-                .map(|name| coding(name))
+                .map(|name| coding("precompressed", name))
                 .collect::<Result<_, _>>()?;
+        }
+        settings.compress = self
+            .compress
+            .iter()
+            .map(|name| coding("compress", name))
+            .collect::<Result<_, _>>()?;
+        if let Some(bytes) = self.compress_max_bytes {
+            settings.compress_max_bytes = bytes;
         }
         let rules = self.cache.iter().map(|rule| CacheRule {
             pattern: rule.files.clone(),
@@ -552,11 +568,11 @@ impl PerClientConfig {
     }
 }
 
-fn coding(name: &str) -> Result<Coding, ConfigError> {
+fn coding(key: &str, name: &str) -> Result<Coding, ConfigError> {
     Coding::ALL
         .into_iter()
         .find(|coding| coding.name() == name)
-        .ok_or_else(|| wrong("precompressed", name, "br, zstd or gzip"))
+        .ok_or_else(|| wrong(key, name, "br, zstd or gzip"))
 }
 
 fn field((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), ConfigError> {

@@ -27,6 +27,7 @@ mod admission;
 mod blocking;
 mod budget;
 mod client;
+mod compression;
 pub mod config;
 mod connection;
 mod counters;

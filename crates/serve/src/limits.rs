@@ -26,6 +26,8 @@ pub struct Limits {
     /// Bytes of buffers for all answers in flight. An address may hold no more of them than are left, and clients that get
     /// none receive their answers in smaller pieces.
     pub memory: usize,
+    /// Bytes of files that were compressed when they were requested.
+    pub compressed: usize,
     /// Number of files that each worker keeps open in its cache.
     pub files: usize,
     /// Limit on the records of data that each key of a connection encrypts, besides the limit of its cipher: then TLS 1.3
@@ -47,6 +49,7 @@ impl Default for Limits {
             stall: Duration::from_secs(60),
             drain: Duration::from_secs(30),
             memory: 64 << 20,
+            compressed: 32 << 20,
             files: 1_000,
             records: u64::MAX,
             file_cache: Duration::from_secs(1),

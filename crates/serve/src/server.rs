@@ -19,6 +19,7 @@ use tokio::task::{LocalSet, spawn_local};
 use crate::access::{self, Logins};
 use crate::admission::Admission;
 use crate::blocking;
+use crate::compression::Results;
 use crate::counters::{Figures, Tally};
 use crate::event_loop::{self, Accepted, Command};
 use crate::limits::Limits;
@@ -105,6 +106,8 @@ impl Server {
             accepting,
             tally: Arc::clone(&tally),
         };
+        // A compression keeps a processor busy, so there are no more than workers; two let two clients have one each.
+        let compressed = Arc::new(Results::new(limits.compressed, count.max(2)));
         for (number, counters) in tally.workers.iter().enumerate() {
             let (commands, receiver) = unbounded_channel();
             server.workers.push(commands);
@@ -116,7 +119,7 @@ impl Server {
                 status: Arc::clone(&status),
                 on_fault: Arc::clone(&on_fault),
             };
-            let memory = limits.memory / count;
+            let memory = (limits.memory / count, Arc::clone(&compressed));
             let runtime = new_runtime()?;
             server.spawn(&format!("serve-{number}"), move || {
                 let worker = Worker::new(limits, memory, sites, tls, reports);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -16,13 +17,16 @@ use crate::admission;
 use crate::blocking;
 use crate::budget::{Budget, Reservation};
 use crate::client::Client;
+use crate::compression::{Lookup, Results, compress};
 use crate::counters::Counters;
 use crate::http::{Answer, Body, DateCache, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
 use crate::log::{Entry, Lines};
 use crate::redirect;
-use crate::site::{Cache, CacheLimits, Form, Misdirection, Site, error_page, misdirected};
+use crate::site::{
+    Cache, CacheLimits, CompressedReply, Form, Misdirection, Reply, Site, error_page, misdirected,
+};
 use crate::sites::Sites;
 use crate::status::Status;
 use crate::tls::kernel::Offload;
@@ -49,6 +53,8 @@ pub(crate) struct Worker {
     tls: Option<Arc<ServerConfig>>,
     offload: RefCell<Rc<Offload>>,
     cache: RefCell<Cache>,
+    /// Compressed files of all workers.
+    compressed: Arc<Results>,
     lines: Option<Lines>,
     status: Arc<Status>,
     logins: Arc<Logins>,
@@ -92,10 +98,10 @@ pub(crate) struct Reports {
 pub type OnFault = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
-    /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight.
+    /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight, and shares `compressed` with others.
     pub(crate) fn new(
         limits: Limits,
-        memory: usize,
+        (memory, compressed): (usize, Arc<Results>),
         (sites, logins): (Arc<Sites>, Arc<Logins>),
         tls: (Option<Arc<ServerConfig>>, Offload),
         reports: Reports,
@@ -113,6 +119,7 @@ impl Worker {
             addresses: Addresses::default(),
             budget: Budget::new(memory),
             cache: RefCell::new(new_cache(&limits)),
+            compressed,
             tls: tls.0,
             offload: RefCell::new(Rc::new(tls.1)),
             sites: RefCell::new(sites),
@@ -226,13 +233,23 @@ impl Worker {
         address: &Arc<Address>,
         request: &Request<'_>,
     ) -> Answer {
-        if let Some(answer) = site.cached(request, &mut self.cache.borrow_mut()) {
-            return answer;
+        let cached = site.cached(request, &mut self.cache.borrow_mut());
+        match cached {
+            Some(Reply::Answer(answer)) => return answer,
+            Some(Reply::Compress(reply)) => {
+                return self.compress(site, address, request, &reply).await;
+            }
+            None => {}
         }
         let deadline = Instant::now() + self.limits.stall / 2;
         let mut reserved = None;
         loop {
-            let answer = self.find(site, address, request).await;
+            let answer = match self.find(site, address, request).await {
+                Reply::Answer(answer) => answer,
+                Reply::Compress(reply) => {
+                    return self.compress(site, address, request, &reply).await;
+                }
+            };
             let long = match answer.body.front() {
                 Some(Piece::Bytes(bytes)) if bytes.len() > LONG_PAGE => bytes,
                 _ => return answer,
@@ -273,12 +290,7 @@ impl Worker {
     }
 
     /// Resolves a request's target and answers it; on another thread if that may wait for a disk.
-    async fn find(
-        &self,
-        site: &Arc<Site>,
-        address: &Arc<Address>,
-        request: &Request<'_>,
-    ) -> Answer {
+    async fn find(&self, site: &Arc<Site>, address: &Arc<Address>, request: &Request<'_>) -> Reply {
         let form = Form::wanted(request.fields.accept.as_deref());
         let found = match site.takes_time(request.target) {
             false => site.find(request.target, form),
@@ -287,12 +299,46 @@ impl Worker {
                 let found =
                     blocking::run(Arc::clone(address), move || site.find(&target, form)).await;
                 let Ok(found) = found else {
-                    return error_page(StatusCode::INTERNAL_SERVER_ERROR);
+                    return Reply::Answer(error_page(StatusCode::INTERNAL_SERVER_ERROR));
                 };
                 found
             }
         };
         site.answer_found(request, found, &mut self.cache.borrow_mut())
+    }
+
+    /// Answers with compressed content, from memory or after a blocking thread has compressed the file. If no thread and
+    /// no memory is free, the answer has the file as it is.
+    async fn compress(
+        &self,
+        site: &Site,
+        address: &Arc<Address>,
+        request: &Request<'_>,
+        reply: &CompressedReply,
+    ) -> Answer {
+        let content = self.compressed(address, reply).await;
+        site.answer_compressed(request, reply, content.as_ref())
+    }
+
+    async fn compressed(&self, address: &Arc<Address>, reply: &CompressedReply) -> Option<Bytes> {
+        let (key, tag, file) = (reply.key(), reply.tag(), reply.file());
+        let size = usize::try_from(file.size()).ok()?;
+        let is_secret = file.in_volume().is_some();
+        let results = &self.compressed;
+        let mut done = match results.look(key, tag, size, is_secret, address.client) {
+            Lookup::Found(content) => return Some(content),
+            Lookup::Unavailable => return None,
+            Lookup::Running(done) => done,
+            Lookup::Begin(job) => {
+                let (done, file, coding) = (job.subscribe()?, Arc::clone(file), key.coding);
+                // Without a thread the job is dropped, and those who wait for it go on.
+                blocking::run_if_free(address, move || job.finish(compress(&file, coding)));
+                done
+            }
+        };
+        // The sender is dropped when the compression has ended, and sends nothing before.
+        let _ = done.changed().await;
+        results.find(key, tag)
     }
 
     pub(crate) fn date(&self, now: SystemTime) -> HeaderValue {
@@ -378,6 +424,7 @@ impl Worker {
     pub(crate) fn replace_sites(&self, sites: Arc<Sites>) {
         *self.cache.borrow_mut() = new_cache(&self.limits);
         *self.sites.borrow_mut() = sites;
+        self.compressed.clear();
     }
 }
 

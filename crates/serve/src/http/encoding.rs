@@ -71,18 +71,20 @@ impl Acceptable {
         }
     }
 
-    /// Chooses the coding to send, among those that are there: `None` stands for the content as it is.
+    /// Chooses the coding to send among those that are there, of which earlier ones are preferred: `None` stands for the
+    /// content as it is.
     ///
     /// # Errors
     /// The client takes none of those that are there.
     pub fn choose(
         &self,
-        is_there: impl Fn(Coding) -> bool,
+        there: impl IntoIterator<Item = Coding>,
     ) -> Result<Option<Coding>, NotAcceptable> {
         let mut best = None;
         let mut most = 0;
-        for (coding, &weight) in Coding::ALL.into_iter().zip(&self.codings) {
-            if weight > most && is_there(coding) {
+        for coding in there {
+            let weight = self.weight(coding);
+            if weight > most {
                 (best, most) = (Some(coding), weight);
             }
         }
@@ -92,6 +94,15 @@ impl Acceptable {
             _ if self.identity > 0 => Ok(None),
             Some(coding) => Ok(Some(coding)),
             None => Err(NotAcceptable),
+        }
+    }
+
+    fn weight(&self, coding: Coding) -> u16 {
+        let [brotli, zstandard, gzip] = self.codings;
+        match coding {
+            Coding::Brotli => brotli,
+            Coding::Zstandard => zstandard,
+            Coding::Gzip => gzip,
         }
     }
 }
@@ -165,12 +176,17 @@ mod tests {
                 ALL,
                 Ok(None),
             ),
+            (
+                Some("gzip, br, zstd"),
+                &[Coding::Zstandard, Coding::Brotli],
+                Ok(ZSTD),
+            ),
             (Some("gzip;q=1.000"), ALL, Ok(GZIP)),
             (Some("gzip;q=1."), ALL, Ok(GZIP)),
         ] {
             let acceptable = Acceptable::parse(value.map(str::as_bytes));
             assert_eq!(
-                acceptable.choose(|coding| there.contains(&coding)),
+                acceptable.choose(there.iter().copied()),
                 chosen,
                 "{value:?} of {there:?}"
             );

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::cache::Cache;
@@ -14,15 +15,19 @@ use super::node::Node;
 use super::page::{self, allow};
 use super::path::FilePath;
 use super::pattern::Pattern;
+use super::reply::{CompressedReply, Reply};
 use super::resource::{FieldDefaults, Resource, Variant};
 use super::settings::Settings;
 use super::setup::{ErrorPages, common_fields, error_pages, rules};
 use super::text;
 use super::tree::Tree;
-use super::types::{Types, extension};
+use super::types::{Types, extension, is_compressible};
 use crate::access::Access;
 use crate::files::OpenFile;
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
+
+/// Length in bytes of the shortest file that is compressed: shorter ones fit into a packet as they are.
+const COMPRESS_MIN_BYTES: u64 = 1 << 10;
 
 /// A virtual host: its files and settings.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub struct Site {
     listings: bool,
     dot_files: bool,
     codings: Vec<Coding>,
+    compress: Vec<Coding>,
+    compress_max_bytes: u64,
     rules: Vec<(Pattern, HeaderValue)>,
     types: Types,
     detect_text: bool,
@@ -84,6 +91,8 @@ impl Site {
             listings: settings.listings,
             dot_files: settings.dot_files,
             codings: settings.precompressed.clone(),
+            compress: settings.compress.clone(),
+            compress_max_bytes: settings.compress_max_bytes,
             rules: rules(settings)?,
             types: Types::new(&settings.types)?,
             detect_text: settings.detect_text,
@@ -104,27 +113,31 @@ impl Site {
         self.access.as_deref()
     }
 
-    /// Answers a request, from the cache or from the file system.
+    /// Answers a request, from the cache or from the file system, without compressing anything.
     #[must_use]
     pub fn answer(&self, request: &Request<'_>, cache: &mut Cache) -> Answer {
-        match self.cached(request, cache) {
-            Some(answer) => answer,
-            None => {
-                let form = Form::wanted(request.fields.accept.as_deref());
-                self.answer_found(request, self.find(request.target, form), cache)
-            }
+        let reply = self.cached(request, cache).unwrap_or_else(|| {
+            let form = Form::wanted(request.fields.accept.as_deref());
+            self.answer_found(request, self.find(request.target, form), cache)
+        });
+        match reply {
+            Reply::Answer(answer) => answer,
+            Reply::Compress(reply) => self.answer_compressed(request, &reply, None),
         }
     }
 
     /// Answers a request without resolving its target, if that is possible: from the cache, or because of its method. It
     /// checks whether the open file has changed, and may read a short file that is in memory.
     #[must_use]
-    pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Answer> {
-        match request.method {
-            Method::Get | Method::Head => {}
-            Method::Options => return Some(self.with_allow(StatusCode::NO_CONTENT)),
-            Method::Other => return Some(self.with_allow(StatusCode::METHOD_NOT_ALLOWED)),
-            Method::Unknown => return Some(self.with_allow(StatusCode::NOT_IMPLEMENTED)),
+    pub fn cached(&self, request: &Request<'_>, cache: &mut Cache) -> Option<Reply> {
+        let status = match request.method {
+            Method::Get | Method::Head => None,
+            Method::Options => Some(StatusCode::NO_CONTENT),
+            Method::Other => Some(StatusCode::METHOD_NOT_ALLOWED),
+            Method::Unknown => Some(StatusCode::NOT_IMPLEMENTED),
+        };
+        if let Some(status) = status {
+            return Some(Reply::Answer(self.with_allow(status)));
         }
         let target = without_query(request.target);
         let resource = cache.get(self.id, target, Instant::now())?;
@@ -134,10 +147,13 @@ impl Site {
             cache.remove(self.id, target);
             return None;
         }
+        if let Some(reply) = self.compress(request, &resource, chosen) {
+            return Some(reply);
+        }
         if let Some(variant) = chosen {
             variant.keep_content(&cache.content);
         }
-        Some(self.of_variant(request, chosen))
+        Some(Reply::Answer(self.of_variant(request, chosen)))
     }
 
     /// Returns whether a target is resolved on another thread. Names in a volume are read from its storage each time; names
@@ -170,20 +186,67 @@ impl Site {
 
     /// Answers a request with the result of [`find`](Self::find) for its target.
     #[must_use]
-    pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Answer {
+    pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Reply {
         match found {
-            Found::Answer(answer) => *answer,
+            Found::Answer(answer) => Reply::Answer(*answer),
             Found::Resource(resource) => {
                 let target = without_query(request.target);
                 cache.put(self.id, target, &resource, Instant::now());
-                let chosen = resource.choose(request.fields.accept_encoding.as_deref());
-                self.of_variant(request, chosen)
+                self.of_resource(request, &resource)
             }
             // Clients choose the targets, so keeping the file open under each would use up the cache.
-            Found::Fallback(resource) => {
-                let chosen = resource.choose(request.fields.accept_encoding.as_deref());
-                self.of_variant(request, chosen)
+            Found::Fallback(resource) => self.of_resource(request, &resource),
+        }
+    }
+
+    fn of_resource(&self, request: &Request<'_>, resource: &Arc<Resource>) -> Reply {
+        let chosen = resource.choose(request.fields.accept_encoding.as_deref());
+        self.compress(request, resource, chosen)
+            .unwrap_or_else(|| Reply::Answer(self.of_variant(request, chosen)))
+    }
+
+    /// Answers a request with compressed content, or with the file as it is if there is none.
+    #[must_use]
+    pub fn answer_compressed(
+        &self,
+        request: &Request<'_>,
+        reply: &CompressedReply,
+        content: Option<&Bytes>,
+    ) -> Answer {
+        match content {
+            Some(content) => reply.variant.with_content(content),
+            None => {
+                let accept_encoding = request.fields.accept_encoding.as_deref();
+                self.of_variant(request, reply.resource.choose(accept_encoding))
             }
+        }
+    }
+
+    /// Replies with compressed content if the file as it is was `chosen` and the client prefers it compressed. A part of a
+    /// file is not compressed.
+    fn compress(
+        &self,
+        request: &Request<'_>,
+        resource: &Arc<Resource>,
+        chosen: Option<&Variant>,
+    ) -> Option<Reply> {
+        let plain = chosen.filter(|variant| variant.coding.is_none())?;
+        let fields = &request.fields;
+        let variant = resource.choose_compressed(fields.accept_encoding.as_deref())?;
+        if request.method == Method::Get && fields.range.is_some() {
+            return None;
+        }
+        match variant.validators().judge(request.method, fields) {
+            Verdict::NotModified => Some(Reply::Answer(variant.not_modified())),
+            // The condition may name the file as it is.
+            Verdict::Failed => None,
+            // So may this one: the client got it so while it could not be compressed.
+            Verdict::Send => match plain.validators().judge(request.method, fields) {
+                Verdict::NotModified => None,
+                Verdict::Send | Verdict::Failed => {
+                    CompressedReply::new(self.id, resource, variant).map(Reply::Compress)
+                }
+            },
         }
     }
 
@@ -305,8 +368,14 @@ impl Site {
             .rules
             .iter()
             .find(|(rule, _)| rule.fits(path.as_bytes()));
+        let content_type = self.content_type(&file, path);
+        let is_compressed = !self.compress.is_empty()
+            && (COMPRESS_MIN_BYTES..=self.compress_max_bytes).contains(&file.size())
+            && is_compressible(&content_type);
         let defaults = FieldDefaults {
-            content_type: self.content_type(&file, path),
+            path: path.as_bytes(),
+            compress: if is_compressed { &self.compress } else { &[] },
+            content_type,
             cache_control: rule.map(|(_, value)| value.clone()),
             common: &self.common,
             now: SystemTime::now(),
@@ -334,11 +403,7 @@ impl Site {
         let validators = variant.validators();
         match validators.judge(request.method, &request.fields) {
             Verdict::Failed => return self.error(StatusCode::PRECONDITION_FAILED),
-            Verdict::NotModified => {
-                let mut answer = variant.whole(StatusCode::NOT_MODIFIED);
-                answer.shared = Some(Arc::clone(&variant.bare));
-                return answer;
-            }
+            Verdict::NotModified => return variant.not_modified(),
             Verdict::Send => {}
         }
         // Only GET has ranges (RFC 9110, 14.2).

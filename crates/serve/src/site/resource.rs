@@ -10,12 +10,15 @@ use http::{HeaderValue, StatusCode, header};
 use super::content::Memory;
 use crate::files::OpenFile;
 use crate::http::{
-    Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Validators, content_range,
+    Acceptable, Answer, Body, Coding, Etag, Field, Multipart, Piece, Validators, content_range,
 };
 
 /// Time after a change in which a file may change again with the same time of modification, since file systems have
 /// coarse clocks.
 const SETTLING: Duration = Duration::from_secs(2);
+
+/// Length in bytes of the parts in which compressed content is sent.
+const COMPRESSED_PART: usize = 256 << 10;
 
 /// First second that HTTP cannot express, since its years have four digits.
 const END_OF_DATES: u64 = 253_402_300_800;
@@ -25,6 +28,10 @@ const END_OF_DATES: u64 = 253_402_300_800;
 pub struct Resource {
     /// The file without a coding first, then the coded files.
     variants: Vec<Variant>,
+    /// Codings in which the file is compressed when it is requested, in the order of preference.
+    compressed: Vec<Arc<Variant>>,
+    /// Path of the file on its site.
+    pub(super) path: Arc<[u8]>,
 }
 
 /// A file in one coding.
@@ -46,6 +53,9 @@ pub(super) struct Variant {
 
 /// Values for a resource's fields that do not come from its files.
 pub(super) struct FieldDefaults<'a> {
+    pub(super) path: &'a [u8],
+    /// Codings in which the file is compressed; empty if it is not.
+    pub(super) compress: &'a [Coding],
     pub(super) content_type: HeaderValue,
     pub(super) cache_control: Option<HeaderValue>,
     /// Fields of every answer of the site.
@@ -60,12 +70,28 @@ impl Resource {
         coded: Vec<(Coding, OpenFile)>,
         defaults: &FieldDefaults<'_>,
     ) -> Self {
-        let varies = !coded.is_empty();
-        let mut variants = vec![Variant::new(plain, None, varies, defaults)];
+        let varies = !coded.is_empty() || !defaults.compress.is_empty();
+        let plain = Variant::new(Arc::new(plain), VariantForm::Plain, varies, defaults);
+        // The tag of a file that may change again with the same time does not tell its contents apart.
+        let compress = match plain.is_weak {
+            true => &[],
+            false => defaults.compress,
+        };
+        let compressed = compress.iter().map(|&coding| {
+            let (file, form) = (Arc::clone(&plain.file), VariantForm::Compressed(coding));
+            Arc::new(Variant::new(file, form, varies, defaults))
+        });
+        let compressed = compressed.collect();
+        let mut variants = vec![plain];
         for (coding, file) in coded {
-            variants.push(Variant::new(file, Some(coding), varies, defaults));
+            let form = VariantForm::Precompressed(coding);
+            variants.push(Variant::new(Arc::new(file), form, varies, defaults));
         }
-        Self { variants }
+        Self {
+            variants,
+            compressed,
+            path: defaults.path.into(),
+        }
     }
 
     /// Number of files that it has open.
@@ -85,21 +111,51 @@ impl Resource {
                 .iter()
                 .find(|variant| variant.coding == coding)
         };
-        let choice =
-            Acceptable::parse(accept_encoding).choose(|coding| find(Some(coding)).is_some());
-        find(choice.ok()?)
+        let there = Coding::ALL
+            .into_iter()
+            .filter(|&coding| find(Some(coding)).is_some());
+        find(Acceptable::parse(accept_encoding).choose(there).ok()?)
     }
+
+    /// Chooses the coding to compress the file in; `None` if the client prefers it as it is.
+    pub(super) fn choose_compressed(
+        &self,
+        accept_encoding: Option<&[u8]>,
+    ) -> Option<&Arc<Variant>> {
+        if self.compressed.is_empty() {
+            return None;
+        }
+        let acceptable = Acceptable::parse(accept_encoding);
+        let there = self.compressed.iter().filter_map(|variant| variant.coding);
+        let chosen = acceptable.choose(there).ok()??;
+        let mut compressed = self.compressed.iter();
+        compressed.find(|variant| variant.coding == Some(chosen))
+    }
+}
+
+/// VariantForm in which a variant's content is stored.
+#[derive(Debug, Clone, Copy)]
+enum VariantForm {
+    Plain,
+    Precompressed(Coding),
+    /// The content is the plain file, and is compressed for the answer.
+    Compressed(Coding),
 }
 
 impl Variant {
     fn new(
-        file: OpenFile,
-        coding: Option<Coding>,
+        file: Arc<OpenFile>,
+        form: VariantForm,
         varies: bool,
         defaults: &FieldDefaults<'_>,
     ) -> Self {
         let (seconds, _) = file.modified();
-        let (etag, is_weak) = (tag(&file), !has_settled(&file, defaults.now));
+        let (coding, suffix) = match form {
+            VariantForm::Plain => (None, ""),
+            VariantForm::Precompressed(coding) => (Some(coding), ""),
+            VariantForm::Compressed(coding) => (Some(coding), coding.extension()),
+        };
+        let (etag, is_weak) = (tag(&file, suffix), !has_settled(&file, defaults.now));
         let now = defaults.now.duration_since(SystemTime::UNIX_EPOCH);
         let latest = now.map_or(0, |now| now.as_secs()).min(END_OF_DATES - 1);
         // A modification time in the future is not sent (RFC 9110, 8.8.2.1).
@@ -129,10 +185,12 @@ impl Variant {
             let name = HeaderValue::from_static(coding.name());
             full.push((header::CONTENT_ENCODING, name));
         }
-        full.push((header::ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        if !matches!(form, VariantForm::Compressed(_)) {
+            full.push((header::ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        }
         full.extend_from_slice(&bare);
         Self {
-            file: Arc::new(file),
+            file,
             coding,
             content_type: defaults.content_type.clone(),
             full: full.into(),
@@ -176,6 +234,29 @@ impl Variant {
         }
     }
 
+    /// Makes the answer for a client that has this content.
+    pub(super) fn not_modified(&self) -> Answer {
+        let mut answer = self.whole(StatusCode::NOT_MODIFIED);
+        answer.shared = Some(Arc::clone(&self.bare));
+        answer
+    }
+
+    /// Makes the answer with content that was compressed, in parts between which other connections get their turn.
+    pub(super) fn with_content(&self, content: &Bytes) -> Answer {
+        let mut answer = self.whole(StatusCode::OK);
+        answer.body = Body::default();
+        for start in (0..content.len()).step_by(COMPRESSED_PART) {
+            let end = content.len().min(start + COMPRESSED_PART);
+            answer.body.push(Piece::Bytes(content.slice(start..end)));
+        }
+        answer
+    }
+
+    /// Entity tag of the content, with its quotation marks.
+    pub(super) fn tag(&self) -> &[u8] {
+        &self.etag
+    }
+
     /// Makes an answer with a range of the content, which is not empty.
     pub(super) fn part(&self, range: Range<u64>) -> Answer {
         let mut answer = self.whole(StatusCode::PARTIAL_CONTENT);
@@ -213,10 +294,10 @@ impl Variant {
 }
 
 /// Makes an entity tag that differs for any other content of this name, as far as the file system's metadata differ.
-fn tag(file: &OpenFile) -> String {
+fn tag(file: &OpenFile, suffix: &str) -> String {
     let (seconds, nanoseconds) = file.modified();
     let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-    format!("\"{time:x}-{:x}-{}\"", file.size(), file.identity())
+    format!("\"{time:x}-{:x}-{}{suffix}\"", file.size(), file.identity())
 }
 
 /// Returns whether the last modification is old enough that another one would have a different time.

@@ -71,6 +71,10 @@ pub struct Settings {
     pub dot_files: bool,
     /// Codings of which there may be a file beside each file.
     pub precompressed: Vec<Coding>,
+    /// Codings in which files are compressed when they are requested, in the order of preference.
+    pub compress: Vec<Coding>,
+    /// Length in bytes of the longest file that is compressed.
+    pub compress_max_bytes: u64,
     /// Caching rules; the first that matches a file counts.
     pub cache_rules: Vec<CacheRule>,
     /// Fields of every answer.
@@ -100,6 +104,8 @@ impl Settings {
             symlinks: Symlinks::Within,
             dot_files: false,
             precompressed: Coding::ALL.to_vec(),
+            compress: Vec::new(),
+            compress_max_bytes: 8 << 20,
             cache_rules: Vec::new(),
             fields: Vec::new(),
             hsts: None,

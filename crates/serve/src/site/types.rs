@@ -54,6 +54,42 @@ impl Types {
     }
 }
 
+/// Returns whether content of a type is usually much smaller when it is compressed: text, and formats that are text or
+/// tables without a compression of their own.
+pub(super) fn is_compressible(content_type: &HeaderValue) -> bool {
+    let essence = content_type.as_bytes().split(|&byte| byte == b';').next();
+    let essence = essence
+        .unwrap_or_default()
+        .trim_ascii()
+        .to_ascii_lowercase();
+    let Ok(essence) = std::str::from_utf8(&essence) else {
+        return false;
+    };
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || COMPRESSIBLE.contains(&essence)
+}
+
+/// Compressible types besides text and those that end in `+json` or `+xml`.
+const COMPRESSIBLE: [&str; 15] = [
+    "application/javascript",
+    "application/json",
+    "application/rtf",
+    "application/sql",
+    "application/toml",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/x-javascript",
+    "application/x-sh",
+    "application/x-tex",
+    "application/xml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/x-icon",
+];
+
 /// Extension of a path's last name; `None` if the name has none, such as `Makefile` and `.profile`.
 pub(super) fn extension(path: &[u8]) -> Option<&[u8]> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
@@ -100,6 +136,26 @@ mod tests {
             assert_eq!(types.of(path.as_bytes()), content_type, "{path}");
         }
         assert_eq!(types.of(b"a.\xff"), "application/octet-stream");
+    }
+
+    #[test]
+    fn text_and_its_like_are_compressible() {
+        for (content_type, wanted) in [
+            ("text/html; charset=utf-8", true),
+            ("TEXT/x-odd;a=b", true),
+            ("application/json", true),
+            ("application/geo+json", true),
+            ("image/svg+xml", true),
+            ("application/wasm", true),
+            ("image/png", false),
+            ("application/zip", false),
+            ("application/octet-stream", false),
+            ("font/woff2", false),
+            ("", false),
+        ] {
+            let value = HeaderValue::from_static(content_type);
+            assert_eq!(is_compressible(&value), wanted, "{content_type}");
+        }
     }
 
     #[test]

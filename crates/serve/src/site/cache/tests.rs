@@ -11,6 +11,8 @@ fn resource() -> Arc<Resource> {
     let file: std::os::fd::OwnedFd = fs::File::open(&path).expect("the file").into();
     let stat = rustix::fs::fstat(&file).expect("its data");
     let defaults = FieldDefaults {
+        path: b"file",
+        compress: &[],
         content_type: http::HeaderValue::from_static("text/plain"),
         cache_control: None,
         common: &[],

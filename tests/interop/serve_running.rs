@@ -13,6 +13,7 @@ use crate::server::{Server, Site};
 use crate::support::{
     Background, PYTHON, assert_same, have, is_root, may, noise, scrim, script, wait_until,
 };
+use crate::terminal::{at_a_terminal, steps};
 use crate::tls_client::{PREFACE, Tls, config, connect, exchange, frame, get_fields};
 
 const GET: &[u8] = b"GET /file.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -553,4 +554,22 @@ fn figures_do_not_change_because_somebody_looks() {
     }
     assert_eq!(look(), first);
     server.stop();
+}
+
+#[test]
+fn a_terminal_shows_the_address_for_others_as_a_qr_code() {
+    if !have(&[PYTHON]) {
+        return;
+    }
+    let site = Site::new();
+    let end = steps(&[("wait", "https://"), ("type", "\\x03")]);
+    for (listen, is_for_others) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
+        let session = at_a_terminal(&site.place, &format!("serve www --listen {listen}"), &end);
+        let shown = session.shown;
+        assert_eq!(session.code, 0, "{shown}");
+        // A machine without a network has no address for others.
+        let has_address = shown.matches("https://").count() > 1;
+        let has_code = shown.contains("\u{2588}\u{2580}");
+        assert_eq!(has_code, is_for_others && has_address, "{shown}");
+    }
 }

@@ -3,6 +3,7 @@
 mod configuration;
 mod listeners;
 mod machine;
+mod qr_code;
 pub(crate) mod server;
 mod users;
 mod volumes;

@@ -22,6 +22,7 @@ use crate::error::{CliError, Exit};
 use crate::https::configuration::configuration;
 use crate::https::listeners::{addresses, is_for_others, listeners};
 use crate::https::machine;
+use crate::https::qr_code;
 use crate::https::users;
 use crate::https::volumes::Volumes;
 use crate::nbd::control::Client;
@@ -169,7 +170,9 @@ impl Prepared {
                  password",
             );
         }
-        print((addresses.join("\n") + "\n").as_bytes())?;
+        let code = is_for_others.then(|| qr_code::for_terminal(&addresses));
+        let code = code.flatten().unwrap_or_default();
+        print((addresses.join("\n") + "\n" + &code).as_bytes())?;
         let keeping = keeper.map(|keeper| keeper.start(tell)).transpose();
         let keeping =
             keeping.map_err(|error| CliError::io("start the renewal of certificates", &error))?;

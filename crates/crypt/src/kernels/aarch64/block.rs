@@ -1,4 +1,4 @@
-//! Blocks in registers.
+//! Loads, stores and sums of 128-bit blocks, as the modes here use them.
 
 use core::arch::aarch64::*;
 use core::arch::asm;

@@ -4,6 +4,9 @@
 
 use std::arch::is_aarch64_feature_detected;
 
+/// Name that all kernels here share, for `SCRIM_DISABLE`.
+pub(super) const FAMILY: &str = "armv8";
+
 /// One table for all tokens: the type, and its features.
 macro_rules! proofs {
     ($($(#[$doc:meta])* $token:ident: [$($feature:tt)*];)*) => {$(

@@ -7,9 +7,8 @@ use core::arch::aarch64::*;
 
 use zeroize::Zeroize;
 
-use super::FAMILY;
 use super::block::{block, load, number, store, zero};
-use super::cpu::AesPmull;
+use super::cpu::{AesPmull, FAMILY};
 use super::ctr::unfinished_stream;
 use super::key::{NO_KEYS, RoundKeys, expand, round_key};
 use super::rounds::{GROUP, Group};

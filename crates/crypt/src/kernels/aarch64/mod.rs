@@ -32,9 +32,6 @@ pub(crate) use cpu::cpu_has;
 use super::descriptor::Kernel;
 use super::gcm::Gcm;
 
-/// Name that all kernels here share, for `SCRIM_DISABLE`.
-const FAMILY: &str = "armv8";
-
 /// Every sector kernel for 64-bit ARM.
 pub(crate) static KERNELS: &[Kernel] = &[
     xts::XTS_ARMV8,

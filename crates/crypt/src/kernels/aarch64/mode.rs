@@ -2,8 +2,7 @@
 
 use scrim_sys::memory::Locked;
 
-use super::FAMILY;
-use super::cpu::Aes;
+use super::cpu::{Aes, FAMILY};
 use super::key::{NO_KEYS, RoundKeys, expand, invert};
 use crate::kernels::cursor::{Cursor, RawRun};
 use crate::kernels::descriptor::Kernel;
@@ -18,7 +17,7 @@ pub(super) trait Mode: Send + Sync + 'static {
     /// True if decryption is the same as encryption.
     const ONE_DIRECTION: bool = false;
 
-    /// Transforms a run.
+    /// Encrypts or decrypts the data units of a run.
     ///
     /// # Safety
     /// The CPU has AES instructions. `units` data units of `unit` bytes can be read and written `at`, as
@@ -32,7 +31,7 @@ pub(super) trait Mode: Send + Sync + 'static {
     );
 }
 
-/// Expanded keys.
+/// Round keys of all AES keys of a mode's key.
 #[repr(C, align(64))]
 pub(super) struct Keys {
     encrypt: RoundKeys,

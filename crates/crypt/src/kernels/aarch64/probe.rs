@@ -3,16 +3,15 @@
 use core::arch::aarch64::*;
 use core::hint::black_box;
 
-use super::FAMILY;
-use super::cpu::Aes;
+use super::cpu::{Aes, FAMILY};
 use super::rounds::{GROUP, one_round};
 
-/// Implements [`aes_rounds`](crate::probe::aes_rounds).
+/// The loop of [`aes_rounds`](crate::probe::aes_rounds), where the CPU has AES instructions.
 pub(crate) fn aes_rounds(blocks: usize) -> bool {
     aes_rounds_by(FAMILY, blocks)
 }
 
-/// Implements [`aes_rounds_by`](crate::probe::aes_rounds_by).
+/// The loop of [`aes_rounds_by`](crate::probe::aes_rounds_by); its one family is that of these kernels.
 pub(crate) fn aes_rounds_by(family: &str, blocks: usize) -> bool {
     if family != FAMILY || Aes::detect().is_none() {
         return false;

@@ -142,13 +142,13 @@ unsafe fn transform<const ROUNDS: usize, const ENCRYPT: bool>(
     });
     let rest = len % 16;
     if rest > 0 {
-        let stream = key_stream::<ROUNDS>(&keys.encrypt, counter);
+        let stream = key_stream::<ROUNDS>(opaque(&keys.encrypt), counter);
         // SAFETY: `rest` bytes are left.
         let last = unsafe { part_of_block::<ENCRYPT>(at, rest, stream) };
         state = hash_one(keys, block(last.swap_bytes()), state);
     }
     state = hash_one(keys, block(lengths(additional.len(), len)), state);
-    let mask = key_stream::<ROUNDS>(&keys.encrypt, first);
+    let mask = key_stream::<ROUNDS>(opaque(&keys.encrypt), first);
     (number(state).swap_bytes() ^ mask).to_le_bytes()
 }
 
@@ -170,7 +170,8 @@ fn hash_additional(keys: &Keys, additional: &[u8]) -> uint8x16_t {
 #[target_feature(enable = "aes")]
 fn hash_one(keys: &Keys, reversed: uint8x16_t, state: uint8x16_t) -> uint8x16_t {
     let mut sum = Products::none();
-    sum.add(veorq_u8(reversed, state), block(keys.powers[0]));
+    // Otherwise the power is kept on the stack from one call to the next.
+    sum.add(veorq_u8(reversed, state), block(opaque(keys).powers[0]));
     sum.reduced()
 }
 

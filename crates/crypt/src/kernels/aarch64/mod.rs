@@ -15,6 +15,9 @@
 //!
 //! SVE would compute the same on registers that are 128 bits wide on most processors, and is not used.
 
+#[cfg(target_endian = "big")]
+compile_error!("the kernels for 64-bit ARM are for little-endian processors");
+
 mod block;
 mod cbc;
 mod cpu;

@@ -8,6 +8,7 @@ use super::super::cpu::Avx2;
 use super::rounds::{self, Schedule};
 use super::words::{Eight, State};
 use crate::kernels::cursor::Cursor;
+use crate::kernels::opaque::opaque;
 
 /// Blocks that are transformed together.
 pub(super) const BLOCKS: usize = 16;
@@ -136,6 +137,8 @@ fn few<const ENCRYPT: bool>(keys: &Schedule, masks: &impl Masks, blocks: &mut Ba
     let input = masks.input().map(blocks_of);
     let (before, after) = (blocks_of(masks.before()), blocks_of(masks.after()));
     for (number, block) in blocks_of_mut(blocks)[..count].iter_mut().enumerate() {
+        // Otherwise a round key is kept on the stack from block to block.
+        let keys = opaque(keys);
         let input = input.map_or(*block, |input| input[number]);
         let mut set = [words(input ^ before[number])];
         if ENCRYPT {

@@ -476,7 +476,7 @@ unsafe fn encrypt_chains(width: Avx2, keys: &Schedule, ivs: &mut UnitIvs<'_, '_>
             *block = ivs.next(|_, _| {}).unwrap_or_default();
         }
         for place in (0..run.unit).step_by(16) {
-            let mut blocks = [0; BLOCKS];
+            let mut blocks = Zeroizing::new([0; BLOCKS]);
             for (unit, block) in blocks[..units].iter_mut().enumerate() {
                 // SAFETY: so many units are left.
                 *block = unsafe {
@@ -486,7 +486,7 @@ unsafe fn encrypt_chains(width: Avx2, keys: &Schedule, ivs: &mut UnitIvs<'_, '_>
                         .read_unaligned()
                 };
             }
-            for (chain, block) in blocks_of_mut(&mut chain).iter_mut().zip(blocks) {
+            for (chain, block) in blocks_of_mut(&mut chain).iter_mut().zip(*blocks) {
                 *chain ^= block;
             }
             in_place::<true>(width, keys, &mut chain, units);

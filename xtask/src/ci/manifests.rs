@@ -37,12 +37,17 @@ pub(super) fn resolve(commit: &str, changed: Vec<String>) -> Result<Vec<String>,
     Ok(paths)
 }
 
+/// The folder of a crate of this workspace.
+fn folder(name: &str) -> String {
+    match name.strip_prefix("scrim-") {
+        Some(name) => format!("crates/{name}"),
+        None => name.to_owned(),
+    }
+}
+
 /// The folder with the sources of a crate of this workspace.
 fn sources(name: &str) -> String {
-    match name.strip_prefix("scrim-") {
-        Some(name) => format!("crates/{name}/src"),
-        None => format!("{name}/src"),
-    }
+    folder(name) + "/src"
 }
 
 /// A `[[package]]` of `Cargo.lock`.
@@ -172,28 +177,24 @@ fn apart(manifest: &str) -> Option<(Vec<&str>, BTreeMap<&str, &str>)> {
 /// Names of the crates of this workspace whose manifests name a dependency.
 fn users_of(dependency: &str) -> Result<Vec<String>, Error> {
     let root = workspace_root();
-    let folders = fs::read_dir(root.join("crates")).doing(|| "list crates".to_owned())?;
+    let read = |path: &str| fs::read_to_string(root.join(path)).doing(|| format!("read {path}"));
+    let names_it = |line: &str| {
+        let rest = line.strip_prefix(dependency);
+        rest.is_some_and(|rest| rest.starts_with(['.', ' ']))
+    };
+    let lock = read(LOCK)?;
     let mut users = Vec::new();
-    for folder in folders {
-        let folder = folder.doing(|| "list crates".to_owned())?;
-        let name = format!("scrim-{}", folder.file_name().display());
-        users.push((name, folder.path()));
-    }
-    users.push(("xtask".to_owned(), root.join("xtask")));
-    let mut named = Vec::new();
-    for (name, folder) in users {
-        let manifest = folder.join(MANIFEST);
-        let text =
-            fs::read_to_string(&manifest).doing(|| format!("read {}", manifest.display()))?;
-        let names_it = |line: &str| {
-            let rest = line.strip_prefix(dependency);
-            rest.is_some_and(|rest| rest.starts_with(['.', ' ']))
-        };
-        if text.lines().any(names_it) {
-            named.push(name);
+    for package in packages(&lock).unwrap_or_default() {
+        let is_own = package.origin.is_empty();
+        if is_own
+            && read(&format!("{}/{MANIFEST}", folder(package.name)))?
+                .lines()
+                .any(names_it)
+        {
+            users.push(package.name.to_owned());
         }
     }
-    Ok(named)
+    Ok(users)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
@@ -21,6 +21,8 @@ use crate::worker::{Answered, Worker};
 
 /// Limit on the bytes of a request's content that are discarded so that the connection can be used again.
 const SKIPPED_MAX: u64 = 64 << 10;
+/// Longest pause of a paced answer between two looks whether the client is still there.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Continuation of a connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,7 +293,8 @@ async fn send(
     sent
 }
 
-/// Sends an answer in pieces, each at the time at which its client may have it.
+/// Sends an answer in pieces, each at the time at which its client may have it. After an error, the piece that was not
+/// sent is in the body again.
 async fn send_paced(
     transport: &mut Transport,
     mut head: &[u8],
@@ -302,12 +305,17 @@ async fn send_paced(
 ) -> Result<(), TransportError> {
     loop {
         let mut grant = pace.grant(body.length());
-        if let Some(wait) = grant.wait() {
-            sleep(wait).await;
+        while let Some(wait) = grant.wait() {
+            sleep(wait.min(PAUSE_MAX)).await;
+            transport.check_client()?;
+            body.mark_begun();
         }
         let mut piece = body.split_front(grant.left());
-        grant.take(piece.length());
-        transport.send(head, &mut piece, pool, limits).await?;
+        let granted = piece.length();
+        let sent = transport.send(head, &mut piece, pool, limits).await;
+        grant.take(granted - piece.length());
+        body.put_back(piece);
+        sent?;
         head = &[];
         if body.length() == 0 {
             return Ok(());

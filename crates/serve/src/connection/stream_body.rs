@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
+use http::uri::Authority;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
@@ -149,6 +150,12 @@ impl StreamBody {
     }
 }
 
+/// Host and port of an authority. What stands before them may be a password, which no log should have.
+fn without_user(authority: &Authority) -> &str {
+    let text = authority.as_str();
+    text.rsplit_once('@').map_or(text, |(_, host)| host)
+}
+
 fn read(file: &OpenFile, range: &Range<u64>, most: usize, mode: ReadMode) -> io::Result<Vec<u8>> {
     let wanted = usize::try_from(range.end - range.start)
         .unwrap_or(most)
@@ -238,7 +245,7 @@ impl Drop for StreamBody {
                 .path_and_query()
                 .map_or("*", |target| target.as_str()),
             version: "HTTP/2.0",
-            host: parts.uri.authority().map(http::uri::Authority::as_str),
+            host: parts.uri.authority().map(without_user),
             status: self.context.status.as_u16(),
             bytes: self.sent,
             whole: self.body.length() == 0,

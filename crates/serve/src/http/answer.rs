@@ -130,10 +130,26 @@ impl Body {
         front
     }
 
-    /// Returns whether some of it is on its way, so that time has passed since its files were looked at.
+    /// Puts back what is left of a body that [`split_front`](Self::split_front) has taken from this one.
+    pub(crate) fn put_back(&mut self, front: Self) {
+        let pieces = front.first.into_iter().chain(front.rest);
+        for piece in pieces.collect::<Vec<_>>().into_iter().rev() {
+            self.length += piece.length();
+            if let Some(second) = self.first.replace(piece) {
+                self.rest.push_front(second);
+            }
+        }
+    }
+
+    /// Returns whether time has passed since its files were looked at, for example since some of it is on its way.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Notes that time has passed since its files were looked at.
+    pub(crate) fn mark_begun(&mut self) {
+        self.begun = true;
     }
 }
 
@@ -152,21 +168,22 @@ impl Piece {
 mod tests {
     use super::*;
 
+    fn texts(mut body: Body) -> String {
+        let mut text = Vec::new();
+        while let Some(Piece::Bytes(bytes)) = body.front() {
+            text.extend_from_slice(bytes);
+            let length = bytes.len() as u64;
+            body.advance(length);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn a_body_is_split_where_its_pieces_are_not() {
         let mut body = Body::default();
         for bytes in [&b"abc"[..], b"defg", b"h"] {
             body.push(Piece::Bytes(Bytes::from_static(bytes)));
         }
-        let texts = |mut body: Body| {
-            let mut text = Vec::new();
-            while let Some(Piece::Bytes(bytes)) = body.front() {
-                text.extend_from_slice(bytes);
-                let length = bytes.len() as u64;
-                body.advance(length);
-            }
-            String::from_utf8(text).unwrap()
-        };
         let front = body.split_front(5);
         assert_eq!((front.length(), front.has_begun()), (5, false));
         assert_eq!(texts(front), "abcde");
@@ -174,5 +191,18 @@ mod tests {
         let rest = body.split_front(100);
         assert!(rest.has_begun() && body.front().is_none());
         assert_eq!((texts(rest), body.length()), ("fgh".into(), 0));
+    }
+
+    #[test]
+    fn a_front_that_is_put_back_comes_first_again() {
+        let mut body = Body::default();
+        for bytes in [&b"abc"[..], b"defg", b"h"] {
+            body.push(Piece::Bytes(Bytes::from_static(bytes)));
+        }
+        let mut front = body.split_front(5);
+        front.advance(1);
+        body.put_back(front);
+        assert_eq!((body.length(), body.has_begun()), (7, true));
+        assert_eq!(texts(body), "bcdefgh");
     }
 }

@@ -161,9 +161,14 @@ impl Site {
     #[must_use]
     pub fn takes_time(&self, target: &str) -> bool {
         self.tree.has_volumes()
-            || FilePath::parse(target).is_ok_and(|path| {
-                path.is_folder() || self.detect_text && extension(path.as_bytes()).is_none()
-            })
+            || FilePath::parse(target)
+                .is_ok_and(|path| path.is_folder() || self.reads_beginning(&path))
+            || (self.fallback.as_ref()).is_some_and(|file| self.reads_beginning(file.path()))
+    }
+
+    /// Returns whether a file's type is recognised by its beginning.
+    fn reads_beginning(&self, path: &FilePath) -> bool {
+        self.detect_text && extension(path.as_bytes()).is_none()
     }
 
     /// Resolves a target to a file or an answer.
@@ -217,7 +222,10 @@ impl Site {
             Some(content) => reply.variant.with_content(content),
             None => {
                 let accept_encoding = request.fields.accept_encoding.as_deref();
-                self.of_variant(request, reply.resource.choose(accept_encoding))
+                let mut answer = self.of_variant(request, reply.resource.choose(accept_encoding));
+                // The attempt has taken time.
+                answer.body.mark_begun();
+                answer
             }
         }
     }
@@ -384,7 +392,7 @@ impl Site {
     }
 
     fn content_type(&self, file: &OpenFile, path: &FilePath) -> HeaderValue {
-        let is_unnamed = self.detect_text && extension(path.as_bytes()).is_none();
+        let is_unnamed = self.reads_beginning(path);
         // A file that cannot be read now is of an unknown type, and its answer will end as an error.
         if is_unnamed && text::is_text_file(file).unwrap_or(false) {
             return text::TEXT;

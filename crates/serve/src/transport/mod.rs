@@ -12,6 +12,10 @@ mod secure;
 mod send_file;
 mod socket;
 
+use std::io;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 
 pub(crate) use error::TransportError;
@@ -61,6 +65,20 @@ impl Transport {
             Self::Plain(plain) => plain.send(head, body, pool, limits).await,
             Self::Secure(secure) => secure.send(head, body, pool, limits).await,
             Self::Kernel(kernel) => kernel.send(head, body, pool, limits).await,
+        }
+    }
+
+    /// Fails if the client has closed its side or is gone, without reading what it may have sent. A client that waits for
+    /// an answer rarely closes its side, and nothing else tells that a program has ended.
+    pub(crate) fn check_client(&self) -> Result<(), TransportError> {
+        let mut events = [PollFd::new(self.socket(), PollFlags::RDHUP)];
+        let now = Timespec::default();
+        match poll(&mut events, Some(&now)) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Err(TransportError::Client(
+                io::ErrorKind::ConnectionReset.into(),
+            )),
+            Err(error) => Err(TransportError::Client(error.into())),
         }
     }
 

@@ -102,7 +102,7 @@ line_agrees() {
     dmsetup create theirs line
     to_kernel theirs payload
     dmsetup table --showkeys theirs > printed
-    dmsetup remove theirs
+    dmsetup remove --retry theirs
     turn=$(((turn + 1) % 3))
     set -- vaes512,vaes2,aesni vaes512,vaes2 vaes512
     shift $turn
@@ -156,6 +156,11 @@ start_udev() {
 stop_udev() {
     export DM_DISABLE_UDEV=1
     udevadm control --exit
+    # Its workers open devices that other cases remove.
+    for _ in $(seq 100); do
+        pgrep -x systemd-udevd > /dev/null || break
+        sleep 0.1
+    done
     rm -rf /run/udev
 }
 

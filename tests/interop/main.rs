@@ -60,6 +60,7 @@ mod secrets;
 mod sequences;
 mod serve_access;
 mod serve_acme;
+mod serve_archives;
 mod serve_browser;
 mod serve_compressed;
 mod serve_conformance;

@@ -21,6 +21,8 @@ pub(crate) struct Address {
     pub(crate) batches: Held,
     /// Number of bytes of the worker's budget.
     pub(crate) bytes: Held,
+    /// Number of archives in flight.
+    pub(crate) archives: Held,
     /// Number of blocking threads.
     pub(crate) permits: Held,
 }

@@ -169,6 +169,8 @@ pub struct SiteConfig {
     pub fallback: Option<String>,
     /// True if a folder without such a file is listed; it is not by default.
     pub listings: Option<bool>,
+    /// True if a folder can be downloaded as an archive.
+    pub archives: bool,
     /// Choice of the symbolic links that are followed.
     pub symlinks: Option<Links>,
     /// True if names that begin with a dot are served.
@@ -483,6 +485,7 @@ impl SiteConfig {
         }
         settings.fallback.clone_from(&self.fallback);
         settings.listings = self.listings.unwrap_or_default();
+        settings.archives = self.archives;
         settings.dot_files = self.dot_files;
         settings.symlinks = match self.symlinks {
             Some(Links::None) => Symlinks::None,

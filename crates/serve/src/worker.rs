@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::access::{self, Access, Login, Logins, Pace};
-use crate::address::{Address, Addresses};
+use crate::address::{Address, Addresses, Held};
 use crate::admission;
 use crate::blocking;
 use crate::budget::{Budget, Reservation};
@@ -30,7 +30,7 @@ use crate::site::{
 use crate::sites::Sites;
 use crate::status::Status;
 use crate::tls::kernel::Offload;
-use crate::transport::{Pool, TransportError};
+use crate::transport::{Pool, PoolHandle, TransportError};
 
 /// Length in bytes above which a page counts towards the budget: only listings of folders are so long.
 const LONG_PAGE: usize = 64 << 10;
@@ -40,6 +40,11 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 
 /// Minimum time between two reports of files that could not be sent.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limit on the archives that a worker sends at a time, as each holds names of its folders; and the number of them that
+/// is reserved for addresses that have none.
+const ARCHIVES_MAX: usize = 20;
+const ARCHIVES_RESERVE: usize = 4;
 
 /// State that all connections of a thread share.
 pub(crate) struct Worker {
@@ -53,6 +58,8 @@ pub(crate) struct Worker {
     tls: Option<Arc<ServerConfig>>,
     offload: RefCell<Rc<Offload>>,
     cache: RefCell<Cache>,
+    /// Number of archives in flight.
+    archives: Arc<Held>,
     /// Compressed files of all workers.
     compressed: Arc<Results>,
     lines: Option<Lines>,
@@ -98,7 +105,8 @@ pub(crate) struct Reports {
 pub type OnFault = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
-    /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight, and shares `compressed` with others.
+    /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight, and shares `compressed` with
+    /// others.
     pub(crate) fn new(
         limits: Limits,
         (memory, compressed): (usize, Arc<Results>),
@@ -119,6 +127,7 @@ impl Worker {
             addresses: Addresses::default(),
             budget: Budget::new(memory),
             cache: RefCell::new(new_cache(&limits)),
+            archives: Arc::default(),
             compressed,
             tls: tls.0,
             offload: RefCell::new(Rc::new(tls.1)),
@@ -234,21 +243,15 @@ impl Worker {
         request: &Request<'_>,
     ) -> Answer {
         let cached = site.cached(request, &mut self.cache.borrow_mut());
-        match cached {
-            Some(Reply::Answer(answer)) => return answer,
-            Some(Reply::Compress(reply)) => {
-                return self.compress(site, address, request, &reply).await;
-            }
-            None => {}
+        if let Some(reply) = cached {
+            return self.complete(site, address, request, reply).await;
         }
         let deadline = Instant::now() + self.limits.stall / 2;
         let mut reserved = None;
         loop {
             let answer = match self.find(site, address, request).await {
                 Reply::Answer(answer) => answer,
-                Reply::Compress(reply) => {
-                    return self.compress(site, address, request, &reply).await;
-                }
+                reply => return self.complete(site, address, request, reply).await,
             };
             let long = match answer.body.front() {
                 Some(Piece::Bytes(bytes)) if bytes.len() > LONG_PAGE => bytes,
@@ -307,8 +310,26 @@ impl Worker {
         site.answer_found(request, found, &mut self.cache.borrow_mut())
     }
 
-    /// Answers with compressed content, from memory or after a blocking thread has compressed the file. If no thread and
-    /// no memory is free, the answer has the file as it is.
+    /// Makes the answer of a site's reply.
+    async fn complete(
+        &self,
+        site: &Arc<Site>,
+        address: &Arc<Address>,
+        request: &Request<'_>,
+        reply: Reply,
+    ) -> Answer {
+        match reply {
+            Reply::Answer(answer) => answer,
+            Reply::Compress(reply) => self.compress(site, address, request, &reply).await,
+            Reply::Archive(names) => match ArchiveShare::take(&self.archives, address) {
+                Some(share) => names.archive(site, share),
+                None => site.error(StatusCode::SERVICE_UNAVAILABLE),
+            },
+        }
+    }
+
+    /// Answers with compressed content, from memory or after a blocking thread has compressed the file. If no thread
+    /// and no memory is free, the answer has the file as it is.
     async fn compress(
         &self,
         site: &Site,
@@ -343,6 +364,14 @@ impl Worker {
 
     pub(crate) fn date(&self, now: SystemTime) -> HeaderValue {
         self.date.text(now)
+    }
+
+    /// Access to the pool of buffers on behalf of an address.
+    pub(crate) fn pool_for<'a>(&'a self, address: &'a Arc<Address>) -> PoolHandle<'a> {
+        PoolHandle {
+            pool: &self.pool,
+            address,
+        }
     }
 
     /// Lends an empty buffer, for [`give_back`](Self::give_back).
@@ -425,6 +454,34 @@ impl Worker {
         *self.cache.borrow_mut() = new_cache(&self.limits);
         *self.sites.borrow_mut() = sites;
         self.compressed.clear();
+    }
+}
+
+/// The right to send an archive, which is given back when this is dropped.
+struct ArchiveShare {
+    running: Arc<Held>,
+    address: Arc<Address>,
+}
+
+impl ArchiveShare {
+    /// Takes a share for an address, unless it has as many as are left for others.
+    fn take(running: &Arc<Held>, address: &Arc<Address>) -> Option<Self> {
+        let left = ARCHIVES_MAX.saturating_sub(running.get());
+        address.archives.may_grow(left, ARCHIVES_RESERVE).then(|| {
+            running.add(1);
+            address.archives.add(1);
+            Self {
+                running: Arc::clone(running),
+                address: Arc::clone(address),
+            }
+        })
+    }
+}
+
+impl Drop for ArchiveShare {
+    fn drop(&mut self) {
+        self.running.subtract(1);
+        self.address.archives.subtract(1);
     }
 }
 

@@ -16,7 +16,7 @@ both_ways() {
     scrim close ours
     dmsetup create theirs line
     from_kernel theirs > read
-    dmsetup remove theirs
+    dmsetup remove --retry theirs
     same "$1, written by Scrim" other read
 }
 

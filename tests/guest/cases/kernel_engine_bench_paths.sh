@@ -70,7 +70,7 @@ echo '== a device in use, a file, none'
 dmsetup create used --table '0 2048 linear /dev/ram0 0'
 if scrim bench paths --engine kernel /dev/ram0 2> said; then fail "it is in use"; fi
 grep -qi 'busy' said || { cat said; fail "no reason"; }
-dmsetup remove used
+dmsetup remove --retry used
 truncate -s 16M file
 if scrim bench paths --engine kernel file 2> said; then fail "it is a file"; fi
 grep -q 'losetup' said || { cat said; fail "no advice"; }

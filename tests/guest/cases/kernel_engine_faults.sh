@@ -31,7 +31,7 @@ open taken
 refused 5 'has a device named taken already'
 code=0; scrim status taken > said 2>&1 || code=$?
 refused 4 'not an encrypted volume'
-dmsetup remove taken
+dmsetup remove --retry taken
 scrim open disk taken --key-file key
 truncate -s 24M more
 scrim format -q $(pbkdf pbkdf2) more --key-file key
@@ -88,7 +88,7 @@ scrim status ours > said
 said 'ours is active'
 scrim refresh ours > said 2>&1 || true
 scrim close ours
-dmsetup remove below
+dmsetup remove --retry below
 losetup --detach "$device"
 
 echo '== killed at each call of device mapper and loop'

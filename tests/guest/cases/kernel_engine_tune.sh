@@ -67,7 +67,7 @@ if dmsetup targets | grep -q ^delay; then
     # Two milliseconds hide the queues; what else a flag changes depends on the machine.
     if grep -q '^database:.*workqueue' said; then fail "it advises against queues on a slow disk"; fi
     scrim close ours
-    dmsetup remove slow
+    dmsetup remove --retry slow
     losetup --detach "$device"
     rm disk
 fi

@@ -38,7 +38,7 @@ check() { # OPTIONS OF REFRESH
     dmsetup table --showkeys theirs | sed 's/ [0-9]* no_read_workqueue.*$//' | dmsetup reload theirs
     dmsetup resume theirs
     dmsetup table --showkeys theirs > theirs.table
-    dmsetup remove theirs
+    dmsetup remove --retry theirs
 
     # The kernel's tables, in Scrim: with all flags, and without.
     uri=$(scrim open --table reloaded.table ours)

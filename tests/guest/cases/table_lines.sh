@@ -28,7 +28,7 @@ check() { # TYPE CIPHER KEY_BITS SECTOR_SIZE
 
     dmsetup create theirs ours.table
     from_kernel theirs > read
-    dmsetup remove theirs
+    dmsetup remove --retry theirs
     same "$1 $2, by Scrim's line" payload read
 
     uri=$(scrim open --table theirs.table ours)

@@ -1,7 +1,7 @@
-//! Results of compression, shared by all workers, within a limit on their memory. Each result counts for the address that
-//! asked for it first, until no client receives it any more. An address has at most half of the memory; if all of it is
-//! used, the least recently used result of the address that holds most is dropped. So a client that asks for many files
-//! drops its own results before those of others.
+//! Results of compression, shared by all workers, within a limit on their memory. Each result counts for the address
+//! that asked for it first, until no client receives it any more. An address has at most half of the memory; if all of
+//! it is used, the least recently used result of the address that holds most is dropped. So a client that asks for many
+//! files drops its own results before those of others.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -252,8 +252,8 @@ impl State {
         owner
     }
 
-    /// Drops results of owners that `may_lose` them until there is enough memory; `None` if there is not. Results that a
-    /// client is receiving stay, since dropping them would free nothing.
+    /// Drops results of owners that `may_lose` them until there is enough memory; `None` if there is not. Results that
+    /// a client is receiving stay, since dropping them would free nothing.
     fn evict_until(
         &mut self,
         may_lose: impl Fn(&Arc<Owner>) -> bool,

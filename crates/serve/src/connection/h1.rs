@@ -3,26 +3,23 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::StatusCode;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::head::{self, Ending};
-use crate::access::Pace;
+use super::head::{self, BodyFraming, Ending};
+use super::{paced, source};
 use crate::address::Address;
 use crate::client::Client;
-use crate::http::{Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
-use crate::limits::Limits;
+use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
 use crate::log::Entry;
 use crate::site::error_page;
-use crate::transport::{PoolHandle, Transport, TransportError};
+use crate::transport::{Transport, TransportError};
 use crate::worker::{Answered, Worker};
 
 /// Limit on the bytes of a request's content that are discarded so that the connection can be used again.
 const SKIPPED_MAX: u64 = 64 << 10;
-/// Longest pause of a paced answer between two looks whether the client is still there.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Continuation of a connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,8 +170,11 @@ impl Http1Connection<'_> {
             &self.client.holdings,
             &mut answered,
             true,
-            Ending::Close,
-            at,
+            Manner {
+                framing: BodyFraming::Length,
+                ending: Ending::Close,
+                at,
+            },
         )
         .await;
         worker.record(&Entry {
@@ -208,27 +208,42 @@ async fn answer(
     let (at, began) = (SystemTime::now(), std::time::Instant::now());
     let request = &head.request;
     let mut answered = worker.answer(client, request).await;
-    let (status, length) = (answered.answer.status, answered.answer.body.length());
+    let (framing, longest) = framing(&answered.answer, head);
     let keeps_alive = head.keep_alive
+        && framing != BodyFraming::UntilClose
         && !worker.is_draining()
         && !has_unknown_end(head)
-        && transport.can_continue_after(length);
+        && transport.can_continue_after(longest);
     let ending = match (keeps_alive, head.is_old) {
         (true, false) => Ending::Usual,
         (true, true) => Ending::KeepAlive,
         (false, _) => Ending::Close,
     };
+    let status = answered.answer.status;
     let with_body = request.method != Method::Head && head::has_length(status);
-    let sent = send(
-        worker,
-        transport,
-        &client.holdings,
-        &mut answered,
-        with_body,
+    let length = answered.answer.body.length();
+    let manner = Manner {
+        framing,
         ending,
         at,
-    )
-    .await;
+    };
+    let (address, mut streamed) = (&client.holdings, 0);
+    let mut sent = send(worker, transport, address, &mut answered, with_body, manner).await;
+    let source = answered.answer.body.take_source();
+    if let Some(source) = source.filter(|_| with_body && sent.is_ok()) {
+        let (pool, limits) = (worker.pool_for(address), &worker.limits);
+        let (is_chunked, pace) = (framing == BodyFraming::Chunked, answered.pace.as_ref());
+        sent = source::send(
+            source,
+            is_chunked,
+            transport,
+            pool,
+            limits,
+            pace,
+            &mut streamed,
+        )
+        .await;
+    }
     if let Err(broken) = &sent {
         worker.report_file(broken, request.target);
     }
@@ -243,7 +258,7 @@ async fn answer(
         host: request.host,
         status: status.as_u16(),
         bytes: if with_body {
-            length - answered.answer.body.length()
+            length - answered.answer.body.length() + streamed
         } else {
             0
         },
@@ -262,65 +277,54 @@ async fn answer(
     })
 }
 
-/// Sends an answer. After an error, the rest of its body is what no batch has taken; up to one batch before it may be
-/// unsent.
+/// Framing of an answer's content, and its length in bytes, or the longest possible one.
+fn framing(answer: &Answer, head: &Head<'_>) -> (BodyFraming, u64) {
+    match (answer.body.is_streamed(), head.is_old) {
+        (false, _) => (BodyFraming::Length, answer.body.length()),
+        (true, false) => (BodyFraming::Chunked, u64::MAX),
+        (true, true) => (BodyFraming::UntilClose, u64::MAX),
+    }
+}
+
+/// Manner in which an answer is sent.
+#[derive(Clone, Copy)]
+struct Manner {
+    framing: BodyFraming,
+    ending: Ending,
+    /// Time of the answer.
+    at: SystemTime,
+}
+
+/// Sends an answer, except what a source will make of it. After an error, the rest of its body is what no batch has
+/// taken; up to one batch before it may be unsent.
 async fn send(
     worker: &Worker,
     transport: &mut Transport,
     address: &Arc<Address>,
     answered: &mut Answered,
     with_body: bool,
-    ending: Ending,
-    at: SystemTime,
+    manner: Manner,
 ) -> Result<(), TransportError> {
     let mut head = worker.scratch();
-    head::write(&mut head, &answered.answer, &worker.date(at), ending);
+    let date = worker.date(manner.at);
+    head::write(
+        &mut head,
+        &answered.answer,
+        &date,
+        manner.framing,
+        manner.ending,
+    );
     let mut nothing = Body::default();
     let body = if with_body {
         &mut answered.answer.body
     } else {
         &mut nothing
     };
-    let pool = PoolHandle {
-        pool: &worker.pool,
-        address,
-    };
-    let sent = match answered.pace.as_ref().filter(|_| body.length() > 0) {
-        None => transport.send(&head, body, pool, &worker.limits).await,
-        Some(pace) => send_paced(transport, &head, body, pool, &worker.limits, pace).await,
-    };
+    let pool = worker.pool_for(address);
+    let pace = answered.pace.as_ref();
+    let sent = paced::send(transport, &head, body, pool, &worker.limits, pace).await;
     worker.give_back(head);
     sent
-}
-
-/// Sends an answer in pieces, each at the time at which its client may have it. After an error, the piece that was not
-/// sent is in the body again.
-async fn send_paced(
-    transport: &mut Transport,
-    mut head: &[u8],
-    body: &mut Body,
-    pool: PoolHandle<'_>,
-    limits: &Limits,
-    pace: &Pace,
-) -> Result<(), TransportError> {
-    loop {
-        let mut grant = pace.grant(body.length());
-        while let Some(wait) = grant.wait() {
-            sleep(wait.min(PAUSE_MAX)).await;
-            transport.check_client()?;
-            body.mark_begun();
-        }
-        let mut piece = body.split_front(grant.left());
-        let granted = piece.length();
-        let sent = transport.send(head, &mut piece, pool, limits).await;
-        grant.take(granted - piece.length());
-        body.put_back(piece);
-        sent?;
-        head = &[];
-        if body.length() == 0 {
-            return Ok(());
-        }
-    }
 }
 
 /// Returns whether the start of the next request is unknown or too far away. With `Expect: 100-continue` the client may

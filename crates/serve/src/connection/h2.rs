@@ -233,7 +233,7 @@ async fn answer(
         fields,
         mut body,
     } = answered.answer;
-    let length = body.length();
+    let (length, is_streamed) = (body.length(), body.is_streamed());
     if !with_body || !has_length(status) {
         body = Body::default();
     }
@@ -260,7 +260,7 @@ async fn answer(
     for (name, value) in fields {
         headers.append(name, value);
     }
-    if has_length(status) {
+    if has_length(status) && !is_streamed {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
     response

@@ -15,11 +15,27 @@ pub(super) enum Ending {
     Close,
 }
 
+/// Framing of an answer's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyFraming {
+    Length,
+    /// Content of unknown length comes in chunks.
+    Chunked,
+    /// Content of unknown length ends with the connection, for a client of HTTP/1.0.
+    UntilClose,
+}
+
 /// The field `Server`, without a version, and the name of the field `Date`.
 const SERVER: &[u8] = b"\r\nserver: scrim\r\ndate: ";
 
 /// Writes the head of `answer` with the empty line at its end.
-pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, ending: Ending) {
+pub(super) fn write(
+    into: &mut Vec<u8>,
+    answer: &Answer,
+    date: &HeaderValue,
+    framing: BodyFraming,
+    ending: Ending,
+) {
     into.extend_from_slice(b"HTTP/1.1 ");
     into.extend_from_slice(answer.status.as_str().as_bytes());
     into.push(b' ');
@@ -38,9 +54,13 @@ pub(super) fn write(into: &mut Vec<u8>, answer: &Answer, date: &HeaderValue, end
         into.extend_from_slice(b": ");
         into.extend_from_slice(value.as_bytes());
     }
-    if has_length(answer.status) {
-        into.extend_from_slice(b"\r\ncontent-length: ");
-        decimal(into, answer.body.length());
+    match framing {
+        BodyFraming::Length if has_length(answer.status) => {
+            into.extend_from_slice(b"\r\ncontent-length: ");
+            decimal(into, answer.body.length());
+        }
+        BodyFraming::Chunked => into.extend_from_slice(b"\r\ntransfer-encoding: chunked"),
+        BodyFraming::Length | BodyFraming::UntilClose => {}
     }
     into.extend_from_slice(match ending {
         Ending::Usual => b"\r\n\r\n".as_slice(),

@@ -4,6 +4,8 @@ mod activity;
 mod h1;
 mod h2;
 mod head;
+mod paced;
+mod source;
 mod stream_body;
 mod write_timeout;
 

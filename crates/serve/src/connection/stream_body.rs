@@ -17,6 +17,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::activity::InFlight;
+use super::source::{Made, next_pieces};
 use crate::access::{Grant, Pace};
 use crate::address::Address;
 use crate::blocking;
@@ -30,6 +31,7 @@ use crate::worker::Worker;
 
 /// Longest pause of a paced answer before it counts as in progress again: a pause is no fault of the client.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+type Making = Pin<Box<dyn Future<Output = Result<Made, TransportError>>>>;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, TransportError>>>>;
 
@@ -42,6 +44,8 @@ pub(super) struct StreamBody {
     /// Bytes that the client may have next, and the pause until then.
     grant: Option<Grant>,
     pause: Option<Pin<Box<Sleep>>>,
+    /// Pieces that the body's source makes.
+    making: Option<Making>,
     context: RequestContext,
 }
 
@@ -69,8 +73,14 @@ impl StreamBody {
             waiting: None,
             grant: None,
             pause: None,
+            making: None,
             context,
         }
+    }
+
+    /// Returns whether all of it is sent.
+    fn is_complete(&self) -> bool {
+        self.body.length() == 0 && !self.body.is_streamed() && self.making.is_none()
     }
 
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
@@ -111,6 +121,30 @@ impl StreamBody {
         Poll::Ready(usize::try_from(grant.left()).unwrap_or(usize::MAX))
     }
 
+    /// Lets the body's source make pieces, if there are none; returns false at the end of the content.
+    fn make(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, TransportError>> {
+        while self.body.length() == 0 {
+            let making = match &mut self.making {
+                Some(making) => making,
+                none => {
+                    let Some(source) = self.body.take_source() else {
+                        return Poll::Ready(Ok(false));
+                    };
+                    let address = Arc::clone(&self.context.client.holdings);
+                    none.insert(Box::pin(next_pieces(source, address)))
+                }
+            };
+            let made = ready!(making.as_mut().poll(cx));
+            self.making = None;
+            let (source, Some(pieces)) = made? else {
+                return Poll::Ready(Ok(false));
+            };
+            self.body.set_source(source);
+            pieces.into_iter().for_each(|piece| self.body.push(piece));
+        }
+        Poll::Ready(Ok(true))
+    }
+
     /// The next piece, no longer than the budget allows.
     fn piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
         loop {
@@ -119,8 +153,10 @@ impl StreamBody {
                 self.waiting = None;
                 return Poll::Ready(Some(piece));
             }
-            if self.body.length() == 0 {
-                return Poll::Ready(None);
+            match ready!(self.make(cx)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(None),
+                Err(error) => return Poll::Ready(Some(Err(error))),
             }
             let granted = ready!(self.granted(cx));
             let Some(piece) = self.body.front() else {
@@ -216,11 +252,14 @@ impl http_body::Body for StreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.length() == 0
+        self.is_complete()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.body.length())
+        match self.body.is_streamed() || self.making.is_some() {
+            true => SizeHint::default(),
+            false => SizeHint::with_exact(self.body.length()),
+        }
     }
 }
 
@@ -248,7 +287,7 @@ impl Drop for StreamBody {
             host: parts.uri.authority().map(without_user),
             status: self.context.status.as_u16(),
             bytes: self.sent,
-            whole: self.body.length() == 0,
+            whole: self.is_complete(),
             took: self.context.began.elapsed(),
             referer: field(http::header::REFERER),
             user_agent: field(http::header::USER_AGENT),

@@ -1,6 +1,8 @@
 //! Answers, before a version of the protocol gives them bytes.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ pub struct Answer {
 }
 
 /// An answer's content: pieces that are sent one after the other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Body {
     /// The first piece. Nearly all content is one piece, for which no memory is allocated.
     first: Option<Piece>,
@@ -36,6 +38,17 @@ pub struct Body {
     length: u64,
     /// True if some of it has been taken.
     begun: bool,
+    /// Source of pieces behind these, whose length is unknown.
+    source: Option<Box<dyn PieceSource>>,
+}
+
+/// A source of content that is made while it is sent.
+pub trait PieceSource: Send {
+    /// Makes the next pieces; waits for the disk. `None` is the end.
+    ///
+    /// # Errors
+    /// Those of files and folders; there is no content after one.
+    fn next(&mut self) -> io::Result<Option<Vec<Piece>>>;
 }
 
 /// A piece of content.
@@ -64,6 +77,31 @@ impl Body {
         body
     }
 
+    /// A body whose pieces come from a source.
+    #[must_use]
+    pub fn streamed(source: Box<dyn PieceSource>) -> Self {
+        Self {
+            source: Some(source),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether pieces come from a source, so that the length is unknown.
+    #[must_use]
+    pub fn is_streamed(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Takes the source, to make the next pieces.
+    pub fn take_source(&mut self) -> Option<Box<dyn PieceSource>> {
+        self.source.take()
+    }
+
+    /// Puts the source back after it made pieces.
+    pub fn set_source(&mut self, source: Box<dyn PieceSource>) {
+        self.source = Some(source);
+    }
+
     /// Adds a piece at the end, unless it is empty.
     pub fn push(&mut self, piece: Piece) {
         let length = piece.length();
@@ -77,7 +115,7 @@ impl Body {
         }
     }
 
-    /// Bytes that are left of it.
+    /// Bytes that are left of it, without those that a source will make.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
@@ -150,6 +188,15 @@ impl Body {
     /// Notes that time has passed since its files were looked at.
     pub(crate) fn mark_begun(&mut self) {
         self.begun = true;
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pieces: Vec<_> = self.first.iter().chain(&self.rest).collect();
+        let mut body = f.debug_struct("Body");
+        body.field("pieces", &pieces).field("length", &self.length);
+        body.field("is_streamed", &self.is_streamed()).finish()
     }
 }
 

@@ -71,8 +71,8 @@ impl Acceptable {
         }
     }
 
-    /// Chooses the coding to send among those that are there, of which earlier ones are preferred: `None` stands for the
-    /// content as it is.
+    /// Chooses the coding to send among those that are there, of which earlier ones are preferred: `None` stands for
+    /// the content as it is.
     ///
     /// # Errors
     /// The client takes none of those that are there.

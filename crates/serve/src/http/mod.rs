@@ -14,7 +14,7 @@ mod refusal;
 mod request;
 mod request_body;
 
-pub use answer::{Answer, Body, Field, Piece};
+pub use answer::{Answer, Body, Field, Piece, PieceSource};
 pub use authorization::Authorization;
 pub use conditional::{Etag, Validators, Verdict};
 pub(crate) use date::DateCache;

@@ -7,11 +7,12 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
+use super::archive::{self, FolderNames};
 use super::cache::Cache;
 use super::error::SiteError;
 use super::fallback::Fallback;
 use super::listing::{Form, Listing};
-use super::node::Node;
+use super::node::{Folder, Node};
 use super::page::{self, allow};
 use super::path::FilePath;
 use super::pattern::Pattern;
@@ -38,6 +39,7 @@ pub struct Site {
     index: Vec<String>,
     fallback: Option<Fallback>,
     listings: bool,
+    archives: bool,
     dot_files: bool,
     codings: Vec<Coding>,
     compress: Vec<Coding>,
@@ -60,6 +62,8 @@ pub enum Found {
     Resource(Arc<Resource>),
     /// The site's fallback, for a path that names no file.
     Fallback(Arc<Resource>),
+    /// A folder of which the client wants an archive.
+    Archive(FolderNames),
     /// An answer that is the same for all requests of this target.
     Answer(Box<Answer>),
 }
@@ -89,6 +93,7 @@ impl Site {
             index: settings.index.clone(),
             fallback: fallback.transpose()?,
             listings: settings.listings,
+            archives: settings.archives,
             dot_files: settings.dot_files,
             codings: settings.precompressed.clone(),
             compress: settings.compress.clone(),
@@ -113,7 +118,7 @@ impl Site {
         self.access.as_deref()
     }
 
-    /// Answers a request, from the cache or from the file system, without compressing anything.
+    /// Answers a request, from the cache or from the file system, without compressing or archiving anything.
     #[must_use]
     pub fn answer(&self, request: &Request<'_>, cache: &mut Cache) -> Answer {
         let reply = self.cached(request, cache).unwrap_or_else(|| {
@@ -123,6 +128,7 @@ impl Site {
         match reply {
             Reply::Answer(answer) => answer,
             Reply::Compress(reply) => self.answer_compressed(request, &reply, None),
+            Reply::Archive(_) => self.error(StatusCode::SERVICE_UNAVAILABLE),
         }
     }
 
@@ -138,6 +144,9 @@ impl Site {
         };
         if let Some(status) = status {
             return Some(Reply::Answer(self.with_allow(status)));
+        }
+        if self.archives && archive::is_wanted(request.target) {
+            return None;
         }
         let target = without_query(request.target);
         let resource = cache.get(self.id, target, Instant::now())?;
@@ -156,8 +165,9 @@ impl Site {
         Some(Reply::Answer(self.of_variant(request, chosen)))
     }
 
-    /// Returns whether a target is resolved on another thread. Names in a volume are read from its storage each time; names
-    /// in folders are usually in the kernel's cache. A folder may be listed, and a file without an extension may be read.
+    /// Returns whether a target is resolved on another thread. Names in a volume are read from its storage each time;
+    /// names in folders are usually in the kernel's cache. A folder may be listed, and a file without an extension may
+    /// be read.
     #[must_use]
     pub fn takes_time(&self, target: &str) -> bool {
         self.tree.has_volumes()
@@ -194,6 +204,7 @@ impl Site {
     pub fn answer_found(&self, request: &Request<'_>, found: Found, cache: &mut Cache) -> Reply {
         match found {
             Found::Answer(answer) => Reply::Answer(*answer),
+            Found::Archive(names) => Reply::Archive(names),
             Found::Resource(resource) => {
                 let target = without_query(request.target);
                 cache.put(self.id, target, &resource, Instant::now());
@@ -230,8 +241,8 @@ impl Site {
         }
     }
 
-    /// Replies with compressed content if the file as it is was `chosen` and the client prefers it compressed. A part of a
-    /// file is not compressed.
+    /// Replies with compressed content if the file as it is was `chosen` and the client prefers it compressed. A part
+    /// of a file is not compressed.
     fn compress(
         &self,
         request: &Request<'_>,
@@ -283,7 +294,20 @@ impl Site {
         answer
     }
 
-    fn empty(&self, status: StatusCode) -> Answer {
+    /// Names of a folder for an archive.
+    pub(super) fn folder_names(
+        &self,
+        folder: &Folder,
+        path: &FilePath,
+    ) -> Result<FolderNames, StatusCode> {
+        FolderNames::read(&self.tree, folder, path, self.dot_files)
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(super) fn empty(&self, status: StatusCode) -> Answer {
         Answer {
             status,
             shared: Some(Arc::clone(&self.common)),
@@ -299,6 +323,9 @@ impl Site {
             (Node::Folder(_), false) => return self.redirect(target, path),
             (Node::Folder(folder), true) => folder,
         };
+        if self.archives && archive::is_wanted(target) {
+            return self.folder_names(&folder, path).map(Found::Archive);
+        }
         for name in &self.index {
             let index = path.child(name);
             match self.tree.find(&index) {
@@ -313,7 +340,7 @@ impl Site {
         }
         let listing = Listing::read(&self.tree, &folder, path, self.dot_files)?;
         let (shared, text) = match form {
-            Form::Html => (&self.page_fields, listing.html(path)),
+            Form::Html => (&self.page_fields, listing.html(path, self.archives)),
             Form::Json => {
                 let json = listing.json(path);
                 let text = json.ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;

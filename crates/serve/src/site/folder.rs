@@ -85,8 +85,11 @@ impl FolderTree {
                 continue;
             }
             let look = || {
-                let stat = self.look(folder.as_fd(), path, name);
-                Ok(stat.and_then(|stat| EntryInfo::of(&stat)))
+                let Some((stat, is_link)) = self.look(folder.as_fd(), path, name) else {
+                    return Ok(None);
+                };
+                let info = EntryInfo::of(&stat);
+                Ok(info.map(|info| EntryInfo { is_link, ..info }))
             };
             let name = FolderEntry {
                 bytes: name.to_bytes(),
@@ -99,11 +102,12 @@ impl FolderTree {
         Ok(())
     }
 
-    /// Looks up an entry's metadata as [`FolderTree::find`] would resolve it; `None` if it would find nothing.
-    fn look(&self, folder: BorrowedFd<'_>, path: &[u8], name: &CStr) -> Option<Stat> {
+    /// Looks up an entry's metadata as [`FolderTree::find`] would resolve it, and whether the entry is a link; `None`
+    /// if nothing would be found.
+    fn look(&self, folder: BorrowedFd<'_>, path: &[u8], name: &CStr) -> Option<(Stat, bool)> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Some(stat);
+            return Some((stat, false));
         }
         if self.symlinks == Symlinks::None {
             return None;
@@ -116,7 +120,7 @@ impl FolderTree {
         let target = self
             .walk(self.root.as_fd(), whole.as_slice(), OFlags::PATH)
             .ok()?;
-        rustix::fs::fstat(target).ok()
+        Some((rustix::fs::fstat(target).ok()?, true))
     }
 
     fn walk(

@@ -99,7 +99,8 @@ impl Listing {
         })
     }
 
-    pub(super) fn html(&self, path: &FilePath) -> String {
+    /// Makes the page, with a link to the folder's archive if there are `archives`.
+    pub(super) fn html(&self, path: &FilePath, archives: bool) -> String {
         let title = Html::new(&String::from_utf8_lossy(path.as_bytes())).to_string();
         let mut content = String::from(SYMBOLS);
         crumbs(path, &mut content);
@@ -140,6 +141,9 @@ impl Listing {
             content.push_str(&note);
         } else if self.entries.is_empty() {
             content.push_str("<p>This folder is empty.</p>\n");
+        }
+        if archives {
+            content.push_str("<p><a href=\"?archive=tar\" download>Download as tar</a></p>\n");
         }
         frame(&format!("/{title}"), "list", &content)
     }

@@ -1,6 +1,7 @@
 //! Sites: local folders and folders in volumes, with the answers to requests for their files.
 
 mod answering;
+mod archive;
 mod cache;
 mod content;
 mod error;
@@ -23,6 +24,7 @@ mod types;
 mod volume;
 
 pub use answering::{Found, Site};
+pub use archive::FolderNames;
 pub use cache::{Cache, CacheLimits};
 pub use error::SiteError;
 pub use listing::Form;

@@ -27,6 +27,8 @@ pub(super) enum Folder {
 /// Metadata of a folder's entry, as a listing shows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryInfo {
+    /// True if the entry is a symbolic link, which leads to what the rest describes.
+    pub(super) is_link: bool,
     pub(super) is_folder: bool,
     pub(super) size: u64,
     /// Time of the last change, in seconds since 1970.
@@ -41,6 +43,16 @@ pub(super) struct FolderEntry<'a> {
     pub(super) look: &'a dyn Fn() -> Result<Option<EntryInfo>, StatusCode>,
 }
 
+impl Folder {
+    /// Time of the last change, in seconds since 1970.
+    pub(super) fn modified(&self) -> i64 {
+        match self {
+            Self::Open(folder) => rustix::fs::fstat(folder).map_or(0, |stat| stat.st_mtime),
+            Self::InVolume(found) => found.last().modified().0,
+        }
+    }
+}
+
 impl EntryInfo {
     /// Metadata of a file or folder of a mounted file system; `None` for anything else.
     pub(super) fn of(stat: &Stat) -> Option<Self> {
@@ -50,6 +62,7 @@ impl EntryInfo {
             _ => return None,
         };
         Some(Self {
+            is_link: false,
             is_folder,
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified: stat.st_mtime,
@@ -59,6 +72,7 @@ impl EntryInfo {
     /// Metadata of a folder of which only the existence is known.
     pub(super) fn unknown_folder() -> Self {
         Self {
+            is_link: false,
             is_folder: true,
             size: 0,
             modified: i64::MIN,

@@ -80,12 +80,12 @@ impl FilePath {
     }
 
     /// A file in this folder.
-    pub(super) fn child(&self, name: &str) -> Self {
+    pub(super) fn child(&self, name: impl AsRef<[u8]>) -> Self {
         let mut bytes = self.bytes.clone();
         if !bytes.is_empty() {
             bytes.push(b'/');
         }
-        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(name.as_ref());
         Self {
             bytes,
             is_folder: false,

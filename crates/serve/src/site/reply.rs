@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use super::archive::FolderNames;
 use super::resource::{Resource, Variant};
 use crate::compression::Key;
 use crate::files::OpenFile;
 use crate::http::Answer;
 
-/// An answer, or one that can be made when its content is compressed.
+/// An answer, or one that can be made when its content is compressed, or when a share of the worker is free.
 #[derive(Debug)]
 pub enum Reply {
     Answer(Answer),
     Compress(CompressedReply),
+    /// A folder of which the client wants an archive.
+    Archive(FolderNames),
 }
 
 /// A file whose content the client prefers compressed.

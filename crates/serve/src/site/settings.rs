@@ -65,6 +65,8 @@ pub struct Settings {
     pub fallback: Option<String>,
     /// True if a folder without such a file is listed.
     pub listings: bool,
+    /// True if a folder can be downloaded as an archive.
+    pub archives: bool,
     /// Choice of the symbolic links that are followed.
     pub symlinks: Symlinks,
     /// True if names that begin with a dot are served; `/.well-known` always is.
@@ -101,6 +103,7 @@ impl Settings {
             index: vec!["index.html".into()],
             fallback: None,
             listings: false,
+            archives: false,
             symlinks: Symlinks::Within,
             dot_files: false,
             precompressed: Coding::ALL.to_vec(),

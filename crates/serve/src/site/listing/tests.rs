@@ -32,7 +32,7 @@ fn folders_come_first_and_names_in_the_order_of_people() {
         names.collect::<Vec<_>>(),
         ["y/", "z/", "a", "B1", "b9", "b10"]
     );
-    let page = listing.html(&path);
+    let page = listing.html(&path, false);
     assert!(!page.contains("href=\"../\"") && page.contains("<title>/</title>"));
     assert!(!page.contains("is empty") && !page.contains("holds more"));
 }
@@ -56,7 +56,7 @@ fn any_name_is_text_in_the_page_and_leads_to_its_file() {
         fs::write(inner.join(OsStr::from_bytes(name)), "").expect("a file");
     }
     let (listing, path) = list(folder.path(), "/%3Cb%3E&/");
-    let page = listing.html(&path);
+    let page = listing.html(&path, false);
     assert!(page.contains("<title>/&lt;b&gt;&amp;</title>"));
     assert!(page.contains("<a href=\"/%3Cb%3E%26/\">&lt;b&gt;&amp;</a>"));
     assert!(page.contains("href=\"../\""));
@@ -100,7 +100,7 @@ fn sizes_and_times_are_for_people_in_the_page_and_whole_in_json() {
         .expect("a time");
     fs::create_dir(folder.path().join("b")).expect("a folder");
     let (listing, path) = list(folder.path(), "/");
-    let page = listing.html(&path);
+    let page = listing.html(&path, false);
     assert!(page.contains("<td class=\"n\">1.5 MiB</td><td class=\"d\">2000-02-29 00:00</td>"));
     let json = listing.json(&path).expect("JSON");
     let wanted = r#"{"name":"a","href":"a","type":"file","size":1572864,"modified":951782400}"#;
@@ -126,7 +126,7 @@ fn a_folder_of_very_many_entries_is_listed_in_part() {
     assert_eq!(listing.entries.len(), MOST);
     assert!(
         listing
-            .html(&path)
+            .html(&path, false)
             .contains("no more than 10000 are listed")
     );
     assert!(
@@ -143,7 +143,7 @@ fn a_folder_of_very_many_entries_is_listed_in_part() {
 fn an_empty_folder_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let (listing, path) = list(folder.path(), "/");
-    assert!(listing.html(&path).contains("This folder is empty."));
+    assert!(listing.html(&path, false).contains("This folder is empty."));
 }
 
 #[test]

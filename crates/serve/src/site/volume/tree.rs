@@ -157,6 +157,7 @@ impl VolumeTree {
     pub(in crate::site) fn look_at_root(&self) -> EntryInfo {
         let found = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         EntryInfo {
+            is_link: false,
             is_folder: true,
             size: 0,
             modified: found.last().modified().0,
@@ -171,7 +172,8 @@ impl VolumeTree {
         budget: &Budget,
     ) -> Result<Option<EntryInfo>, Error> {
         let mut inode = Arc::new(folder.file_system().inode(number, ReadMode::Wait)?);
-        if inode.kind() == Kind::Link {
+        let is_link = inode.kind() == Kind::Link;
+        if is_link {
             match folder.enter(number, self.symlinks, budget)? {
                 Ok(target) => inode = Arc::clone(target.last()),
                 Err(_) => return Ok(None),
@@ -183,6 +185,7 @@ impl VolumeTree {
             _ => return Ok(None),
         };
         Ok(Some(EntryInfo {
+            is_link,
             is_folder,
             size: inode.size(),
             modified: inode.modified().0,

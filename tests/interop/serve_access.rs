@@ -1,6 +1,8 @@
 //! `scrim serve` with curl: clients that a site admits by address or by password, and paths of applications.
 
-use std::time::Instant;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use crate::server::{Server, Site, field};
 use crate::support::{assert_same, have, noise, scrim};
@@ -282,6 +284,29 @@ fn the_answers_to_a_client_share_a_rate() {
     ];
     let (_, seconds) = download("127.0.0.5", &both);
     assert!(seconds > 4.5, "{seconds}");
+    server.stop();
+}
+
+/// Their pieces would be due over more than half a minute, in which the address gets nothing else.
+#[test]
+fn clients_that_have_left_take_no_share_of_a_rate() {
+    let Some(site) = site() else { return };
+    site.write("long.bin", noise(200_000, 1));
+    let options = "plain-http = ['127.0.0.1:0']";
+    let limits = "per-client = { bytes-per-second = 20000 }";
+    let server = site.serve_by(options, &format!("[[site]]\nroot = 'www'\n{limits}\n"));
+    let plain = &server.urls[1];
+    let address = plain.trim_start_matches("http://").trim_end_matches('/');
+    for _ in 0..50 {
+        let mut client = TcpStream::connect(address).unwrap();
+        let request = format!("GET /long.bin HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        // Until it is answered or paced.
+        let _ = client.set_read_timeout(Some(Duration::from_millis(10)));
+        let _ = client.read(&mut [0; 1024]);
+    }
+    let text = server.curl(&["--max-time", "20", &format!("{plain}file.txt")]);
+    assert_eq!(text, "text");
     server.stop();
 }
 

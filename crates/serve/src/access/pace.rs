@@ -1,8 +1,11 @@
 //! Bandwidth of an address: its answers share a rate of bytes.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until};
 
 use super::recent::Recent;
 
@@ -23,29 +26,40 @@ pub(crate) const RATE_MIN: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct Bandwidth {
     bytes_per_second: u64,
-    addresses: Mutex<Recent<IpAddr, Arc<Mutex<Granted>>>>,
+    addresses: Mutex<Recent<IpAddr, Arc<Share>>>,
 }
 
-/// Bytes that an address was granted.
-#[derive(Debug, Default)]
-struct Granted {
-    /// Time at which all of them are sent, at the rate.
-    until: Option<Instant>,
+/// What the answers to an address share.
+#[derive(Debug)]
+struct Share {
+    /// Queue in which the pieces of all answers wait for their turn, first come, first served. A client that leaves it
+    /// costs the others no time.
+    queue: Semaphore,
+    /// Time at which all granted bytes are sent, at the rate.
+    until: Mutex<Option<Instant>>,
 }
 
 /// Pacing of an answer, with the rate that it shares with the other answers to its address.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     bytes_per_second: u64,
-    granted: Arc<Mutex<Granted>>,
+    share: Arc<Share>,
 }
 
-/// Bytes that may be sent from some time on. Those that are not sent are given back.
+/// Bytes that may be sent. Those that are not sent are given back.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pace: Pace,
     left: u64,
-    from: Instant,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            queue: Semaphore::new(1),
+            until: Mutex::default(),
+        }
+    }
 }
 
 impl Bandwidth {
@@ -64,26 +78,41 @@ impl Bandwidth {
             .unwrap_or_else(PoisonError::into_inner);
         Pace {
             bytes_per_second: self.bytes_per_second,
-            granted: Arc::clone(addresses.get_or_default(client)),
+            share: Arc::clone(addresses.get_or_default(client)),
         }
     }
 }
 
 impl Pace {
-    /// Grants the next piece of an answer that has `length` bytes left.
-    pub(crate) fn grant(&self, length: u64) -> Grant {
+    /// Waits until the next piece of an answer that has `length` bytes left may be sent.
+    pub(crate) async fn grant(&self, length: u64) -> Grant {
+        // The queue is never closed.
+        let _turn = self.share.queue.acquire().await;
+        let (grant, from) = self.reserve(length);
+        if from > Instant::now() {
+            sleep_until(from).await;
+        }
+        grant
+    }
+
+    /// Reserves the bytes of the next piece, which may be sent from some time on.
+    fn reserve(&self, length: u64) -> (Grant, Instant) {
         let piece = (self.bytes_per_second / PIECES_PER_SECOND).clamp(PIECE_MIN, PIECE_MAX);
         let bytes = piece.min(length);
         let now = Instant::now();
         let earliest = now.checked_sub(BURST).unwrap_or(now);
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = granted.until.map_or(earliest, |until| until.max(earliest));
-        granted.until = from.checked_add(self.time(bytes));
-        Grant {
+        let mut until = self.until();
+        let from = until.map_or(earliest, |until| until.max(earliest));
+        *until = from.checked_add(self.time(bytes));
+        let grant = Grant {
             pace: self.clone(),
             left: bytes,
-            from,
-        }
+        };
+        (grant, from)
+    }
+
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        (self.share.until.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn time(&self, bytes: u64) -> Duration {
@@ -98,12 +127,6 @@ impl Grant {
         self.left
     }
 
-    /// Time from which on they may be sent; `None` if it has come.
-    pub(crate) fn wait(&self) -> Option<Duration> {
-        let wait = self.from.saturating_duration_since(Instant::now());
-        (!wait.is_zero()).then_some(wait)
-    }
-
     /// Takes bytes that are sent.
     pub(crate) fn take(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
@@ -116,8 +139,8 @@ impl Drop for Grant {
             return;
         }
         let unused = self.pace.time(self.left);
-        let mut granted = (self.pace.granted.lock()).unwrap_or_else(PoisonError::into_inner);
-        granted.until = granted.until.and_then(|until| until.checked_sub(unused));
+        let mut until = self.pace.until();
+        *until = until.and_then(|until| until.checked_sub(unused));
     }
 }
 
@@ -128,18 +151,19 @@ mod tests {
     const RATE: u64 = 1 << 20;
     const PIECE: u64 = RATE / PIECES_PER_SECOND;
 
-    fn wait(grant: &Grant) -> f64 {
-        grant.wait().unwrap_or_default().as_secs_f64()
+    fn wait((grant, from): (Grant, Instant)) -> (Grant, f64) {
+        let wait = from.saturating_duration_since(Instant::now());
+        (grant, wait.as_secs_f64())
     }
 
-    /// Grants pieces that are all sent, and returns how long the last one waits, in seconds.
+    /// Reserves pieces that are all sent, and returns how long the last one waits, in seconds.
     fn send(pace: &Pace, pieces: u64) -> f64 {
         let mut waited = 0.0;
         for _ in 0..pieces {
-            let mut grant = pace.grant(u64::MAX);
+            let (mut grant, wait) = wait(pace.reserve(u64::MAX));
             assert_eq!(grant.left(), PIECE);
             grant.take(PIECE);
-            waited = wait(&grant);
+            waited = wait;
         }
         waited
     }
@@ -162,20 +186,37 @@ mod tests {
     fn bytes_that_are_not_sent_are_given_back() {
         let pace = Bandwidth::new(RATE).pace([192, 0, 2, 1].into());
         send(&pace, PIECES_PER_SECOND);
-        drop((0..100).map(|_| pace.grant(u64::MAX)).collect::<Vec<_>>());
-        let mut half = pace.grant(u64::MAX);
+        drop((0..100).map(|_| pace.reserve(u64::MAX)).collect::<Vec<_>>());
+        let (mut half, _) = pace.reserve(u64::MAX);
         half.take(PIECE / 2);
         drop(half);
-        let waited = wait(&pace.grant(u64::MAX));
+        let (_, waited) = wait(pace.reserve(u64::MAX));
         assert!(waited < 0.1, "{waited}");
+    }
+
+    /// Their pieces would take 6 s.
+    #[tokio::test]
+    async fn answers_that_are_given_up_take_no_time_of_others() {
+        let pace = Bandwidth::new(RATE).pace([192, 0, 2, 1].into());
+        send(&pace, PIECES_PER_SECOND);
+        let began = Instant::now();
+        let send = async |pace: Pace| pace.grant(u64::MAX).await.take(PIECE);
+        let wait = |pace: Pace| tokio::spawn(send(pace));
+        let given_up: Vec<_> = (0..100).map(|_| wait(pace.clone())).collect();
+        tokio::task::yield_now().await;
+        let last = wait(pace.clone());
+        tokio::task::yield_now().await;
+        given_up.iter().for_each(tokio::task::JoinHandle::abort);
+        last.await.expect("a grant");
+        assert!(began.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn a_short_answer_takes_only_its_length() {
         let pace = Bandwidth::new(RATE).pace([192, 0, 2, 1].into());
         for _ in 0..100 {
-            let mut grant = pace.grant(100);
-            assert_eq!((grant.left(), grant.wait()), (100, None));
+            let (mut grant, waited) = wait(pace.reserve(100));
+            assert!(grant.left() == 100 && waited <= 0.0);
             grant.take(100);
         }
     }

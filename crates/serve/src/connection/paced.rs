@@ -1,10 +1,11 @@
 //! Sends content of HTTP/1, at the rate that its client may have.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::timeout;
 
-use crate::access::Pace;
+use crate::access::{Grant, Pace};
 use crate::http::Body;
 use crate::limits::Limits;
 use crate::transport::{PoolHandle, Transport, TransportError};
@@ -26,12 +27,9 @@ pub(super) async fn send(
         return transport.send(head, body, pool, limits).await;
     };
     loop {
-        let mut grant = pace.grant(body.length());
-        while let Some(wait) = grant.wait() {
-            sleep(wait.min(PAUSE_MAX)).await;
-            transport.check_client()?;
-            body.mark_begun();
-        }
+        let mut grant = granted(transport, pace, body.length()).await?;
+        // The wait may have been long.
+        body.mark_begun();
         let mut piece = body.split_front(grant.left());
         let granted = piece.length();
         let sent = transport.send(head, &mut piece, pool, limits).await;
@@ -41,6 +39,17 @@ pub(super) async fn send(
         head = &[];
         if body.length() == 0 {
             return Ok(());
+        }
+    }
+}
+
+/// Waits for the next bytes that the client may have; fails if the client leaves.
+async fn granted(transport: &Transport, pace: &Pace, length: u64) -> Result<Grant, TransportError> {
+    let mut grant = pin!(pace.grant(length));
+    loop {
+        match timeout(PAUSE_MAX, grant.as_mut()).await {
+            Ok(grant) => return Ok(grant),
+            Err(_) => transport.check_client()?,
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::worker::Worker;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 type Making = Pin<Box<dyn Future<Output = Result<Made, TransportError>>>>;
 
+type Granting = Pin<Box<dyn Future<Output = Grant>>>;
 type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, TransportError>>>>;
 
 /// The part of a body that is not sent yet.
@@ -41,8 +42,10 @@ pub(super) struct StreamBody {
     sent: u64,
     /// A piece that another thread reads, or the last piece, until its file is found unchanged.
     waiting: Option<Waiting>,
-    /// Bytes that the client may have next, and the pause until then.
+    /// Bytes that the client may have, and those that it waits for.
     grant: Option<Grant>,
+    granting: Option<Granting>,
+    /// Time until a pause counts as progress.
     pause: Option<Pin<Box<Sleep>>>,
     /// Pieces that the body's source makes.
     making: Option<Making>,
@@ -72,6 +75,7 @@ impl StreamBody {
             sent: 0,
             waiting: None,
             grant: None,
+            granting: None,
             pause: None,
             making: None,
             context,
@@ -107,18 +111,24 @@ impl StreamBody {
         let Some(pace) = &self.context.pace else {
             return Poll::Ready(usize::MAX);
         };
-        let grant = match &mut self.grant {
-            Some(grant) if grant.left() > 0 => grant,
-            used => used.insert(pace.grant(self.body.length())),
-        };
-        while let Some(wait) = grant.wait() {
-            let pause = || Box::pin(sleep(wait.min(PAUSE_MAX)));
-            let pause = self.pause.get_or_insert_with(pause);
+        if let Some(grant) = self.grant.as_ref().filter(|grant| grant.left() > 0) {
+            return Poll::Ready(usize::try_from(grant.left()).unwrap_or(usize::MAX));
+        }
+        let (pace, length) = (pace.clone(), self.body.length());
+        let wait = || -> Granting { Box::pin(async move { pace.grant(length).await }) };
+        let granting = self.granting.get_or_insert_with(wait);
+        loop {
+            if let Poll::Ready(grant) = granting.as_mut().poll(cx) {
+                let left = grant.left();
+                self.grant = Some(grant);
+                (self.granting, self.pause) = (None, None);
+                return Poll::Ready(usize::try_from(left).unwrap_or(usize::MAX));
+            }
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE_MAX)));
             ready!(pause.as_mut().poll(cx));
             self.pause = None;
             self.context.in_flight.progressed();
         }
-        Poll::Ready(usize::try_from(grant.left()).unwrap_or(usize::MAX))
     }
 
     /// Lets the body's source make pieces, if there are none; returns false at the end of the content.

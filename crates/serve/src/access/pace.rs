@@ -29,7 +29,7 @@ pub(super) struct Bandwidth {
     addresses: Mutex<Recent<IpAddr, Arc<Share>>>,
 }
 
-/// What the answers to an address share.
+/// The rate that the answers to an address share.
 #[derive(Debug)]
 struct Share {
     /// Queue in which the pieces of all answers wait for their turn, first come, first served. A client that leaves it

@@ -7,10 +7,10 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::archive::{self, FolderNames};
 use super::cache::Cache;
 use super::error::SiteError;
 use super::fallback::Fallback;
+use super::folder_names::{FolderNames, archive_is_wanted};
 use super::listing::{Form, Listing};
 use super::node::{Folder, Node};
 use super::page::{self, allow};
@@ -145,7 +145,7 @@ impl Site {
         if let Some(status) = status {
             return Some(Reply::Answer(self.with_allow(status)));
         }
-        if self.archives && archive::is_wanted(request.target) {
+        if self.archives && archive_is_wanted(request.target) {
             return None;
         }
         let target = without_query(request.target);
@@ -323,7 +323,7 @@ impl Site {
             (Node::Folder(_), false) => return self.redirect(target, path),
             (Node::Folder(folder), true) => folder,
         };
-        if self.archives && archive::is_wanted(target) {
+        if self.archives && archive_is_wanted(target) {
             return self.folder_names(&folder, path).map(Found::Archive);
         }
         for name in &self.index {

@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use std::io;
 use std::mem::take;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,21 +12,15 @@ use std::sync::Arc;
 use http::{HeaderValue, StatusCode, header};
 
 use super::answering::Site;
-use super::node::{Folder, Node};
+use super::folder_names::{FolderNames, NAME_OVERHEAD, WAITING_MAX};
+use super::node::Node;
 use super::path::FilePath;
 use super::percent;
-use super::tree::Tree;
 use crate::files::OpenFile;
 use crate::http::{Answer, Body, Piece, PieceSource};
 
 /// Limit on the entries that are opened at a time.
 const ENTRIES_MAX: usize = 16;
-
-/// Limit in bytes on the names that wait for their turn: those of a folder with some 100,000 files.
-const WAITING_MAX: usize = 8 << 20;
-
-/// Bytes that a waiting name takes besides its text.
-const NAME_OVERHEAD: usize = 32;
 
 /// Limit in bytes on a path, as the kernel has it.
 const PATH_MAX: usize = 4096;
@@ -41,18 +34,6 @@ const USTAR_SIZE_END: u64 = 8 << 30;
 /// Name of the archive of a whole site, and of the folder in it.
 const SITE_NAME: &[u8] = b"site";
 const SITE_PREFIX: &[u8] = b"site/";
-
-/// Names of a folder that wait for their turn.
-#[derive(Debug)]
-pub struct FolderNames {
-    path: FilePath,
-    /// Time of the folder's last change, in seconds since 1970.
-    modified: i64,
-    /// The names, the next one last.
-    names: Vec<Box<[u8]>>,
-    /// Bytes that they take.
-    bytes: usize,
-}
 
 /// An archive that is being made.
 pub(crate) struct Archive<S> {
@@ -78,46 +59,6 @@ enum Progress {
 }
 
 impl FolderNames {
-    /// Reads the names of a folder that its site would serve.
-    pub(super) fn read(
-        tree: &Tree,
-        folder: &Folder,
-        path: &FilePath,
-        dot_files: bool,
-    ) -> Result<Self, StatusCode> {
-        let (mut names, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
-        let mut failed = None;
-        tree.names(folder, path, &mut |entry| {
-            if !dot_files && entry.bytes.starts_with(b".") {
-                return ControlFlow::Continue(());
-            }
-            match (entry.look)() {
-                Ok(Some(info)) if !(info.is_link && info.is_folder) => {
-                    names.push(entry.bytes.into());
-                    bytes += entry.bytes.len() + NAME_OVERHEAD;
-                }
-                Ok(_) => {}
-                Err(status) => failed = Some(status),
-            }
-            if bytes > WAITING_MAX {
-                failed = Some(StatusCode::SERVICE_UNAVAILABLE);
-            }
-            match failed {
-                None => ControlFlow::Continue(()),
-                Some(_) => ControlFlow::Break(()),
-            }
-        })?;
-        names.sort_unstable_by(|one, other| other.cmp(one));
-        let (path, modified) = (path.clone(), folder.modified());
-        let read = Self {
-            path,
-            modified,
-            names,
-            bytes,
-        };
-        failed.map_or(Ok(read), Err)
-    }
-
     /// Makes the answer with an archive of this folder. `share` is dropped at its end.
     pub(crate) fn archive<S: Send + 'static>(self, site: &Arc<Site>, share: S) -> Answer {
         let is_site = self.path.as_bytes().is_empty();
@@ -275,12 +216,6 @@ fn header_of(name: &[u8], size: Option<u64>, modified: i64) -> io::Result<Vec<u8
     let mut bytes = take(builder.get_mut());
     bytes.extend_from_slice(header.as_bytes());
     Ok(bytes)
-}
-
-/// Returns whether a target asks for an archive of a folder.
-pub(super) fn is_wanted(target: &str) -> bool {
-    let query = target.split_once('?').map_or("", |(_, query)| query);
-    query.split('&').any(|parameter| parameter == "archive=tar")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod content;
 mod error;
 mod fallback;
 mod folder;
+mod folder_names;
 mod listing;
 mod natural;
 mod node;
@@ -24,9 +25,9 @@ mod types;
 mod volume;
 
 pub use answering::{Found, Site};
-pub use archive::FolderNames;
 pub use cache::{Cache, CacheLimits};
 pub use error::SiteError;
+pub use folder_names::FolderNames;
 pub use listing::Form;
 pub use page::error_page;
 pub(crate) use page::{Misdirection, content_type, html_type, json_type, misdirected, no_sniffing};

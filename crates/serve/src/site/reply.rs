@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::archive::FolderNames;
+use super::folder_names::FolderNames;
 use super::resource::{Resource, Variant};
 use crate::compression::Key;
 use crate::files::OpenFile;

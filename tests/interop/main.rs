@@ -76,6 +76,7 @@ mod serve_volume;
 mod server;
 mod shortage;
 mod signatures;
+mod snapshot;
 #[allow(
     dead_code,
     reason = "shared by several test programs, each using a part"

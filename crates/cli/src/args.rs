@@ -58,7 +58,8 @@ pub(crate) use nbd::ServingArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use open_volume::{
     CloseArgs, DataPathArg, EngineArg, KeyAgainArgs, ListArgs, LuksResumeArgs, NameArgs,
-    OpenNameArgs, RefreshArgs, ReloadArgs, ResizeArgs, ResumeArgs, StatsArgs, TableArgs,
+    OpenNameArgs, RefreshArgs, ReloadArgs, ResizeArgs, ResumeArgs, SnapshotArgs, StatsArgs,
+    TableArgs,
 };
 pub(crate) use plain::PlainOpenArgs;
 pub(crate) use storage::{DirectIo, IoEngine, StorageArgs, WindowArgs};
@@ -126,6 +127,13 @@ const LUKS_SUSPEND: &str = "\
 No key in memory can decrypt the volume until `scrim resume` gets the passphrase; requests of clients wait. Data that \
 clients have already read stays in their memory. A loaded table is dropped. If the volume is closed before it is \
 resumed, waiting requests fail.";
+
+const SNAPSHOT: &str = "\
+Everything that was written is flushed first, and file systems that the kernel has mounted by `scrim mount` are frozen, so \
+that COMMAND, such as `rbd snap create` or `lvcreate -s`, sees storage on which nothing is half done. Requests go on when \
+COMMAND ends, after --hold-limit at the latest, and also when this command is killed. COMMAND finds the volume's name in \
+SCRIM_NAME and its storage in SCRIM_DEVICE, and reads nothing from the terminal. The exit code is COMMAND's own if it \
+fails, 4 if the time was over, and 5 if requests were not held until its end.";
 
 const REFRESH: &str = "\
 The given flags replace those of the active table. As in cryptsetup, persistent flags in the LUKS2 header apply \
@@ -215,6 +223,9 @@ pub(crate) enum Command {
     /// Resume a volume after luksSuspend; asks for its passphrase
     #[command(name = "luksResume", visible_alias = "luks-resume")]
     LuksResume(LuksResumeArgs),
+    /// Hold I/O of an open volume while a command takes a snapshot of its storage
+    #[command(after_help = SNAPSHOT)]
+    Snapshot(SnapshotArgs),
     /// Drop the loaded table of an open volume
     Clear(OpenNameArgs),
     /// Change the flags or the data path of an open volume, without interrupting its requests

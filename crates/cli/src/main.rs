@@ -129,6 +129,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::LuksSuspend(args) => commands::resume::luks_suspend(&args),
         Command::Resume(args) => commands::resume::run(&args),
         Command::LuksResume(args) => commands::resume::luks_resume(&args),
+        Command::Snapshot(args) => return commands::snapshot::run(&args),
         Command::Clear(args) => commands::reload::clear(&args),
         Command::Refresh(args) => commands::refresh::run(&args),
         Command::Stats(args) => commands::stats::run(&args),

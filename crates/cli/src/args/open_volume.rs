@@ -1,5 +1,6 @@
 //! Options of the commands that work on an open volume.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -137,6 +138,18 @@ pub(crate) struct ListArgs {
 pub(crate) struct OpenNameArgs {
     /// Name of the open volume
     pub(crate) name: VolumeName,
+}
+
+#[derive(Args)]
+pub(crate) struct SnapshotArgs {
+    /// Name of the open volume
+    pub(crate) name: VolumeName,
+    /// Longest time to hold requests, in seconds: COMMAND is ended then, and the snapshot does not count
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub(crate) hold_limit: u16,
+    /// Program that takes the snapshot, with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// The passphrase of an open volume, where its key is not in reach any more.

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::cryptsetup;
 
 /// Commands that change nothing on any device: only these are suggested.
-const HARMLESS: [&str; 34] = [
+const HARMLESS: [&str; 35] = [
     "open",
     "luksOpen",
     "plainOpen",
@@ -16,6 +16,7 @@ const HARMLESS: [&str; 34] = [
     "luksClose",
     "status",
     "table",
+    "snapshot",
     "suspend",
     "luksSuspend",
     "luks-suspend",

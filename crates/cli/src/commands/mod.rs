@@ -35,6 +35,7 @@ pub(crate) mod remove_key;
 pub(crate) mod repair;
 pub(crate) mod resize;
 pub(crate) mod resume;
+pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod support;

@@ -29,6 +29,7 @@ use crate::args::TokenKeyArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::{CostLimits, Guard};
 use crate::luks::key_source::read_up_to;
+use crate::process::child::wait_unless;
 use crate::process::program::Said;
 
 /// Bytes of the random passphrase of the slot in the copy.
@@ -37,8 +38,6 @@ const PASSPHRASE: usize = 32;
 const CLEVIS_MAX: usize = 8 << 10;
 /// Time for the output of a program that has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// Pause between two looks at a program.
-const PAUSE: Duration = Duration::from_millis(20);
 /// The type of Clevis' tokens.
 const CLEVIS: &str = "clevis";
 
@@ -292,21 +291,14 @@ impl Program {
     /// Waits until the program ends; ends it if it takes longer, which returns `None`.
     fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
-            }
-            if Instant::now() >= deadline {
-                if let Ok(group) = i32::try_from(self.child.id()).map(Pid::from_raw) {
-                    // cryptsetup is in our group, and this is no group then.
-                    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-                }
-                self.child.kill()?;
-                self.child.wait()?;
-                return Ok(None);
-            }
-            std::thread::sleep(PAUSE);
+        let ended = wait_unless(&mut self.child, || Instant::now() >= deadline)?;
+        if ended.is_none() {
+            // cryptsetup is in our group, and this is no group then.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            self.child.kill()?;
+            self.child.wait()?;
         }
+        Ok(ended)
     }
 }
 

@@ -10,11 +10,9 @@ use scrim_export::fuse::{Mounted, OtherMount, STALL, StallLimit};
 use scrim_volume::Volume;
 
 use crate::error::{CliError, Exit};
+use crate::process::child::wait_unless;
 use crate::process::program::Said;
 use crate::process::signals::asked_to_end;
-
-/// Pause between two looks at a program.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Pause between two looks at whether this process was asked to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -62,20 +60,15 @@ impl Attempt {
         // This process's copies of the writing end of the pipe.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let said = Said::listen(said);
-        loop {
-            match child.try_wait().map_err(fail)? {
-                Some(status) => return Ok((status, said)),
-                None if self.is_over() => {
-                    self.kill(child);
-                    return Err(stalled(name, directory));
-                }
-                None if asked_to_end() => {
-                    self.kill(child);
-                    return Err(interrupted());
-                }
-                None => std::thread::sleep(PAUSE),
-            }
+        let is_over = || self.is_over() || asked_to_end();
+        if let Some(status) = wait_unless(&mut child, is_over).map_err(fail)? {
+            return Ok((status, said));
         }
+        self.kill(child);
+        Err(match asked_to_end() {
+            true => interrupted(),
+            false => stalled(name, directory),
+        })
     }
 
     /// Kills a program. One that waits for the plaintext ends only when that is taken away.
@@ -91,13 +84,12 @@ impl Attempt {
             return;
         };
         let deadline = Instant::now() + KILLED;
-        while matches!(child.try_wait(), Ok(None)) {
-            if Instant::now() >= deadline {
-                // It is removed from the table of processes whenever it ends.
-                let _ = std::thread::Builder::new().spawn(move || child.wait());
-                break;
-            }
-            std::thread::sleep(PAUSE);
+        if !matches!(
+            wait_unless(&mut child, || Instant::now() >= deadline),
+            Ok(Some(_))
+        ) {
+            // It is removed from the table of processes whenever it ends.
+            let _ = std::thread::Builder::new().spawn(move || child.wait());
         }
         // It may have mounted just before it was killed.
         drop(OtherMount::find(directory, is_type));

@@ -8,6 +8,7 @@
 
 mod attempt;
 mod check;
+mod freeze;
 mod holders;
 mod method;
 mod mounted;
@@ -15,6 +16,7 @@ mod program;
 mod request;
 
 pub(crate) use attempt::read_in_time;
+pub(crate) use freeze::Frozen;
 pub(crate) use mounted::{MountedVolume, Source};
 pub(crate) use program::{PROGRAMS, Program};
 pub(crate) use request::{MountRequest, MountStatus, Served, UmountRequest};

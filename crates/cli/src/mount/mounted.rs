@@ -17,6 +17,7 @@ use scrim_sys::program::find;
 use scrim_volume::Volume;
 
 use super::attempt::{Attempt, Output, read_in_time};
+use super::freeze::{Frozen, write_back};
 use super::method::{Choice, Driver, Machine, Method, choose};
 use super::program::{Program, Running, is_fuse};
 use super::request::{MountRequest, MountStatus, Served};
@@ -96,6 +97,19 @@ impl MountedVolume {
     /// Returns whether the files of the volume's file system are mounted, not its plaintext as one file.
     pub(crate) fn shows_files(&self) -> bool {
         self.shows_files
+    }
+
+    /// Writes what the mount has in memory to the volume, and freezes its file system. `None` for one that cannot be frozen,
+    /// because no part of it is in the kernel, or that only reads.
+    pub(crate) fn freeze(&self) -> Result<Option<Frozen>, CliError> {
+        let directory = &self.status.directory;
+        if self.status.read_only {
+            return Ok(None);
+        }
+        match &self.files {
+            Some(Files { program: None, .. }) => Frozen::freeze(directory).map(Some),
+            _ => write_back(directory).map(|()| None),
+        }
     }
 
     /// Returns whether the mount has ended: unmounted by somebody else, with everything written, or its program has ended.

@@ -13,6 +13,7 @@ use scrim_sys::program::find;
 use super::attempt::{Attempt, interrupted, stalled};
 use super::request::MountRequest;
 use crate::error::{CliError, Exit};
+use crate::process::child::wait_unless;
 use crate::process::program::Said;
 use crate::process::signals::asked_to_end;
 
@@ -246,14 +247,9 @@ impl Running {
 
     /// Waits for the program to end, which it does once its file system is unmounted and written, until `is_over`. Returns
     /// whether it has ended.
-    pub(super) fn wait(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
-        while !self.has_ended() {
-            if is_over() {
-                return false;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        true
+    pub(super) fn wait(&mut self, is_over: impl FnMut() -> bool) -> bool {
+        // If it cannot be waited for, it has ended and nobody knows how.
+        !matches!(wait_unless(&mut self.child, is_over), Ok(None))
     }
 
     /// Asks the program to end, which has it write what it holds, and kills it once `is_over`.

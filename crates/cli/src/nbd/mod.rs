@@ -2,6 +2,7 @@
 
 pub(crate) mod control;
 pub(crate) mod device_size;
+mod hold;
 mod metrics;
 mod mounts;
 pub(crate) mod prometheus;

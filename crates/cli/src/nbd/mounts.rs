@@ -8,7 +8,9 @@ use scrim_volume::Volume;
 
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
-use crate::mount::{MountRequest, MountStatus, MountedVolume, Source, UmountRequest, read_in_time};
+use crate::mount::{
+    Frozen, MountRequest, MountStatus, MountedVolume, Source, UmountRequest, read_in_time,
+};
 use crate::nbd::runtime::RuntimeDir;
 use crate::signature::Survey;
 use crate::terminal::note;
@@ -81,6 +83,30 @@ impl Mounts {
                 note(format_args!("scrim: warning: {error}"));
             }
         }
+    }
+
+    /// Freezes the file systems that write, from the newest mount on. Returns them, and a line for each that cannot be
+    /// frozen.
+    ///
+    /// # Errors
+    /// When one cannot write what it has in memory; those that were frozen are thawed.
+    pub(crate) fn freeze(&self) -> Result<(Vec<Frozen>, String), CliError> {
+        let (mut frozen, mut remarks) = (Vec::new(), String::new());
+        for mount in self.now().iter().rev() {
+            let status = mount.status();
+            match mount.freeze()? {
+                Some(one) => frozen.push(one),
+                None if status.read_only => {}
+                None => {
+                    let directory = Foreign::new(status.directory.as_os_str().as_encoded_bytes());
+                    remarks += &format!(
+                        "{directory}: {} cannot be frozen; a snapshot has its files as they are after a power cut\n",
+                        status.file_system
+                    );
+                }
+            }
+        }
+        Ok((frozen, remarks))
     }
 
     pub(crate) fn remove(&self, request: &UmountRequest) -> Result<(), CliError> {

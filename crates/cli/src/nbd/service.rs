@@ -2,12 +2,13 @@
 
 mod describe;
 mod exchange;
+mod holding;
 mod mounting;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use scrim_export::limits::Limits;
@@ -23,6 +24,7 @@ use crate::error::{CliError, Exit};
 use crate::mount::{MountRequest, MountStatus};
 use crate::nbd::control::{Answer, ControlSocket, Figures, Request, Tls};
 use crate::nbd::device_size::sectors_when_opened_now;
+use crate::nbd::hold::Hold;
 use crate::nbd::metrics::{Metrics, MetricsListener};
 use crate::nbd::mounts::Mounts;
 use crate::nbd::prometheus;
@@ -99,6 +101,8 @@ struct OpenVolume {
     ends_with_mounts: AtomicBool,
     /// True if a command has closed the volume, which waits for its users to leave.
     closes_when_unused: AtomicBool,
+    /// Hold for a snapshot, while there is one.
+    hold: Mutex<Option<Hold>>,
 }
 
 impl Service {
@@ -176,6 +180,7 @@ impl Service {
             mounts,
             ends_with_mounts: AtomicBool::new(false),
             closes_when_unused: AtomicBool::new(false),
+            hold: Mutex::default(),
         };
         Ok(Self {
             control,
@@ -224,6 +229,7 @@ impl Service {
             ) {
                 break Some(caller);
             }
+            open.end_hold_if_due();
             open.mounts.reap(&open.name);
             match signals.take() {
                 Asked::ToEnd => break None,
@@ -304,7 +310,12 @@ impl OpenVolume {
         request: Request,
         body: &SecretBytes,
     ) -> Option<Answer> {
+        if let Err(error) = self.refuse_while_held(&request) {
+            return Some(Err(error));
+        }
         Some(match request {
+            Request::Hold(seconds) => self.hold(Duration::from_secs(seconds.into())),
+            Request::Release => self.release(),
             Request::Suspend => self.suspend(),
             Request::Forget => self.forget(),
             Request::Resume => self.resume(),
@@ -345,9 +356,10 @@ impl OpenVolume {
         })
     }
 
-    /// Time until the next look at whether mounts have ended, or clients have left a volume that ends with them.
+    /// Time until the next look at whether mounts or a hold have ended, or clients have left a volume that ends with them.
     fn next_look(&self) -> Option<Duration> {
-        (self.ends_when_unused() || !self.mounts.is_empty()).then_some(LOOK)
+        let is_watched = self.ends_when_unused() || !self.mounts.is_empty() || self.is_held();
+        is_watched.then_some(LOOK)
     }
 
     /// Returns whether the volume is to be closed once nobody uses it: opened to be mounted, or closed while in use.
@@ -429,6 +441,9 @@ impl OpenVolume {
 
     /// Lets requests in flight end, then makes everything durable and closes the storage.
     fn finish(self) -> Result<(), CliError> {
+        if self.end_hold() {
+            self.note_lost_hold("it is being closed");
+        }
         // Requests that are held can end only by being carried out, on the table that they were made for.
         let now = self.volume.statistics();
         let held = now.read.in_flight + now.write.in_flight;

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use scrim_sys::program::find;
@@ -13,13 +12,11 @@ use scrim_sys::program::find;
 use super::folder::{BLOCK, Content};
 use super::layout::FileSystem;
 use crate::error::{CliError, Exit};
+use crate::process::child::wait_unless;
 use crate::process::interruption::Interruption;
 use crate::process::program::Said;
 
 const COMMAND: &str = "mke2fs";
-
-/// Pause between two looks at the program.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Path of the installed `mke2fs`, of the package e2fsprogs.
 pub(super) struct Mke2fs(PathBuf);
@@ -103,16 +100,13 @@ impl Running {
         mut show: impl FnMut(),
     ) -> Result<Ended, CliError> {
         let fail = |error: std::io::Error| CliError::io("wait for mke2fs", &error);
-        let status = loop {
-            if let Some(status) = self.child.try_wait().map_err(fail)? {
-                break status;
-            }
-            if interruption.came() {
-                self.end();
-                return Ok(Ended::Interrupted);
-            }
+        let is_over = || {
             show();
-            std::thread::sleep(PAUSE);
+            interruption.came()
+        };
+        let Some(status) = wait_unless(&mut self.child, is_over).map_err(fail)? else {
+            self.end();
+            return Ok(Ended::Interrupted);
         };
         if status.success() {
             return Ok(Ended::Done);

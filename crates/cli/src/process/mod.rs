@@ -1,5 +1,6 @@
 //! The process that runs a command: the background, signals, and the service manager that started it.
 
+pub(crate) mod child;
 pub(crate) mod daemon;
 pub(crate) mod interruption;
 pub(crate) mod program;

@@ -19,8 +19,8 @@ use crate::nbd::runtime::RuntimeDir;
 /// Longest answer, in bytes: a table of the largest size that is read.
 const ANSWER_MAX: usize = 2 << 20;
 
-/// Longest wait for an answer. Requests to close, to resume or for another table have no limit: they wait for the
-/// storage first.
+/// Longest wait for an answer. Requests to close, to hold, to resume or for another table have no limit: they wait for
+/// the storage first.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest first line of an answer, in bytes.
@@ -118,6 +118,7 @@ impl Client {
             Request::Reload { .. } | Request::Resume | Request::Refresh(..) => None,
             Request::ResumeWithKey { .. } => None,
             Request::Mount { .. } | Request::Umount { .. } => None,
+            Request::Hold(_) | Request::Release => None,
             _ => Some(ANSWER_TIMEOUT),
         };
         self.exchange(request, body, limit)

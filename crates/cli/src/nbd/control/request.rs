@@ -30,6 +30,10 @@ pub(crate) enum Request {
     ResumeWithKey {
         len: usize,
     },
+    /// Hold requests for a snapshot, at most this many seconds.
+    Hold(u16),
+    /// End what [`Hold`](Self::Hold) began.
+    Release,
     Clear,
     Close,
     CloseForced,
@@ -62,7 +66,7 @@ pub(crate) enum Request {
 }
 
 /// Requests that are one word.
-const REQUESTS: [(Request, &str); 14] = [
+const REQUESTS: [(Request, &str); 15] = [
     (Request::Status, "status"),
     (Request::Statistics, "statistics"),
     (Request::Table, "table"),
@@ -72,6 +76,7 @@ const REQUESTS: [(Request, &str); 14] = [
     (Request::Suspend, "suspend"),
     (Request::Forget, "forget"),
     (Request::Resume, "resume"),
+    (Request::Release, "release"),
     (Request::Clear, "clear"),
     (Request::Close, "close"),
     (Request::CloseForced, "close-force"),
@@ -93,6 +98,7 @@ impl Request {
 
     pub(super) fn to_line(self) -> String {
         let words = match self {
+            Self::Hold(seconds) => format!("hold {seconds}"),
             Self::Resize(sectors) => format!("resize {sectors}"),
             Self::ResumeWithKey { len } => format!("resume-key {len}"),
             Self::Reload { len, change } => format!("{} {len}", reload_word(change)),
@@ -113,6 +119,7 @@ impl Request {
         let line = std::str::from_utf8(bytes).ok()?;
         let words = line.strip_suffix('\n')?.strip_prefix("scrim 1 ")?;
         let request = match words.split_once(' ') {
+            Some(("hold", seconds)) => Self::Hold(seconds.parse().ok()?),
             Some(("resize", sectors)) => Self::Resize(sectors.parse().ok()?),
             Some(("resume-key", len)) => resume_with_key(len)?,
             Some(("reload", len)) => reload(Change::OfService, len)?,
@@ -223,6 +230,8 @@ mod tests {
             ..OpenFlags::default()
         };
         let more = [
+            Request::Hold(0),
+            Request::Hold(u16::MAX),
             Request::Resize(0),
             Request::Resize(u64::MAX),
             Request::Reload {
@@ -255,6 +264,8 @@ mod tests {
             b"scrim 1 status",
             b"scrim 2 status\n",
             b"scrim 1 \n",
+            b"scrim 1 hold\n",
+            b"scrim 1 hold 65536\n",
             b"scrim 1 resize\n",
             b"scrim 1 resize -1\n",
             b"scrim 1 resize +1\n",

@@ -44,6 +44,10 @@ impl ControlSocket {
         let start = Instant::now();
         loop {
             let left = limit().map(|limit| limit.saturating_sub(start.elapsed()));
+            // Also while one client comes after the other.
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut waiting = [
                 PollFd::new(&self.0, PollFlags::IN),

@@ -35,6 +35,7 @@ docs/manual/import.md
 docs/compatibility.md
 docs/manual/keys.md
 docs/manual/where.md
+docs/manual/places.md
 docs/manual/snapshots.md
 docs/manual/network.md
 docs/manual/tables.md

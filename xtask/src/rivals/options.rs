@@ -1,8 +1,14 @@
 //! Options that the comparisons share.
 
+use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use scrim_bench::Turn;
+
+/// Time between two lines about the progress where no terminal shows them.
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// Options that every comparison takes.
 #[derive(clap::Args)]
@@ -42,16 +48,54 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Prints the progress once in each round.
+/// Times of the comparison that is shown: when it began, and when its last line was printed.
+static SHOWN: Mutex<Option<(Instant, Instant)>> = Mutex::new(None);
+
+/// Shows how far a comparison is: on a terminal in one line, elsewhere in a line now and then.
 pub(super) fn announce(turn: Turn, rounds: usize) {
-    if (turn.load, turn.contender) == (0, 0) {
-        eprintln!("round {} of {rounds}", turn.round + 1);
+    if (turn.load, turn.contender) != (0, 0) {
+        return;
+    }
+    let now = Instant::now();
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = shown.filter(|_| turn.round > 0);
+    let (began, last) = before.unwrap_or((now, now));
+    let line = progress_line(turn.round, rounds, now - began);
+    if stderr().is_terminal() {
+        let end = if turn.round + 1 == rounds { "\n" } else { "" };
+        eprint!("\r\x1b[K{line}; Ctrl-C gives up{end}");
+    } else if before.is_none() || now - last >= PAUSE {
+        eprintln!("{line}");
+    } else {
+        *shown = Some((began, last));
+        return;
+    }
+    *shown = Some((began, now));
+}
+
+/// The round that begins, and the time that it and those after it take if they take as long as those before.
+fn progress_line(done: usize, rounds: usize, took: Duration) -> String {
+    let round = format!("round {} of {rounds}", done + 1);
+    let (Ok(finished), Ok(left)) = (u32::try_from(done), u32::try_from(rounds - done)) else {
+        return round;
+    };
+    match took.checked_div(finished) {
+        Some(each) => format!("{round}, {} s left", (each * left).as_secs()),
+        None => round,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_rounds_before() {
+        let line = |done, seconds| progress_line(done, 15, Duration::from_secs(seconds));
+        assert_eq!(line(0, 0), "round 1 of 15");
+        assert_eq!(line(5, 50), "round 6 of 15, 100 s left");
+        assert_eq!(line(14, 140), "round 15 of 15, 10 s left");
+    }
 
     #[test]
     fn seconds_have_bounds() {

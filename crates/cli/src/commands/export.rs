@@ -74,5 +74,11 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         record,
         verify: !args.no_verify,
     };
-    transfer.run(&interruption)
+    let code = transfer.run(&interruption)?;
+    if !interruption.came() {
+        let (raw, image) = (args.raw.display(), args.image.display());
+        let compared = if args.no_verify { "" } else { " and compared" };
+        note(format_args!("{raw}: {size} bytes of {image} decrypted{compared}"));
+    }
+    Ok(code)
 }

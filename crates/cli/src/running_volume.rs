@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use scrim_foreign::Foreign;
+
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
 use crate::kernel::{KernelVolume, Mapper};
-use crate::nbd::control::{Client, find};
+use crate::nbd::control::{Client, Status, find};
 use crate::nbd::runtime::RuntimeDir;
 use crate::storage::file_of;
 
@@ -42,17 +44,24 @@ impl RunningVolume {
 /// Adds the name of an open volume of ours to the error of a command that cannot have that volume's storage.
 pub(crate) fn with_holder(error: CliError) -> CliError {
     let holder = error.in_use.as_deref().and_then(holder);
-    match holder {
-        Some(name) => error.followed_by(&format!(
-            "; it is open as {0}: `scrim close {0}` closes it",
-            name.as_str()
-        )),
-        None => error,
-    }
+    let Some(status) = holder else {
+        return error;
+    };
+    let name = &status.name;
+    error.followed_by(&match status.mounts.first() {
+        None => format!("; it is open as {name}: `scrim close {name}` closes it"),
+        Some(mount) => {
+            let directory = Foreign::new(mount.directory.as_os_str().as_encoded_bytes());
+            format!(
+                "; it is open as {name} and mounted on {directory}: use that mount, or unmount it first (scrim umount \
+                 {directory})"
+            )
+        }
+    })
 }
 
 /// The open volume whose data or header is in this file or device.
-fn holder(path: &Path) -> Option<VolumeName> {
+fn holder(path: &Path) -> Option<Status> {
     let path = file_of(path).ok()?.canonicalize().ok()?;
     let lies_there = |image: &str| {
         let file = file_of(Path::new(image)).ok();
@@ -60,13 +69,10 @@ fn holder(path: &Path) -> Option<VolumeName> {
     };
     let runtime = RuntimeDir::locate();
     runtime.check_if_there().ok()?;
-    runtime.names().into_iter().find(|name| {
-        let client = find(&runtime, name).ok().flatten();
-        client
-            .and_then(|client| client.status_within(LOOK).ok())
-            .is_some_and(|status| {
-                lies_there(&status.device) || status.header.as_deref().is_some_and(lies_there)
-            })
+    let names = runtime.names().into_iter();
+    let mut open = names.filter_map(|name| find(&runtime, &name).ok()??.status_within(LOOK).ok());
+    open.find(|status| {
+        lies_there(&status.device) || status.header.as_deref().is_some_and(lies_there)
     })
 }
 

@@ -33,6 +33,9 @@ static ZEROS: [u8; ZERO_PIECE] = [0; ZERO_PIECE];
 
 /// Advice about a server that cannot be reached.
 const UNREACHABLE: &str = "see that the server runs and can be reached, then try again";
+/// Advice about a server whose host has no address.
+const NO_ADDRESS: &str =
+    "check the spelling of the host's name, and that this machine can look names up";
 /// Advice about a server that does not offer the export that it is asked for.
 const UNWILLING: &str = "see what it exports with `nbdinfo --list`, and what its log says";
 /// Advice about a server that could not carry out a request.
@@ -74,7 +77,8 @@ impl RemoteBackend {
             }
         };
         let link = Link::open(Dial {
-            target: Target::resolve(&uri.endpoint).map_err(unreachable)?,
+            target: Target::resolve(&uri.endpoint)
+                .map_err(|error| fail(error).with_hint(NO_ADDRESS))?,
             security,
             export: uri.export.clone(),
             connections: options.connections.max(1),

@@ -78,7 +78,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
     if !interruption.came() {
         let (raw, image) = (args.raw.display(), args.image.display());
         let compared = if args.no_verify { "" } else { " and compared" };
-        note(format_args!("{raw}: {size} bytes of {image} decrypted{compared}"));
+        note(format_args!(
+            "{raw}: {size} bytes of {image} decrypted{compared}"
+        ));
     }
     Ok(code)
 }

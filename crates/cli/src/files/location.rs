@@ -41,10 +41,7 @@ impl Location {
             None => ends.iter().find(is_image),
         };
         let Some(&end) = named.or(ends.first()) else {
-            return Err(CliError::usage(format!(
-                "{0}: no path in the volume is named; give it after a colon, from the root on, as in {0}:/",
-                Foreign::new(bytes)
-            )));
+            return Err(no_path(bytes));
         };
         Ok(Self {
             image: OsStr::from_bytes(&bytes[..end]).into(),
@@ -76,6 +73,28 @@ impl Location {
         let path = self.path_of(below);
         format!("{}:{}", self.image.display(), Foreign::new(path))
     }
+}
+
+/// The error for a name without a path in a volume.
+fn no_path(given: &[u8]) -> CliError {
+    let shown = Foreign::new(given);
+    let image = given.strip_suffix(b":").unwrap_or(given);
+    // Something below an image, as a slash is written in the place of the colon.
+    let cut = (1..image.len())
+        .rev()
+        .filter(|&at| image[at] == b'/')
+        .find(|&at| Path::new(OsStr::from_bytes(&image[..at])).is_file());
+    let example = match cut {
+        Some(at) => format!(
+            "{}:{}",
+            Foreign::new(&image[..at]),
+            Foreign::new(&image[at..])
+        ),
+        None => format!("{}:/", Foreign::new(image)),
+    };
+    CliError::usage(format!(
+        "{shown}: no path in the volume is named; give it after a colon, from the root on, as in {example}"
+    ))
 }
 
 impl fmt::Display for Location {

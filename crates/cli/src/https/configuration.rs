@@ -98,8 +98,12 @@ fn mount(said: &Path, args: &ServeArgs, volume: &VolumeConfig) -> Result<MountCo
     let bytes = said.as_os_str().as_bytes();
     let wrong = || {
         CliError::usage(format!(
-            "{}: a second ROOT says below which path it is served: /PATH={0}",
-            said.display()
+            "{}: a second ROOT says below which path it is served: {}",
+            said.display(),
+            match said.to_str().filter(|said| said.contains('=')) {
+                Some(said) => format!("/{said}"),
+                None => format!("/PATH={}", said.display()),
+            }
         ))
     };
     let at = bytes.iter().position(|&byte| byte == b'=');

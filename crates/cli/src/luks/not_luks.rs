@@ -43,7 +43,7 @@ fn next_step(signature: Signature) -> String {
             ": assemble it (`mdadm --assemble --scan`) and name the array".to_owned()
         }
         Signature::Gpt | Signature::Mbr => {
-            ": name a partition, the first one as IMAGE#1".to_owned()
+            ": name a partition, such as the first one by IMAGE#1".to_owned()
         }
         Signature::Qcow2 => {
             ": serve it (`qemu-nbd --socket PATH IMAGE`) and name nbd+unix:///?socket=PATH"

@@ -557,7 +557,8 @@ fn mount_by_kernel(
         )
     };
     if !status.success() {
-        return Err(refused(Foreign::new(said.text().trim()).to_string()));
+        let words: Vec<_> = said.text().split_whitespace().map(str::to_owned).collect();
+        return Err(refused(Foreign::new(words.join(" ")).to_string()));
     }
     let mount = OtherMount::find(&request.directory, |kind| kind == r#type);
     Ok(Files {

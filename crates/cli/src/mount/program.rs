@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
 use scrim_export::fuse::OtherMount;
+use scrim_foreign::Foreign;
 use scrim_sys::program::find;
 
 use super::attempt::{Attempt, interrupted, stalled};
@@ -18,6 +19,9 @@ use crate::process::program::Said;
 use crate::process::signals::asked_to_end;
 
 /// Pause between two looks at whether a program has mounted.
+/// Remark of fuse2fs about every file system with a journal.
+const NO_JOURNAL: &str = "Writing to the journal is not supported.";
+
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Time for a program to end that is asked to.
@@ -266,15 +270,36 @@ impl Running {
     }
 
     fn failure(&self, directory: &Path) -> CliError {
-        let said = self.said.last();
+        let said = reason(&self.said.text());
+        let next = if said.contains("user_allow_other") {
+            "; add the line `user_allow_other` to /etc/fuse.conf, as root"
+        } else if said.contains("no write access to mountpoint") {
+            "; choose a folder of your own"
+        } else {
+            ""
+        };
         CliError::new(
             Exit::WrongDevice,
             format!(
-                "{} did not mount {}: {said}",
+                "{} did not mount {}: {said}{next}",
                 self.program.command,
                 directory.display()
             ),
         )
+    }
+}
+
+/// The reason for which a program has not mounted: the words of `fusermount3`, which mounts for it, or else its last line
+/// that is not only a remark.
+fn reason(said: &str) -> String {
+    let is_remark = |line: &&str| line.is_empty() || line.ends_with(NO_JOURNAL);
+    let lines = || said.lines().map(str::trim).rev();
+    let line = lines()
+        .find(|line| line.starts_with("fusermount"))
+        .or_else(|| lines().find(|line| !is_remark(line)));
+    match line {
+        Some(line) => Foreign::new(line).to_string(),
+        None => "it said nothing".to_owned(),
     }
 }
 
@@ -284,6 +309,15 @@ mod tests {
 
     use super::*;
     use crate::args::MountMethod;
+
+    #[test]
+    fn the_reason_for_no_mount_is_not_a_remark() {
+        let remark = "/place/d.img: Writing to the journal is not supported.\n";
+        let refused = "fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf";
+        assert_eq!(reason(&format!("{refused}\n{remark}")), refused);
+        assert_eq!(reason(&format!("bad magic\n{remark}\n")), "bad magic");
+        assert_eq!(reason(remark), "it said nothing");
+    }
 
     /// Everybody would be root in the mount.
     #[test]

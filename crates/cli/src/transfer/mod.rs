@@ -74,6 +74,13 @@ impl Transfer<'_> {
         }
     }
 
+    fn when_interrupted(&self) -> &'static str {
+        match self.target.is_resumable() {
+            true => "stops it; --resume goes on",
+            false => "stops it, and no volume remains",
+        }
+    }
+
     fn next_step(&self) -> String {
         let verb = self.record.kind.verb();
         let (source, target) = (self.source.display(), self.target_name.display());
@@ -110,6 +117,7 @@ impl Transfer<'_> {
             end: self.size,
             at_once: self.at_once(),
             interruption,
+            interrupted: self.when_interrupted(),
         };
         let (from, to) = (&self.from, &self.to);
         let mover = || {
@@ -166,6 +174,7 @@ impl Transfer<'_> {
             end: self.size,
             at_once: self.at_once(),
             interruption,
+            interrupted: self.when_interrupted(),
         };
         let mover = || {
             let mut expected = DataBuffer::zeroed(PIECE);

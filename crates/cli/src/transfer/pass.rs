@@ -48,6 +48,8 @@ pub(super) struct Pass<'a> {
     /// Number of pieces that are moved at the same time, each by a thread of its own.
     pub(super) at_once: usize,
     pub(super) interruption: &'a Interruption,
+    /// Effect of an interruption, as words after "Ctrl-C".
+    pub(super) interrupted: &'static str,
 }
 
 impl Pass<'_> {
@@ -105,7 +107,7 @@ impl Pass<'_> {
     ) -> Result<End, Failure> {
         let mut front = Front::at(self.start);
         let source = self.source.display().to_string();
-        let mut display = Display::new(self.what, "stops it; --resume goes on");
+        let mut display = Display::new(self.what, self.interrupted);
         let mut saved = Instant::now();
         let mut failure = None;
         loop {

@@ -562,7 +562,7 @@ fn a_terminal_shows_the_address_for_others_as_a_qr_code() {
         return;
     }
     let site = Site::new();
-    let end = steps(&[("wait", "https://"), ("type", "\\x03")]);
+    let end = steps(&[("wait", "https://"), ("settle", ""), ("type", "\\x03")]);
     for (listen, is_for_others) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
         let session = at_a_terminal(&site.place, &format!("serve www --listen {listen}"), &end);
         let shown = session.shown;

@@ -2,8 +2,9 @@
 
     terminal.py PROGRAM ARGUMENT... < steps
 
-A step is a line: `wait TEXT` until TEXT is shown, or `type TEXT` (with Python's escapes, such as
-\\r and \\x03). Prints what the terminal showed, then a last line `exit CODE echo on` or `off`.
+A step is a line: `wait TEXT` until TEXT is shown, `type TEXT` (with Python's escapes, such as
+\\r and \\x03), or `settle `, until nothing more is shown for a moment: Ctrl-C has a terminal drop
+what it has not shown yet. Prints what the terminal showed, then a last line `exit CODE echo on` or `off`.
 """
 
 import fcntl
@@ -16,6 +17,7 @@ import termios
 import time
 
 PATIENCE = 60  # seconds
+QUIET = 10  # looks
 
 steps = [line.rstrip("\n").split(" ", 1) for line in sys.stdin]
 # The far end stays open here, so that the terminal outlives the program.
@@ -50,6 +52,13 @@ seen = 0
 for verb, text in steps:
     if verb == "type":
         os.write(near, text.encode().decode("unicode_escape").encode("latin-1"))
+        continue
+    if verb == "settle":
+        quiet = 0
+        while quiet < QUIET:
+            before = len(shown)
+            look()
+            quiet = quiet + 1 if len(shown) == before else 0
         continue
     while text.encode() not in shown[seen:]:
         if status is not None:

@@ -162,13 +162,15 @@ fn files(certificate: &Path, args: &ServingArgs) -> Result<ServerFiles, CliError
         }
         ServerFiles::in_directory(certificate)
     } else {
-        if !certificate.exists() {
-            return Err(CliError::new(
-                Exit::WrongDevice,
-                format!("{shown} does not exist; name a directory or a file with the certificate"),
-            ));
-        }
         let Some(key) = args.tls_key.clone() else {
+            if !certificate.exists() {
+                return Err(CliError::new(
+                    Exit::WrongDevice,
+                    format!(
+                        "{shown} does not exist; name a directory or a file with the certificate"
+                    ),
+                ));
+            }
             return Err(CliError::usage(format!(
                 "{shown} needs its private key; name it with --tls-key"
             )));

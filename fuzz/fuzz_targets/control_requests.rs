@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use request::{JSON_MAX, KEY_MAX, LINE_MAX, READ_MAX, Request};
 use scrim_volume::CryptTable;
 
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "status",
     "statistics",
     "table",
@@ -21,6 +21,7 @@ const WORDS: [&str; 14] = [
     "suspend",
     "forget",
     "resume",
+    "release",
     "clear",
     "close",
     "close-force",
@@ -44,6 +45,7 @@ fn is_request(bytes: &[u8]) -> bool {
     };
     match words.split(' ').collect::<Vec<_>>()[..] {
         [word] => WORDS.contains(&word),
+        ["hold", seconds] => number(seconds).is_some_and(|seconds| seconds <= u16::MAX.into()),
         ["resize", sectors] => number(sectors).is_some(),
         ["mount" | "umount", len] => number(len).is_some_and(|len| len <= JSON_MAX as u64),
         ["resume-key", len] => number(len).is_some_and(|len| len <= KEY_MAX as u64),

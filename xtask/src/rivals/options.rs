@@ -60,17 +60,15 @@ pub(super) fn announce(turn: Turn, rounds: usize) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = shown.filter(|_| turn.round > 0);
     let (began, last) = before.unwrap_or((now, now));
+    let is_due = before.is_none() || now - last >= PAUSE;
+    *shown = Some((began, if is_due { now } else { last }));
     let line = progress_line(turn.round, rounds, now - began);
     if stderr().is_terminal() {
         let end = if turn.round + 1 == rounds { "\n" } else { "" };
         eprint!("\r\x1b[K{line}; Ctrl-C gives up{end}");
-    } else if before.is_none() || now - last >= PAUSE {
+    } else if is_due {
         eprintln!("{line}");
-    } else {
-        *shown = Some((began, last));
-        return;
     }
-    *shown = Some((began, now));
 }
 
 /// The round that begins, and the time that it and those after it take if they take as long as those before.

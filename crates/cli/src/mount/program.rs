@@ -18,10 +18,10 @@ use crate::process::child::wait_unless;
 use crate::process::program::Said;
 use crate::process::signals::asked_to_end;
 
-/// Pause between two looks at whether a program has mounted.
 /// Remark of fuse2fs about every file system with a journal.
 const NO_JOURNAL: &str = "Writing to the journal is not supported.";
 
+/// Pause between two looks at whether a program has mounted.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Time for a program to end that is asked to.

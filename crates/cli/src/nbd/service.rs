@@ -310,8 +310,8 @@ impl OpenVolume {
         request: Request,
         body: &SecretBytes,
     ) -> Option<Answer> {
-        if let Err(error) = self.refuse_while_held(&request) {
-            return Some(Err(error));
+        if let Some(answer) = self.answer_while_held(&request) {
+            return Some(answer);
         }
         Some(match request {
             Request::Hold(seconds) => self.hold(Duration::from_secs(seconds.into())),

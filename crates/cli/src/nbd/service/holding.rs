@@ -16,13 +16,8 @@ impl OpenVolume {
     /// Freezes the mounted file systems, lets requests in flight end and holds others, and makes all that was written
     /// durable. The answer names what cannot be frozen.
     pub(super) fn hold(&self, limit: Duration) -> Answer {
+        self.refuse_while_suspended()?;
         let name = self.name.as_str();
-        if self.volume.is_suspended() {
-            return Err(CliError::new(
-                Exit::Busy,
-                format!("{name} is suspended; resume it first (scrim resume {name})"),
-            ));
-        }
         if self.volume.has_inactive_table() {
             return Err(CliError::new(
                 Exit::Busy,
@@ -97,13 +92,15 @@ impl OpenVolume {
         true
     }
 
-    /// Refuses what would end a hold, or wait for it. A forced close ends it.
-    pub(super) fn refuse_while_held(&self, request: &Request) -> Result<(), CliError> {
-        match request {
-            Request::Release | Request::CloseForced => Ok(()),
-            _ if self.show(request).is_some() || !self.is_held() => Ok(()),
-            _ => Err(busy(&self.name, "held for a snapshot")),
+    /// The answer to a request during a hold: what only shows the state is shown, and what would end the hold, or wait for
+    /// it, is refused. `None` if there is no hold, and to requests that may end one.
+    pub(super) fn answer_while_held(&self, request: &Request) -> Option<Answer> {
+        let may_end_it = matches!(request, Request::Release | Request::CloseForced);
+        if may_end_it || !self.is_held() {
+            return None;
         }
+        let shown = self.show(request);
+        Some(shown.unwrap_or_else(|| Err(busy(&self.name, "held for a snapshot"))))
     }
 
     fn held(&self) -> MutexGuard<'_, Option<Hold>> {

@@ -44,8 +44,8 @@ impl OpenVolume {
         Ok(SecretBytes::zeroed(0))
     }
 
-    /// A file system that is being mounted or written waits for requests that are held.
-    fn refuse_while_suspended(&self) -> Result<(), CliError> {
+    /// A file system that is being mounted, written or frozen waits for requests that are held.
+    pub(super) fn refuse_while_suspended(&self) -> Result<(), CliError> {
         let name = self.name.as_str();
         match self.volume.is_suspended() {
             true => Err(CliError::new(

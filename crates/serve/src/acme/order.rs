@@ -78,6 +78,24 @@ pub(super) async fn obtain(
 /// Answers the challenges of an order, for as long as the authority looks.
 async fn prove(order: &mut Order, certificates: &Certificates) -> Result<(), Fault> {
     let mut answers = Answers::new(certificates);
+    let Err(failed) = answer(order, &mut answers).await else {
+        return Ok(());
+    };
+    let has_spoken = match &failed {
+        Fault::Order => true,
+        Fault::Authority(error) => matches!(**error, Error::Api(_)),
+        _ => false,
+    };
+    let reason = match has_spoken {
+        true => reason(order).await,
+        false => None,
+    };
+    Err(reason.unwrap_or(failed))
+}
+
+/// Makes every challenge ready and waits for the authority's verdict, which may come with the reply to
+/// "ready": an authority that is fast has looked by then.
+async fn answer(order: &mut Order, answers: &mut Answers<'_>) -> Result<(), Fault> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -93,13 +111,10 @@ async fn prove(order: &mut Order, certificates: &Certificates) -> Result<(), Fau
         answers.give(&name, challenge.key_authorization().digest().as_ref())?;
         challenge.set_ready().await?;
     }
-    let failed = match order.poll_ready(&POLL_POLICY).await {
-        Ok(OrderStatus::Ready | OrderStatus::Valid) => return Ok(()),
-        Ok(_) => Fault::Order,
-        Err(error @ Error::Api(_)) => error.into(),
-        Err(error) => return Err(error.into()),
-    };
-    Err(reason(order).await.unwrap_or(failed))
+    match order.poll_ready(&POLL_POLICY).await? {
+        OrderStatus::Ready | OrderStatus::Valid => Ok(()),
+        _ => Err(Fault::Order),
+    }
 }
 
 /// Finds the challenge that has failed, and its reason.

@@ -1,5 +1,5 @@
-//! Storage of ciphertext: a file, a block device, memory or an NBD export, behind one trait; and [`sim`],
-//! a disk that fails, for tests.
+//! Storage of ciphertext: a file, a block device, memory, an NBD export or an image of a Ceph
+//! cluster, behind one trait; and [`sim`], a disk that fails, for tests.
 //!
 //! A backend moves bytes and knows nothing of their meaning. It reports every failure as a
 //! [`BackendError`] that names the operation, the place and the next step.
@@ -19,6 +19,7 @@ mod memory;
 pub mod own_file;
 mod page_cache;
 mod range;
+mod rbd;
 pub mod remote;
 pub mod sim;
 
@@ -31,4 +32,5 @@ pub use header_lock::{HeaderLock, LockKind};
 pub use medium::Medium;
 pub use memory::MemoryBackend;
 pub use page_cache::{Cached, PageCache};
+pub use rbd::{RbdName, RbdNameError};
 pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};

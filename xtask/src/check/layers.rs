@@ -3,7 +3,7 @@
 use super::repository::{Repository, Violation};
 
 /// Each crate with those directly below it; what is below those is below it too.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("scrim-cli", &["scrim-export", "scrim-serve", "scrim-bench"]),
     ("scrim-export", &["scrim-files", "scrim-fuse", "scrim-nbd"]),
     (
@@ -25,13 +25,17 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ),
     ("scrim-luks", &["scrim-crypt", "scrim-foreign", "scrim-sys"]),
     ("scrim-crypt", &["scrim-sys"]),
-    ("scrim-backend", &["scrim-sys", "scrim-nbd", "scrim-seeded"]),
+    (
+        "scrim-backend",
+        &["scrim-sys", "scrim-nbd", "scrim-rbd", "scrim-seeded"],
+    ),
     ("scrim-nbd", &["scrim-foreign", "scrim-pem"]),
     ("scrim-pem", &["scrim-sys"]),
     ("scrim-ext4", &[]),
     ("scrim-figures", &[]),
     ("scrim-foreign", &[]),
     ("scrim-fuse", &[]),
+    ("scrim-rbd", &[]),
     ("scrim-seeded", &[]),
     ("scrim-sys", &[]),
 ];

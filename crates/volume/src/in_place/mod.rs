@@ -8,8 +8,9 @@
 //! ```
 //!
 //! 1. The start of the data, as much as the header will take, is saved behind everything else; the
-//!    header is made beside it; then a [`Record`] behind that says so. Until here nothing is lost by a
-//!    crash, and the data may still be used.
+//!    header is made beside it, of sectors that a [`Record`] behind that tells from anybody's; then the
+//!    record says that both are there. Until here nothing is lost by a crash, and the data may still be
+//!    used.
 //! 2. The header is written over the [`Start`], with a requirement that keeps every program from the
 //!    volume, and a note of the position. A crash meanwhile leaves a record and no header: [`undo()`]
 //!    puts back those sectors of the start that prove that nobody else has written to them. Then the
@@ -30,6 +31,7 @@ mod digest;
 mod error;
 mod filled_start;
 mod filling;
+mod marks;
 mod pieces;
 mod record;
 mod room;
@@ -50,6 +52,7 @@ use crate::volume::Volume;
 
 pub use error::{InPlaceError, Keep};
 use filling::Filling;
+use marks::Marks;
 use pieces::{PIECE, pieces};
 use record::{Record, Stage};
 pub use room::Room;
@@ -122,7 +125,15 @@ impl InPlace {
             key,
         } = prepared;
         room::check_raw(session, room.size_meanwhile())?;
-        let start = Start::save(&*backend, room.start_place(), &made.plan)?;
+        let place = room.start_place();
+        place.save(&*backend)?;
+        let marks = Marks::of(&made.plan);
+        if room.grows() {
+            // Durable before the header is begun, so that its sectors are known wherever a crash comes.
+            room.record(&*backend, Stage::Making(marks.clone()))?
+                .write(&*backend)?;
+        }
+        let start = Start::make(&*backend, place, &made.plan, &marks)?;
         let record = Record {
             stage: Stage::Saved,
             original: room.original,

@@ -5,33 +5,38 @@ use scrim_sys::memory::DataBuffer;
 
 use super::digest::Digest;
 use super::error::InPlaceError;
+use super::marks::{self, Marks};
 use super::pieces::{PIECE, SECTOR, are_zeros, is_zero, pieces};
 use super::start::Start;
 
 /// Length of the record at the end of the device, in bytes. A device counts up to the last multiple of it.
 pub(super) const LEN: u64 = BYTES as u64;
-const BYTES: usize = 4096;
+const BYTES: usize = SECTOR + marks::SECTORS * SECTOR;
 /// Opens a record of any version; the version follows.
 const MAGIC: &[u8; 15] = b"scrim in place\x00";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Bytes that the digest at the end covers: with it they are one sector, which a power cut does not tear. So a record
 /// that is written over an older one leaves one of the two.
 const BODY: usize = SECTOR - 32;
 /// Bytes of a UUID as text.
 const UUID: usize = 40;
+/// Bytes that say all but the stage: four numbers, a digest and a UUID.
+const SAID: usize = 32 + 32 + UUID;
 
 /// Progress of a beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The file has been made longer, and the start is being saved.
     Grown,
+    /// The start is saved, and the header is being made, whose sectors have these marks.
+    Making(Marks),
     /// The start is saved, and the header made.
     Saved,
 }
 
 /// Steps that were taken before there is a header. After magic and version there is the stage in 8 bytes; then
 /// the sizes and places in bytes, 8 little endian bytes each, in this order; the digest, the UUID padded
-/// with zeros, zeros, and the SHA-256 of all that.
+/// with zeros, the seed of the marks, zeros, and the SHA-256 of all that. The other sectors hold the marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) stage: Stage,
@@ -48,7 +53,13 @@ impl Record {
     /// Writes the record at the end of the device, durably.
     pub(super) fn write(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
         let at = place(backend).ok_or(InPlaceError::NoRoom)?;
-        backend.write_at(at, &self.encode(), Durability::Cached)?;
+        let bytes = self.encode();
+        // Marks stay until the record that needs none is durable: a power cut may keep one sector and lose the other.
+        let written = match self.stage {
+            Stage::Saved => &bytes[..SECTOR],
+            Stage::Grown | Stage::Making(_) => &bytes,
+        };
+        backend.write_at(at, written, Durability::Cached)?;
         backend.flush()?;
         Ok(())
     }
@@ -59,13 +70,20 @@ impl Record {
         let stage: u64 = match self.stage {
             Stage::Grown => 0,
             Stage::Saved => 1,
+            Stage::Making(_) => 2,
         };
         bytes.extend(stage.to_le_bytes());
         bytes.extend(self.say());
+        let marks = match &self.stage {
+            Stage::Making(marks) => Some(marks),
+            Stage::Grown | Stage::Saved => None,
+        };
+        bytes.extend(marks.map_or([0; 32], |marks| marks.seed));
         bytes.resize(BODY, 0);
         let mut digest = Digest::default();
         digest.add(&bytes);
         bytes.extend(digest.0);
+        bytes.extend(marks.map(Marks::encode).unwrap_or_default());
         bytes.resize(BYTES, 0);
         bytes
     }
@@ -77,7 +95,7 @@ impl Record {
         let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
         bytes.extend(digest.0);
         bytes.extend(self.uuid.bytes().take(UUID));
-        bytes.resize(32 + digest.0.len() + UUID, 0);
+        bytes.resize(SAID, 0);
         bytes
     }
 
@@ -127,6 +145,10 @@ impl Record {
         let stage = match u64::from_le_bytes(*stage) {
             0 => Stage::Grown,
             1 => Stage::Saved,
+            2 => {
+                let seed = rest.get(SAID..)?.first_chunk()?;
+                Stage::Making(Marks::decode(*seed, bytes.get(SECTOR..)?))
+            }
             _ => return None,
         };
         Self::said(stage, rest)
@@ -181,10 +203,16 @@ impl Record {
         }
     }
 
-    /// Checks whether the bytes at the end of a file of its size are nobody else's: the record, or zeros.
+    /// Checks whether the bytes at the end of a file of its size are nobody else's: the record, or zeros, and
+    /// marks behind either.
     pub(super) fn is_end_unused(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
-        let end = end_of(backend)?;
-        Ok(end.is_some_and(|(_, bytes)| is_zero(&bytes) || bytes == self.encode()))
+        let Some((_, bytes)) = end_of(backend)? else {
+            return Ok(false);
+        };
+        let (first, rest) = bytes.split_at(SECTOR);
+        let mut rest = rest.chunks_exact(SECTOR).enumerate();
+        let is_ours = is_zero(first) || first == &self.encode()[..SECTOR];
+        Ok(is_ours && rest.all(|(place, found)| is_zero(found) || Marks::is_marks(place, found)))
     }
 
     /// Checks whether its numbers can be those of a device of `size` bytes on which it lies at `place`.
@@ -197,13 +225,16 @@ impl Record {
     }
 
     /// Checks whether a file that was made longer holds nothing of its user's behind its old end, but
-    /// perhaps a part of what is saved there: of a start that has not changed since. A part of a header
-    /// cannot be told from what a user writes.
+    /// perhaps a part of what is saved there, of a start that has not changed since, and of the header that
+    /// is made beside it.
     pub(super) fn is_unused(&self, backend: &dyn Backend) -> Result<bool, InPlaceError> {
         let Start { saved, len, .. } = self.start;
-        let behind = [(self.original, saved), (saved + len, saved + self.shift)];
-        for (from, end) in behind {
-            if !are_zeros(backend, from, end)? {
+        let made = [(0, saved - len, len), (len, saved + len, self.shift - len)];
+        if !are_zeros(backend, self.original, saved - len)? {
+            return Ok(false);
+        }
+        for (offset, at, len) in made {
+            if !self.is_made(backend, offset, at, len)? {
                 return Ok(false);
             }
         }
@@ -217,6 +248,29 @@ impl Record {
             backend.read_at(saved + at, copy)?;
             let mut sectors = start.chunks(SECTOR).zip(copy.chunks(SECTOR));
             if sectors.any(|(start, copy)| copy != start && !is_zero(copy)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Checks whether `len` bytes at `at` are nobody's, or the header's from `offset` on while it is made.
+    fn is_made(
+        &self,
+        backend: &dyn Backend,
+        offset: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<bool, InPlaceError> {
+        let Stage::Making(marks) = &self.stage else {
+            return are_zeros(backend, at, at + len);
+        };
+        let mut found = DataBuffer::zeroed(PIECE);
+        for (done, len) in pieces(len) {
+            let found = &mut found[..len];
+            backend.read_at(at + done, found)?;
+            let mut sectors = (offset + done..).step_by(SECTOR).zip(found.chunks(SECTOR));
+            if !sectors.all(|(offset, found)| marks.is_sector(offset, found)) {
                 return Ok(false);
             }
         }
@@ -368,7 +422,7 @@ pub(super) mod tests {
             bytes[2 * BYTES + 15] = version;
             is_of_other_version(&MemoryBackend::new(bytes)).unwrap()
         };
-        assert!(with(1) && with(2) && !with(VERSION));
+        assert!(with(1) && with(3) && !with(VERSION));
         assert!(!with(0) && !with(b'x'), "no version");
         assert!(!is_of_other_version(&MemoryBackend::new(vec![0; 100])).unwrap());
     }

@@ -1,5 +1,6 @@
 //! Division of a device while its data is encrypted.
 
+use scrim_backend::Backend;
 use scrim_luks::{HeaderError, Underway};
 
 use super::error::InPlaceError;
@@ -78,14 +79,23 @@ impl Room {
     /// length meanwhile; when the storage fails.
     pub fn end(&self, session: &HeaderSession<'_>) -> Result<(u64, Vec<u8>), InPlaceError> {
         check_raw(session, self.original)?;
-        let record = Record {
-            stage: Stage::Grown,
+        let record = self.record(session.backend(), Stage::Grown)?;
+        Ok((self.saved() + self.shift, record.encode()))
+    }
+
+    /// Makes a record of a stage in which the start is as it was.
+    pub(super) fn record(
+        &self,
+        backend: &dyn Backend,
+        stage: Stage,
+    ) -> Result<Record, InPlaceError> {
+        Ok(Record {
+            stage,
             original: self.original,
             shift: self.shift,
-            start: Start::unsaved(session.backend(), self.start_place(), self.original)?,
+            start: Start::unsaved(backend, self.start_place(), self.original)?,
             uuid: String::new(),
-        };
-        Ok((self.saved() + self.shift, record.encode()))
+        })
     }
 
     /// Returns where the start of the data is saved, and what the header overwrites.

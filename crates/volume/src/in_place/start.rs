@@ -6,8 +6,8 @@ use scrim_sys::memory::DataBuffer;
 
 use super::digest::Digest;
 use super::error::InPlaceError;
+use super::marks::Marks;
 use super::pieces::{PIECE, SECTOR, are_zeros, copy, is_zero, pieces};
-use crate::header_session::apply_to;
 
 /// The start of the data that a header overwrites, with the place where it is saved and the header is made.
 ///
@@ -38,6 +38,13 @@ pub(super) struct StartPlace {
     pub(super) shift: u64,
 }
 
+impl StartPlace {
+    /// Saves the start.
+    pub(super) fn save(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
+        copy(backend, 0, self.saved, self.len)
+    }
+}
+
 impl Start {
     /// Returns the start before anything is done, in a file of `file_len` bytes. That may be less than the start, which
     /// is filled up to whole encryption sectors.
@@ -53,11 +60,12 @@ impl Start {
         })
     }
 
-    /// Saves the start, and makes the header beside it; all of it is durable then.
-    pub(super) fn save(
+    /// Makes the header beside the start, which is saved; all of it is durable then.
+    pub(super) fn make(
         backend: &dyn Backend,
         place: StartPlace,
         header: &Plan,
+        marks: &Marks,
     ) -> Result<Self, InPlaceError> {
         let StartPlace { saved, len, shift } = place;
         let mut start = Self {
@@ -65,8 +73,7 @@ impl Start {
             len,
             digest: Digest::default(),
         };
-        copy(backend, 0, saved, len)?;
-        apply_to(header, &mut Aside { backend, start })?;
+        marks.make(header, &mut Aside { backend, start })?;
         backend.flush()?;
         start.digest = start.digest_of(backend, shift)?;
         Ok(start)

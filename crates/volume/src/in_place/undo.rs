@@ -219,7 +219,6 @@ impl Beginning {
 
     fn look(&self, backend: &dyn Backend) -> Result<Seen, InPlaceError> {
         let Record {
-            stage,
             original,
             shift,
             start,
@@ -237,7 +236,7 @@ impl Beginning {
             is_filled: self.filled.is_some(),
             proven: self.has_record || self.filled.is_some_and(|(offset, _)| offset == 0),
         };
-        if stage == Stage::Grown {
+        if self.record.stage != Stage::Saved {
             let now = Digest::of(backend, 0, start.len.min(original))?;
             if now == start.digest {
                 seen.found = Found::Saved;

@@ -96,6 +96,7 @@ impl From<SiteError> for CliError {
             .unwrap_or_default();
         let exit = match error {
             SiteError::Root { .. }
+            | SiteError::RootRefused { .. }
             | SiteError::VolumeRoot { .. }
             | SiteError::NoOpenat2 { .. }
             | SiteError::Page { .. } => Exit::WrongDevice,

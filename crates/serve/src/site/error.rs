@@ -9,6 +9,8 @@ use std::{fmt, io};
 pub enum SiteError {
     /// The folder cannot be opened.
     Root { path: PathBuf, source: io::Error },
+    /// The folder is there, and its permissions keep this user out.
+    RootRefused { path: PathBuf, source: io::Error },
     /// The file system in a volume has no such folder.
     VolumeRoot {
         path: String,
@@ -49,6 +51,12 @@ impl fmt::Display for SiteError {
             Self::Root { path, .. } => write!(
                 out,
                 "{}: cannot be opened as a folder to serve; give one that this user may enter",
+                path.display()
+            ),
+            Self::RootRefused { path, .. } => write!(
+                out,
+                "{}: permission denied: the user of this server may not enter this folder to serve; allow it to (chmod \
+                 or setfacl, read and execute), or name another folder",
                 path.display()
             ),
             Self::VolumeRoot { path, source: None } => {
@@ -102,9 +110,10 @@ impl fmt::Display for SiteError {
 impl std::error::Error for SiteError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Root { source, .. } | Self::NoOpenat2 { source } | Self::Page { source, .. } => {
-                Some(source)
-            }
+            Self::Root { source, .. }
+            | Self::RootRefused { source, .. }
+            | Self::NoOpenat2 { source }
+            | Self::Page { source, .. } => Some(source),
             Self::VolumeRoot { source, .. } => {
                 let source = source.as_ref();
                 source.map(|error| error as &(dyn std::error::Error + 'static))

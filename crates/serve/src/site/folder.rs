@@ -28,6 +28,15 @@ pub(super) struct FolderTree {
     symlinks: Symlinks,
 }
 
+/// Reason why no walk below a folder is possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProbeError {
+    /// The folder's permissions keep this user out.
+    Refused(Errno),
+    /// The kernel, or a filter of its calls, has no `openat2`.
+    NoOpenat2(Errno),
+}
+
 impl FolderTree {
     pub(super) fn open(root: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -45,10 +54,17 @@ impl FolderTree {
         })
     }
 
-    /// Checks whether this kernel can keep a walk below a folder.
-    pub(super) fn probe(&self) -> Result<(), Errno> {
-        self.walk(self.root.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY)
-            .map(drop)
+    /// Checks whether this user may enter the folder, and whether this kernel can keep a walk below it. A filter of
+    /// system calls may answer `openat2` with EPERM too, so an ordinary `openat` tells whether the folder refuses.
+    pub(super) fn probe(&self) -> Result<(), ProbeError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Err(error) = self.walk(self.root.as_fd(), c".", flags) else {
+            return Ok(());
+        };
+        match rustix::fs::openat(&self.root, c".", flags, Mode::empty()) {
+            Err(refused @ (Errno::ACCESS | Errno::PERM)) => Err(ProbeError::Refused(refused)),
+            Ok(_) | Err(_) => Err(ProbeError::NoOpenat2(error)),
+        }
     }
 
     /// Opens a file or folder. It never waits for the writer of a pipe, nor does a terminal become this process's
@@ -160,5 +176,37 @@ fn status(error: Errno) -> StatusCode {
             StatusCode::SERVICE_UNAVAILABLE
         }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, thread};
+
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_refuses_this_user_is_told_from_a_kernel_without_openat2() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o0)).expect("permissions");
+        let probe = || {
+            // The superuser enters any folder by a capability, which a thread can drop for itself.
+            let none = CapabilitySet::empty();
+            let nothing = CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            };
+            set_capabilities(None, nothing).expect("no capabilities");
+            FolderTree::open(folder.path(), Symlinks::Within).map(|tree| tree.probe())
+        };
+        let probed = thread::scope(|scope| scope.spawn(probe).join().expect("a probe"));
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("permissions");
+        assert_eq!(probed, Ok(Err(ProbeError::Refused(Errno::ACCESS))));
+        let tree = FolderTree::open(folder.path(), Symlinks::Within).expect("a folder");
+        assert_eq!(tree.probe(), Ok(()));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use http::StatusCode;
 
 use super::error::SiteError;
-use super::folder::FolderTree;
+use super::folder::{FolderTree, ProbeError};
 use super::node::{EntryInfo, Folder, FolderEntry, Node};
 use super::path::FilePath;
 use super::settings::{Mount, Root, Symlinks};
@@ -161,8 +161,14 @@ impl Branch {
                     path: path.clone(),
                     source: error.into(),
                 })?;
-                tree.probe().map_err(|error| SiteError::NoOpenat2 {
-                    source: error.into(),
+                tree.probe().map_err(|fault| match fault {
+                    ProbeError::Refused(error) => SiteError::RootRefused {
+                        path: path.clone(),
+                        source: error.into(),
+                    },
+                    ProbeError::NoOpenat2(error) => SiteError::NoOpenat2 {
+                        source: error.into(),
+                    },
                 })?;
                 Ok(Self::Folder(tree))
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::server::{Server, Site, field};
+use crate::server::{Server, Site, field, lines_of};
 use crate::support::{have, noise};
 
 /// A configuration with archives.
@@ -160,7 +160,7 @@ fn a_file_that_is_cut_short_ends_the_archive_as_an_error() {
     for http in ["--http1.1", "--http2"] {
         let site = Site::new();
         let path = site.write("folder/big.bin", noise(20_000_000, 2));
-        let server = site.serve_by("", ARCHIVES);
+        let server = site.serve_by("access-log = { file = 'log', format = 'json' }", ARCHIVES);
         let url = server.url("folder/?archive=tar");
         let slow = ["--limit-rate", "2M", "--output", "got.tar"];
         let mut curl = server.curl_command(&[&slow[..], &[http, &url]].concat());
@@ -177,6 +177,17 @@ fn a_file_that_is_cut_short_ends_the_archive_as_an_error() {
             .unwrap();
         let status = curl.wait().unwrap();
         assert!(!status.success(), "{http}");
+        // The log has what was sent of it, and the message names the file.
+        let line = lines_of(&site.place.path("log"), 1).remove(0);
+        let logged: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(logged["bytes"].as_u64() > Some(100_000), "{http}: {line}");
+        assert_eq!(logged["whole"], false, "{http}: {line}");
+        let complaints = server.complaints();
+        assert!(
+            complaints.contains(": folder/big.bin: the file"),
+            "{http}: {complaints}"
+        );
+        let _ = fs::remove_file(site.place.path("log"));
         let _ = fs::remove_file(site.place.path("got.tar"));
         server.stop();
     }

@@ -396,7 +396,7 @@ impl Worker {
 
     /// Reports a file that could not be sent to the operator, at most once per [`REPORT_INTERVAL`].
     pub(crate) fn report_file(&self, error: &TransportError, target: &str) {
-        if !matches!(error, TransportError::File(_) | TransportError::Changed) {
+        if !error.is_of_file() {
             return;
         }
         let now = Instant::now();

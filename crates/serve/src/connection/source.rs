@@ -27,8 +27,28 @@ pub(super) async fn next_pieces(
     made.await.flatten().map_err(TransportError::File)
 }
 
-/// Sends all that a source makes, in chunks if the client knows them. Adds the bytes of content to `sent`, whole pieces
-/// of the source at a time.
+/// Adds the name of the file that comes next in `body` to an error of that file. The request named all that its source
+/// makes.
+pub(super) fn with_name(
+    error: TransportError,
+    source: &dyn PieceSource,
+    body: &Body,
+) -> TransportError {
+    let name = match body.front() {
+        Some(Piece::File(file, _)) if error.is_of_file() => source.name_of(file),
+        _ => None,
+    };
+    match name {
+        Some(name) => TransportError::Part {
+            name,
+            error: Box::new(error),
+        },
+        None => error,
+    }
+}
+
+/// Sends all that a source makes, in chunks if the client knows them. Adds the bytes of content that were sent to
+/// `sent`, also those before an error.
 pub(super) async fn send(
     mut source: Box<dyn PieceSource>,
     is_chunked: bool,
@@ -49,18 +69,97 @@ pub(super) async fn send(
         if is_chunked {
             body.push(Piece::Bytes(format!("{length:x}\r\n").into()));
         }
+        let before = body.length();
         for piece in pieces {
             body.push(piece);
         }
         if is_chunked {
             body.push(Piece::Bytes(Bytes::from_static(b"\r\n")));
         }
-        paced::send(transport, &[], &mut body, pool, limits, pace).await?;
-        *sent += length;
+        let all = body.length();
+        let outcome = paced::send(transport, &[], &mut body, pool, limits, pace).await;
+        *sent += (all - body.length()).saturating_sub(before).min(length);
+        outcome.map_err(|error| with_name(error, &*source, &body))?;
     }
     if is_chunked {
         body.push(Piece::Bytes(Bytes::from_static(b"0\r\n\r\n")));
         transport.send(&[], &mut body, pool, limits).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::files::OpenFile;
+    use crate::transport::{Plain, Pool};
+
+    /// A source of text and then of a file, once.
+    struct Once(Option<Vec<Piece>>);
+
+    impl PieceSource for Once {
+        fn next(&mut self) -> io::Result<Option<Vec<Piece>>> {
+            Ok(self.0.take())
+        }
+
+        fn name_of(&self, _: &Arc<OpenFile>) -> Option<String> {
+            Some("cut.txt".into())
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_before_a_file_that_was_cut_are_counted_and_the_file_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), server.unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [7; 100]).unwrap();
+        let open = fs::File::open(file.path()).unwrap();
+        let stat = rustix::fs::fstat(&open).unwrap();
+        let open = Arc::new(OpenFile::new(open.into(), stat));
+        file.as_file().set_len(10).unwrap();
+        let pieces = vec![
+            Piece::Bytes(Bytes::from_static(b"head of the file")),
+            Piece::File(open, 0..100),
+        ];
+        let mut transport = Transport::Plain(Plain::new(server));
+        let address = Arc::default();
+        let pool = PoolHandle {
+            pool: &Pool::new(1 << 20),
+            address: &address,
+        };
+        let mut sent = 0;
+        let source = Box::new(Once(Some(pieces)));
+        let ended = send(
+            source,
+            true,
+            &mut transport,
+            pool,
+            &Limits::default(),
+            None,
+            &mut sent,
+        )
+        .await;
+        let error = ended.unwrap_err().to_string();
+        assert!(error.starts_with("cut.txt: the file changed"), "{error}");
+        assert_eq!(sent, 16);
+        drop(transport);
+        let mut received = String::new();
+        tokio::time::timeout(
+            Duration::from_secs(10),
+            client.read_to_string(&mut received),
+        )
+        .await
+        .unwrap()
+        .unwrap();
+        assert_eq!(received, "74\r\nhead of the file");
+    }
 }

@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::activity::InFlight;
-use super::source::{Made, next_pieces};
+use super::source::{Made, next_pieces, with_name};
 use crate::access::{Grant, Pace};
 use crate::address::Address;
 use crate::blocking;
@@ -92,6 +92,10 @@ impl StreamBody {
             None => return Poll::Ready(None),
             Some(Ok(bytes)) => bytes,
             Some(Err(broken)) => {
+                let broken = match self.body.source() {
+                    Some(source) => with_name(broken, source, &self.body),
+                    None => broken,
+                };
                 let target = self.context.parts.uri.path();
                 self.context.worker.report_file(&broken, target);
                 return Poll::Ready(Some(Err(broken)));

@@ -49,6 +49,9 @@ pub trait PieceSource: Send {
     /// # Errors
     /// Those of files and folders; there is no content after one.
     fn next(&mut self) -> io::Result<Option<Vec<Piece>>>;
+
+    /// Name of a file in the pieces that were made last, for messages.
+    fn name_of(&self, file: &Arc<OpenFile>) -> Option<String>;
 }
 
 /// A piece of content.
@@ -90,6 +93,12 @@ impl Body {
     #[must_use]
     pub fn is_streamed(&self) -> bool {
         self.source.is_some()
+    }
+
+    /// The source of the pieces behind these.
+    #[must_use]
+    pub fn source(&self) -> Option<&dyn PieceSource> {
+        self.source.as_deref()
     }
 
     /// Takes the source, to make the next pieces.

@@ -7,7 +7,7 @@ use std::io;
 use std::mem::take;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::{HeaderValue, StatusCode, header};
 
@@ -45,6 +45,8 @@ pub(crate) struct Archive<S> {
     above: usize,
     /// Bytes that come before the next file: padding, and the entries of folders.
     bytes: Vec<u8>,
+    /// The files of the pieces that were made last.
+    files: Vec<(Weak<OpenFile>, FilePath)>,
     progress: Progress,
     /// The client's share of the limit on archives.
     _share: S,
@@ -78,6 +80,7 @@ impl FolderNames {
             above: self.path.as_bytes().len().saturating_sub(name.len()),
             folders: vec![self],
             bytes: Vec::new(),
+            files: Vec::new(),
             progress: Progress::Nothing,
             _share: share,
         }));
@@ -109,6 +112,7 @@ impl<S: Send> PieceSource for Archive<S> {
             _ => {}
         }
         let mut pieces = Vec::new();
+        self.files.clear();
         for _ in 0..ENTRIES_MAX {
             let Some(folder) = self.folders.last_mut() else {
                 // Two empty blocks are the end.
@@ -122,11 +126,25 @@ impl<S: Send> PieceSource for Archive<S> {
             };
             folder.bytes -= name.len() + NAME_OVERHEAD;
             let path = folder.path.child(&name);
-            self.entry(&path, &mut pieces)?;
+            self.entry(&path, &mut pieces).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", shown(&path)))
+            })?;
         }
         pieces.push(Piece::Bytes(take(&mut self.bytes).into()));
         Ok(Some(pieces))
     }
+
+    fn name_of(&self, file: &Arc<OpenFile>) -> Option<String> {
+        let mut files = self.files.iter();
+        let (_, path) = files.find(|(known, _)| known.as_ptr() == Arc::as_ptr(file))?;
+        Some(shown(path))
+    }
+}
+
+/// Text of a path from the site's root on, for messages.
+fn shown(path: &FilePath) -> String {
+    let text = String::from_utf8_lossy(path.as_bytes());
+    text.escape_debug().to_string()
 }
 
 impl<S> Archive<S> {
@@ -159,7 +177,9 @@ impl<S> Archive<S> {
         let header = header_of(&self.name(path), Some(size), file.modified().0)?;
         self.bytes.extend_from_slice(&header);
         pieces.push(Piece::Bytes(take(&mut self.bytes).into()));
-        pieces.push(Piece::File(Arc::new(file), 0..size));
+        let file = Arc::new(file);
+        self.files.push((Arc::downgrade(&file), path.clone()));
+        pieces.push(Piece::File(file, 0..size));
         let beyond = usize::try_from(size % BLOCK as u64).unwrap_or(0);
         self.bytes.resize((BLOCK - beyond) % BLOCK, 0);
         Ok(())

@@ -203,3 +203,33 @@ fn an_archive_is_made_only_where_that_is_allowed_and_of_folders() {
         Found::Answer(_)
     ));
 }
+
+#[test]
+fn files_have_names_for_messages_until_the_next_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    for number in 0..2 * ENTRIES_MAX {
+        fs::write(folder.path().join(format!("a/{number:02}\n")), [1]).unwrap();
+    }
+    let site = Arc::new(Site::open(&settings(&folder)).unwrap());
+    let Found::Archive(names) = site.find("/a/?archive=tar", Form::Html) else {
+        panic!("no archive");
+    };
+    let mut source = names.archive(&site, ()).body.take_source().unwrap();
+    let mut made = || {
+        let pieces = source.next().unwrap().unwrap();
+        let files = pieces.into_iter().filter_map(|piece| match piece {
+            Piece::File(file, _) => Some(file),
+            Piece::Bytes(_) => None,
+        });
+        let files: Vec<_> = files.collect();
+        let names: Vec<_> = files.iter().map(|file| source.name_of(file)).collect();
+        (files, names)
+    };
+    let (first, names) = made();
+    assert_eq!(names.len(), ENTRIES_MAX);
+    assert_eq!(names[1].as_deref(), Some("a/01\\n"));
+    let (_, names) = made();
+    assert_eq!(names[0].as_deref(), Some("a/16\\n"));
+    assert_eq!(source.name_of(&first[1]), None);
+}

@@ -511,7 +511,7 @@ impl SiteConfig {
             value: rule.control.clone(),
         });
         settings.cache_rules = rules.collect();
-        settings.fields = self.headers.iter().map(field).collect::<Result<_, _>>()?;
+        settings.fields = fields(&self.headers)?;
         settings.hsts = self.hsts.map(|hsts| Hsts {
             seconds: hsts.seconds,
             subdomains: hsts.subdomains,
@@ -576,6 +576,22 @@ fn coding(key: &str, name: &str) -> Result<Coding, ConfigError> {
         .into_iter()
         .find(|coding| coding.name() == name)
         .ok_or_else(|| wrong(key, name, "br, zstd or gzip"))
+}
+
+/// Fields of every answer, each with a name of its own.
+fn fields(
+    headers: &BTreeMap<String, String>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, ConfigError> {
+    let mut fields = Vec::<(HeaderName, HeaderValue)>::new();
+    for header in headers {
+        let (name, value) = field(header)?;
+        if fields.iter().any(|(other, _)| *other == name) {
+            let wanted = "wanted: the same field is there in other letters, large or small";
+            return Err(wrong(&format!("headers.{}", header.0), header.1, wanted));
+        }
+        fields.push((name, value));
+    }
+    Ok(fields)
 }
 
 fn field((name, value): (&String, &String)) -> Result<(HeaderName, HeaderValue), ConfigError> {
@@ -695,6 +711,14 @@ mod tests {
             let error = of(limits).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_field_is_set_once_whatever_its_letters() {
+        let text = "[[site]]\nroot = 'a'\nheaders = { 'X-A' = 'one', x-a = 'two' }\n";
+        let config = Config::parse(text, Path::new("/")).unwrap();
+        let error = config.sites[0].settings().unwrap_err().to_string();
+        assert!(error.starts_with("headers.x-a: "), "{error}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::pattern::Pattern;
 use super::reply::{CompressedReply, Reply};
 use super::resource::{FieldDefaults, Resource, Variant};
 use super::settings::Settings;
-use super::setup::{ErrorPages, common_fields, error_pages, rules};
+use super::setup::{ErrorPages, common_fields, error_pages, rules, with_common};
 use super::text;
 use super::tree::Tree;
 use super::types::{Types, extension, is_compressible};
@@ -84,7 +84,7 @@ impl Site {
         let fallback = settings.fallback.as_deref();
         let fallback = fallback.map(|path| Fallback::open(path, &tree, settings.dot_files));
         let common = common_fields(settings)?;
-        let with = |fields: &[Field]| -> Arc<[Field]> { [fields, &*common].concat().into() };
+        let with = |fields: &[Field]| with_common(fields.to_vec(), &common);
         let [policy, referrer] = page::page_fields();
         let page_fields = with(&[page::html_type(), policy, referrer]);
         Ok(Self {

@@ -74,6 +74,8 @@ impl FolderNames {
             (header::CONTENT_DISPOSITION, disposition(&name)),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         ];
+        let of_site = answer.shared.as_deref().unwrap_or_default();
+        (answer.fields).retain(|(name, _)| !of_site.iter().any(|(other, _)| other == name));
         answer.body = Body::streamed(Box::new(Archive {
             site: Arc::clone(site),
             prefix: if is_site { SITE_PREFIX } else { &[] },

@@ -215,6 +215,7 @@ pub(super) fn is_own_field(name: &HeaderName) -> bool {
         header::ETAG,
         header::LAST_MODIFIED,
         header::LOCATION,
+        header::RETRY_AFTER,
         header::SERVER,
         header::STRICT_TRANSPORT_SECURITY,
         header::TE,
@@ -222,6 +223,7 @@ pub(super) fn is_own_field(name: &HeaderName) -> bool {
         header::TRANSFER_ENCODING,
         header::UPGRADE,
         header::VARY,
+        header::WWW_AUTHENTICATE,
         header::X_CONTENT_TYPE_OPTIONS,
     ]
     .contains(name)

@@ -51,6 +51,13 @@ pub(super) fn common_fields(settings: &Settings) -> Result<Arc<[Field]>, SiteErr
     Ok(common.into())
 }
 
+/// Adds the fields of every answer to those of some pages. A field that the site sets too has the site's value alone.
+pub(super) fn with_common(mut fields: Vec<Field>, common: &[Field]) -> Arc<[Field]> {
+    fields.retain(|(name, _)| !common.iter().any(|(of_site, _)| of_site == name));
+    fields.extend_from_slice(common);
+    fields.into()
+}
+
 pub(super) fn rules(settings: &Settings) -> Result<Vec<(Pattern, HeaderValue)>, SiteError> {
     let rules = settings.cache_rules.iter().map(|rule| {
         let value = HeaderValue::from_str(&rule.value).map_err(|_| SiteError::Rule {

@@ -211,6 +211,33 @@ fn a_file_is_answered_with_what_it_is() {
 }
 
 #[test]
+fn a_field_of_the_site_replaces_that_of_the_servers_own_pages() {
+    let mut fixture = Fixture::new();
+    fixture.put("a/b", "b");
+    fixture.settings.listings = true;
+    fixture.settings.fields = [
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'self'"),
+    ]
+    .map(|(name, value)| (name, HeaderValue::from_static(value)))
+    .to_vec();
+    let mut json = request("/");
+    json.fields.accept = Some(b"application/json".into());
+    // The function `field` demands that there is one field of a name.
+    for answer in [
+        fixture.get("/"),
+        fixture.get("/missing"),
+        fixture.get("/a"),
+        fixture.get("/a/b"),
+        fixture.ask(&json),
+    ] {
+        assert_eq!(field(&answer, "referrer-policy"), Some("same-origin"));
+        let policy = field(&answer, "content-security-policy");
+        assert_eq!(policy, Some("default-src 'self'"));
+    }
+}
+
+#[test]
 fn an_empty_file_is_answered_with_nothing() {
     let mut fixture = Fixture::new();
     fixture.put("empty", "");

@@ -205,6 +205,26 @@ fn an_archive_is_made_only_where_that_is_allowed_and_of_folders() {
 }
 
 #[test]
+fn the_site_may_set_a_field_of_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(&folder);
+    let value = HeaderValue::from_static("inline");
+    settings.fields = vec![(header::CONTENT_DISPOSITION, value)];
+    let site = Arc::new(Site::open(&settings).unwrap());
+    let Found::Archive(names) = site.find("/?archive=tar", Form::Html) else {
+        panic!("no archive");
+    };
+    let answer = names.archive(&site, ());
+    let fields = answer.shared.iter().flat_map(|shared| shared.iter());
+    let fields = fields.chain(&answer.fields);
+    let values: Vec<_> = fields
+        .filter(|(name, _)| name == header::CONTENT_DISPOSITION)
+        .map(|(_, value)| value)
+        .collect();
+    assert_eq!(values, ["inline"]);
+}
+
+#[test]
 fn files_have_names_for_messages_until_the_next_are_made() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("a")).unwrap();

@@ -347,6 +347,11 @@ fn users_that_would_not_be_protected_are_refused() {
         said.contains("none.txt") && said.contains("No such file"),
         "{said}"
     );
+    // The last user may be removed: then nobody can log in, which a warning says.
+    site.place.write("users.txt", "# nobody\n");
+    let said = check("", "users.txt");
+    assert!(said.contains("users.txt names no user"), "{said}");
+    assert!(!said.contains("Error"), "{said}");
     site.place.write("users.txt", "ann:hunter2\n");
     let said = check("", "users.txt");
     assert!(said.contains("users.txt, line 1: "), "{said}");

@@ -245,7 +245,7 @@ fn sites(config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
         let mut settings = site
             .settings()
             .map_err(|error| CliError::usage(error.to_string()))?;
-        users::warn_of_public_file(site, &settings);
+        users::warn_of_file(site, &settings);
         volumes.put_into(&mut settings, site)?;
         let opened = Site::open(&settings).map_err(|error| of_site(error, &site.root))?;
         Ok((site.names.clone(), opened))

@@ -52,11 +52,19 @@ fn new_password(name: &str) -> Result<SecretBytes, CliError> {
     }
 }
 
-/// Warns of a file of users that all users of this machine may read: they could guess at passwords without any limit.
-pub(super) fn warn_of_public_file(site: &SiteConfig, settings: &Settings) {
-    if let (Some(path), Some(users)) = (&site.users, &settings.access.users)
-        && users.is_public()
-    {
+/// Warns of a file of users that all users of this machine may read, since they could guess at passwords without any
+/// limit, and of a file that names nobody.
+pub(super) fn warn_of_file(site: &SiteConfig, settings: &Settings) {
+    let (Some(path), Some(users)) = (&site.users, &settings.access.users) else {
+        return;
+    };
+    if users.is_empty() {
+        note(format_args!(
+            "scrim: warning: {} names no user, so nobody can log in; add one by scrim serve --hash-password NAME",
+            path.display()
+        ));
+    }
+    if users.is_public() {
         note(format_args!(
             "scrim: warning: {0} can be read by everybody on this machine, who could guess passwords from it; \
              chmod o-r {0}",

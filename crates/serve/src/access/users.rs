@@ -48,8 +48,6 @@ pub enum UsersError {
         /// A sentence that repeats nothing of the line, which may be a password.
         reason: &'static str,
     },
-    /// The file has no user.
-    Empty { path: PathBuf },
     /// The system has no random numbers for a key.
     Random,
 }
@@ -104,11 +102,6 @@ impl Users {
             }
             hashes.push((name, hash));
         }
-        if hashes.is_empty() {
-            return Err(UsersError::Empty {
-                path: path.to_owned(),
-            });
-        }
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         Ok(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -124,6 +117,12 @@ impl Users {
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.is_public
+    }
+
+    /// Returns whether the file names no user, so that nobody can log in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -148,7 +147,9 @@ impl Users {
         let selected = hmac::sign(&self.key, name);
         let selected = selected.as_ref().iter().take(8);
         let selected = selected.fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
-        let other = selected % self.hashes.len() as u64;
+        let Some(other) = selected.checked_rem(self.hashes.len() as u64) else {
+            return Ok(None);
+        };
         let name = std::str::from_utf8(name).unwrap_or_default();
         let known = self.by_name.get(name).copied();
         let index = known.unwrap_or(usize::try_from(other).unwrap_or(0));
@@ -212,11 +213,6 @@ impl fmt::Display for UsersError {
                 number,
                 reason,
             } => write!(out, "{}, line {number}: {reason}", path.display()),
-            Self::Empty { path } => write!(
-                out,
-                "{}: there is no user in it; add one by scrim serve --hash-password NAME",
-                path.display()
-            ),
             Self::Random => out.write_str("the system has no random numbers; try again later"),
         }
     }
@@ -226,7 +222,7 @@ impl std::error::Error for UsersError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File { source, .. } => Some(source),
-            Self::Line { .. } | Self::Empty { .. } | Self::Random => None,
+            Self::Line { .. } | Self::Random => None,
         }
     }
 }
@@ -273,6 +269,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_file_without_users_lets_nobody_in() {
+        for text in ["", "# nobody\n\n"] {
+            let users = parse(text).expect("users");
+            assert!(users.is_empty());
+            assert_eq!(users.verify(b"ann", b"password").expect("memory"), None);
+        }
+        assert!(!parse("ann:HASH").expect("users").is_empty());
+    }
+
+    #[test]
     fn a_fault_is_named_by_its_line_without_what_may_be_a_password() {
         for (text, words) in [
             (
@@ -283,8 +289,6 @@ pub(super) mod tests {
             ("ann:HASH\nann:HASH", "line 2: an earlier line"),
             ("a b:HASH", "line 1: a user's name"),
             (":HASH", "line 1: a user's name"),
-            ("# nobody\n\n", "there is no user"),
-            ("", "there is no user"),
         ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(words), "{error}");

@@ -75,7 +75,7 @@ impl Site {
     /// The first setting that cannot be used.
     pub fn open(settings: &Settings) -> Result<Self, SiteError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let tree = Tree::open(&settings.root, &settings.mounts, settings.symlinks)?;
+        let tree = Tree::open(settings)?;
         for name in &settings.index {
             if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\0']) {
                 return Err(SiteError::Index { name: name.clone() });
@@ -300,7 +300,7 @@ impl Site {
         folder: &Folder,
         path: &FilePath,
     ) -> Result<FolderNames, StatusCode> {
-        FolderNames::read(&self.tree, folder, path, self.dot_files)
+        FolderNames::read(&self.tree, folder, path)
     }
 
     pub(super) fn tree(&self) -> &Tree {
@@ -338,7 +338,7 @@ impl Site {
         if !self.listings {
             return Err(StatusCode::NOT_FOUND);
         }
-        let listing = Listing::read(&self.tree, &folder, path, self.dot_files)?;
+        let listing = Listing::read(&self.tree, &folder, path)?;
         let (shared, text) = match form {
             Form::Html => (&self.page_fields, listing.html(path, self.archives)),
             Form::Json => {

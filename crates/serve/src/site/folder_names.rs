@@ -28,18 +28,10 @@ pub struct FolderNames {
 
 impl FolderNames {
     /// Reads the names of a folder that its site would serve.
-    pub(super) fn read(
-        tree: &Tree,
-        folder: &Folder,
-        path: &FilePath,
-        dot_files: bool,
-    ) -> Result<Self, StatusCode> {
+    pub(super) fn read(tree: &Tree, folder: &Folder, path: &FilePath) -> Result<Self, StatusCode> {
         let (mut names, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
         let mut failed = None;
         tree.names(folder, path, &mut |entry| {
-            if !dot_files && entry.bytes.starts_with(b".") {
-                return ControlFlow::Continue(());
-            }
             match (entry.look)() {
                 Ok(Some(info)) if !(info.is_link && info.is_folder) => {
                     names.push(entry.bytes.into());

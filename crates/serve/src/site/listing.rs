@@ -67,12 +67,7 @@ impl Form {
 
 impl Listing {
     /// Reads an open folder.
-    pub(super) fn read(
-        tree: &Tree,
-        folder: &Folder,
-        path: &FilePath,
-        dot_files: bool,
-    ) -> Result<Self, StatusCode> {
+    pub(super) fn read(tree: &Tree, folder: &Folder, path: &FilePath) -> Result<Self, StatusCode> {
         let mut entries = Vec::new();
         let mut looked_at = 0;
         let mut is_all = true;
@@ -83,11 +78,9 @@ impl Listing {
                 return ControlFlow::Break(());
             }
             looked_at += 1;
-            if dot_files || !name.bytes.starts_with(b".") {
-                match Entry::of(name) {
-                    Ok(entry) => entries.extend(entry),
-                    Err(_) => is_damaged = true,
-                }
+            match Entry::of(name) {
+                Ok(entry) => entries.extend(entry),
+                Err(_) => is_damaged = true,
             }
             ControlFlow::Continue(())
         })?;

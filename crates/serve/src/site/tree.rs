@@ -8,7 +8,7 @@ use super::error::SiteError;
 use super::folder::{FolderTree, ProbeError};
 use super::node::{EntryInfo, Folder, FolderEntry, Node};
 use super::path::FilePath;
-use super::settings::{Mount, Root, Symlinks};
+use super::settings::{Mount, Root, Settings, Symlinks};
 use super::volume::VolumeTree;
 use crate::files::OpenFile;
 
@@ -18,6 +18,8 @@ pub(super) struct Tree {
     /// Folders at other paths than the root; longer paths come first.
     mounts: Vec<(FilePath, Branch)>,
     root: Branch,
+    /// True if names that begin with a dot are served.
+    dot_files: bool,
 }
 
 #[derive(Debug)]
@@ -27,12 +29,16 @@ enum Branch {
 }
 
 impl Tree {
-    /// Opens the root and all mounts.
-    pub(super) fn open(
-        root: &Root,
-        mounts: &[Mount],
-        symlinks: Symlinks,
-    ) -> Result<Self, SiteError> {
+    /// Opens the root and all mounts of a site.
+    pub(super) fn open(settings: &Settings) -> Result<Self, SiteError> {
+        let Settings {
+            root,
+            mounts,
+            symlinks,
+            dot_files,
+            ..
+        } = settings;
+        let symlinks = *symlinks;
         let mut opened: Vec<(FilePath, Branch)> = Vec::new();
         for Mount { at, root } in mounts {
             let wrong = || SiteError::Mount { at: at.clone() };
@@ -49,6 +55,7 @@ impl Tree {
         Ok(Self {
             mounts: opened,
             root: Branch::open(root, symlinks)?,
+            dot_files: *dot_files,
         })
     }
 
@@ -95,13 +102,18 @@ impl Tree {
         found
     }
 
-    /// Calls `each` for the entries of the folder that was found at `path`, until it breaks.
+    /// Calls `each` for the entries of the folder that was found at `path`, until it breaks. Names that begin with a dot
+    /// are left out unless the site serves them, so that no caller shows what a request would not get.
     pub(super) fn names(
         &self,
         folder: &Folder,
         path: &FilePath,
         each: &mut dyn FnMut(FolderEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), StatusCode> {
+        let mut each = |entry: FolderEntry<'_>| match entry.bytes {
+            [b'.', ..] if !self.dot_files => ControlFlow::Continue(()),
+            _ => each(entry),
+        };
         let here: Vec<_> = self.mounts_in(path).collect();
         for name in &here {
             let looked = self.look_at_mount(path, name);
@@ -188,5 +200,41 @@ fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
         [] => Some(&[]),
         [b'/', rest @ ..] => Some(rest),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn names_that_begin_with_a_dot_are_left_out_unless_they_are_served() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a", ".b", "..c"] {
+            fs::write(folder.path().join(name), "").expect("a file");
+        }
+        let mut settings = Settings::new(folder.path());
+        settings.mounts = vec![Mount {
+            at: "/.m".into(),
+            root: Root::Folder(folder.path().into()),
+        }];
+        let path = FilePath::parse("/").expect("a path");
+        for (dot_files, wanted) in [(false, &["a"][..]), (true, &["..c", ".b", ".m", "a"])] {
+            settings.dot_files = dot_files;
+            let tree = Tree::open(&settings).expect("a tree");
+            let Ok(Node::Folder(root)) = tree.find(&path) else {
+                panic!("the root is a folder");
+            };
+            let mut names = Vec::new();
+            let read = tree.names(&root, &path, &mut |entry| {
+                names.push(String::from_utf8_lossy(entry.bytes).into_owned());
+                ControlFlow::Continue(())
+            });
+            names.sort();
+            assert_eq!(read, Ok(()));
+            assert_eq!(names, wanted);
+        }
     }
 }

@@ -4,16 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::site::Settings;
 use crate::site::node::Node;
-use crate::site::{Root, Symlinks};
 
 fn list(root: &std::path::Path, target: &str) -> (Listing, FilePath) {
-    let tree = Tree::open(&Root::Folder(root.into()), &[], Symlinks::Within).expect("a tree");
+    let tree = Tree::open(&Settings::new(root)).expect("a tree");
     let path = FilePath::parse(target).expect("a path");
     let Ok(Node::Folder(folder)) = tree.find(&path) else {
         panic!("{target} is a folder");
     };
-    let listing = Listing::read(&tree, &folder, &path, false).expect("it is read");
+    let listing = Listing::read(&tree, &folder, &path).expect("it is read");
     (listing, path)
 }
 

@@ -204,3 +204,58 @@ fn parts_of_encoded_content_are_parts_of_what_is_sent() {
         StatusCode::OK
     );
 }
+
+/// The coding that is sent is the selected representation, and its tag alone fits `If-Match` (RFC 9110, 13.1.1).
+#[test]
+fn if_match_names_the_coding_that_is_sent() {
+    let mut fixture = digits();
+    fixture.put("text.txt", &"text ".repeat(1000));
+    fixture.settings.compress = vec![Coding::Gzip];
+    fixture.put("digits.gz", "abcdef");
+    let plain = fixture.get("/digits");
+    let plain = field(&plain, "etag").expect("a tag").to_owned();
+    let gzip = |if_match: Option<&[u8]>| Fields {
+        accept_encoding: Some((&b"gzip"[..]).into()),
+        if_match: if_match.map(|tags| tags.to_vec().into()),
+        ..Fields::default()
+    };
+    let coded = ask(&mut fixture, gzip(None));
+    assert_eq!(field(&coded, "content-encoding"), Some("gzip"));
+    let coded = field(&coded, "etag").expect("a tag").to_owned();
+    let weak = format!("W/{coded}");
+    for (tag, status) in [(&coded, 200), (&plain, 412), (&weak, 412)] {
+        let answer = ask(&mut fixture, gzip(Some(tag.as_bytes())));
+        assert_eq!(answer.status.as_u16(), status, "{tag}");
+    }
+    // Content that is compressed for the answer: its tag selects it, and the file's own tag the file as it is.
+    let get = |fields| Request {
+        fields,
+        ..request("/text.txt")
+    };
+    let own = fixture.get("/text.txt");
+    let own = field(&own, "etag").expect("a tag").to_owned();
+    let compressed = format!("{}.gz\"", own.trim_end_matches('"'));
+    let site = fixture.site.take().expect("a site");
+    for (tag, is_compressed) in [(&compressed, true), (&own, false)] {
+        let asked = get(gzip(Some(tag.as_bytes())));
+        match site.cached(&asked, &mut fixture.cache).or_else(|| {
+            let found = site.find(asked.target, Form::Html);
+            Some(site.answer_found(&asked, found, &mut fixture.cache))
+        }) {
+            Some(Reply::Compress(reply)) => {
+                assert!(is_compressed, "{tag}");
+                assert_eq!(reply.tag(), compressed.as_bytes());
+            }
+            Some(Reply::Answer(answer)) => {
+                assert!(!is_compressed, "{tag}");
+                assert_eq!(answer.status, StatusCode::OK);
+                assert_eq!(field(&answer, "etag"), Some(&*own));
+            }
+            reply => panic!("{tag}: {reply:?}"),
+        }
+    }
+    for other in [format!("W/{compressed}"), "\"x\"".to_owned()] {
+        let answer = site.answer(&get(gzip(Some(other.as_bytes()))), &mut fixture.cache);
+        assert_eq!(answer.status, StatusCode::PRECONDITION_FAILED, "{other}");
+    }
+}

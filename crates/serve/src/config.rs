@@ -2,6 +2,7 @@
 
 mod roots;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::access::{
     AccessSettings, AddressRules, Prefix, RATE_MIN, RequestRate, Users, UsersError,
 };
 use crate::acme;
+use crate::compression::Results;
 use crate::http::{Coding, HeadLimits};
 use crate::limits::Limits;
 use crate::log::LogFormat;
@@ -256,7 +258,7 @@ pub enum ConfigError {
         key: String,
         value: String,
         /// Description of the values that are allowed.
-        wanted: &'static str,
+        wanted: Cow<'static, str>,
     },
 }
 
@@ -433,7 +435,24 @@ impl Config {
         if let Some(fields) = configured.fields.filter(|&fields| fields > FIELDS_MAX) {
             return Err(wrong("fields", &fields.to_string(), "at most 128"));
         }
-        Ok(self.with_defaults())
+        let limits = self.with_defaults();
+        self.check_compressed(limits.compressed)?;
+        Ok(limits)
+    }
+
+    /// Refuses to compress files whose results could not be kept: each request would be answered with the file as it is.
+    fn check_compressed(&self, most: usize) -> Result<(), ConfigError> {
+        let longest = Results::longest_file(most) as u64;
+        let of_sites = self.sites.iter().filter(|site| !site.compress.is_empty());
+        let mut set = of_sites.filter_map(|site| site.compress_max_bytes);
+        let Some(bytes) = set.find(|&bytes| bytes > longest) else {
+            return Ok(());
+        };
+        let wanted = format!(
+            "at most {longest}, half of limits.compressed-bytes ({most}) less 4 KiB: longer files are never kept; lower \
+             it, or raise that limit"
+        );
+        Err(wrong("compress-max-bytes", &bytes.to_string(), wanted))
     }
 
     fn with_defaults(&self) -> Limits {
@@ -609,11 +628,11 @@ fn error_page((status, path): (&String, &PathBuf)) -> Result<(u16, PathBuf), Con
     }
 }
 
-fn wrong(key: &str, value: &str, wanted: &'static str) -> ConfigError {
+fn wrong(key: &str, value: &str, wanted: impl Into<Cow<'static, str>>) -> ConfigError {
     ConfigError::Value {
         key: key.to_owned(),
         value: value.to_owned(),
-        wanted,
+        wanted: wanted.into(),
     }
 }
 
@@ -642,6 +661,30 @@ mod tests {
             assert!(config.limits().is_err(), "{limit}");
         }
         assert!(Config::default().limits().is_ok());
+    }
+
+    #[test]
+    fn a_file_that_is_compressed_fits_into_what_is_kept() {
+        let of = |limits: &str, site: &str| {
+            let text = format!("[limits]\n{limits}\n[[site]]\nroot = 'a'\n{site}\n");
+            let config = Config::parse(&text, Path::new("/")).unwrap();
+            config.limits().map_err(|error| error.to_string())
+        };
+        let compress = "compress = ['gzip']\ncompress-max-bytes = 16773120";
+        assert!(of("", compress).is_ok());
+        let error = of("", &compress.replace("20", "21")).unwrap_err();
+        assert!(
+            error.contains("compress-max-bytes: \"16773121\" is not at most 16773120"),
+            "{error}"
+        );
+        assert!(
+            error.contains("limits.compressed-bytes (33554432)"),
+            "{error}"
+        );
+        assert!(of("compressed-bytes = 1000", compress).is_err());
+        // Neither the default nor a site that compresses nothing.
+        assert!(of("compressed-bytes = 1000", "compress = ['gzip']").is_ok());
+        assert!(of("", "compress-max-bytes = 100000000").is_ok());
     }
 
     #[test]

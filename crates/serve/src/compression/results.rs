@@ -131,6 +131,11 @@ impl Results {
         }
     }
 
+    /// Size in bytes of the longest file whose content can be kept in a store of `most` bytes: an address has half.
+    pub(crate) fn longest_file(most: usize) -> usize {
+        (most / 2).saturating_sub(OVERHEAD)
+    }
+
     /// Returns the compressed content of a file, if it is there.
     pub(crate) fn find(&self, key: &Key, tag: &[u8]) -> Option<Bytes> {
         let mut state = self.lock();

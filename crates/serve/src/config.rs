@@ -1,6 +1,7 @@
 //! Configuration of the server: a TOML file, or the options of a command line.
 
 mod roots;
+mod shape;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -247,7 +248,17 @@ pub struct HstsConfig {
 #[derive(Debug)]
 pub enum ConfigError {
     /// The text is not TOML, or not of this shape.
-    Shape(Box<toml::de::Error>),
+    Shape {
+        error: Box<toml::de::Error>,
+        /// Description of the shape that is wanted, if it is clear.
+        advice: Option<String>,
+    },
+    /// A fault of one site.
+    Site {
+        /// The site, by its number and name.
+        site: String,
+        error: Box<ConfigError>,
+    },
     /// There can be no certificate from an authority.
     Acme(acme::SettingsError),
     /// A site's users cannot be used.
@@ -265,7 +276,19 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shape(error) => write!(f, "{}", error.to_string().trim_end()),
+            Self::Shape { error, advice } => {
+                let text = error.to_string();
+                let text = text.trim_end();
+                match advice {
+                    // The last part names types of this program.
+                    Some(advice) => {
+                        let place = text.strip_suffix(error.message()).unwrap_or_default();
+                        write!(f, "{place}{advice}")
+                    }
+                    None => f.write_str(text),
+                }
+            }
+            Self::Site { site, error } => write!(f, "{site}: {error}"),
             Self::Acme(error) => error.fmt(f),
             Self::Users(error) => match std::error::Error::source(error) {
                 Some(source) => write!(f, "{error}: {source}"),
@@ -279,7 +302,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Shape(error) => Some(error),
+            Self::Shape { error, .. } => Some(error),
+            Self::Site { error, .. } => Some(error),
             Self::Acme(error) => Some(error),
             Self::Users(error) => Some(error),
             Self::Value { .. } => None,
@@ -294,13 +318,17 @@ impl Config {
     /// When it is not TOML, or has keys or values that are not known.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let mut config: Self =
-            toml::from_str(text).map_err(|error| ConfigError::Shape(Box::new(error)))?;
-        if config.roots().any(|root| root.as_os_str().is_empty()) {
-            return Err(wrong(
-                "root",
-                "",
-                "a folder, which each [[site]] and [[site.mount]] has to have",
-            ));
+            toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::Shape {
+                advice: (error.message().starts_with("invalid type"))
+                    .then(|| shape::advice(text))
+                    .flatten(),
+                error: Box::new(error),
+            })?;
+        for (index, site) in config.sites.iter().enumerate() {
+            if site.roots().any(|root| root.as_os_str().is_empty()) {
+                let wanted = "a folder, which each [[site]] and [[site.mount]] has to have";
+                return Err(config.of_site(index, wrong("root", "", wanted)));
+            }
         }
         for root in config.roots() {
             *root = root_in(folder, root);
@@ -312,10 +340,25 @@ impl Config {
         Ok(config)
     }
 
+    /// Text that names a site of this configuration: its number, from 1 on, and the first of its names.
+    #[must_use]
+    pub fn site_title(&self, index: usize) -> String {
+        let name = self.sites.get(index).and_then(|site| site.names.first());
+        let name = name.map_or(String::new(), |name| format!(" ({name})"));
+        format!("[[site]] {}{name}", index + 1)
+    }
+
+    fn of_site(&self, index: usize, error: ConfigError) -> ConfigError {
+        ConfigError::Site {
+            site: self.site_title(index),
+            error: Box::new(error),
+        }
+    }
+
     /// Refuses users whose passwords, or hashes of them, others could read.
     fn check_users(&self) -> Result<(), ConfigError> {
-        let users: Vec<_> = (self.sites.iter())
-            .filter_map(|site| site.users.as_ref())
+        let users: Vec<_> = (self.sites.iter().enumerate())
+            .filter_map(|(index, site)| Some((index, site.users.as_ref()?)))
             .collect();
         let mut plain = self.plain_http.iter();
         if let Some(at) = plain.find(|at| !users.is_empty() && !at.ip().is_loopback()) {
@@ -323,18 +366,16 @@ impl Config {
                           it, or a loopback address";
             return Err(wrong("plain-http", &at.to_string(), wanted));
         }
-        let roots = self.sites.iter().flat_map(|site| {
-            let mounts = site.mounts.iter().map(|mount| &mount.root);
-            std::iter::once(&site.root).chain(mounts)
-        });
+        let roots = self.sites.iter().flat_map(SiteConfig::roots);
         for root in roots.filter_map(|root| root.canonicalize().ok()) {
-            let is_below = |users: &&&PathBuf| {
+            let is_below = |(_, users): &&(usize, &PathBuf)| {
                 let whole = users.canonicalize();
                 whole.is_ok_and(|whole| whole.starts_with(&root))
             };
-            if let Some(users) = users.iter().find(is_below) {
+            if let Some(&(index, users)) = users.iter().find(is_below) {
                 let wanted = "outside of the folders that are served: move it elsewhere";
-                return Err(wrong("users", &users.to_string_lossy(), wanted));
+                let error = wrong("users", &users.to_string_lossy(), wanted);
+                return Err(self.of_site(index, error));
             }
         }
         Ok(())
@@ -443,16 +484,18 @@ impl Config {
     /// Refuses to compress files whose results could not be kept: each request would be answered with the file as it is.
     fn check_compressed(&self, most: usize) -> Result<(), ConfigError> {
         let longest = Results::longest_file(most) as u64;
-        let of_sites = self.sites.iter().filter(|site| !site.compress.is_empty());
-        let mut set = of_sites.filter_map(|site| site.compress_max_bytes);
-        let Some(bytes) = set.find(|&bytes| bytes > longest) else {
+        let of_sites = self.sites.iter().enumerate();
+        let of_sites = of_sites.filter(|(_, site)| !site.compress.is_empty());
+        let mut set = of_sites.filter_map(|(index, site)| Some((index, site.compress_max_bytes?)));
+        let Some((index, bytes)) = set.find(|&(_, bytes)| bytes > longest) else {
             return Ok(());
         };
         let wanted = format!(
             "at most {longest}, half of limits.compressed-bytes ({most}) less 4 KiB: longer files are never kept; lower \
              it, or raise that limit"
         );
-        Err(wrong("compress-max-bytes", &bytes.to_string(), wanted))
+        let error = wrong("compress-max-bytes", &bytes.to_string(), wanted);
+        Err(self.of_site(index, error))
     }
 
     fn with_defaults(&self) -> Limits {
@@ -487,6 +530,12 @@ impl Config {
 }
 
 impl SiteConfig {
+    /// Its folder, and those at other paths.
+    pub fn roots(&self) -> impl Iterator<Item = &PathBuf> {
+        let mounts = self.mounts.iter().map(|mount| &mount.root);
+        std::iter::once(&self.root).chain(mounts)
+    }
+
     /// Settings of the site, with its root and its mounts taken for folders that exist. A caller that opens volumes
     /// replaces those roots.
     ///
@@ -637,156 +686,4 @@ fn wrong(key: &str, value: &str, wanted: impl Into<Cow<'static, str>>) -> Config
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_site_without_a_folder_does_not_serve_the_configurations_own() {
-        for sites in ["[[site]]\n", "[[site]]\nroot = \"\"\n"] {
-            let error = Config::parse(sites, Path::new("/etc/scrim")).unwrap_err();
-            assert!(error.to_string().starts_with("root: "), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_limit_that_lets_nobody_in_is_refused() {
-        for limit in [
-            "connections = 0",
-            "idle-seconds = 0",
-            "fields = 129",
-            "fields = 0",
-        ] {
-            let text = format!("[limits]\n{limit}\n");
-            let config = Config::parse(&text, Path::new("/")).unwrap();
-            assert!(config.limits().is_err(), "{limit}");
-        }
-        assert!(Config::default().limits().is_ok());
-    }
-
-    #[test]
-    fn a_file_that_is_compressed_fits_into_what_is_kept() {
-        let of = |limits: &str, site: &str| {
-            let text = format!("[limits]\n{limits}\n[[site]]\nroot = 'a'\n{site}\n");
-            let config = Config::parse(&text, Path::new("/")).unwrap();
-            config.limits().map_err(|error| error.to_string())
-        };
-        let compress = "compress = ['gzip']\ncompress-max-bytes = 16773120";
-        assert!(of("", compress).is_ok());
-        let error = of("", &compress.replace("20", "21")).unwrap_err();
-        assert!(
-            error.contains("compress-max-bytes: \"16773121\" is not at most 16773120"),
-            "{error}"
-        );
-        assert!(
-            error.contains("limits.compressed-bytes (33554432)"),
-            "{error}"
-        );
-        assert!(of("compressed-bytes = 1000", compress).is_err());
-        // Neither the default nor a site that compresses nothing.
-        assert!(of("compressed-bytes = 1000", "compress = ['gzip']").is_ok());
-        assert!(of("", "compress-max-bytes = 100000000").is_ok());
-    }
-
-    #[test]
-    fn a_list_of_addresses_has_prefixes_each_in_one_list() {
-        let of =
-            |site: &str| Config::parse(&format!("[[site]]\nroot = 'a'\n{site}"), Path::new("/"));
-        let error = of("allow = ['10.0.0.1/8']\n").unwrap_err().to_string();
-        assert!(
-            error.contains("line 3") && error.contains("10.0.0.0/8"),
-            "{error}"
-        );
-        let both = of("allow = ['10.0.0.0/8']\ndeny = ['10.0.0.0/8']\n").unwrap();
-        let error = both.sites[0].settings().unwrap_err().to_string();
-        assert!(
-            error.starts_with("deny: ") && error.contains("10.0.0.0/8"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn users_whose_passwords_others_could_read_are_refused() {
-        let place = tempfile::tempdir().unwrap();
-        std::fs::create_dir(place.path().join("www")).unwrap();
-        for file in ["users.txt", "www/users.txt"] {
-            std::fs::write(place.path().join(file), "").unwrap();
-        }
-        let of = |plain: &str, users: &str| {
-            let site = format!("[[site]]\nroot = 'www'\nusers = '{users}'\n");
-            let text = format!("plain-http = ['{plain}']\n{site}");
-            Config::parse(&text, place.path()).map_err(|error| error.to_string())
-        };
-        let config = of("127.0.0.1:80", "users.txt").unwrap();
-        assert_eq!(config.sites[0].users, Some(place.path().join("users.txt")));
-        let error = of("0.0.0.0:80", "users.txt").unwrap_err();
-        assert!(
-            error.starts_with("plain-http: ") && error.contains("redirect-http"),
-            "{error}"
-        );
-        let error = of("127.0.0.1:80", "www/users.txt").unwrap_err();
-        assert!(error.starts_with("users: "), "{error}");
-        // The last user may be removed.
-        assert!(config.sites[0].settings().is_ok());
-    }
-
-    #[test]
-    fn limits_on_each_client_have_sense() {
-        let of = |limits: &str| {
-            let text = format!("[[site]]\nroot = 'a'\nper-client = {{ {limits} }}\n");
-            let config = Config::parse(&text, Path::new("/")).map_err(|error| error.to_string())?;
-            let settings = config.sites[0]
-                .settings()
-                .map_err(|error| error.to_string())?;
-            Ok::<_, String>(settings.access)
-        };
-        let access = of("requests-per-second = 20, bytes-per-second = 1024").unwrap();
-        let requests = access.requests.map(|rate| (rate.per_second, rate.burst));
-        assert_eq!(
-            (requests, access.bytes_per_second),
-            (Some((20, 20)), Some(1024))
-        );
-        for (limits, words) in [
-            ("requests-per-second = 0", "line 3"),
-            ("burst = 5", "per-client.burst"),
-            ("bytes-per-second = 1023", "at least 1024"),
-            ("bytes = 5", "line 3"),
-        ] {
-            let error = of(limits).unwrap_err();
-            assert!(error.contains(words), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_field_is_set_once_whatever_its_letters() {
-        let text = "[[site]]\nroot = 'a'\nheaders = { 'X-A' = 'one', x-a = 'two' }\n";
-        let config = Config::parse(text, Path::new("/")).unwrap();
-        let error = config.sites[0].settings().unwrap_err().to_string();
-        assert!(error.starts_with("headers.x-a: "), "{error}");
-    }
-
-    #[test]
-    fn an_authority_is_asked_for_the_names_of_all_sites_unless_it_says_others() {
-        let said = "[acme]\nagree-to-terms = true\nstate = \"acme\"\nca = \"/ca.pem\"\n";
-        let sites = "[[site]]\nroot = \"a\"\nnames = [\"a.example\"]\n[[site]]\nroot = \"b\"\nnames = [\"b.example\"]\n";
-        let of = |text: String| Config::parse(&text, Path::new("/etc/scrim")).unwrap();
-        let config = of(format!("{said}{sites}"));
-        let acme = config.acme().unwrap().unwrap();
-        assert_eq!(acme.names(), ["a.example", "b.example"]);
-        let said_of_it = config.acme.unwrap();
-        assert_eq!(said_of_it.state, Path::new("/etc/scrim/acme"));
-        assert_eq!(said_of_it.ca.unwrap(), Path::new("/ca.pem"));
-        let config = of(format!("{said}names = [\"c.example\"]\n{sites}"));
-        assert_eq!(config.acme().unwrap().unwrap().names(), ["c.example"]);
-        assert!(of(sites.to_owned()).acme().unwrap().is_none());
-    }
-
-    #[test]
-    fn an_authority_needs_agreement_and_a_folder() {
-        for said in ["", "agree-to-terms = true\n", "state = \"acme\"\n"] {
-            let text = format!("[acme]\n{said}names = [\"a.example\"]\n");
-            let config = Config::parse(&text, Path::new("/etc/scrim")).unwrap();
-            let error = config.acme().unwrap_err().to_string();
-            assert!(error.starts_with("acme: "), "{error}");
-        }
-    }
-}
+mod tests;

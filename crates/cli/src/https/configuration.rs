@@ -43,7 +43,9 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
             site.listings = Some(false);
         }
     }
-    config.sites.iter().try_for_each(warn_of_nothing_to_show)?;
+    for (index, site) in config.sites.iter().enumerate() {
+        warn_of_nothing_to_show(site).map_err(in_site(args, &config, index))?;
+    }
     override_places(&mut config, args);
     if args.certificate.len() != args.key.len() {
         return Err(CliError::usage(
@@ -79,6 +81,30 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
     }
     check(&config, args)?;
     Ok(config)
+}
+
+/// Puts the configuration file before the message of an error, unless the setting came from an option of the command
+/// line.
+pub(super) fn in_file(args: &ServeArgs, is_option: bool) -> impl Fn(CliError) -> CliError {
+    let file = args.config.as_ref().filter(|_| !is_option);
+    move |error| match file {
+        Some(file) => error.within(file.display()),
+        None => error,
+    }
+}
+
+/// Puts the configuration file and one of its sites before the message of an error, unless the sites came from the
+/// command line.
+pub(super) fn in_site(
+    args: &ServeArgs,
+    config: &Config,
+    index: usize,
+) -> impl Fn(CliError) -> CliError {
+    let title = config.site_title(index);
+    move |error| match args.roots.is_empty() {
+        true => in_file(args, false)(error.within(&title)),
+        false => error,
+    }
 }
 
 /// Settings for opening volumes, by the options.
@@ -155,31 +181,36 @@ fn override_places(config: &mut Config, args: &ServeArgs) {
 /// Refuses a configuration that would expose more than its user may expect.
 fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
     if config.sites.is_empty() {
-        return Err(CliError::usage(
-            "there is nothing to serve: name a folder, or give the configuration a [[site]]",
-        ));
+        let nothing =
+            "there is nothing to serve: name a folder, or give the configuration a [[site]]";
+        return Err(in_file(args, false)(CliError::usage(nothing)));
     }
+    let of_plain = in_file(args, !args.plain_http.is_empty());
     let mut plain = config.plain_http.iter();
     if let Some(address) = plain.find(|at| !at.ip().is_loopback() && !args.insecure_plaintext) {
-        return Err(CliError::usage(format!(
+        return Err(of_plain(CliError::usage(format!(
             "--plain-http {address}: others could read and change what is served there; leave it to \
              --listen, send its clients on by --redirect-http, or allow it (--insecure-plaintext)"
-        )));
+        ))));
     }
     let mut plain = config.plain_http.iter();
     let has_users = config.sites.iter().any(|site| site.users.is_some());
     if let Some(address) = plain.find(|at| has_users && !at.ip().is_loopback()) {
-        return Err(CliError::usage(format!(
+        return Err(of_plain(CliError::usage(format!(
             "plain-http {address}: a [[site]] has users, whose passwords others could read there; use redirect-http \
              for that address, or a loopback address"
-        )));
+        ))));
     }
-    refuse_served_keys(config)?;
+    let has_options = !args.roots.is_empty() || !args.certificate.is_empty();
+    refuse_served_keys(config).map_err(in_file(args, has_options))?;
     match config.status {
-        Some(address) if !address.ip().is_loopback() => Err(CliError::usage(format!(
-            "--status {address} could be reached from other machines, without protection; use a \
-             loopback address such as 127.0.0.1:9180"
-        ))),
+        Some(address) if !address.ip().is_loopback() => {
+            let error = CliError::usage(format!(
+                "--status {address} could be reached from other machines, without protection; use a \
+                 loopback address such as 127.0.0.1:9180"
+            ));
+            Err(in_file(args, args.status.is_some())(error))
+        }
         _ => Ok(()),
     }
 }
@@ -187,13 +218,7 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
 /// Refuses a key, or data from which a key could be guessed, in a folder that is served: any client could fetch it.
 fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
     let sites = &config.sites;
-    let roots: Vec<_> = sites
-        .iter()
-        .flat_map(|site| {
-            let mounts = site.mounts.iter().map(|mount| &mount.root);
-            std::iter::once(&site.root).chain(mounts)
-        })
-        .collect();
+    let roots: Vec<_> = sites.iter().flat_map(SiteConfig::roots).collect();
     let of_tls = config.tls.certificates.iter().map(|files| &files.key);
     let of_volumes = sites.iter().flat_map(|site| {
         let mounts = site.mounts.iter().flat_map(|mount| &mount.key_file);

@@ -1,5 +1,6 @@
 //! The HTTPS server of `scrim serve`: starts, reads its configuration again, and ends.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::time::SystemTime;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_serve::acme::{self, ActiveCertificates, Keeper};
-use scrim_serve::config::{CertificateConfig, Config, LogConfig};
+use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
 use scrim_serve::site::{Site, SiteError};
 use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ServeArgs, VolumeName};
 use crate::error::{CliError, Exit};
-use crate::https::configuration::configuration;
+use crate::https::configuration::{configuration, in_file, in_site};
 use crate::https::listeners::{addresses, is_for_others, listeners};
 use crate::https::machine;
 use crate::https::qr_code;
@@ -42,11 +43,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let config = configuration(args)?;
     let volumes = Volumes::default();
-    let prepared = Prepared::by(&config, &volumes)?;
+    let prepared = Prepared::by(args, &config, &volumes)?;
     if args.check {
         let log = config.access_log.as_ref();
         log.map_or(Ok(()), |log| {
-            AccessLog::check(&log.file).map_err(not_opened(log))
+            let checked = AccessLog::check(&log.file).map_err(not_opened(log));
+            checked.map_err(in_file(args, args.access_log.is_some()))
         })?;
         return print(b"the configuration can be used\n");
     }
@@ -86,22 +88,22 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn by(config: &Config, volumes: &Volumes) -> Result<Self, CliError> {
+    fn by(args: &ServeArgs, config: &Config, volumes: &Volumes) -> Result<Self, CliError> {
+        let of_file = in_file(args, false);
+        let usage = |error: &dyn Display| of_file(CliError::usage(error.to_string()));
+        let only = config.tls.suite.as_deref().map(suite).transpose();
+        let offload = Offload::new(config.tls.offload)
+            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()));
         Ok(Self {
-            sites: sites(config, volumes)?,
-            files: certificates(config)?,
-            acme: config
-                .acme()
-                .map_err(|error| CliError::usage(error.to_string()))?,
+            sites: sites(args, config, volumes)?,
+            files: certificates(config).map_err(in_file(args, !args.certificate.is_empty()))?,
+            acme: config.acme().map_err(|error| usage(&error))?,
             offered: tls::Settings {
-                only: config.tls.suite.as_deref().map(suite).transpose()?,
+                only: only.map_err(in_file(args, args.tls_suite.is_some()))?,
                 http2: config.tls.http2.unwrap_or(true),
             },
-            offload: Offload::new(config.tls.offload)
-                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?,
-            limits: config
-                .limits()
-                .map_err(|error| CliError::usage(error.to_string()))?,
+            offload: offload.map_err(in_file(args, args.tls_offload.is_some()))?,
+            limits: config.limits().map_err(|error| usage(&error))?,
         })
     }
 
@@ -223,7 +225,7 @@ impl Running<'_> {
                 "scrim: the access log continues in the old file: {error}"
             ));
         }
-        match configuration(args).and_then(|config| Prepared::by(&config, volumes)) {
+        match configuration(args).and_then(|config| Prepared::by(args, &config, volumes)) {
             Ok(prepared) => {
                 if prepared.acme.as_ref() != self.acme {
                     note("scrim: changed settings of [acme] take effect at the next start");
@@ -240,18 +242,22 @@ impl Running<'_> {
     }
 }
 
-fn sites(config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
-    let sites = config.sites.iter().map(|site| {
+fn sites(args: &ServeArgs, config: &Config, volumes: &Volumes) -> Result<Sites, CliError> {
+    let open = |site: &SiteConfig| {
         let mut settings = site
             .settings()
             .map_err(|error| CliError::usage(error.to_string()))?;
         users::warn_of_file(site, &settings);
         volumes.put_into(&mut settings, site)?;
-        let opened = Site::open(&settings).map_err(|error| of_site(error, &site.root))?;
+        Site::open(&settings).map_err(|error| of_site(error, &site.root))
+    };
+    let sites = config.sites.iter().enumerate().map(|(index, site)| {
+        let opened = open(site).map_err(in_site(args, config, index))?;
         Ok((site.names.clone(), opened))
     });
     let sites: Vec<_> = sites.collect::<Result<_, CliError>>()?;
-    Sites::new(sites).map_err(|error| CliError::usage(error.to_string()))
+    Sites::new(sites)
+        .map_err(|error| in_file(args, !args.roots.is_empty())(CliError::usage(error.to_string())))
 }
 
 /// An image in the place of a folder is not served, but a folder in it can be.

@@ -50,6 +50,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
             let checked = AccessLog::check(&log.file).map_err(not_opened(log));
             checked.map_err(in_file(args, args.access_log.is_some()))
         })?;
+        if let Some(acme) = &prepared.acme {
+            let checked = acme::check(acme)
+                .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()));
+            let event = checked.map_err(in_file(args, false))?;
+            event.iter().for_each(tell);
+        }
         return print(b"the configuration can be used\n");
     }
     // This comes before the log is made: a server that cannot listen leaves nothing behind.

@@ -69,6 +69,16 @@ impl fmt::Display for Event {
     }
 }
 
+/// Tries the folder for account and certificate as [`Keeper::open`] does, and leaves nothing behind. Tells the fault of
+/// a stored certificate that cannot be used.
+///
+/// # Errors
+/// When the folder cannot be made, used or written to.
+pub fn check(settings: &Settings) -> Result<Option<Event>, StateError> {
+    let fault = State::check(&settings.state, &settings.directory)?;
+    Ok(fault.map(Event::Broken))
+}
+
 /// A certificate that is to be kept valid.
 pub struct Keeper {
     settings: Settings,

@@ -17,5 +17,5 @@ mod state;
 
 pub use active_certificates::ActiveCertificates;
 pub use fault::{Fault, StateError};
-pub use keeper::{Event, Keeper, KeeperHandle};
+pub use keeper::{Event, Keeper, KeeperHandle, check};
 pub use settings::{Settings, SettingsError};

@@ -1,11 +1,12 @@
 //! The folder with the state that has to outlive the process: the account, and the certificate with its key.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
+use rustix::fs::Access;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
@@ -28,34 +29,33 @@ impl State {
     /// Makes a folder within `state`, which only this user can look into, if it does not exist. An existing one is
     /// closed to others; `state` itself may have other things in it, and stays as it is.
     pub(super) fn open(state: &Path, directory: &str) -> Result<Self, StateError> {
-        let folder = state.join(folder_name(directory));
-        let failed_at = |path: &Path, operation| {
-            let path = path.to_owned();
-            move |source| StateError {
-                operation,
-                path,
-                source,
-            }
-        };
-        let failed = |operation| failed_at(&folder, operation);
-        let mut maker = DirBuilder::new();
-        let made = maker.recursive(true).mode(0o700).create(&folder);
-        made.map_err(failed("make the folder"))?;
-        // A process that can write there could put another folder into its place.
-        if mode(state).map_err(failed_at(state, "read the metadata of"))? & 0o002 != 0 {
-            let reason = io::Error::other("its parent folder is writable by everyone");
-            return Err(failed("use")(reason));
-        }
-        let found = fs::symlink_metadata(&folder).map_err(failed("read the metadata of"))?;
-        if !found.is_dir() || found.uid() != geteuid().as_raw() {
-            let reason = io::Error::other("it is not a folder that this user owns: remove it");
-            return Err(failed("use")(reason));
-        }
+        let (folder, found) = make(state, directory)?;
         if found.permissions().mode() & 0o077 != 0 {
             let closed = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-            closed.map_err(failed("remove other users' access to"))?;
+            closed.map_err(failed_at(&folder, "remove other users' access to"))?;
         }
         Ok(Self { folder })
+    }
+
+    /// Tries what [`open`](Self::open) and later writes need, and reads the certificate. Folders that are made for it
+    /// are removed again, and an existing one stays as it is.
+    pub(super) fn check(state: &Path, directory: &str) -> Result<Option<FileError>, StateError> {
+        let folder = state.join(folder_name(directory));
+        let is_missing = |path: &&Path| {
+            let found = fs::symlink_metadata(path);
+            found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let missing: Vec<_> = folder.ancestors().take_while(is_missing).collect();
+        let made = make(state, directory).and_then(|(folder, _)| {
+            rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| failed_at(&folder, "write to")(error.into()))?;
+            Ok(Self { folder }.certificate().err())
+        });
+        for path in missing {
+            // A folder that another process uses by now is not empty, and stays.
+            let _ = fs::remove_dir(path);
+        }
+        made
     }
 
     /// The certificate, if one is there.
@@ -148,6 +148,35 @@ impl State {
     }
 }
 
+/// Makes the folder of a directory within `state`, and checks that no other user can exchange it.
+fn make(state: &Path, directory: &str) -> Result<(PathBuf, Metadata), StateError> {
+    let folder = state.join(folder_name(directory));
+    let failed = |operation| failed_at(&folder, operation);
+    let mut maker = DirBuilder::new();
+    let made = maker.recursive(true).mode(0o700).create(&folder);
+    made.map_err(failed("make the folder"))?;
+    // A process that can write there could put another folder into its place.
+    if mode(state).map_err(failed_at(state, "read the metadata of"))? & 0o002 != 0 {
+        let reason = io::Error::other("its parent folder is writable by everyone");
+        return Err(failed("use")(reason));
+    }
+    let found = fs::symlink_metadata(&folder).map_err(failed("read the metadata of"))?;
+    if !found.is_dir() || found.uid() != geteuid().as_raw() {
+        let reason = io::Error::other("it is not a folder that this user owns: remove it");
+        return Err(failed("use")(reason));
+    }
+    Ok((folder, found))
+}
+
+fn failed_at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> StateError + use<> {
+    let path = path.to_owned();
+    move |source| StateError {
+        operation,
+        path,
+        source,
+    }
+}
+
 fn mode(path: &Path) -> io::Result<u32> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }
@@ -229,6 +258,33 @@ mod tests {
         let error = State::open(place.path(), DIRECTORY).unwrap_err();
         assert!(
             error.to_string().contains("writable by everyone"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_check_tries_the_folder_and_leaves_it_as_it_was() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a/b");
+        assert!(State::check(&folder, DIRECTORY).unwrap().is_none());
+        assert!(!place.path().join("a").exists());
+        // One that is there keeps its mode, and its certificate is read.
+        let own = folder.join(folder_name(DIRECTORY));
+        fs::create_dir_all(&own).unwrap();
+        fs::set_permissions(&own, Permissions::from_mode(0o750)).unwrap();
+        fs::write(own.join(CERTIFICATE), "none").unwrap();
+        assert!(State::check(&folder, DIRECTORY).unwrap().is_some());
+        assert_eq!(mode(&own).unwrap(), 0o750);
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let error = State::check(&folder, DIRECTORY).unwrap_err();
+        assert!(
+            error.to_string().contains("writable by everyone"),
+            "{error}"
+        );
+        fs::write(place.path().join("file"), "").unwrap();
+        let error = State::check(&place.path().join("file/b"), DIRECTORY).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot make the folder"),
             "{error}"
         );
     }

@@ -131,49 +131,73 @@ fn find<'a, 'p>(dependency: &str, packages: &'p [Package<'a>]) -> Option<&'p Pac
     packages.iter().find(is_it)
 }
 
-/// Names of the crates of this workspace that use a dependency whose line in `[workspace.dependencies]` has changed;
-/// `None` where something else has changed than such lines and the workspace's version.
+/// The lines of a `Cargo.toml`, sorted by what they concern.
+#[derive(Default)]
+struct Manifest<'a> {
+    /// The lines of `[workspace.dependencies]` by their names.
+    dependencies: BTreeMap<&'a str, &'a str>,
+    /// Folders of crates that are built unless others are asked for.
+    members: BTreeSet<&'a str>,
+    /// All other ones but the version, which may concern everything.
+    rest: Vec<&'a str>,
+}
+
+/// Names of the crates of this workspace that use a dependency whose line in `[workspace.dependencies]` has changed, and
+/// of default members that have come; `None` where something else has changed than these and the workspace's version.
 fn users_of_changed_dependencies(before: &str, now: &str) -> Option<BTreeSet<String>> {
-    let (rest_before, before) = apart(before)?;
-    let (rest_now, now) = apart(now)?;
-    if rest_before != rest_now {
+    let (before, now) = (Manifest::of(before)?, Manifest::of(now)?);
+    if before.rest != now.rest || !before.members.is_subset(&now.members) {
         return None;
     }
+    let come = now.members.difference(&before.members);
+    let mut users: BTreeSet<String> = come
+        .map(|folder| folder.replace("crates/", "scrim-"))
+        .collect();
+    let (before, now) = (before.dependencies, now.dependencies);
     let names = before.keys().chain(now.keys());
     let changed: BTreeSet<_> = names
         .filter(|name| before.get(*name) != now.get(*name))
         .collect();
-    let mut users = BTreeSet::new();
     for name in changed {
         users.extend(users_of(name).ok()?);
     }
     Some(users)
 }
 
-/// The lines of `[workspace.dependencies]` by their names, and all other ones but the version; `None` where a
-/// dependency has more than a line.
-fn apart(manifest: &str) -> Option<(Vec<&str>, BTreeMap<&str, &str>)> {
-    let (mut rest, mut dependencies) = (Vec::new(), BTreeMap::new());
-    let mut section = "";
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            section = line;
+impl<'a> Manifest<'a> {
+    /// Sorts the lines; `None` where a dependency has more than a line.
+    fn of(manifest: &'a str) -> Option<Self> {
+        let mut sorted = Self::default();
+        let mut section = "";
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            sorted.add(section, line)?;
         }
+        Some(sorted)
+    }
+
+    fn add(&mut self, section: &str, line: &'a str) -> Option<()> {
         let is_dependency = section == "[workspace.dependencies]"
             && line != section
             && !line.is_empty()
             && !line.starts_with('#');
+        let member = line
+            .strip_prefix("    \"")
+            .filter(|_| section == "[workspace]");
         if is_dependency {
             let (name, version) = line.split_once(" = ")?;
             let whole = version.starts_with('"') || version.ends_with('}');
-            dependencies.insert(name, whole.then_some(version)?);
+            self.dependencies.insert(name, whole.then_some(version)?);
+        } else if let Some(folder) = member.and_then(|rest| rest.strip_suffix("\",")) {
+            self.members.insert(folder);
         } else if section != "[workspace.package]" || !line.starts_with("version = ") {
-            rest.push(line);
+            self.rest.push(line);
         }
+        Some(())
     }
-    Some((rest, dependencies))
 }
-
 /// Names of the crates of this workspace whose manifests name a dependency.
 fn users_of(dependency: &str) -> Result<Vec<String>, Error> {
     let root = workspace_root();
@@ -289,6 +313,12 @@ dependencies = [
             users.contains("xtask") && !users.contains("scrim-crypt"),
             "{users:?}"
         );
+        let fewer = manifest.replace("    \"crates/rbd\",\n", "");
+        assert_eq!(
+            users_of_changed_dependencies(&fewer, &manifest),
+            names(&["scrim-rbd"])
+        );
+        assert_eq!(users_of_changed_dependencies(&manifest, &fewer), None);
         let profile = format!("{manifest}\n[profile.other]\n");
         assert_eq!(users_of_changed_dependencies(&manifest, &profile), None);
     }

@@ -84,6 +84,15 @@ impl Plan {
         self
     }
 
+    /// Takes a plan apart that overwrites areas before it writes to them, as that of a new header does: what
+    /// overwrites them, which may be done earlier, and the rest.
+    pub fn apart(self) -> (Self, Self) {
+        let is_noise = |step: &Step| matches!(step, Step::Randomise { .. });
+        let (mut noise, rest): (Vec<_>, Vec<_>) = self.0.into_iter().partition(is_noise);
+        noise.push(Step::Sync);
+        (Self(noise), Self(rest))
+    }
+
     /// The steps, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
@@ -222,6 +231,22 @@ mod tests {
         assert_eq!(memory.calls, ["write", "write", "sync", "write"]);
         assert_eq!(&memory.bytes[..10], b"\0\0\0\0LUKS\0\0");
         assert_ne!(memory.bytes[10..100], [0; 90]);
+    }
+
+    #[test]
+    fn noise_may_be_written_before_the_rest() {
+        let key = Step::Write {
+            offset: 20,
+            bytes: b"key".to_vec(),
+        };
+        let plan = Plan::new(vec![Step::randomise(10..100), Step::Sync, key, Step::Sync]);
+        let (noise, rest) = plan.apart();
+        let mut memory = Memory::default();
+        noise.apply(&mut memory).unwrap();
+        rest.apply(&mut memory).unwrap();
+        assert_eq!(&memory.bytes[20..23], b"key");
+        assert_ne!(memory.bytes[23..100], [0; 77]);
+        assert_eq!(memory.calls, ["write", "sync", "sync", "write", "sync"]);
     }
 
     #[test]

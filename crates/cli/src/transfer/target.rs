@@ -1,13 +1,15 @@
 //! Targets of a transfer: how each becomes whole, and what is left of one that does not.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use rustix::fs::{Advice, fadvise};
 use scrim_backend::{Access, Backend, Durability, own_file};
-use scrim_luks::Plan;
+use scrim_luks::{Formatted, Plan};
 use scrim_sys::memory::SecretBytes;
-use scrim_volume::LuksDevice;
+use scrim_volume::{LuksDevice, LuksError};
 
 use super::partial::Partial;
 use super::record::Record;
@@ -28,22 +30,47 @@ pub(crate) enum Target {
 /// A device, a part of one or an export that becomes a volume: it gets its header at the end. Until then it holds no
 /// volume, neither the new one nor an old one.
 pub(crate) struct Existing {
-    pub(crate) storage: Arc<Storage>,
-    pub(crate) header: Plan,
+    storage: Arc<Storage>,
+    header: Plan,
+    /// Writes the noise of areas without a key, while the data is written.
+    noise: JoinHandle<Result<(), LuksError>>,
     /// Key slot of the header, and its passphrase.
-    pub(crate) slot: u8,
-    pub(crate) passphrase: SecretBytes,
+    slot: u8,
+    passphrase: SecretBytes,
 }
 
 impl Existing {
-    /// Erases what lies before the data, durably.
-    pub(crate) fn erase(&self, data_offset: u64) -> Result<(), CliError> {
+    /// Erases what lies before the data of a new volume, durably.
+    pub(crate) fn erase(
+        storage: Arc<Storage>,
+        formatted: Formatted,
+        data_offset: u64,
+        slot: u8,
+        passphrase: SecretBytes,
+    ) -> Result<Self, CliError> {
         let erased = 0..data_offset.min(ERASED);
-        Ok(self.storage.write_zeroes(erased, Durability::Durable)?)
+        storage.write_zeroes(erased, Durability::Durable)?;
+        let (noise, header) = formatted.plan.apart();
+        let noisy = Arc::clone(&storage);
+        let noise = thread::Builder::new()
+            .name("noise".to_owned())
+            .spawn(move || LuksDevice::write(&noise, &*noisy))
+            .map_err(|error| CliError::io("start a thread", &error))?;
+        Ok(Self {
+            storage,
+            header,
+            noise,
+            slot,
+            passphrase,
+        })
     }
 
     /// Writes the header, and unlocks it as usual.
-    fn finish(&self) -> Result<(), CliError> {
+    fn finish(self) -> Result<(), CliError> {
+        match self.noise.join() {
+            Ok(done) => done?,
+            Err(panic) => resume_unwind(panic),
+        }
         LuksDevice::write(&self.header, &*self.storage)?;
         let luks = LuksDevice::read(&*self.storage)?;
         luks.unlock(&*self.storage, Some(self.slot), &self.passphrase)?;
@@ -74,7 +101,7 @@ impl Target {
     }
 
     /// Makes it whole; all data is on the disk.
-    pub(super) fn finish(&self, record: Record) -> Result<(), CliError> {
+    pub(super) fn finish(self, record: Record) -> Result<(), CliError> {
         match self {
             Self::File(partial) => partial.finish(record),
             Self::Existing(existing) => existing.finish(),

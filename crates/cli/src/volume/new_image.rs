@@ -107,16 +107,11 @@ impl NewImage {
         self.check_fits(&storage)?;
         let data_offset = self.image_size - self.data_size;
         let (storage, slot) = (Arc::new(storage), self.slot);
-        let luks = LuksDevice::of(self.formatted.header);
+        let luks = LuksDevice::of(self.formatted.header.clone());
         let key = self.key;
         let volume = start(Arc::clone(&storage), &luks, Unlocked { slot, key })?;
-        let existing = Existing {
-            storage,
-            header: self.formatted.plan,
-            slot,
-            passphrase: self.passphrase,
-        };
-        existing.erase(data_offset)?;
+        let (formatted, passphrase) = (self.formatted, self.passphrase);
+        let existing = Existing::erase(storage, formatted, data_offset, slot, passphrase)?;
         Ok((volume, existing))
     }
 

@@ -28,7 +28,7 @@ type Sector = [u8; SECTOR];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) seed: [u8; 32],
-    /// In ascending order.
+    /// The marks of its other sectors, in ascending order.
     marks: Vec<Mark>,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct StartPlace {
 }
 
 impl StartPlace {
-    /// Saves the start.
+    /// Copies the start to its place behind everything else.
     pub(super) fn save(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
         copy(backend, 0, self.saved, self.len)
     }

@@ -19,11 +19,10 @@ use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
 use crate::signature::{Contents, Survey};
-use crate::storage::partitions::shell_word;
 use crate::storage::{demand_local, demand_whole};
 use crate::terminal::confirm::Question;
-use crate::terminal::note;
 use crate::terminal::progress::Display;
+use crate::terminal::{note, same_command, shell_word};
 
 /// Offset of the data in a volume unless asked otherwise, in bytes.
 const DATA_OFFSET: u64 = 16 << 20;
@@ -200,7 +199,7 @@ fn finish(
     interruption: &Interruption,
 ) -> Result<ExitCode, CliError> {
     let shown = args.format.image.display();
-    let next = format!("go on with `scrim encrypt --in-place {shown}`");
+    let next = format!("go on with `{}`", same_command(None));
     let failed = |error: InPlaceError| {
         let error = in_place_error(error, &args.format.image);
         CliError::new(error.exit, format!("{error}; {next}"))

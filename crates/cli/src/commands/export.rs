@@ -68,7 +68,6 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode, CliError> {
         from: Side::Volume(Box::new(volume)),
         source: &whole,
         to: Side::Raw(Storage::Local(file)),
-        target_name: &args.raw,
         target: Target::File(partial),
         size,
         record,

@@ -53,7 +53,6 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
         source: &args.raw,
         size: begun.data_size,
         to: Side::Volume(Box::new(begun.volume)),
-        target_name: image,
         target: begun.target,
         record: begun.record,
         verify: !args.no_verify,

@@ -10,7 +10,7 @@ use scrim_foreign::Foreign;
 use scrim_luks::probe;
 
 use crate::storage::partition_table::{Partition, PartitionTable};
-use crate::terminal::note;
+use crate::terminal::{note, shell_word};
 
 /// Bytes of a partition in which a LUKS header is known: up to the secondary of the usual size.
 const LOOK: usize = (16 << 10) + 6;
@@ -91,15 +91,6 @@ pub(crate) fn kernel_node(image: &Path, number: u32) -> Option<String> {
     }
     node.push_str(&number.to_string());
     is_device(Path::new(&node)).then_some(node)
-}
-
-/// A text as one word of a shell.
-pub(crate) fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -204,14 +195,5 @@ mod tests {
         for len in [0, 1, 511, 512, 513, 4096] {
             assert_eq!(found(vec![0xff; len]), []);
         }
-    }
-
-    #[test]
-    fn a_name_is_one_word_of_a_shell() {
-        assert_eq!(shell_word("/a/disk-1.img"), "/a/disk-1.img");
-        assert_eq!(shell_word("my disk"), "'my disk'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-        assert_eq!(shell_word("-d"), "'-d'");
-        assert_eq!(shell_word(""), "''");
     }
 }

@@ -17,7 +17,7 @@ use scrim_sys::memory::DataBuffer;
 use crate::error::{CliError, Exit};
 use crate::process::interruption::Interruption;
 use crate::storage::is_remote;
-use crate::terminal::note;
+use crate::terminal::{note, same_command};
 
 use self::pass::{End, Failure, PIECE, Pass};
 
@@ -36,8 +36,6 @@ pub(crate) struct Transfer<'a> {
     pub(crate) from: Side,
     pub(crate) source: &'a Path,
     pub(crate) to: Side,
-    /// The name that the user gave to what [`Transfer::target`] becomes.
-    pub(crate) target_name: &'a Path,
     pub(crate) target: Target,
     /// Number of bytes that are moved. A raw image that ends within a sector is filled up with zeros.
     pub(crate) size: u64,
@@ -82,16 +80,16 @@ impl Transfer<'_> {
     }
 
     fn next_step(&self) -> String {
-        let verb = self.record.kind.verb();
-        let (source, target) = (self.source.display(), self.target_name.display());
         let path = self.target.path().display();
         if self.target.is_resumable() {
             format!(
-                "{path} keeps the part that is done: continue with `scrim {verb} {source} {target} --resume`"
+                "{path} keeps the part that is done: continue with `{}`",
+                same_command(Some("--resume"))
             )
         } else {
             format!(
-                "{path} holds no volume before it is complete: begin again with `scrim {verb} {source} {target}`"
+                "{path} holds no volume before it is complete: begin again with `{}`",
+                same_command(None)
             )
         }
     }

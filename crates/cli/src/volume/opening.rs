@@ -257,7 +257,9 @@ fn find_key(
 /// Refuses a volume on a server whose header asks for no encryption, and warns of a local one. A header has no
 /// signature: anyone who can write it can have data stored as plaintext.
 fn judge_cipher(header: &Header, remote: bool, shown: &str) -> Result<(), CliError> {
-    let segment = header.data_segment().map_err(LuksError::from)?;
+    let segment = header
+        .data_segment()
+        .map_err(|error| CliError::from(LuksError::from(error)).within(shown))?;
     if !segment.cipher.is_null() {
         return Ok(());
     }

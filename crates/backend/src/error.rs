@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io;
 
-use rustix::io::Errno;
-
 /// Operation of a backend that failed; offsets are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -64,6 +62,12 @@ impl BackendError {
         self
     }
 
+    /// Leaves out the next step, where the source has said it.
+    pub(crate) fn without_hint(mut self) -> Self {
+        self.hint = None;
+        self
+    }
+
     /// Returns whether the storage can be had by who only wants to read it.
     #[must_use]
     pub fn forbids_writing(&self) -> bool {
@@ -76,7 +80,7 @@ impl BackendError {
     /// Returns whether the storage is in use by another program.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        let busy = self.source.raw_os_error() == Some(Errno::BUSY.raw_os_error());
+        let busy = self.source.kind() == io::ErrorKind::ResourceBusy;
         busy || (self.operation == Operation::Lock
             && self.source.kind() == io::ErrorKind::WouldBlock)
     }

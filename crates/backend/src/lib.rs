@@ -32,5 +32,5 @@ pub use header_lock::{HeaderLock, LockKind};
 pub use medium::Medium;
 pub use memory::MemoryBackend;
 pub use page_cache::{Cached, PageCache};
-pub use rbd::{RbdName, RbdNameError};
+pub use rbd::{RbdBackend, RbdLock, RbdName, RbdNameError, RbdStatus};
 pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};

@@ -1,8 +1,9 @@
 //! librbd and librados, found by the system's loader, and their functions.
 
 use std::error::Error;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 /// File name of librados, by its binary interface.
@@ -56,15 +57,129 @@ macro_rules! functions {
 functions! {
     /// Functions of librados, as `rados/librados.h` declares them.
     struct Rados {
-        fn rados_version(*mut c_int, *mut c_int, *mut c_int);
+        fn rados_create2(*mut RadosHandle, *const c_char, *const c_char, u64) -> c_int;
+        fn rados_conf_read_file(RadosHandle, *const c_char) -> c_int;
+        fn rados_conf_parse_env(RadosHandle, *const c_char) -> c_int;
+        fn rados_conf_set(RadosHandle, *const c_char, *const c_char) -> c_int;
+        fn rados_connect(RadosHandle) -> c_int;
+        fn rados_get_instance_id(RadosHandle) -> u64;
+        fn rados_shutdown(RadosHandle);
+        fn rados_ioctx_create(RadosHandle, *const c_char, *mut PoolHandle) -> c_int;
+        fn rados_ioctx_set_namespace(PoolHandle, *const c_char);
+        fn rados_ioctx_destroy(PoolHandle);
     }
 }
 
 functions! {
     /// Functions of librbd, as `rbd/librbd.h` declares them.
     struct Rbd {
-        fn rbd_version(*mut c_int, *mut c_int, *mut c_int);
+        fn rbd_open(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
+        fn rbd_open_read_only(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
+        fn rbd_open_by_id_read_only(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
+        fn rbd_close(ImageHandle) -> c_int;
+        fn rbd_stat(ImageHandle, *mut ImageInfo, usize) -> c_int;
+        fn rbd_get_features(ImageHandle, *mut u64) -> c_int;
+        fn rbd_get_parent(ImageHandle, *mut ImageSpec, *mut SnapshotSpec) -> c_int;
+        fn rbd_linked_image_spec_cleanup(*mut ImageSpec);
+        fn rbd_snap_spec_cleanup(*mut SnapshotSpec);
+        fn rbd_read2(ImageHandle, u64, usize, *mut c_char, c_int) -> isize;
+        fn rbd_write2(ImageHandle, u64, usize, *const c_char, c_int) -> isize;
+        fn rbd_discard(ImageHandle, u64, u64) -> c_int;
+        fn rbd_write_zeroes(ImageHandle, u64, usize, c_int, c_int) -> isize;
+        fn rbd_flush(ImageHandle) -> c_int;
+        fn rbd_lock_acquire(ImageHandle, c_int) -> c_int;
+        fn rbd_lock_get_owners(ImageHandle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
+        fn rbd_lock_get_owners_cleanup(*mut *mut c_char, usize);
+        fn rbd_watchers_list(ImageHandle, *mut ImageWatcher, *mut usize) -> c_int;
+        fn rbd_watchers_list_cleanup(*mut ImageWatcher, usize);
     }
+}
+
+/// `rados_t`: a connection to a cluster.
+pub(crate) type RadosHandle = *mut c_void;
+/// `rados_ioctx_t`: a pool of it.
+pub(crate) type PoolHandle = *mut c_void;
+/// `rbd_image_t`: an open image.
+pub(crate) type ImageHandle = *mut c_void;
+
+/// `rbd_image_info_t` of librbd.
+#[repr(C)]
+pub(crate) struct ImageInfo {
+    pub(crate) size: u64,
+    pub(crate) object_size: u64,
+    objects: u64,
+    order: c_int,
+    block_name_prefix: [c_char; 24],
+    parent_pool: i64,
+    parent_name: [c_char; 96],
+}
+
+impl ImageInfo {
+    pub(crate) const EMPTY: Self = Self {
+        size: 0,
+        object_size: 0,
+        objects: 0,
+        order: 0,
+        block_name_prefix: [0; 24],
+        parent_pool: 0,
+        parent_name: [0; 96],
+    };
+}
+
+/// `rbd_linked_image_spec_t` of librbd.
+#[repr(C)]
+pub(crate) struct ImageSpec {
+    pool_id: i64,
+    pub(crate) pool_name: *mut c_char,
+    pub(crate) pool_namespace: *mut c_char,
+    pub(crate) image_id: *mut c_char,
+    pub(crate) image_name: *mut c_char,
+    /// A C `bool`.
+    pub(crate) trash: u8,
+}
+
+impl ImageSpec {
+    pub(crate) const EMPTY: Self = Self {
+        pool_id: 0,
+        pool_name: null_mut(),
+        pool_namespace: null_mut(),
+        image_id: null_mut(),
+        image_name: null_mut(),
+        trash: 0,
+    };
+}
+
+/// `rbd_snap_spec_t` of librbd.
+#[repr(C)]
+pub(crate) struct SnapshotSpec {
+    id: u64,
+    namespace_type: c_int,
+    pub(crate) name: *mut c_char,
+}
+
+impl SnapshotSpec {
+    pub(crate) const EMPTY: Self = Self {
+        id: 0,
+        namespace_type: 0,
+        name: null_mut(),
+    };
+}
+
+/// `rbd_image_watcher_t` of librbd.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ImageWatcher {
+    pub(crate) address: *mut c_char,
+    pub(crate) id: i64,
+    cookie: u64,
+}
+
+impl ImageWatcher {
+    pub(crate) const EMPTY: Self = Self {
+        address: null_mut(),
+        id: 0,
+        cookie: 0,
+    };
 }
 
 /// Both libraries, loaded until the process ends.
@@ -89,21 +204,6 @@ impl Libraries {
             .as_ref()
             .map_err(Clone::clone)
     }
-}
-
-/// Returns the versions of librados and librbd, each as major, minor and patch number.
-///
-/// # Errors
-/// When this machine has no librbd, or an older one.
-pub fn versions() -> Result<[[c_int; 3]; 2], Missing> {
-    let Libraries { rados, rbd } = Libraries::get()?;
-    let call = |version: unsafe extern "C" fn(*mut c_int, *mut c_int, *mut c_int)| {
-        let [mut major, mut minor, mut patch] = [0; 3];
-        // SAFETY: the function fills three integers, which live until it returns.
-        unsafe { version(&raw mut major, &raw mut minor, &raw mut patch) };
-        [major, minor, patch]
-    };
-    Ok([call(rados.rados_version), call(rbd.rbd_version)])
 }
 
 fn open(file: &str) -> Result<&'static libloading::Library, Missing> {

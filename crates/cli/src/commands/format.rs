@@ -86,6 +86,7 @@ impl Place {
             }),
             (true, None) => {
                 let backend = Storage::open(path, Access::ReadWrite)?;
+                backend.check_new_header()?;
                 Ok(Self {
                     path: path.to_owned(),
                     size_bytes: backend.info().size,

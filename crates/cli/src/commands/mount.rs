@@ -15,7 +15,7 @@ use crate::nbd::service::Service;
 use crate::nbd::serving::Serving;
 use crate::process::daemon;
 use crate::running_volume::RunningVolume;
-use crate::storage::is_remote;
+use crate::storage::{is_remote, name_on_server};
 use crate::terminal::print;
 use crate::volume::opening::{Wanted, check_engine, from_luks};
 
@@ -115,8 +115,11 @@ fn volume_name(args: &MountArgs, runtime: &RuntimeDir) -> Result<VolumeName, Cli
 /// A name for a volume: the file name of its image without the extension, in characters that names have.
 fn name_of(image: &Path) -> String {
     let stem = match is_remote(image) {
-        true => None,
-        false => image.file_stem().and_then(|stem| stem.to_str()),
+        true => name_on_server(image),
+        false => image
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .map(str::to_owned),
     };
     let name: String = stem
         .unwrap_or_default()
@@ -143,6 +146,7 @@ mod tests {
             ("../.hidden", "hidden"),
             ("/dev/sda1", "sda1"),
             ("nbd://host/export", "volume"),
+            ("rbd:pool/my.disk@snap?conf=/etc/c.conf", "my.disk"),
             ("/", "volume"),
             ("ä.img", "volume"),
         ];

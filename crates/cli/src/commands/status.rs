@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::args::NameArgs;
 use crate::error::CliError;
 use crate::kernel::KernelStatus;
-use crate::nbd::control::{Connection, Server, Status, Tls};
+use crate::nbd::control::{ClusterImage, Connection, Server, Status, Tls};
 use crate::running_volume::{RunningVolume, not_open};
 use crate::terminal::{print, print_json};
 use crate::volume::opening::NOT_LOCKED;
@@ -58,6 +58,9 @@ fn describe(status: &Status) -> String {
     let servers = status.servers.iter().map(describe_server);
     let at = place(&rows, "sector size");
     rows.splice(at..at, servers.map(|server| ("connection", server)));
+    let images = status.cluster_images.iter().map(describe_cluster_image);
+    let at = place(&rows, "sector size");
+    rows.splice(at..at, images.map(|image| ("cluster", image)));
     if !status.keys_locked {
         rows.push(("warning", NOT_LOCKED.to_owned()));
     }
@@ -167,6 +170,19 @@ fn describe_server(server: &Server) -> String {
     format!(
         "{now}{tls}{distance}{lost}, {} bytes written again, {} bytes kept until a flush",
         server.replayed_bytes, server.unflushed_bytes
+    )
+}
+
+/// An image of a cluster and its lock, as a line.
+fn describe_cluster_image(image: &ClusterImage) -> String {
+    let lock = match &*image.exclusive_lock {
+        "held" => "exclusive lock held",
+        "lost" => "exclusive lock lost to another client: close the volume and open it again",
+        _ => "no lock, as it is only read",
+    };
+    format!(
+        "client.{}, {lock}, objects of {} bytes",
+        image.client, image.object_size
     )
 }
 

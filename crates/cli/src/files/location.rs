@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use scrim_foreign::Foreign;
 
 use crate::error::CliError;
-use crate::storage::is_remote;
+use crate::storage::scheme_len;
 
 /// A file in a volume.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,15 +20,12 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Splits a name at the first `:/` that has a file or device before it, or at the first one if none has. That of a
-    /// URI's scheme is left out.
+    /// Splits a name at the first `:/` that has a file or device before it, or at the first one if none has. The scheme of
+    /// storage on a server is left out.
     pub(crate) fn parse(given: &OsStr) -> Result<Self, CliError> {
         let bytes = given.as_bytes();
-        let scheme = match is_remote(Path::new(given)) {
-            true => bytes.windows(3).position(|three| three == b"://"),
-            false => None,
-        };
-        let from = scheme.map_or(1, |at| at + 3);
+        let scheme = scheme_len(Path::new(given));
+        let from = scheme.unwrap_or(1);
         let ends: Vec<_> = (from..bytes.len())
             .filter(|&at| bytes[at..].starts_with(b":/"))
             .collect();
@@ -125,6 +122,14 @@ mod tests {
             ("nbd://[::1]:10809/e:/a:/b", "nbd://[::1]:10809/e", "/a:/b"),
             ("nbd+unix:///e?socket=s:/a", "nbd+unix:///e?socket=s", "/a"),
             ("./nbd://h/e:/a", "./nbd", "//h/e:/a"),
+            ("rbd:p/i:/a", "rbd:p/i", "/a"),
+            (
+                "rbd:p/n/i@s?conf=/c&id=u:/a:/b",
+                "rbd:p/n/i@s?conf=/c&id=u",
+                "/a:/b",
+            ),
+            ("rbd:p/i:/a://b", "rbd:p/i", "/a://b"),
+            ("rbd:/p/i", "rbd", "/p/i"),
         ] {
             let (image, path) = (PathBuf::from(image), path.to_owned());
             assert_eq!(parsed(OsStr::new(given)), (image, path), "{given}");
@@ -135,6 +140,7 @@ mod tests {
             ":/a",
             "",
             "nbd://h/e",
+            "rbd:p/i",
             "disk.img:",
         ] {
             let refused = Location::parse(OsStr::new(given)).unwrap_err();

@@ -1,5 +1,5 @@
-//! The storage that a command's IMAGE names: a file, a block device or an NBD export. Such a name becomes a
-//! [`Backend`] only here.
+//! The storage that a command's IMAGE names: a file, a block device, an NBD export or an image of a Ceph cluster. Such a
+//! name becomes a [`Backend`] only here.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,20 @@ use std::time::Duration;
 
 use scrim_backend::{
     Access, Backend, BackendError, Durability, FileBackend, HeaderLock, Info, LockKind, Medium,
-    RemoteBackend, RemoteOptions, RemoteStatus,
+    RemoteOptions,
 };
-use scrim_nbd::{Endpoint, Uri};
 
 use crate::args::{DirectIo, IoEngine, StorageArgs};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::storage::part::{Located, is_part, locate, name_of};
-use crate::terminal::note;
+use crate::storage::server::{Server, ServerName, ServerState, is_remote};
 
 /// An image that is open.
 pub(crate) enum Storage {
     /// A file or a block device.
     Local(FileBackend),
-    /// An NBD export, and its URI as it was given.
-    Remote(Box<RemoteBackend>, PathBuf),
+    /// Storage on a server, and its name as it was given.
+    Remote(Server, PathBuf),
 }
 
 /// Options for opening an image that holds a volume.
@@ -82,16 +81,16 @@ impl Manner {
 impl Storage {
     /// Opens an image for exclusive use, as far as that is possible: see [`FileBackend::open`].
     pub(crate) fn open(image: &Path, access: Access) -> Result<Self, BackendError> {
-        match remote_name(image) {
-            Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
+        match ServerName::of(image) {
+            Some(name) => Self::connect(name, image, access, once()).and_then(Self::demand(access)),
             None => local(image, access).map(Self::Local),
         }
     }
 
     /// Opens an image without excluding other processes: see [`FileBackend::open_shared`].
     pub(crate) fn open_shared(image: &Path, access: Access) -> Result<Self, BackendError> {
-        match remote_name(image) {
-            Some(name) => connect(name, access, once()).and_then(Self::demand(access)),
+        match ServerName::of(image) {
+            Some(name) => Self::connect(name, image, access, once()).and_then(Self::demand(access)),
             None => {
                 let Located { path, window } = locate(image)?;
                 match window {
@@ -103,17 +102,32 @@ impl Storage {
         }
     }
 
-    /// Opens an image for a volume. An export that its server offers as read-only becomes a read-only volume.
+    /// Opens an image for a volume. An export that its server offers as read-only, or a snapshot, becomes a read-only
+    /// volume.
     pub(crate) fn open_for_volume(
         image: &Path,
         access: Access,
         manner: Manner,
     ) -> Result<Self, BackendError> {
-        let Some(name) = remote_name(image) else {
+        let Some(name) = ServerName::of(image) else {
             let file = local(image, access)?;
             return manner.applied_to(file).map(Self::Local);
         };
-        connect(name, access, manner.remote)
+        let storage = Self::connect(name, image, access, manner.remote)?;
+        if let Self::Remote(server, _) = &storage {
+            server.check_data()?;
+        }
+        Ok(storage)
+    }
+
+    fn connect(
+        name: ServerName<'_>,
+        image: &Path,
+        access: Access,
+        options: RemoteOptions,
+    ) -> Result<Self, BackendError> {
+        let server = name.connect(access, options)?;
+        Ok(Self::Remote(server, image.to_owned()))
     }
 
     /// Opens an image that is written from its start to its end, for exclusive use as far as that is possible.
@@ -122,18 +136,26 @@ impl Storage {
         Self::open_for_volume(image, access, manner).and_then(Self::demand(access))
     }
 
-    /// Refuses a read-only export if `access` demands writes.
+    /// Refuses an image that its server lets only be read, if `access` demands writes.
     fn demand(access: Access) -> impl FnOnce(Self) -> Result<Self, BackendError> {
         move |storage| match &storage {
-            Self::Remote(remote, _) if access == Access::ReadWrite => {
-                remote.check_writable()?;
+            Self::Remote(server, _) if access == Access::ReadWrite => {
+                server.check_writable()?;
                 Ok(storage)
             }
             _ => Ok(storage),
         }
     }
 
-    /// The path by which it was opened, or its URI.
+    /// Refuses an image that a new header would leave with data under several keys.
+    pub(crate) fn check_new_header(&self) -> Result<(), BackendError> {
+        match self {
+            Self::Local(_) => Ok(()),
+            Self::Remote(server, _) => server.check_new_header(),
+        }
+    }
+
+    /// The path by which it was opened, or its name on a server.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Local(file) => file.path(),
@@ -141,7 +163,7 @@ impl Storage {
         }
     }
 
-    /// Makes sure that the first `len` bytes can be written; for an export this cannot be known.
+    /// Makes sure that the first `len` bytes can be written; for a server this cannot be known.
     pub(crate) fn reserve(&self, len: u64) -> Result<(), BackendError> {
         match self {
             Self::Local(file) => file.reserve(len),
@@ -149,7 +171,7 @@ impl Storage {
         }
     }
 
-    /// Returns whether it is a regular file, not a device, a part of either or an export.
+    /// Returns whether it is a regular file, not a device, a part of either or on a server.
     pub(crate) fn is_whole_file(&self) -> bool {
         matches!(self, Self::Local(file) if file.is_whole_file())
     }
@@ -164,18 +186,18 @@ impl Storage {
         }
     }
 
-    /// State of the connection to a server; `None` for local storage.
-    pub(crate) fn remote_status(&self) -> Option<RemoteStatus> {
+    /// State of storage on a server; `None` for local storage.
+    pub(crate) fn server_state(&self) -> Option<ServerState> {
         match self {
             Self::Local(_) => None,
-            Self::Remote(remote, _) => Some(remote.status()),
+            Self::Remote(server, _) => Some(server.state()),
         }
     }
 
     fn backend(&self) -> &dyn Backend {
         match self {
             Self::Local(file) => file,
-            Self::Remote(remote, _) => &**remote,
+            Self::Remote(server, _) => server.backend(),
         }
     }
 }
@@ -197,27 +219,6 @@ fn once() -> RemoteOptions {
     }
 }
 
-fn connect(name: &str, access: Access, options: RemoteOptions) -> Result<Storage, BackendError> {
-    let remote = RemoteBackend::open_named(name, access, options)?;
-    if remote.believes_anyone() {
-        note(format_args!(
-            "scrim: warning: {name}: tls-verify-peer=0 turns off the check of the server's certificate, so \
-             anyone on the network path can act as the server"
-        ));
-    }
-    Ok(Storage::Remote(Box::new(remote), PathBuf::from(name)))
-}
-
-/// An image's name if it is a URI.
-fn remote_name(image: &Path) -> Option<&str> {
-    image.to_str().filter(|name| Uri::is_meant(name))
-}
-
-/// Returns whether an image is an NBD export, not a file or a device.
-pub(crate) fn is_remote(image: &Path) -> bool {
-    remote_name(image).is_some()
-}
-
 /// Refuses a part of a file where only a whole file or device will do.
 pub(crate) fn demand_whole(image: &Path, command: &str) -> Result<(), CliError> {
     if !is_named_part(image) {
@@ -235,7 +236,7 @@ pub(crate) fn file_of(image: &Path) -> Result<PathBuf, CliError> {
     Ok(locate(image)?.path)
 }
 
-/// Refuses an NBD export where only a file or device will do.
+/// Refuses storage on a server where only a file or device will do.
 pub(crate) fn demand_local(image: &Path, command: &str) -> Result<(), CliError> {
     if !is_remote(image) {
         return Ok(());
@@ -255,30 +256,19 @@ pub(crate) fn is_named_part(image: &Path) -> bool {
 /// Name of an image that the table shows, and that stays valid when the process has left its folder.
 pub(crate) fn absolute(image: &Path) -> Result<PathBuf, CliError> {
     let fail = |error| CliError::io(format_args!("find {}", image.display()), &error);
-    let Some(name) = remote_name(image) else {
-        if !is_part(image) {
-            return std::path::absolute(image).map_err(fail);
-        }
-        // A partition by its place, whatever the table says later.
-        let Located { path, window } = locate(image)?;
-        let path = std::path::absolute(path).map_err(fail)?;
-        return Ok(match window {
-            Some(window) => name_of(&path, &window),
-            None => path,
-        });
-    };
-    let mut uri: Uri = name.parse().map_err(|error| {
-        CliError::new(Exit::WrongDevice, format!("cannot open {name}: {error}"))
-    })?;
-    let socket = match &mut uri.endpoint {
-        Endpoint::Unix(path) => Some(path),
-        Endpoint::Tcp { .. } => None,
-    };
-    let folder = uri.tls.as_mut().and_then(|tls| tls.certificates.as_mut());
-    for path in socket.into_iter().chain(folder) {
-        *path = std::path::absolute(&*path).map_err(fail)?;
+    if let Some(name) = ServerName::of(image) {
+        return name.absolute();
     }
-    Ok(PathBuf::from(uri.to_string()))
+    if !is_part(image) {
+        return std::path::absolute(image).map_err(fail);
+    }
+    // A partition by its place, whatever the table says later.
+    let Located { path, window } = locate(image)?;
+    let path = std::path::absolute(path).map_err(fail)?;
+    Ok(match window {
+        Some(window) => name_of(&path, &window),
+        None => path,
+    })
 }
 
 impl Backend for Storage {
@@ -329,27 +319,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_names_its_paths_from_the_root() {
-        let name = |image: &str| absolute(Path::new(image)).unwrap();
+    fn a_path_is_named_from_the_root() {
         let here = std::env::current_dir().unwrap();
-        assert_eq!(name("disk.img"), here.join("disk.img"));
-        assert_eq!(name("NBD://h/e"), Path::new("nbd://h:10809/e"));
-        let socket = name("nbd+unix:///?socket=s");
-        let expected = format!("nbd+unix:///?socket={}/s", here.display());
-        assert_eq!(socket, Path::new(&expected));
-        let secured = name("nbds+unix:///?tls-certificates=tls&socket=s");
-        let here = here.display();
-        let expected = format!("nbds+unix:///?socket={here}/s&tls-certificates={here}/tls");
-        assert_eq!(secured, Path::new(&expected));
-        let wrong = absolute(Path::new("nbd+unix:///e")).unwrap_err();
-        assert!(wrong.to_string().contains("name the socket"), "{wrong}");
+        assert_eq!(
+            absolute(Path::new("disk.img")).unwrap(),
+            here.join("disk.img")
+        );
+        let server = Path::new("rbd:p/i");
+        assert_eq!(absolute(server).unwrap(), server);
     }
 
     #[test]
-    fn only_a_uri_is_remote() {
-        assert!(is_remote(Path::new("nbd://h/")));
-        assert!(!is_remote(Path::new("./nbd://h/")));
-        let refused = demand_local(Path::new("nbd://h/"), "pack").unwrap_err();
-        assert!(refused.to_string().contains("nbdcopy"), "{refused}");
+    fn a_server_is_refused_where_only_a_file_will_do() {
+        for server in ["nbd://h/", "rbd:p/i"] {
+            let refused = demand_local(Path::new(server), "pack").unwrap_err();
+            assert!(refused.to_string().contains("nbdcopy"), "{refused}");
+        }
     }
 }

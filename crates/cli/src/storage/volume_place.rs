@@ -7,8 +7,9 @@ use scrim_backend::{Access, Backend, FileBackend};
 
 use crate::args::{HeaderOnlyArgs, WindowArgs};
 use crate::error::{CliError, Exit};
-use crate::storage::image::{is_named_part, is_remote};
+use crate::storage::image::is_named_part;
 use crate::storage::part::name_of;
+use crate::storage::server::is_remote;
 use crate::storage::sif::{SifError, encrypted_partition};
 use crate::terminal::note;
 

@@ -92,6 +92,9 @@ pub(crate) struct Status {
     /// The servers that have its devices, where they are NBD exports.
     #[serde(default)]
     pub(crate) servers: Vec<Server>,
+    /// Those of its devices that are images of a Ceph cluster.
+    #[serde(default)]
+    pub(crate) cluster_images: Vec<ClusterImage>,
     /// The latest errors, oldest first.
     pub(crate) errors: Vec<String>,
 }
@@ -129,6 +132,19 @@ pub(crate) struct Server {
     pub(crate) replayed_bytes: u64,
     /// Bytes that are kept until a flush, to be written again if the connections are lost.
     pub(crate) unflushed_bytes: usize,
+}
+
+/// An image of a Ceph cluster.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ClusterImage {
+    /// Name of the image, as `rbd:POOL/IMAGE`.
+    pub(crate) image: String,
+    /// Number by which the cluster knows this client, as in `client.4123`.
+    pub(crate) client: u64,
+    /// `held`, `lost` to another client, or `unneeded` where the image is only read.
+    pub(crate) exclusive_lock: String,
+    /// Size in bytes of the objects that the image's data is cut into.
+    pub(crate) object_size: u64,
 }
 
 /// TLS, which every client must begin.

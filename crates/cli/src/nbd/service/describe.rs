@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use scrim_backend::RbdLock;
 use scrim_export::ClientStatus;
 use scrim_export::nbd::Protection;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
@@ -12,10 +13,12 @@ use super::OpenVolume;
 use crate::cipher::self_tests;
 use crate::error::CliError;
 use crate::mount::Served;
-use crate::nbd::control::{Answer, Connection, Figures, Protected, Server as ServerStatus, Status};
+use crate::nbd::control::{
+    Answer, ClusterImage, Connection, Figures, Protected, Server as ServerStatus, Status,
+};
 use crate::nbd::metrics::Metrics;
-use crate::storage::Storage;
 use crate::storage::device_names::path_of;
+use crate::storage::{ServerState, Storage};
 use crate::terminal::kept_warnings;
 
 impl OpenVolume {
@@ -96,6 +99,7 @@ impl OpenVolume {
             served: Served::of(&server.traffic),
             mounts: self.mounts.statuses(),
             servers: self.servers(),
+            cluster_images: self.cluster_images(),
             errors: server
                 .events
                 .iter()
@@ -109,7 +113,9 @@ impl OpenVolume {
     /// The servers that have its devices.
     fn servers(&self) -> Vec<ServerStatus> {
         let remote = |storage: &Arc<Storage>| {
-            let status = storage.remote_status()?;
+            let Some(ServerState::Nbd(status)) = storage.server_state() else {
+                return None;
+            };
             Some(ServerStatus {
                 address: storage.path().display().to_string(),
                 connections: status.connections,
@@ -121,6 +127,27 @@ impl OpenVolume {
             })
         };
         self.devices.now().iter().filter_map(remote).collect()
+    }
+
+    /// Those of its devices that are images of a cluster.
+    fn cluster_images(&self) -> Vec<ClusterImage> {
+        let of_cluster = |storage: &Arc<Storage>| {
+            let Some(ServerState::Ceph(status)) = storage.server_state() else {
+                return None;
+            };
+            let lock = match status.lock {
+                RbdLock::Held => "held",
+                RbdLock::Lost => "lost",
+                RbdLock::Unneeded => "unneeded",
+            };
+            Some(ClusterImage {
+                image: storage.path().display().to_string(),
+                client: status.client,
+                exclusive_lock: lock.to_owned(),
+                object_size: status.object_size,
+            })
+        };
+        self.devices.now().iter().filter_map(of_cluster).collect()
     }
 }
 

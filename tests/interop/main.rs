@@ -48,6 +48,7 @@ mod pack;
 mod partitions;
 mod parts;
 mod production;
+mod rbd;
 mod refusals;
 mod remote;
 mod remote_network;

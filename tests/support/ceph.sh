@@ -1,11 +1,13 @@
 #!/bin/sh
 # A Ceph cluster for tests: a monitor, a manager and one OSD in a folder, on the loopback interface, with cephx.
 #
-#   ceph.sh start FOLDER         make the cluster with a pool `pool`, and wait until it is ready
+#   ceph.sh start FOLDER [PID]   make the cluster with a pool `pool`, and wait until it is ready; it is stopped and the
+#                                folder removed once the process PID has ended
 #   ceph.sh start-osd FOLDER     start the OSD again, after its process was killed
 #   ceph.sh stop FOLDER          kill all processes; the folder stays
 #
-# FOLDER/ceph.conf is the configuration of clients, and FOLDER/osd.pid has the OSD's process. It takes 1 GiB of memory.
+# FOLDER/ceph.conf is the configuration of clients, which knows the users admin, writer and reader, and FOLDER/osd.pid
+# has the OSD's process. A cluster takes 1 GiB of memory.
 set -eu
 
 command=$1
@@ -107,8 +109,24 @@ stop() {
     done
 }
 
+# Stops the cluster when a process has ended, in whatever way.
+follow() {
+    while kill -0 "$1" 2> /dev/null; do
+        sleep 1
+    done
+    stop
+    rm -rf "$folder"
+}
+
 case $command in
-    start) start ;;
+    start)
+        trap 'test $? = 0 || stop' EXIT
+        start
+        if [ -n "${3:-}" ]; then
+            setsid "$0" follow "$folder" "$3" < /dev/null > /dev/null 2>&1 &
+        fi
+        ;;
+    follow) follow "$3" ;;
     start-osd) start_osd ;;
     stop) stop ;;
     *) echo "ceph.sh: start, start-osd or stop" >&2; exit 2 ;;

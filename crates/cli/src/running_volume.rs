@@ -10,7 +10,7 @@ use crate::error::{CliError, Exit};
 use crate::kernel::{KernelVolume, Mapper};
 use crate::nbd::control::{Client, Status, find};
 use crate::nbd::runtime::RuntimeDir;
-use crate::storage::file_of;
+use crate::storage::{absolute, file_of, is_remote};
 
 /// Time for a volume to answer where its name only makes an error clearer.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,13 +60,14 @@ pub(crate) fn with_holder(error: CliError) -> CliError {
     })
 }
 
-/// The open volume whose data or header is in this file or device.
+/// The open volume whose data or header is in this file or device, or in this storage on a server.
 fn holder(path: &Path) -> Option<Status> {
-    let path = file_of(path).ok()?.canonicalize().ok()?;
-    let lies_there = |image: &str| {
-        let file = file_of(Path::new(image)).ok();
-        file.and_then(|file| file.canonicalize().ok()) == Some(path.clone())
+    let storage = |path: &Path| match is_remote(path) {
+        true => absolute(path).ok(),
+        false => file_of(path).ok()?.canonicalize().ok(),
     };
+    let there = storage(path)?;
+    let lies_there = |image: &str| storage(Path::new(image)).as_ref() == Some(&there);
     let runtime = RuntimeDir::locate();
     runtime.check_if_there().ok()?;
     let names = runtime.names().into_iter();

@@ -99,7 +99,7 @@ pub(super) fn lock(image: &Image, name: &RbdName) -> Result<(), BackendError> {
 
 fn held(place: &str, owner: &str) -> BackendError {
     let text = format!(
-        "{owner} has its exclusive lock: close it there; a client that has died is forgotten within 30 seconds"
+        "{owner} has its exclusive lock (a client that has died is forgotten after 30 seconds); close it there"
     );
     let error = io::Error::new(io::ErrorKind::ResourceBusy, text);
     BackendError::new(Operation::Lock, place, error).without_hint()

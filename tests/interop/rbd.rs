@@ -72,14 +72,7 @@ impl Ceph {
     fn rbd(&self, words: &str) -> String {
         let conf = self.folder.join("ceph.conf");
         let words = words.split_whitespace();
-        let options = [
-            "120",
-            "rbd",
-            "--no-progress",
-            "--conf",
-            conf.to_str().unwrap(),
-        ]
-        .into_iter();
+        let options = ["120", "rbd", "--conf", conf.to_str().unwrap()].into_iter();
         self.place.run("timeout", options.chain(words))
     }
 
@@ -248,7 +241,9 @@ fn a_snapshot_has_one_moment_and_is_only_read() {
     let [before, after] = [1, 2].map(|seed| noise(PAYLOAD, seed));
     ceph.place.copy_in(&before, uri.trim());
     let conf = ceph.folder.display();
-    ceph.scrim(&format!("snapshot snapped -- rbd --conf {conf}/ceph.conf snap create pool/snapped@first"));
+    ceph.scrim(&format!(
+        "snapshot snapped -- rbd --conf {conf}/ceph.conf snap create pool/snapped@first"
+    ));
     ceph.place.copy_in(&after, uri.trim());
     let snapshot = name.replace('?', "@first?");
     let old = ceph.scrim(&format!("open --key-file key {snapshot} first"));

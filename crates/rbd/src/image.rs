@@ -1,4 +1,4 @@
-//! An open image.
+//! An image of a cluster that is open: its requests, its lock and its clients.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -19,7 +19,7 @@ pub mod feature {
 const CALL_MAX: u64 = 1 << 30;
 /// Most owners or watchers that are looked at.
 const LIST_MAX: usize = 1024;
-/// `RBD_LOCK_MODE_EXCLUSIVE` of librbd.
+/// Mode of the lock: `RBD_LOCK_MODE_EXCLUSIVE` of librbd.
 const EXCLUSIVE: c_int = 0;
 
 /// Access for which an image is opened.
@@ -27,14 +27,14 @@ const EXCLUSIVE: c_int = 0;
 pub enum Mode {
     /// Reading only. The image may change meanwhile, and its size is that of when it was opened.
     ReadOnly,
-    /// Reading and writing.
+    /// Reading and writing, by which the lock can be taken.
     ReadWrite,
 }
 
 /// Size of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Size in bytes.
+    /// Size of the whole image, in bytes.
     pub size: u64,
     /// Size of the objects that its data is cut into, in bytes.
     pub object_size: u64,
@@ -63,7 +63,7 @@ pub struct Watcher {
     pub client: i64,
 }
 
-/// An open image.
+/// Image of a cluster that is open.
 pub struct Image {
     handle: ImageHandle,
     pool: Arc<Pool>,

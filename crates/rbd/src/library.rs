@@ -95,14 +95,14 @@ functions! {
     }
 }
 
-/// `rados_t`: a connection to a cluster.
+/// Connection to a cluster: `rados_t` of librados.
 pub(crate) type RadosHandle = *mut c_void;
-/// `rados_ioctx_t`: a pool of it.
+/// Pool of a cluster: `rados_ioctx_t` of librados.
 pub(crate) type PoolHandle = *mut c_void;
-/// `rbd_image_t`: an open image.
+/// Open image: `rbd_image_t` of librbd.
 pub(crate) type ImageHandle = *mut c_void;
 
-/// `rbd_image_info_t` of librbd.
+/// Size of an image: `rbd_image_info_t` of librbd.
 #[repr(C)]
 pub(crate) struct ImageInfo {
     pub(crate) size: u64,
@@ -126,7 +126,7 @@ impl ImageInfo {
     };
 }
 
-/// `rbd_linked_image_spec_t` of librbd.
+/// Image that another is a clone of: `rbd_linked_image_spec_t` of librbd.
 #[repr(C)]
 pub(crate) struct ImageSpec {
     pool_id: i64,
@@ -134,7 +134,7 @@ pub(crate) struct ImageSpec {
     pub(crate) pool_namespace: *mut c_char,
     pub(crate) image_id: *mut c_char,
     pub(crate) image_name: *mut c_char,
-    /// A C `bool`.
+    /// A `bool` of C: true unless it is 0.
     pub(crate) trash: u8,
 }
 
@@ -149,7 +149,7 @@ impl ImageSpec {
     };
 }
 
-/// `rbd_snap_spec_t` of librbd.
+/// Snapshot of an image: `rbd_snap_spec_t` of librbd.
 #[repr(C)]
 pub(crate) struct SnapshotSpec {
     id: u64,
@@ -165,7 +165,7 @@ impl SnapshotSpec {
     };
 }
 
-/// `rbd_image_watcher_t` of librbd.
+/// Client that has an image open: `rbd_image_watcher_t` of librbd.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ImageWatcher {

@@ -26,7 +26,7 @@ pub struct RbdBackend {
     /// Exchanged when an image that is only read is measured again: librbd does not tell it of a new size.
     image: RwLock<Arc<Image>>,
     read_only: bool,
-    /// Size in bytes.
+    /// Size in bytes when it was last measured.
     size: AtomicU64,
     object_size: u64,
     /// True once the cluster has refused a request because another client has the lock.

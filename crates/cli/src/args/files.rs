@@ -10,8 +10,8 @@ use super::unlock::LuksArgs;
 /// A file in a volume, and the options for opening the volume.
 #[derive(Args)]
 pub(crate) struct FileArgs {
-    /// File or folder in a volume: a file, block device or NBD URI, or the name of an open volume; then ":" and the
-    /// path in its file system, from "/" on
+    /// File or folder in a volume: a file, block device, NBD URI or rbd:POOL/IMAGE, or the name of an open volume; then
+    /// ":" and the path in its file system, from "/" on
     #[arg(value_name = "IMAGE:/PATH", index = 1)]
     pub(crate) file: OsString,
     #[command(flatten)]

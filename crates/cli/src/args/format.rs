@@ -12,7 +12,7 @@ use super::unlock::LuksArgs;
 
 #[derive(Args)]
 pub(crate) struct FormatArgs {
-    /// File, block device or NBD URI; a file that does not exist is created with --size
+    /// File, block device, NBD URI or rbd:POOL/IMAGE; a file that does not exist is created with --size
     pub(crate) image: PathBuf,
     /// Key file, the same as --key-file
     #[arg(value_name = "KEY_FILE", conflicts_with = "key_file")]
@@ -106,7 +106,7 @@ const BEGUN_EXCLUDES: [&str; 21] = [
 
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// Raw image: a file, block device or NBD URI, which is only read
+    /// Raw image: a file, block device, NBD URI or rbd:POOL/IMAGE, which is only read
     #[arg(index = 1, conflicts_with_all = ["size", "header", "image_offset", "image_size"])]
     pub(crate) raw: PathBuf,
     /// Continue an interrupted import of RAW
@@ -146,7 +146,7 @@ pub(crate) struct EncryptArgs {
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
-    /// File, block device or NBD URI with the volume, which is only read
+    /// File, block device, NBD URI or rbd:POOL/IMAGE with the volume, which is only read
     pub(crate) image: PathBuf,
     /// File to create, sparse; it gets its name once it is complete
     pub(crate) raw: PathBuf,

@@ -19,7 +19,7 @@ pub(crate) enum LuksType {
 
 #[derive(Args)]
 pub(crate) struct HeaderOnlyArgs {
-    /// File, block device or NBD URI with the header
+    /// File, block device, NBD URI or rbd:POOL/IMAGE with the header
     pub(crate) image: PathBuf,
     /// File or device with the detached LUKS header
     #[arg(long, value_name = "FILE")]

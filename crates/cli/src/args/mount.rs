@@ -10,7 +10,7 @@ use super::volume_name::VolumeName;
 
 #[derive(Args)]
 pub(crate) struct MountArgs {
-    /// File, block device or NBD URI with the volume, or the name of an open volume
+    /// File, block device, NBD URI or rbd:POOL/IMAGE with the volume, or the name of an open volume
     #[arg(value_name = "IMAGE|NAME")]
     pub(crate) image: PathBuf,
     /// Directory to mount on

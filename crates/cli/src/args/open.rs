@@ -68,7 +68,7 @@ const TEST_EXCLUDES: [&str; 22] = [
 
 #[derive(Args)]
 pub(crate) struct OpenArgs {
-    /// File, block device or NBD URI with the volume; with --table, the NAME
+    /// File, block device, NBD URI or rbd:POOL/IMAGE with the volume; with --table, the NAME
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Name of the open volume

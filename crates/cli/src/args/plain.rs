@@ -12,7 +12,7 @@ use super::volume_name::VolumeName;
 
 #[derive(Args)]
 pub(crate) struct PlainOpenArgs {
-    /// File, block device or NBD URI with the volume
+    /// File, block device, NBD URI or rbd:POOL/IMAGE with the volume
     pub(crate) image: PathBuf,
     /// Name of the open volume
     pub(crate) name: VolumeName,

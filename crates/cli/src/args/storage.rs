@@ -37,7 +37,8 @@ pub(crate) struct StorageArgs {
     /// processor, at most 4)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CONNECTIONS_MAX))]
     pub(crate) nbd_connections: Option<u8>,
-    /// Timeout in seconds of requests to the NBD server of IMAGE, including reconnection [default: 30]
+    /// Timeout in seconds of requests to the NBD server of IMAGE, including reconnection, and of connecting to the
+    /// cluster of rbd:POOL/IMAGE [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) nbd_timeout: Option<u16>,
 }

@@ -116,7 +116,7 @@ pub(crate) fn scheme_len(image: &Path) -> Option<usize> {
     ServerName::of(image).map(ServerName::scheme_len)
 }
 
-/// What a server calls the image, where that is a name for a volume.
+/// The name that an image has on its server, where it can be the name of a volume.
 pub(crate) fn name_on_server(image: &Path) -> Option<String> {
     match ServerName::of(image)? {
         ServerName::Nbd(_) => None,

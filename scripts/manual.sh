@@ -36,6 +36,7 @@ docs/compatibility.md
 docs/manual/keys.md
 docs/manual/where.md
 docs/manual/places.md
+docs/manual/failover.md
 docs/manual/snapshots.md
 docs/manual/network.md
 docs/manual/tables.md

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds a Debian package and an archive for other systems, with licences and an inventory of all crates.
+# Builds a Debian package, an image for containers and an archive for other systems, with licences and an
+# inventory of all crates.
 #
 #   scripts/packages.sh FOLDER
 #
@@ -14,11 +15,18 @@ for program in apt-get dpkg-deb objdump xz; do
         exit 1
     }
 done
+# shellcheck source=scripts/image.sh
+. scripts/image.sh
 
 folder=$(realpath -m "${1:?usage: scripts/packages.sh FOLDER}")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
-# The archive from which this system's own packages come.
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/$')
+# archive NAME: the address of the archive from which this system's own packages come; fails if there is none
+archive() {
+    # shellcheck disable=SC2016
+    apt-get indextargets --format '$(REPO_URI)' |
+        awk -v "end=/$1/\$" '$0 ~ end && !found { print; found = 1 } END { exit !found }'
+}
+mirror=$(archive debian)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export LC_ALL=C TZ=UTC
@@ -26,14 +34,16 @@ umask 022
 mkdir -p "$folder"
 
 # Suite whose C library is linked against, and what compiling and linking need of it.
-suite=bullseye
+linked_suite=bullseye
 needed="libc6 libc6-dev linux-libc-dev libcrypt1 libcrypt-dev libgcc-s1"
 newest_glibc=2.31
 
-# apt with folders of its own, for that suite alone.
-fetch_sysroot() {
-    local apt=$folder/apt package
-    mkdir -p "$apt"/{lists/partial,archives/partial,packages,none} "$folder/sysroot.new"
+# fetch_packages FOLDER SUITE PACKAGE...: downloads packages into FOLDER, by apt with folders of its own for that suite alone
+fetch_packages() {
+    local into=$1 suite=$2 apt=$folder/apt source security
+    shift 2
+    rm -rf "$apt"
+    mkdir -p "$apt"/{lists/partial,archives/partial,none} "$into"
     touch "$apt/status"
     cat > "$apt/apt.conf" <<.
 Dir::State "$apt"; Dir::State::status "$apt/status"; Dir::State::lists "$apt/lists";
@@ -41,20 +51,31 @@ Dir::Cache "$apt"; Dir::Cache::archives "$apt/archives";
 Dir::Etc::sourcelist "$apt/sources.list"; Dir::Etc::sourceparts "$apt/none"; Dir::Etc::preferencesparts "$apt/none";
 APT::Architecture "amd64"; APT::Architectures "amd64"; APT::Sandbox::User "root"; Acquire::Languages "none";
 .
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$apt/sources.list"
-    export APT_CONFIG=$apt/apt.conf
-    apt-get -qq update
+    source="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
+    echo "$source $mirror $suite main" > "$apt/sources.list"
+    # The suite that is linked against gets no updates any more.
+    if [ "$suite" != "$linked_suite" ] && security=$(archive debian-security); then
+        echo "$source $security $suite-security main" >> "$apt/sources.list"
+    fi
+    APT_CONFIG=$apt/apt.conf apt-get -qq update
+    (cd "$into" && APT_CONFIG=$apt/apt.conf apt-get -qq download "$@")
+    rm -rf "$apt"
+}
+
+fetch_sysroot() {
+    local package
+    rm -rf "$folder/sysroot.new" "$folder/sysroot.packages"
+    mkdir "$folder/sysroot.new"
     # shellcheck disable=SC2086
-    (cd "$apt/packages" && apt-get -qq download $needed)
-    unset APT_CONFIG
-    for package in "$apt"/packages/*.deb; do
+    fetch_packages "$folder/sysroot.packages" $linked_suite $needed
+    for package in "$folder"/sysroot.packages/*.deb; do
         dpkg-deb -x "$package" "$folder/sysroot.new"
     done
+    rm -r "$folder/sysroot.packages"
     # Links lead out of the folder otherwise, to this system's own library.
     find "$folder/sysroot.new" -type l -lname '/*' | while read -r link; do
         ln -sfr "$folder/sysroot.new$(readlink "$link")" "$link"
     done
-    rm -rf "$apt"
     mv "$folder/sysroot.new" "$folder/sysroot"
 }
 
@@ -102,18 +123,24 @@ settle_times() {
     find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
-make_deb() {
-    local root=$folder/deb control=$folder/deb/DEBIAN doc=$folder/deb/usr/share/doc/scrim file
+# package_tree ROOT: what is the same in packages of other kinds
+package_tree() {
+    local root=$1
     rm -rf "$root"
     install_tree "$root" /usr
-    # /sbin is /usr/sbin since Debian 12, and packages name the latter.
+    # /sbin is /usr/sbin since Debian 12 and in Fedora, and packages name the latter.
     mkdir -p "$root/usr/sbin"
     ln -s ../bin/scrim "$root/usr/sbin/mount.scrim"
     rm -r "$root/sbin"
+    gzip -9n "$root"/usr/share/man/man8/*.8 "$root/usr/share/doc/scrim/licences.txt"
+    ln -s scrim-mount.8.gz "$root/usr/share/man/man8/mount.scrim.8.gz"
+}
+
+make_deb() {
+    local root=$folder/deb control=$folder/deb/DEBIAN doc=$folder/deb/usr/share/doc/scrim file
+    package_tree "$root"
     mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
     rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
-    gzip -9n "$root"/usr/share/man/man8/*.8 "$doc/licences.txt"
-    ln -s scrim-mount.8.gz "$root/usr/share/man/man8/mount.scrim.8.gz"
     cp packaging/debian/copyright "$doc/copyright"
     install -D -m 0644 packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/scrim"
     printf 'scrim (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" \
@@ -149,5 +176,6 @@ cargo run --quiet --locked --package xtask -- inventory --program scrim-cli --li
     --sbom "$folder/scrim.cdx.json"
 make_deb
 make_archive
+make_image
 cd "$folder"
-sha256sum -- *.deb *.tar.xz *.cdx.json | tee SHA256SUMS
+sha256sum -- *.deb *.tar *.tar.xz *.cdx.json | tee SHA256SUMS

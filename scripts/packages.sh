@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a Debian package, an image for containers and an archive for other systems, with licences and an
+# Builds a Debian package, an RPM package, an image for containers and an archive for other systems, with licences and an
 # inventory of all crates.
 #
 #   scripts/packages.sh FOLDER
@@ -9,14 +9,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for program in apt-get dpkg-deb objdump xz; do
+for program in apt-get dpkg-deb objdump rpmbuild xz; do
     command -v $program > /dev/null || {
-        echo "scripts/packages.sh: $program is missing; on Debian: apt-get install binutils dpkg xz-utils" >&2
+        echo "scripts/packages.sh: $program is missing; on Debian: apt-get install binutils dpkg rpm xz-utils" >&2
         exit 1
     }
 done
 # shellcheck source=scripts/image.sh
 . scripts/image.sh
+# shellcheck source=scripts/rpm.sh
+. scripts/rpm.sh
 
 folder=$(realpath -m "${1:?usage: scripts/packages.sh FOLDER}")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
@@ -123,7 +125,7 @@ settle_times() {
     find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
-# package_tree ROOT: what is the same in packages of other kinds
+# package_tree ROOT: the files that the Debian and the RPM package share
 package_tree() {
     local root=$1
     rm -rf "$root"
@@ -175,7 +177,8 @@ check_glibc
 cargo run --quiet --locked --package xtask -- inventory --program scrim-cli --licences "$folder/licences.txt" \
     --sbom "$folder/scrim.cdx.json"
 make_deb
+make_rpm
 make_archive
 make_image
 cd "$folder"
-sha256sum -- *.deb *.tar *.tar.xz *.cdx.json | tee SHA256SUMS
+sha256sum -- *.deb *.rpm *.tar *.tar.xz *.cdx.json | tee SHA256SUMS

@@ -51,7 +51,7 @@ image_tree() {
     rm -rf "$root" "$packages" "$from"
     # shellcheck disable=SC2086
     fetch_packages "$packages" $image_suite $image_packages
-    mkdir -p "$root"/{etc/ssl/certs,tmp,usr/bin,usr/lib,usr/lib64,var/lib/dpkg/status.d} "$from"
+    mkdir -p "$root"/{dev,etc/ssl/certs,proc,run,sys,tmp,usr/bin,usr/lib,usr/lib64,var/lib/dpkg/status.d} "$from"
     # Scanners look here for the names and versions of Debian's packages.
     for package in "$packages"/*.deb; do
         dpkg-deb -x "$package" "$from"

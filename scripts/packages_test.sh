@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# Tries the packages in systems that are made for it: Debian 11, 12 and 13 and Ubuntu 24.04, in folders.
+# Tries the packages in systems that are made for it: Debian 11, 12 and 13 and Ubuntu 24.04, in folders; and the image.
 #
 #   scripts/packages_test.sh FOLDER [SUITE...]
 #
 # FOLDER has what scripts/packages.sh has made. Needs root and debootstrap, and for Ubuntu the address of an archive in
-# SCRIM_UBUNTU_MIRROR. Prints a row for each system.
+# SCRIM_UBUNTU_MIRROR. Prints a row for each system. The RPM package and the image are skipped where a program that they
+# need is missing.
 set -euo pipefail
 folder=$(realpath "${1:?usage: scripts/packages_test.sh FOLDER [SUITE...]}")
 shift
 [ $# -gt 0 ] || set -- bullseye bookworm trixie noble
+# shellcheck disable=SC2016
 archive() { apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/$'; }
 deb=$(echo "$folder"/*.deb)
+rpm=$(echo "$folder"/*.rpm)
 portable=$(echo "$folder"/*.tar.xz)
+image=$(echo "$folder"/*-oci.tar)
 work=$(mktemp -d)
 system=
+serving=
 clean() {
+    [ -z "$serving" ] || kill "$serving" 2> /dev/null || true
     [ -z "$system" ] || for place in dev/pts proc dev; do umount -l "$system/$place" 2> /dev/null || true; done
-    rm -rf "$work"
+    rm -rf --one-file-system "$work"
 }
 trap clean EXIT
 trap 'exit 130' INT TERM
@@ -28,6 +34,14 @@ in_it() {
 # logged COMMAND...: its output is shown only if it fails
 logged() {
     "$@" > "$work/log" 2>&1 || { tail -n 5 "$work/log"; return 1; }
+}
+
+# has PROGRAM WHAT: says that WHAT is skipped if the program is missing; Debian's package has its name
+has() {
+    command -v "$1" > /dev/null || {
+        echo "$2: skipped: $1 is missing; on Debian: apt-get install $1"
+        return 1
+    }
 }
 
 # first_job PROGRAM: a volume is made, tried, opened, listed and closed, and a folder could be served.
@@ -44,10 +58,104 @@ first_job() {
     " > "$work/said" 2>&1 || { cat "$work/said"; return 1; }
 }
 
+deb_again() { in_it dpkg -i /tmp/scrim.deb; }
+deb_remove() { in_it dpkg -r scrim; }
+# Debian's database does not have what an .rpm requires.
+rpm_again() { rpm --root "$system" --nodeps -U --replacepkgs "$rpm"; }
+rpm_remove() { rpm --root "$system" --nodeps -e scrim; }
+
+# upgrade_and_remove WHAT UPGRADE REMOVE: an upgrade leaves a volume open, and removal is refused while one is open
+upgrade_and_remove() {
+    in_it sh -ec 'cd /root; mkdir -p -m 0700 /run/scrim; scrim open disk.img kept --key-file key' > /dev/null
+    logged "$2"
+    in_it scrim status kept > "$work/log"
+    grep -q 'kept is active' "$work/log"
+    if "$3" > "$work/log" 2>&1; then echo "$1: it was removed with a volume open"; return 1; fi
+    grep -q 'these volumes are open: kept' "$work/log"
+    in_it scrim close kept
+    logged "$3"
+    if in_it sh -c 'command -v scrim' > "$work/log"; then echo "$1: it is still there"; return 1; fi
+}
+
+# What an .rpm requires, where its files are, and whose they are.
+inspect_rpm() {
+    local newest path
+    has rpm 'rpm package' || return 0
+    rpm -qp --requires "$rpm" > "$work/requires"
+    grep -qx 'glibc >= 2.31' "$work/requires"
+    newest=$(sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' "$work/requires" | sort -uV | tail -1)
+    if [ "$(printf '%s\n' "$newest" 2.31 | sort -V | tail -1)" != 2.31 ]; then
+        echo "rpm package: it requires glibc $newest"
+        return 1
+    fi
+    rpm -qp --list "$rpm" > "$work/list"
+    for path in bin/scrim sbin/mount.scrim lib/systemd/system/scrim@.service lib/systemd/user/scrim-mount@.service \
+        lib/sysusers.d/scrim.conf share/man/man8/scrim-open.8.gz share/bash-completion/completions/scrim \
+        share/zsh/site-functions/_scrim share/fish/vendor_completions.d/scrim.fish share/licenses/scrim/LICENSE-MIT; do
+        grep -qxF "/usr/$path" "$work/list" || { echo "rpm package: /usr/$path is missing"; return 1; }
+    done
+    if grep '/.build-id' "$work/list"; then echo 'rpm package: it has links by build number'; return 1; fi
+    [ "$(rpm -qp --queryformat '[%{FILEUSERNAME} %{FILEGROUPNAME}\n]' "$rpm" | sort -u)" = 'root root' ]
+    [ "$(rpm -qp --queryformat '%{BUILDHOST}' "$rpm")" = localhost ]
+    echo 'rpm package: requirements and places passed'
+}
+
+# A first job in the image's files, as the image's user. They are unpacked: containers are not possible everywhere.
+try_image() {
+    local version=${image##*/scrim-} enter
+    for program in skopeo umoci curl; do has $program image || return 0; done
+    version=${version%-oci.tar}
+    skopeo inspect "oci-archive:$image" > "$work/inspected"
+    grep -q "\"org.opencontainers.image.version\": \"$version\"" "$work/inspected"
+    # As `docker load` of older versions sees it.
+    logged skopeo inspect "docker-archive:$image"
+    mkdir "$work/layout"
+    tar -C "$work/layout" -xf "$image"
+    # This compares digests.
+    logged umoci unpack --image "$work/layout:$version" "$work/image"
+    system=$work/image/rootfs
+    mount --bind /dev "$system/dev"
+    mount -t proc proc "$system/proc"
+    enter=(env -i PATH=/usr/sbin:/usr/bin chroot --userspec=10001:10001 "$system" /usr/bin/scrim)
+    mkdir "$system/images/files"
+    echo 'out of an image' > "$system/images/files/page"
+    printf 'a passphrase' > "$system/images/key"
+
+    "${enter[@]}" --version > "$work/said"
+    grep -qx "scrim $version" "$work/said"
+    logged "${enter[@]}" doctor
+    logged "${enter[@]}" format -q /images/disk.img --size 20M --key-file /images/key --pbkdf pbkdf2 \
+        --pbkdf-force-iterations 1000
+    logged "${enter[@]}" open /images/disk.img data --key-file /images/key
+    "${enter[@]}" list > "$work/said"
+    grep -q '^data' "$work/said"
+    logged "${enter[@]}" close data
+
+    "${enter[@]}" serve /images/files --listen 127.0.0.1:0 > "$work/address" 2> "$work/log" &
+    serving=$!
+    for _ in {1..100}; do
+        [ ! -s "$work/address" ] || break
+        sleep 0.1
+    done
+    [ "$(curl -fsSk "$(cat "$work/address")page")" = 'out of an image' ]
+    kill "$serving"
+    wait "$serving"
+    serving=
+    leave
+    echo "image: $(stat -c %s "$image") bytes, a first job and files over HTTPS passed"
+}
+
+# Removes the system.
+leave() {
+    for place in proc dev; do umount -l "$system/$place"; done
+    rm -rf --one-file-system "$system"
+    system=
+}
+
 # try SUITE MIRROR SCRIPT
 try() {
     system=$work/$1
-    logged debootstrap --variant=minbase ${3:+--no-check-gpg} "$1" "$system" "$2" ${3:-}
+    logged debootstrap --variant=minbase ${3:+--no-check-gpg} "$1" "$system" "$2" ${3:+"$3"}
     mount --bind /dev "$system/dev"
     mount -t proc proc "$system/proc"
     cp "$deb" "$system/tmp/scrim.deb"
@@ -59,26 +167,25 @@ try() {
     after=$(du -sm "$system/usr" | cut -f1)
     first_job scrim
 
-    # An upgrade leaves a volume open, and removal is refused while one is.
-    in_it sh -ec 'cd /root; mkdir -p -m 0700 /run/scrim; scrim open disk.img kept --key-file key' > /dev/null
-    in_it dpkg -i /tmp/scrim.deb > "$work/log" 2>&1
-    in_it scrim status kept | grep -q 'kept is active'
-    if in_it dpkg -r scrim > "$work/log" 2>&1; then echo "$1: it was removed with a volume open"; return 1; fi
-    grep -q 'these volumes are open: kept' "$work/log"
-    in_it scrim close kept
-    in_it dpkg -r scrim > "$work/log" 2>&1
-    if in_it sh -c 'command -v scrim' > /dev/null; then echo "$1: it is still there"; return 1; fi
+    upgrade_and_remove "$1: deb" deb_again deb_remove
+
+    if command -v rpm > /dev/null; then
+        logged rpm --root "$system" --nodeps -i "$rpm"
+        first_job scrim
+        upgrade_and_remove "$1: rpm" rpm_again rpm_remove
+    fi
 
     # Without a package.
     tar -C "$system/opt" -xJf "$portable" --strip-components=1
     first_job /opt/bin/scrim
+    # shellcheck source=/dev/null
     printf '%-10s %-22s %10s s %10s MB   all passed\n' "$1" "$(. "$system/etc/os-release" && echo "$PRETTY_NAME")" \
         "$installed" $((after - before))
-    for place in proc dev; do umount -l "$system/$place"; done
-    rm -rf "$system"
-    system=
+    leave
 }
 
+inspect_rpm
+try_image
 printf '%-10s %-22s %12s %13s\n' suite system install grows
 for suite in "$@"; do
     case $suite in

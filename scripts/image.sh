@@ -101,7 +101,7 @@ descriptor() {
         "$(stat -c %s "$1/blobs/sha256/$3")"
 }
 
-# image_labels: the same for the configuration, which `podman inspect` shows, and for the manifest, which registries show
+# image_labels: those of the configuration, which `podman inspect` shows, and of the manifest, which registries show
 image_labels() {
     cat <<.
 {

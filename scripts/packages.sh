@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a Debian package, an RPM package, an image for containers and an archive for other systems, with licences and an
-# inventory of all crates.
+# Builds a Debian package, an RPM package, an image for containers and an archive for other systems, with licences and
+# an inventory of all crates.
 #
 #   scripts/packages.sh FOLDER
 #
@@ -40,7 +40,7 @@ linked_suite=bullseye
 needed="libc6 libc6-dev linux-libc-dev libcrypt1 libcrypt-dev libgcc-s1"
 newest_glibc=2.31
 
-# fetch_packages FOLDER SUITE PACKAGE...: downloads packages into FOLDER, by apt with folders of its own for that suite alone
+# fetch_packages FOLDER SUITE PACKAGE...: downloads into FOLDER, by apt with folders of its own for that suite alone
 fetch_packages() {
     local into=$1 suite=$2 apt=$folder/apt source security
     shift 2

@@ -118,6 +118,8 @@ install_tree() {
     install -m 0644 README.md SECURITY.md LICENSE-MIT LICENSE-APACHE "$share/doc/scrim"
     cp -r docs/manual "$share/doc/scrim/manual"
     cp "$folder/licences.txt" "$folder/scrim.cdx.json" "$share/doc/scrim"
+    # The clone may have been made with another umask.
+    chmod -R u=rwX,go=rX "$root"
 }
 
 # Everything has the time of the commit.

@@ -9,9 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for program in apt-get dpkg-deb objdump rpmbuild xz; do
+for program in apt-get dpkg-deb objdump xz; do
     command -v $program > /dev/null || {
-        echo "scripts/packages.sh: $program is missing; on Debian: apt-get install binutils dpkg rpm xz-utils" >&2
+        echo "scripts/packages.sh: $program is missing; on Debian: apt-get install binutils dpkg xz-utils" >&2
         exit 1
     }
 done
@@ -179,8 +179,13 @@ check_glibc
 cargo run --quiet --locked --package xtask -- inventory --program scrim-cli --licences "$folder/licences.txt" \
     --sbom "$folder/scrim.cdx.json"
 make_deb
-make_rpm
+if command -v rpmbuild > /dev/null; then
+    make_rpm
+else
+    echo 'scripts/packages.sh: no .rpm is made: rpmbuild is missing; on Debian: apt-get install rpm' >&2
+fi
 make_archive
 make_image
 cd "$folder"
+shopt -s nullglob
 sha256sum -- *.deb *.rpm *.tar *.tar.xz *.cdx.json | tee SHA256SUMS

@@ -81,6 +81,7 @@ upgrade_and_remove() {
 inspect_rpm() {
     local newest path
     has rpm 'rpm package' || return 0
+    [ -f "$rpm" ] || { echo 'rpm package: skipped: none was made'; return 0; }
     rpm -qp --requires "$rpm" > "$work/requires"
     grep -qx 'glibc >= 2.31' "$work/requires"
     newest=$(sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' "$work/requires" | sort -uV | tail -1)
@@ -169,7 +170,7 @@ try() {
 
     upgrade_and_remove "$1: deb" deb_again deb_remove
 
-    if command -v rpm > /dev/null; then
+    if command -v rpm > /dev/null && [ -f "$rpm" ]; then
         logged rpm --root "$system" --nodeps -i "$rpm"
         first_job scrim
         upgrade_and_remove "$1: rpm" rpm_again rpm_remove

@@ -362,7 +362,8 @@ fn kill_until_done(place: &Place, seed: u64) -> usize {
     let line = format!("encrypt --in-place disk.img -q -d key {COST}");
     for (turn, delay) in noise(64, seed).into_iter().enumerate() {
         let mut command = place.command(scrim());
-        command.args(line.split(' ')).stderr(Stdio::null());
+        let said = fs::File::create(place.path("said")).unwrap();
+        command.args(line.split(' ')).stderr(said);
         let mut child = command.spawn().unwrap();
         let turn_squared = (turn * turn) as u64;
         let delay = 10 + u64::from(delay) / 2 + 8 * turn as u64 + turn_squared / 4;
@@ -375,7 +376,8 @@ fn kill_until_done(place: &Place, seed: u64) -> usize {
             return half_done;
         }
         let killed = status.signal().is_some() || status.code() == Some(130);
-        assert!(killed, "{status}");
+        let said = || fs::read_to_string(place.path("said")).unwrap();
+        assert!(killed, "turn {turn}: {status}: {}", said());
         if is_underway(place) {
             half_done += 1;
         } else if is_luks(place) {

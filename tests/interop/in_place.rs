@@ -355,6 +355,13 @@ fn is_underway(place: &Place) -> bool {
     underway
 }
 
+fn begins_with_luks(place: &Place) -> bool {
+    let mut start = [0; 6];
+    let image = fs::File::open(place.path("disk.img")).unwrap();
+    image.read_exact_at(&mut start, 0).unwrap();
+    start == *b"LUKS\xba\xbe"
+}
+
 /// Killed or asked to stop, again and again, until it has come to its end; returns how often the
 /// header was found half done.
 fn kill_until_done(place: &Place, seed: u64) -> usize {
@@ -367,10 +374,18 @@ fn kill_until_done(place: &Place, seed: u64) -> usize {
         let mut child = command.spawn().unwrap();
         let turn_squared = (turn * turn) as u64;
         let delay = 10 + u64::from(delay) / 2 + 8 * turn as u64 + turn_squared / 4;
-        std::thread::sleep(Duration::from_millis(delay));
-        let signal = if turn % 3 == 2 { "INT" } else { "KILL" };
-        let pid = child.id().to_string();
-        let _ = Command::new("kill").args(["-s", signal, &pid]).status();
+        match turn % 4 {
+            // As soon as there is a header, which is in the midst of it.
+            1 => wait_until("a header, or the end", || {
+                begins_with_luks(place) || child.try_wait().unwrap().is_some()
+            }),
+            _ => std::thread::sleep(Duration::from_millis(delay)),
+        }
+        if child.try_wait().unwrap().is_none() {
+            let signal = if turn % 3 == 2 { "INT" } else { "KILL" };
+            let pid = child.id().to_string();
+            let _ = Command::new("kill").args(["-s", signal, &pid]).status();
+        }
         let status = child.wait().unwrap();
         if status.success() {
             return half_done;

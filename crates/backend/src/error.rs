@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 /// Operation of a backend that failed; offsets are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,17 @@ impl BackendError {
         busy || (self.operation == Operation::Lock
             && self.source.kind() == io::ErrorKind::WouldBlock)
     }
+}
+
+/// Parses the name of a store, which a user has given.
+pub(crate) fn parse_name<T>(name: &str) -> Result<T, BackendError>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+{
+    name.parse().map_err(|error| {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, error);
+        BackendError::new(Operation::Open, name, error)
+    })
 }
 
 /// The next step, where the reason suggests one.

@@ -11,8 +11,9 @@ use scrim_rbd::{Cluster, Image, Mode, Settings};
 
 use super::advice::{of_connecting, of_image, of_read_only};
 use super::flushes::Flushes;
-use super::name::{RbdName, RbdNameError};
+use super::name::RbdName;
 use super::{RbdLock, RbdStatus, opening};
+use crate::error::parse_name;
 use crate::header_lock::HeaderGate;
 use crate::{
     Access, Backend, BackendError, Durability, HeaderLock, Info, LockKind, Medium, Operation,
@@ -81,11 +82,7 @@ impl RbdBackend {
     /// # Errors
     /// As for [`RbdBackend::open`], and when the text is not a name.
     pub fn open_named(text: &str, access: Access, limit: Duration) -> Result<Self, BackendError> {
-        let name: RbdName = text.parse().map_err(|error: RbdNameError| {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, error);
-            BackendError::new(Operation::Open, text, error)
-        })?;
-        Self::open(&name, access, limit)
+        Self::open(&parse_name(text)?, access, limit)
     }
 
     /// Refuses an operation that would have to write.

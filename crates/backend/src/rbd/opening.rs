@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use scrim_rbd::{Image, Mode, Parent, Pool, feature};
+use scrim_rbd::{Image, Mode, Parent, Pool, Watcher, feature};
 
 use super::advice::{NO_IMAGE, NO_POOL, NO_SNAPSHOT, of_image};
 use super::name::RbdName;
@@ -79,14 +79,10 @@ pub(super) fn lock(image: &Image, name: &RbdName) -> Result<(), BackendError> {
     }
     let owners = image.lock_owners().map_err(fail)?;
     let watchers = image.watchers().map_err(fail)?;
-    let alive = |owner: &&String| watchers.iter().any(|watcher| watcher.address == **owner);
-    if let Some(owner) = owners.iter().find(alive) {
-        let client = watchers.iter().find(|watcher| watcher.address == *owner);
-        let client = client.map_or(0, |watcher| watcher.client);
-        return Err(held(
-            &place,
-            &format!("client.{client} at {}", owner.escape_debug()),
-        ));
+    let of_owner = |owner: &String| watchers.iter().find(|watcher| watcher.address == *owner);
+    if let Some(Watcher { address, client }) = owners.iter().find_map(of_owner) {
+        let owner = format!("client.{client} at {}", address.escape_debug());
+        return Err(held(&place, &owner));
     }
     image.acquire_lock().map_err(|error| {
         let number = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -6,15 +6,16 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use rustix::io::Errno;
+use scrim_nbd::Uri;
 use scrim_nbd::client::{Command, HandshakeError, Request};
 use scrim_nbd::wire::{WireError, flag};
-use scrim_nbd::{Uri, UriError};
 
 use super::link::{Link, error_of};
 use super::security::{Security, SecurityError};
 use super::session::Dial;
 use super::stream::Target;
 use super::{RemoteOptions, RemoteStatus};
+use crate::error::parse_name;
 use crate::header_lock::HeaderGate;
 use crate::range::{inner, pieces};
 use crate::{
@@ -101,11 +102,7 @@ impl RemoteBackend {
         access: Access,
         options: RemoteOptions,
     ) -> Result<Self, BackendError> {
-        let uri: Uri = name.parse().map_err(|error: UriError| {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, error);
-            BackendError::new(Operation::Open, name, error)
-        })?;
-        Self::open(&uri, access, options)
+        Self::open(&parse_name(name)?, access, options)
     }
 
     /// Refuses an operation that would have to write.

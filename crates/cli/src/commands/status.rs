@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::args::NameArgs;
 use crate::error::CliError;
 use crate::kernel::KernelStatus;
-use crate::nbd::control::{ClusterImage, Connection, Server, Status, Tls};
+use crate::nbd::control::{ClusterImage, Connection, ExclusiveLock, Server, Status, Tls};
 use crate::running_volume::{RunningVolume, not_open};
 use crate::terminal::{print, print_json};
 use crate::volume::opening::NOT_LOCKED;
@@ -175,10 +175,12 @@ fn describe_server(server: &Server) -> String {
 
 /// An image of a cluster and its lock, as a line.
 fn describe_cluster_image(image: &ClusterImage) -> String {
-    let lock = match &*image.exclusive_lock {
-        "held" => "exclusive lock held",
-        "lost" => "exclusive lock lost to another client: close the volume and open it again",
-        _ => "no lock, as it is only read",
+    let lock = match image.exclusive_lock {
+        ExclusiveLock::Held => "exclusive lock held",
+        ExclusiveLock::Lost => {
+            "exclusive lock lost to another client: close the volume and open it again"
+        }
+        ExclusiveLock::Unneeded => "no lock, as it is only read",
     };
     format!(
         "client.{}, {lock}, objects of {} bytes",

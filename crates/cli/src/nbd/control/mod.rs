@@ -18,4 +18,4 @@ pub(crate) use figures::{Figures, Times, Traffic};
 pub(crate) use request::{READ_MAX, Request};
 pub(crate) use server::{Answer, ControlSocket};
 
-pub(crate) use status::{ClusterImage, Connection, Protected, Server, Status, Tls};
+pub(crate) use status::{ClusterImage, Connection, ExclusiveLock, Protected, Server, Status, Tls};

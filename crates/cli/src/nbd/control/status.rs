@@ -1,5 +1,6 @@
 //! Status of an open volume, as the control socket sends it.
 
+use scrim_backend::RbdLock;
 use serde::{Deserialize, Serialize};
 
 use crate::mount::{MountStatus, Served};
@@ -141,10 +142,30 @@ pub(crate) struct ClusterImage {
     pub(crate) image: String,
     /// Number by which the cluster knows this client, as in `client.4123`.
     pub(crate) client: u64,
-    /// `held`, `lost` to another client, or `unneeded` where the image is only read.
-    pub(crate) exclusive_lock: String,
+    pub(crate) exclusive_lock: ExclusiveLock,
     /// Size in bytes of the objects that the image's data is cut into.
     pub(crate) object_size: u64,
+}
+
+/// State of the exclusive lock of an image.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ExclusiveLock {
+    Held,
+    /// Lost to another client.
+    Lost,
+    /// Not taken, as the image is only read.
+    Unneeded,
+}
+
+impl From<RbdLock> for ExclusiveLock {
+    fn from(lock: RbdLock) -> Self {
+        match lock {
+            RbdLock::Held => Self::Held,
+            RbdLock::Lost => Self::Lost,
+            RbdLock::Unneeded => Self::Unneeded,
+        }
+    }
 }
 
 /// TLS, which every client must begin.

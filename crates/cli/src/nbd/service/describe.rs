@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use scrim_backend::RbdLock;
 use scrim_export::ClientStatus;
 use scrim_export::nbd::Protection;
 use scrim_sys::memory::{Locking, SecretBytes, locking};
@@ -135,15 +134,10 @@ impl OpenVolume {
             let Some(ServerState::Ceph(status)) = storage.server_state() else {
                 return None;
             };
-            let lock = match status.lock {
-                RbdLock::Held => "held",
-                RbdLock::Lost => "lost",
-                RbdLock::Unneeded => "unneeded",
-            };
             Some(ClusterImage {
                 image: storage.path().display().to_string(),
                 client: status.client,
-                exclusive_lock: lock.to_owned(),
+                exclusive_lock: status.lock.into(),
                 object_size: status.object_size,
             })
         };

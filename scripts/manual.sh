@@ -37,6 +37,7 @@ docs/manual/keys.md
 docs/manual/where.md
 docs/manual/places.md
 docs/manual/failover.md
+docs/manual/many-servers.md
 docs/manual/snapshots.md
 docs/manual/network.md
 docs/manual/tables.md

@@ -68,6 +68,7 @@ mod serve_conformance;
 mod serve_curl;
 mod serve_files;
 mod serve_floods;
+mod serve_many;
 mod serve_offload;
 mod serve_openssl;
 mod serve_running;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::OnceLock;
 
+use crate::server::{Server, Site, field};
 use crate::support::{
     Background, Place, assert_same, have, noise, scrim, script, succeeded, wait_until,
 };
@@ -560,4 +561,77 @@ fn files_of_a_volume_are_named_behind_its_image() {
         ceph.scrim(&format!("cat --key-file key {named}")),
         "hello, cluster"
     );
+}
+
+/// Packs a version of a site, writes it over the one before, and takes a snapshot.
+fn publish(ceph: &Ceph, site: &Site, version: &str) {
+    site.place.write("tree/version", version);
+    site.place.scrim(
+        "pack tree site.img --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --size 40M --batch-mode"
+            .split_whitespace(),
+    );
+    let to = format!("rbd:pool/site:conf={}/ceph.conf", ceph.folder.display());
+    let words = ["convert", "-n", "-f", "raw", "-O", "raw", "site.img", &to];
+    site.place.run("qemu-img", words);
+    ceph.rbd(&format!("snap create --no-progress pool/site@{version}"));
+}
+
+#[test]
+fn servers_with_the_same_snapshot_have_the_same_tags_and_go_on_to_the_next_one() {
+    let Some(ceph) = Ceph::find() else { return };
+    if !have(&["mke2fs", "qemu-img", "curl"]) {
+        return;
+    }
+    let site = Site::new();
+    site.place.write("key", "open sesame");
+    std::fs::create_dir(site.place.path("tree")).unwrap();
+    let content = noise(4 << 20, 7);
+    site.place.write("tree/big", &content);
+    ceph.rbd("create --size 40M pool/site");
+    publish(&ceph, &site, "v42");
+    let configure = |version: &str| {
+        let image = ceph.name(&format!("site@{version}"));
+        site.configure(
+            "health = '127.0.0.1:0'",
+            &format!("[[site]]\nroot = '{image}#/'\nkey-file = 'key'\n"),
+        );
+    };
+    configure("v42");
+    let servers = ["one", "two"].map(|name| {
+        let mut command = site.place.service(scrim());
+        let command = command.args(["serve", "--config", "serve.toml"]);
+        Server::start_as(name, &site, command)
+    });
+    let tags = |name| {
+        let heads = servers.each_ref().map(|server| {
+            let heads = server.curl(&["--head", &server.url("big")]);
+            field(&heads, name).map(str::to_owned).expect(name)
+        });
+        assert_eq!(heads[0], heads[1], "{name}");
+        heads[0].clone()
+    };
+    tags("last-modified");
+    let before = tags("etag");
+    publish(&ceph, &site, "v43");
+    for server in &servers {
+        let output = server.try_curl(&[&server.url("big")]);
+        assert_same(
+            &output.stdout,
+            &content,
+            "the old version, which is not the image's any more",
+        );
+        assert_eq!(server.curl(&[&server.url("version")]), "v42");
+    }
+    configure("v43");
+    for server in &servers {
+        server.reload();
+        assert_eq!(server.curl(&[&server.url("version")]), "v43");
+        assert_eq!(server.curl(&[&server.urls[1]]), "ready\n");
+    }
+    assert_ne!(tags("etag"), before);
+    servers.into_iter().for_each(Server::stop);
+    for version in ["v42", "v43"] {
+        ceph.rbd(&format!("snap rm --no-progress pool/site@{version}"));
+    }
+    ceph.rbd("rm --no-progress pool/site");
 }

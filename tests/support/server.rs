@@ -70,19 +70,27 @@ impl Site {
     }
 }
 
-/// A server at work. What it says on standard error is in `server.err`.
+/// A server at work.
 pub(crate) struct Server<'a> {
     pub(crate) site: &'a Site,
-    /// Its addresses in the order HTTPS, plain HTTP, redirecting, status.
+    /// Its addresses in the order HTTPS, plain HTTP, redirecting, status, health.
     pub(crate) urls: Vec<String>,
+    /// File with what it says on standard error.
+    errors: PathBuf,
     child: Child,
 }
 
 impl<'a> Server<'a> {
     /// Starts it, and waits until it has said where it is.
     pub(crate) fn start(site: &'a Site, command: &mut Command) -> Self {
-        let errors = std::fs::File::create(site.place.path("server.err")).unwrap();
-        command.stdout(Stdio::piped()).stderr(errors);
+        Self::start_as("server", site, command)
+    }
+
+    /// Starts one of several servers of a site; what it says on standard error is in `NAME.err`.
+    pub(crate) fn start_as(name: &str, site: &'a Site, command: &mut Command) -> Self {
+        let errors = site.place.path(&format!("{name}.err"));
+        let file = std::fs::File::create(&errors).unwrap();
+        command.stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().unwrap();
         // All addresses come by one write, and those of a test fit into a pipe.
         let mut said = [0; 4096];
@@ -91,6 +99,7 @@ impl<'a> Server<'a> {
         let server = Self {
             site,
             urls: text.lines().map(str::to_owned).collect(),
+            errors,
             child,
         };
         assert!(!server.urls.is_empty(), "{}", server.complaints());
@@ -118,7 +127,7 @@ impl<'a> Server<'a> {
 
     /// Text that the server has written to standard error.
     pub(crate) fn complaints(&self) -> String {
-        std::fs::read_to_string(self.site.place.path("server.err")).unwrap()
+        std::fs::read_to_string(&self.errors).unwrap()
     }
 
     /// A `curl` that believes the site's authority and is silent but for errors.

@@ -105,7 +105,8 @@ In the foreground, open tells the manager when clients can connect (NOTIFY_SOCKE
 
 const SERVE: &str = "\
 SIGTERM and Ctrl-C end the server once all requests in flight are answered. SIGHUP reloads sites and certificates \
-and reopens the access log; no connection is lost. At a terminal, SIGHUP ends the server. Sockets that a service manager passes (LISTEN_FDS) replace \
+and reopens the access log; no connection is lost. At a terminal, SIGHUP ends the server. SIGUSR1 makes health checks \
+get 503, SIGUSR2 takes that back. Sockets that a service manager passes (LISTEN_FDS) replace \
 --listen.";
 
 const PLAIN_OPEN: &str = "\

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::Limits;
 
@@ -19,7 +19,8 @@ struct Connections {
 /// A counted connection, until this is dropped.
 pub(crate) struct Admitted {
     admission: Admission,
-    client: IpAddr,
+    /// Client that the connection is counted for; `None` as long as it is not known.
+    client: Option<IpAddr>,
 }
 
 /// Reason for which a connection is not served.
@@ -34,40 +35,55 @@ pub(crate) enum Refused {
 impl Admission {
     /// Counts a connection from `address`, within the limits.
     pub(crate) fn admit(&self, address: IpAddr, limits: &Limits) -> Result<Admitted, Refused> {
-        let client = client(address);
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = self.admit_unknown(limits)?;
+        admitted.count_for(address, limits)?;
+        Ok(admitted)
+    }
+
+    /// Counts a connection whose client is not known yet: a proxy made it, and will tell for whom.
+    pub(crate) fn admit_unknown(&self, limits: &Limits) -> Result<Admitted, Refused> {
+        let mut connections = self.lock();
         if connections.total >= limits.connections {
             return Err(Refused::Full);
         }
-        if connections
-            .by_client
-            .get(&client)
-            .is_some_and(|&held| held >= limits.per_client)
-        {
-            return Err(Refused::Client);
-        }
-        *connections.by_client.entry(client).or_default() += 1;
         connections.total += 1;
         drop(connections);
         Ok(Admitted {
             admission: self.clone(),
-            client,
+            client: None,
         })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Admitted {
+    /// Counts the connection for the client with this address, unless that has as many as it may have.
+    pub(crate) fn count_for(&mut self, address: IpAddr, limits: &Limits) -> Result<(), Refused> {
+        let client = client(address);
+        let mut connections = self.admission.lock();
+        let held = connections.by_client.entry(client).or_default();
+        if *held >= limits.per_client {
+            return Err(Refused::Client);
+        }
+        *held += 1;
+        drop(connections);
+        self.client = Some(client);
+        Ok(())
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut connections = self
-            .admission
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.admission.lock();
         connections.total -= 1;
-        if let Some(held) = connections.by_client.get_mut(&self.client) {
+        let Some(client) = self.client else { return };
+        if let Some(held) = connections.by_client.get_mut(&client) {
             *held -= 1;
             if *held == 0 {
-                connections.by_client.remove(&self.client);
+                connections.by_client.remove(&client);
             }
         }
     }
@@ -107,7 +123,29 @@ mod tests {
         drop(one);
         assert!(admission.admit(address, &limits).is_ok());
         drop(two);
-        assert!(admission.0.lock().unwrap().by_client.is_empty());
+        assert!(admission.lock().by_client.is_empty());
+    }
+
+    #[test]
+    fn a_proxys_connection_counts_for_the_client_that_it_names() {
+        let (admission, limits) = (Admission::default(), limits(3, 1));
+        let address = |text: &str| text.parse().unwrap();
+        let admit = || admission.admit_unknown(&limits).ok().unwrap();
+        let (mut one, mut two, mut three) = (admit(), admit(), admit());
+        assert_eq!(
+            admission.admit_unknown(&limits).err(),
+            Some(Refused::Full),
+            "before its client is known"
+        );
+        assert_eq!(one.count_for(address("192.0.2.1"), &limits), Ok(()));
+        assert_eq!(
+            two.count_for(address("192.0.2.1"), &limits),
+            Err(Refused::Client)
+        );
+        assert_eq!(three.count_for(address("192.0.2.2"), &limits), Ok(()));
+        drop((one, two, three));
+        assert_eq!(admission.lock().total, 0);
+        assert!(admission.lock().by_client.is_empty());
     }
 
     #[test]

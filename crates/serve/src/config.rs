@@ -43,6 +43,10 @@ pub struct Config {
     pub redirect_http: Vec<SocketAddr>,
     /// Address of the status page, on loopback.
     pub status: Option<SocketAddr>,
+    /// Address at which load balancers ask for the server's health.
+    pub health: Option<SocketAddr>,
+    /// Networks of proxies, whose connections begin with the client's address (PROXY protocol, version 2).
+    pub trusted_proxies: Vec<Prefix>,
     pub threads: Option<usize>,
     pub tls: TlsConfig,
     /// An authority that gives certificates.
@@ -133,6 +137,8 @@ pub struct LimitsConfig {
     pub stall_seconds: Option<u32>,
     /// Seconds that requests in flight have left when the server ends.
     pub drain_seconds: Option<u32>,
+    /// Seconds that clients are still accepted when the server is told to end, while health checks get 503.
+    pub drain_notice_seconds: Option<u32>,
     /// Bytes of buffers for answers in flight.
     pub memory_bytes: Option<usize>,
     /// Bytes of files that were compressed when they were requested.

@@ -35,6 +35,8 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
     pub(crate) open: Counter,
+    /// Connections by a proxy, for a client that has as many as it may have.
+    pub(crate) refused: Counter,
     pub(crate) requests: Requests,
     pub(crate) tls: Tls,
     pub(crate) bytes_sent: Counter,
@@ -171,6 +173,7 @@ impl Figures {
     fn add(&mut self, one: &Counters) {
         self.connections += one.connections.get();
         self.open += one.open.get();
+        self.refused += one.refused.get();
         self.http1 += one.requests.http1.get();
         self.http2 += one.requests.http2.get();
         for (sum, class) in self.by_class.iter_mut().zip(&one.requests.by_class) {
@@ -195,13 +198,14 @@ impl Figures {
 /// Counters of all workers, and of connections that were refused before any worker had them.
 pub(crate) struct Tally {
     pub(crate) workers: Vec<Arc<Counters>>,
+    /// Connections that were refused when they came.
     pub(crate) refused: AtomicU64,
 }
 
 impl Tally {
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = Figures::of(self.workers.iter().map(|counters| &**counters));
-        figures.refused = self.refused.load(Ordering::Relaxed);
+        figures.refused += self.refused.load(Ordering::Relaxed);
         figures
     }
 }

@@ -11,10 +11,11 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Refused};
 use crate::connection;
 use crate::counters::Counters;
 use crate::listener::Service;
+use crate::proxy;
 use crate::sites::Sites;
 use crate::tls::kernel::Offload;
 use crate::transport::LINGER_TIMEOUT;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
 pub(crate) struct Accepted {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) address: SocketAddr,
+    /// True if a proxy made it, which first tells the client's address.
+    pub(crate) is_from_proxy: bool,
     pub(crate) service: Service,
     pub(crate) admitted: Admitted,
 }
@@ -81,10 +84,49 @@ async fn process(worker: Rc<Worker>, mut commands: UnboundedReceiver<Command>) {
 }
 
 async fn serve(worker: Rc<Worker>, accepted: Accepted) {
-    let _admitted = accepted.admitted;
-    let _open = OpenConnection::count(&worker, accepted.service);
-    if let Ok(socket) = TcpStream::from_std(accepted.socket) {
-        connection::serve(worker, socket, accepted.address, accepted.service).await;
+    let Accepted {
+        socket,
+        mut address,
+        is_from_proxy,
+        service,
+        mut admitted,
+    } = accepted;
+    let _open = OpenConnection::count(&worker, service);
+    let Ok(socket) = TcpStream::from_std(socket) else {
+        return;
+    };
+    if is_from_proxy {
+        match client_of_proxy(&worker, &socket, address, &mut admitted).await {
+            Some(client) => address = client,
+            None => return,
+        }
+    }
+    connection::serve(worker, socket, address, service).await;
+}
+
+/// Address of the client for which a proxy has made a connection; `None` if the proxy does not tell it, or the client
+/// has as many connections as it may have.
+async fn client_of_proxy(
+    worker: &Worker,
+    socket: &TcpStream,
+    peer: SocketAddr,
+    admitted: &mut Admitted,
+) -> Option<SocketAddr> {
+    let received = proxy::receive_client(socket, peer);
+    let client = match timeout(worker.limits.handshake, received).await {
+        Ok(Ok(client)) => client,
+        Ok(Err(error)) => {
+            worker.report_proxy(peer, &error);
+            return None;
+        }
+        Err(_late) => return None,
+    };
+    match admitted.count_for(client.ip(), &worker.limits) {
+        Ok(()) => Some(client),
+        Err(Refused::Full | Refused::Client) => {
+            worker.counters.refused.add(1);
+            None
+        }
     }
 }
 
@@ -92,9 +134,9 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted) {
 struct OpenConnection(Arc<Counters>);
 
 impl OpenConnection {
-    /// Counts a connection, unless it is for the status page.
+    /// Counts a connection, if it is for clients.
     fn count(worker: &Worker, service: Service) -> Option<Self> {
-        if service == Service::Status {
+        if !service.is_for_clients() {
             return None;
         }
         worker.counters.connections.add(1);

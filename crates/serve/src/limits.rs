@@ -37,6 +37,21 @@ pub struct Limits {
     pub file_cache: Duration,
 }
 
+/// Most connections for checks of the server's health, in all and from one address: those who check have one each.
+const CHECKS_MAX: usize = 64;
+const CHECKS_PER_CLIENT: usize = 16;
+
+impl Limits {
+    /// Limits of connections that ask for the server's health.
+    pub(crate) fn of_checks(self) -> Self {
+        Self {
+            connections: CHECKS_MAX,
+            per_client: CHECKS_PER_CLIENT,
+            ..self
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -26,6 +26,20 @@ pub enum Service {
     },
     /// The status page and its figures.
     Status,
+    /// Health of the server, for load balancers.
+    Health,
+}
+
+impl Service {
+    /// Returns whether it is for clients, and not for those who watch the server, whose requests and connections are not
+    /// counted.
+    #[must_use]
+    pub fn is_for_clients(self) -> bool {
+        match self {
+            Self::Https | Self::Http { .. } | Self::Redirect { .. } => true,
+            Self::Status | Self::Health => false,
+        }
+    }
 }
 
 /// A socket that listens.

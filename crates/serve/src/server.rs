@@ -22,13 +22,16 @@ use crate::blocking;
 use crate::compression::Results;
 use crate::counters::{Figures, Tally};
 use crate::event_loop::{self, Accepted, Command};
+use crate::health::Health;
 use crate::limits::Limits;
 use crate::listener::{Listener, Service};
 use crate::log::{AccessLog, Lines};
+use crate::operator::OnFault;
+use crate::proxy::TrustedProxies;
 use crate::sites::Sites;
 use crate::status::{Status, Volumes};
 use crate::tls::kernel::Offload;
-use crate::worker::{OnFault, Reports, Worker};
+use crate::worker::{Reports, Worker};
 
 /// Pause after the system had no resources for another connection.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -45,6 +48,8 @@ pub struct Parts {
     pub offload: Offload,
     /// Limits on the resources that clients can take.
     pub limits: Limits,
+    /// Proxies whose connections begin with the client's address.
+    pub proxies: TrustedProxies,
     /// Threads that serve; at least one.
     pub threads: usize,
     /// Log of all requests.
@@ -61,6 +66,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     accepting: watch::Sender<bool>,
     tally: Arc<Tally>,
+    /// Health of the server; `None` if no listener tells it.
+    health: Option<Arc<Health>>,
 }
 
 impl Server {
@@ -75,6 +82,7 @@ impl Server {
             tls,
             offload,
             limits,
+            proxies,
             threads,
             log,
             on_fault,
@@ -99,12 +107,16 @@ impl Server {
         let logins =
             Logins::new().ok_or_else(|| io::Error::other("there are no random numbers"))?;
         let logins = Arc::new(logins);
+        let tells_health = (listeners.iter()).any(|listener| listener.service == Service::Health);
+        let health = tells_health.then(|| Health::of(&sites, Arc::clone(&on_fault)));
+        let health = health.transpose()?.map(Arc::new);
         let (accepting, stopped) = watch::channel(true);
         let mut server = Self {
             workers: Vec::new(),
             threads: Vec::new(),
             accepting,
             tally: Arc::clone(&tally),
+            health: health.clone(),
         };
         // A compression keeps a processor busy, so there are no more than workers; two let two clients have one each.
         let compressed = Arc::new(Results::new(limits.compressed, count.max(2)));
@@ -117,6 +129,7 @@ impl Server {
                 counters: Arc::clone(counters),
                 lines: log.clone().map(Lines::new),
                 status: Arc::clone(&status),
+                health: health.clone(),
                 on_fault: Arc::clone(&on_fault),
             };
             let memory = (limits.memory / count, Arc::clone(&compressed));
@@ -129,7 +142,9 @@ impl Server {
         let dispatcher = Dispatcher {
             workers: server.workers.clone(),
             admission: Admission::default(),
+            checks: Admission::default(),
             limits,
+            proxies,
             tally,
         };
         let runtime = new_runtime()?;
@@ -155,6 +170,9 @@ impl Server {
     /// Serves `sites` from the next request on; connections stay open.
     pub fn replace(&self, sites: Sites) {
         let sites = Arc::new(sites);
+        if let Some(health) = &self.health {
+            health.replace_sites(&sites);
+        }
         for worker in &self.workers {
             let _ = worker.send(Command::ReplaceSites(Arc::clone(&sites)));
         }
@@ -164,6 +182,13 @@ impl Server {
     pub fn offload(&self, offload: &Offload) {
         for worker in &self.workers {
             let _ = worker.send(Command::SetOffload(offload.clone()));
+        }
+    }
+
+    /// Sets what health checks are told: whether new clients should go elsewhere. Everybody is served as before.
+    pub fn set_draining(&self, is_draining: bool) {
+        if let Some(health) = &self.health {
+            health.set_draining(is_draining);
         }
     }
 
@@ -182,6 +207,10 @@ impl Server {
         for thread in self.threads {
             let _ = thread.join();
         }
+        // The workers have dropped theirs.
+        if let Some(health) = self.health.and_then(Arc::into_inner) {
+            health.end();
+        }
     }
 }
 
@@ -198,7 +227,10 @@ fn new_runtime() -> io::Result<Runtime> {
 struct Dispatcher {
     workers: Vec<UnboundedSender<Command>>,
     admission: Admission,
+    /// Counts connections that ask for the health: a server that has all connections it may have is healthy.
+    checks: Admission,
     limits: Limits,
+    proxies: TrustedProxies,
     tally: Arc<Tally>,
 }
 
@@ -257,7 +289,13 @@ fn is_connection_error(error: &io::Error) -> bool {
 impl Dispatcher {
     /// Gives a connection to the worker with the fewest open ones, or drops it if there are too many.
     fn dispatch(&self, socket: TcpStream, address: SocketAddr, service: Service) {
-        let Ok(admitted) = self.admission.admit(address.ip(), &self.limits) else {
+        let is_from_proxy = service.is_for_clients() && self.proxies.contains(address.ip());
+        let admitted = match service {
+            Service::Health => self.checks.admit(address.ip(), &self.limits.of_checks()),
+            _ if is_from_proxy => self.admission.admit_unknown(&self.limits),
+            _ => self.admission.admit(address.ip(), &self.limits),
+        };
+        let Ok(admitted) = admitted else {
             self.tally.refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -270,12 +308,13 @@ impl Dispatcher {
             return;
         };
         // Counted here, since the next connection may arrive before the worker receives this one.
-        if service != Service::Status {
+        if service.is_for_clients() {
             self.tally.workers[least].open.add(1);
         }
         let accepted = Accepted {
             socket,
             address,
+            is_from_proxy,
             service,
             admitted,
         };

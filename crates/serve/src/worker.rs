@@ -1,6 +1,8 @@
 //! State that the connections of one worker thread share, and the answers to their requests.
 
 use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,10 +21,12 @@ use crate::budget::{Budget, Reservation};
 use crate::client::Client;
 use crate::compression::{Lookup, Results, compress};
 use crate::counters::Counters;
+use crate::health::Health;
 use crate::http::{Answer, Body, DateCache, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
 use crate::log::{Entry, Lines};
+use crate::operator::{OnFault, Operator};
 use crate::redirect;
 use crate::site::{
     Cache, CacheLimits, CompressedReply, Form, Misdirection, Reply, Site, error_page, misdirected,
@@ -37,9 +41,6 @@ const LONG_PAGE: usize = 64 << 10;
 
 /// First and longest pause before another attempt to reserve memory for a long page.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
-
-/// Minimum time between two reports of files that could not be sent.
-const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Limit on the archives that a worker sends at a time, as each holds names of its folders; and the number of them that
 /// is reserved for addresses that have none.
@@ -64,14 +65,14 @@ pub(crate) struct Worker {
     compressed: Arc<Results>,
     lines: Option<Lines>,
     status: Arc<Status>,
+    /// Health of the server; `None` if no listener tells it.
+    health: Option<Arc<Health>>,
     logins: Arc<Logins>,
     date: DateCache,
     /// Buffer for an answer's head, while no head is being written.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
-    on_fault: OnFault,
-    /// Time of the last report of a file.
-    last_report: Cell<Option<Instant>>,
+    operator: Operator,
 }
 
 /// An answer, and the user whose request it answers.
@@ -98,11 +99,9 @@ pub(crate) struct Reports {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lines: Option<Lines>,
     pub(crate) status: Arc<Status>,
+    pub(crate) health: Option<Arc<Health>>,
     pub(crate) on_fault: OnFault,
 }
-
-/// Callback that receives a sentence about a fault, for the server's operator.
-pub type OnFault = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Worker {
     /// Makes a worker that serves `sites`, with `memory` bytes for answers in flight, and shares `compressed` with
@@ -118,6 +117,7 @@ impl Worker {
             counters,
             lines,
             status,
+            health,
             on_fault,
         } = reports;
         Self {
@@ -134,12 +134,12 @@ impl Worker {
             sites: RefCell::new(sites),
             lines,
             status,
+            health,
             logins,
             date: DateCache::new(),
             scratch: Cell::default(),
             draining: watch::Sender::new(false),
-            on_fault,
-            last_report: Cell::default(),
+            operator: Operator::new(on_fault),
         }
     }
 
@@ -161,6 +161,10 @@ impl Worker {
             Service::Https | Service::Http { .. } => return self.admit(client, request).await,
             Service::Redirect { port } => redirect::answer(request, port, &self.sites.borrow()),
             Service::Status => self.status.answer(request).await,
+            Service::Health => match &self.health {
+                Some(health) => health.answer(request),
+                None => error_page(StatusCode::NOT_FOUND),
+            },
         };
         answer.into()
     }
@@ -384,31 +388,33 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    /// Writes an answered request to the access log and counts it, except requests for the counts themselves.
+    /// Writes an answered request to the access log and counts it. Requests of those who watch the server do not count, and
+    /// checks of its health, which come every few seconds, have no line either.
     pub(crate) fn record(&self, entry: &Entry) {
-        if entry.service != Service::Status {
+        if entry.service.is_for_clients() {
             self.counters.record(entry);
         }
-        if let Some(lines) = &self.lines {
-            lines.append(entry);
+        match &self.lines {
+            Some(lines) if entry.service != Service::Health => lines.append(entry),
+            _ => {}
         }
     }
 
-    /// Reports a file that could not be sent to the operator, at most once per [`REPORT_INTERVAL`].
+    /// Reports a file that could not be sent to the operator, unless another message went there lately.
     pub(crate) fn report_file(&self, error: &TransportError, target: &str) {
-        if !error.is_of_file() {
-            return;
+        if error.is_of_file() {
+            self.operator
+                .tell(|| format!("{}: {error}", target.escape_default()));
         }
-        let now = Instant::now();
-        if self
-            .last_report
-            .get()
-            .is_some_and(|last| now < last + REPORT_INTERVAL)
-        {
-            return;
+    }
+
+    /// Reports a proxy that does not tell its client to the operator, unless another message went there lately.
+    pub(crate) fn report_proxy(&self, peer: SocketAddr, error: &io::Error) {
+        // Anything else is a connection that ended, as a check without a request does.
+        if error.kind() == io::ErrorKind::InvalidData {
+            self.operator
+                .tell(|| format!("trusted proxy {}: {error}", peer.ip()));
         }
-        self.last_report.set(Some(now));
-        (self.on_fault)(&format!("{}: {error}", target.escape_default()));
     }
 
     /// Ends the acceptance of requests.

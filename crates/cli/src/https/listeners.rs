@@ -37,7 +37,8 @@ pub(crate) fn listeners(
     });
     let places = plain
         .chain(config.redirect_http.iter().map(|&at| (at, redirect)))
-        .chain(config.status.iter().map(|&at| (at, Service::Status)));
+        .chain(config.status.iter().map(|&at| (at, Service::Status)))
+        .chain(config.health.iter().map(|&at| (at, Service::Health)));
     for (at, service) in places {
         listeners.push(bind(at, service)?);
     }
@@ -80,7 +81,9 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Result<Vec<String>, CliError>
         let at = address(listener)?;
         let scheme = match listener.service() {
             Service::Https => "https",
-            Service::Http { .. } | Service::Status | Service::Redirect { .. } => "http",
+            Service::Http { .. } | Service::Redirect { .. } | Service::Status | Service::Health => {
+                "http"
+            }
         };
         for host in hosts(at.ip()) {
             let url = format!("{scheme}://{host}:{}/", at.port());
@@ -95,8 +98,7 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Result<Vec<String>, CliError>
 /// Returns whether other machines can reach what is served.
 pub(crate) fn is_for_others(listeners: &[Listener]) -> Result<bool, CliError> {
     for listener in listeners {
-        let serves = !matches!(listener.service(), Service::Status);
-        if serves && !address(listener)?.ip().is_loopback() {
+        if listener.service().is_for_clients() && !address(listener)?.ip().is_loopback() {
             return Ok(true);
         }
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use scrim_serve::acme::{self, ActiveCertificates, Keeper};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
 use scrim_serve::site::{Site, SiteError};
 use scrim_serve::tls::kernel::Offload;
 use scrim_serve::tls::{self, Certificate, Expiry};
-use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites};
+use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites, TrustedProxies};
 use scrim_sys::activation::take_listen_fds;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let listeners = listeners(&config, handed_on)?;
     let log = config.access_log.as_ref().map(open_log).transpose()?;
     // This comes before any process learns of an address and may ask this one to end.
-    let signals = Signals::listen(Hangup::here())?;
+    let signals = Signals::listen(Hangup::here())?.with_draining()?;
     let kept = Kept {
         args,
         config: &config,
@@ -160,6 +160,7 @@ impl Prepared {
             tls: Some(tls),
             offload: self.offload,
             limits: within_file_limit(self.limits, config.limits.connections, threads),
+            proxies: TrustedProxies::new(&config.trusted_proxies),
             threads,
             log: log.cloned(),
             on_fault: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
@@ -195,6 +196,7 @@ impl Prepared {
         kept.volumes.ask_no_more();
         running.until_asked_to_end(signals);
         manager.stopping();
+        running.give_notice(signals);
         drop(keeping);
         server.drain();
         Ok(())
@@ -212,13 +214,31 @@ struct Running<'a> {
 impl Running<'_> {
     fn until_asked_to_end(&self, signals: &Signals) {
         loop {
-            let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
             match signals.take() {
                 Asked::ToEnd => return,
                 Asked::ToReload => self.reload(),
-                Asked::Nothing => {}
+                Asked::ToDrain => self.server.set_draining(true),
+                Asked::ToRefill => self.server.set_draining(false),
+                Asked::Nothing => {
+                    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
+                }
             }
         }
+    }
+
+    /// Tells health checks that the server is about to end, and goes on for the time that is configured. Another signal cuts
+    /// that short.
+    fn give_notice(&self, signals: &Signals) {
+        let limits = &self.kept.config.limits;
+        let Some(seconds) = limits.drain_notice_seconds.filter(|&seconds| seconds > 0) else {
+            return;
+        };
+        self.server.set_draining(true);
+        let time = Timespec {
+            tv_sec: seconds.into(),
+            tv_nsec: 0,
+        };
+        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&time));
     }
 
     /// Reads the configuration and its files again. If they cannot be used, everything stays as it is.

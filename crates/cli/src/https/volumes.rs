@@ -13,7 +13,7 @@ use scrim_volume::{DataPath, UnknownDataPath, Volume};
 use crate::args::{KeyArgs, LuksArgs, LuksType, TokenKeyArgs, VolumeKeyArgs, WindowArgs};
 use crate::error::{CliError, Exit};
 use crate::files::running;
-use crate::storage::is_remote;
+use crate::storage::{is_remote, is_snapshot};
 use crate::terminal::note;
 use crate::volume::opening::{NOT_LOCKED, Opened, Wanted, from_luks};
 
@@ -72,7 +72,7 @@ impl Volumes {
             Some(name) => (running::open(&name)?, String::new(), true),
             None => {
                 let (volume, uuid) = self.of_image(&image, key_file, how)?;
-                (volume, uuid, is_remote(&image))
+                (volume, uuid, is_remote(&image) && !is_snapshot(&image))
             }
         };
         let identity = VolumeIdentity {

@@ -237,7 +237,7 @@ impl Service {
                     open.reload();
                     open.announce(manager);
                 }
-                Asked::Nothing => {}
+                Asked::Nothing | Asked::ToDrain | Asked::ToRefill => {}
             }
             if open.is_done() {
                 break None;

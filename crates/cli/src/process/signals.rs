@@ -1,4 +1,5 @@
-//! Signals to a process that serves a volume: they ask it to end, or to look at its device again.
+//! Signals to a process that serves: they ask it to end, to look at its device or its configuration again, or to send
+//! new clients elsewhere.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level::pipe};
 
 use crate::error::CliError;
@@ -49,14 +50,21 @@ impl Hangup {
 pub(crate) enum Asked {
     Nothing,
     ToReload,
+    /// Go on, and let health checks send new clients elsewhere.
+    ToDrain,
+    /// Let health checks send new clients here again.
+    ToRefill,
     ToEnd,
 }
 
-/// Becomes readable when the process is sent SIGTERM, SIGINT or SIGHUP.
+/// Becomes readable when the process is sent SIGTERM, SIGINT, SIGHUP, or a signal of [`with_draining`](Self::with_draining).
 pub(crate) struct Signals {
     awake: UnixStream,
+    wake: UnixStream,
     ending: Arc<AtomicBool>,
     reloading: Arc<AtomicBool>,
+    draining: Arc<AtomicBool>,
+    refilling: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -69,19 +77,35 @@ impl Signals {
         awake.set_nonblocking(true)?;
         let signals = Self {
             awake,
+            wake,
             ending: Arc::clone(&ASKED_TO_END),
             reloading: Arc::default(),
+            draining: Arc::default(),
+            refilling: Arc::default(),
         };
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             let noted = match (signal, hangup) {
                 (SIGHUP, Hangup::Reloads) => &signals.reloading,
                 _ => &signals.ending,
             };
-            // In this order, so that the thread that is woken finds the reason.
-            flag::register(signal, Arc::clone(noted))?;
-            pipe::register(signal, wake.try_clone()?)?;
+            signals.note(signal, noted)?;
         }
         Ok(signals)
+    }
+
+    /// Listens for SIGUSR1 and SIGUSR2 too, which would end the process otherwise.
+    pub(crate) fn with_draining(self) -> Result<Self, CliError> {
+        let noted = self.note(SIGUSR1, &self.draining);
+        let noted = noted.and_then(|()| self.note(SIGUSR2, &self.refilling));
+        noted.map_err(|error| CliError::io("listen for signals", &error))?;
+        Ok(self)
+    }
+
+    fn note(&self, signal: i32, noted: &Arc<AtomicBool>) -> io::Result<()> {
+        // In this order, so that the thread that is woken finds the reason.
+        flag::register(signal, Arc::clone(noted))?;
+        pipe::register(signal, self.wake.try_clone()?)?;
+        Ok(())
     }
 
     /// Returns the request that was made since the last call.
@@ -92,6 +116,10 @@ impl Signals {
             Asked::ToEnd
         } else if self.reloading.swap(false, Ordering::SeqCst) {
             Asked::ToReload
+        } else if self.draining.swap(false, Ordering::SeqCst) {
+            Asked::ToDrain
+        } else if self.refilling.swap(false, Ordering::SeqCst) {
+            Asked::ToRefill
         } else {
             Asked::Nothing
         }

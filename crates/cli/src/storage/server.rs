@@ -111,6 +111,15 @@ pub(crate) fn is_remote(image: &Path) -> bool {
     ServerName::of(image).is_some()
 }
 
+/// Returns whether an image is a snapshot on a server, whose content never changes.
+pub(crate) fn is_snapshot(image: &Path) -> bool {
+    let Some(ServerName::Ceph(name)) = ServerName::of(image) else {
+        return false;
+    };
+    let parsed: Result<RbdName, _> = name.parse();
+    parsed.is_ok_and(|image| image.snapshot.is_some())
+}
+
 /// Number of bytes of an image's name before which no path in a volume begins; `None` for a file or a device.
 pub(crate) fn scheme_len(image: &Path) -> Option<usize> {
     ServerName::of(image).map(ServerName::scheme_len)

@@ -118,6 +118,14 @@ impl Site {
         self.access.as_deref()
     }
 
+    /// Reads a little of the storage of the site's root and its mounts.
+    ///
+    /// # Errors
+    /// A sentence about the first folder that cannot be read.
+    pub(crate) fn check_storage(&self) -> Result<(), String> {
+        self.tree.check_storage()
+    }
+
     /// Answers a request, from the cache or from the file system, without compressing or archiving anything.
     #[must_use]
     pub fn answer(&self, request: &Request<'_>, cache: &mut Cache) -> Answer {

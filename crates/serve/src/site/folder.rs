@@ -7,10 +7,10 @@
 use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use http::StatusCode;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::node::{EntryInfo, Folder, FolderEntry, Node};
@@ -23,6 +23,8 @@ const ATTEMPTS: usize = 8;
 /// A folder that was opened once. This folder is served even if its name later refers to another one.
 #[derive(Debug)]
 pub(super) struct FolderTree {
+    /// Name under which it was opened, for messages.
+    name: PathBuf,
     root: OwnedFd,
     resolve: ResolveFlags,
     symlinks: Symlinks,
@@ -38,9 +40,9 @@ pub(super) enum ProbeError {
 }
 
 impl FolderTree {
-    pub(super) fn open(root: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
+    pub(super) fn open(name: &Path, symlinks: Symlinks) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(root, flags, Mode::empty())?;
+        let root = rustix::fs::open(name, flags, Mode::empty())?;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let resolve = match symlinks {
             Symlinks::None => beneath | ResolveFlags::NO_SYMLINKS,
@@ -48,10 +50,24 @@ impl FolderTree {
             Symlinks::Any => ResolveFlags::NO_MAGICLINKS,
         };
         Ok(Self {
+            name: name.to_owned(),
             root,
             resolve,
             symlinks,
         })
+    }
+
+    /// Asks the storage for the folder's metadata, past what is cached of a network file system.
+    ///
+    /// # Errors
+    /// A sentence with the folder's name.
+    pub(super) fn check_storage(&self) -> Result<(), String> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        match rustix::fs::statx(&self.root, c"", flags, StatxFlags::BASIC_STATS) {
+            // Kernels before 4.11, and filters of system calls, may not have it.
+            Ok(_) | Err(Errno::NOSYS) => Ok(()),
+            Err(error) => Err(format!("{}: {error}", self.name.display())),
+        }
     }
 
     /// Checks whether this user may enter the folder, and whether this kernel can keep a walk below it. A filter of

@@ -65,6 +65,13 @@ impl Tree {
         is_volume(&self.root) || branches.any(is_volume)
     }
 
+    /// Reads a little of the storage of each branch.
+    pub(super) fn check_storage(&self) -> Result<(), String> {
+        let mounts = self.mounts.iter().map(|(_, branch)| branch);
+        let mut branches = std::iter::once(&self.root).chain(mounts);
+        branches.try_for_each(Branch::check_storage)
+    }
+
     /// Resolves a path to a file or folder.
     pub(super) fn find(&self, path: &FilePath) -> Result<Node, StatusCode> {
         match self.branch(path) {
@@ -187,6 +194,13 @@ impl Branch {
             Root::Volume { files, path } => {
                 VolumeTree::open(files, path, symlinks).map(Self::Volume)
             }
+        }
+    }
+
+    fn check_storage(&self) -> Result<(), String> {
+        match self {
+            Self::Folder(tree) => tree.check_storage(),
+            Self::Volume(tree) => tree.check_storage(),
         }
     }
 }

@@ -88,6 +88,16 @@ impl VolumeFiles {
         Ok(fresh)
     }
 
+    /// Reads the first bytes of the file system, past all that was cached of it.
+    ///
+    /// # Errors
+    /// A sentence with the volume's name.
+    pub(crate) fn check_storage(&self) -> Result<(), String> {
+        let read = self.file_system().and_then(|fs| fs.is_as_it_was());
+        let read = read.map_err(|error| format!("{}: {error}", self.identity.name));
+        read.map(|_| ())
+    }
+
     fn is_unchanged(&self, fs: &FileSystem) -> Result<bool, Error> {
         match self.identity.is_shared {
             true => fs.is_as_it_was(),

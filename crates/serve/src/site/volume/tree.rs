@@ -51,6 +51,14 @@ impl VolumeTree {
         }
     }
 
+    /// Reads a block of the file system from the storage.
+    ///
+    /// # Errors
+    /// A sentence with the volume's name.
+    pub(in crate::site) fn check_storage(&self) -> Result<(), String> {
+        self.files.check_storage()
+    }
+
     /// Current state of the folder, looked up again if the file system was opened anew; `None` if the folder is gone.
     fn current(&self) -> Result<Option<Located>, Error> {
         let fs = self.files.file_system()?;

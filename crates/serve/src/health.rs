@@ -1,0 +1,231 @@
+//! Health of the server, as a load balancer asks for it.
+//!
+//! A thread looks at the storage of all sites at intervals, so that an answer costs nothing: neither a greedy checker nor
+//! storage that does not answer can keep a worker busy.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use http::{HeaderValue, StatusCode, header};
+
+use crate::http::{Answer, Body, Method, Request};
+use crate::operator::OnFault;
+use crate::site::{content_type, error_page, no_sniffing};
+use crate::sites::Sites;
+
+/// Interval between two looks at the storage.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time after which a look that has not ended counts as failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// State of a server, for those who send clients to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Clients are served.
+    Ready,
+    /// Clients are served, but new ones should go elsewhere: the server is about to end.
+    Draining,
+    /// The storage of a site fails or does not answer.
+    NoStorage,
+}
+
+/// Health of a server, which all workers tell alike.
+pub(crate) struct Health {
+    is_draining: AtomicBool,
+    look: Mutex<Look>,
+    on_fault: OnFault,
+    /// What each thread that looks holds, and where it shows that all have ended.
+    running: Sender<()>,
+    ended: Mutex<Receiver<()>>,
+}
+
+/// A thread that looks at the storage of sites, and its findings. The thread ends when this is dropped. It is not waited
+/// for, since storage that never answers must not keep sites from replacing these.
+struct Look {
+    findings: Arc<Mutex<Findings>>,
+    _wanted: Sender<()>,
+}
+
+/// Findings of a thread that looks at the storage.
+struct Findings {
+    /// Result of the last look that ended.
+    storage_is_there: bool,
+    /// Time at which the present look began; `None` between two looks.
+    since: Option<Instant>,
+}
+
+impl Health {
+    /// Looks at the storage of these sites from now on. `on_fault` receives a message when it fails first, and when it is
+    /// there again.
+    ///
+    /// # Errors
+    /// If the system has no resources for a thread.
+    pub(crate) fn of(sites: &Arc<Sites>, on_fault: OnFault) -> io::Result<Self> {
+        let (running, ended) = channel();
+        Ok(Self {
+            is_draining: AtomicBool::new(false),
+            look: Mutex::new(Look::at(sites, &on_fault, running.clone())?),
+            on_fault,
+            running,
+            ended: Mutex::new(ended),
+        })
+    }
+
+    /// Ends the thread, and waits until it has given up the sites, so that their storage is closed in order. Storage that
+    /// does not answer is not waited for.
+    pub(crate) fn end(self) {
+        drop((self.look, self.running));
+        let ended = lock(&self.ended);
+        let _ = ended.recv_timeout(PATIENCE);
+    }
+
+    /// Sets whether new clients should go elsewhere.
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
+    }
+
+    /// Looks at the storage of other sites from now on.
+    pub(crate) fn replace_sites(&self, sites: &Arc<Sites>) {
+        match Look::at(sites, &self.on_fault, self.running.clone()) {
+            Ok(look) => *lock(&self.look) = look,
+            Err(error) => (self.on_fault)(&format!(
+                "health checks still tell of the former sites: no thread can be started: {error}"
+            )),
+        }
+    }
+
+    fn state(&self) -> State {
+        match self.is_draining.load(Ordering::Relaxed) {
+            true => State::Draining,
+            false => lock(&lock(&self.look).findings).state(Instant::now()),
+        }
+    }
+
+    /// Answers a request for the health, whatever its path.
+    pub(crate) fn answer(&self, request: &Request<'_>) -> Answer {
+        match request.method {
+            Method::Get | Method::Head => {}
+            Method::Options | Method::Other => return error_page(StatusCode::METHOD_NOT_ALLOWED),
+            Method::Unknown => return error_page(StatusCode::NOT_IMPLEMENTED),
+        }
+        let (status, text) = match self.state() {
+            State::Ready => (StatusCode::OK, "ready\n"),
+            State::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            State::NoStorage => (StatusCode::SERVICE_UNAVAILABLE, "storage does not answer\n"),
+        };
+        Answer {
+            status,
+            shared: None,
+            fields: vec![
+                content_type("text/plain; charset=utf-8"),
+                (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+                no_sniffing(),
+            ],
+            body: Body::bytes(text.into()),
+        }
+    }
+}
+
+impl Look {
+    fn at(sites: &Arc<Sites>, on_fault: &OnFault, running: Sender<()>) -> io::Result<Self> {
+        let findings = Arc::new(Mutex::new(Findings::new()));
+        let (wanted, unwanted) = channel();
+        let (sites, on_fault) = (Arc::clone(sites), Arc::clone(on_fault));
+        let noted = Arc::clone(&findings);
+        thread::Builder::new()
+            .name("serve-health".into())
+            .spawn(move || {
+                look_until(&unwanted, &sites, &noted, &on_fault);
+                drop(sites);
+                drop(running);
+            })?;
+        Ok(Self {
+            findings,
+            _wanted: wanted,
+        })
+    }
+}
+
+impl Findings {
+    fn new() -> Self {
+        Self {
+            // Each site was opened a moment ago.
+            storage_is_there: true,
+            since: None,
+        }
+    }
+
+    fn state(&self, now: Instant) -> State {
+        let is_late = |since: Instant| now.duration_since(since) > PATIENCE;
+        match self.storage_is_there && !self.since.is_some_and(is_late) {
+            true => State::Ready,
+            false => State::NoStorage,
+        }
+    }
+}
+
+fn look_until(
+    unwanted: &Receiver<()>,
+    sites: &Sites,
+    findings: &Mutex<Findings>,
+    on_fault: &OnFault,
+) {
+    while unwanted.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        lock(findings).since = Some(Instant::now());
+        let found = sites.check_storage();
+        let now = Findings {
+            storage_is_there: found.is_ok(),
+            since: None,
+        };
+        let before = mem::replace(&mut *lock(findings), now);
+        match (before.storage_is_there, found) {
+            (true, Err(fault)) => on_fault(&format!(
+                "{fault}; health checks are answered with 503 until it can be read again"
+            )),
+            (false, Ok(())) => on_fault("all sites can be read again"),
+            _ => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_counts_as_failed() {
+        let mut findings = Findings::new();
+        let began = Instant::now();
+        assert_eq!(findings.state(began), State::Ready);
+        findings.since = Some(began);
+        assert_eq!(findings.state(began + PATIENCE), State::Ready);
+        let late = began + PATIENCE + Duration::from_millis(1);
+        assert_eq!(findings.state(late), State::NoStorage);
+        findings.since = None;
+        assert_eq!(findings.state(late), State::Ready);
+        findings.storage_is_there = false;
+        assert_eq!(findings.state(late), State::NoStorage);
+    }
+
+    #[test]
+    fn a_server_that_drains_says_so_until_it_is_back() {
+        let sites = Arc::new(Sites::new([]).expect("no sites"));
+        let health = Health::of(&sites, Arc::new(|_: &str| {})).expect("a thread");
+        assert_eq!(health.state(), State::Ready);
+        health.set_draining(true);
+        assert_eq!(health.state(), State::Draining);
+        health.replace_sites(&sites);
+        assert_eq!(health.state(), State::Draining);
+        health.set_draining(false);
+        assert_eq!(health.state(), State::Ready);
+    }
+}

@@ -1,0 +1,81 @@
+//! Proxies that tell for which client they connect, by the PROXY protocol.
+
+mod header;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::net::TcpStream;
+
+use crate::access::{AddressRules, Prefix};
+use header::{FIXED_BYTES, Fixed};
+
+/// The proxies that are trusted. Each of their connections has to begin with a header; those of others must not, since
+/// anybody could then take any address.
+#[derive(Debug, Clone, Default)]
+pub struct TrustedProxies(Option<AddressRules>);
+
+impl TrustedProxies {
+    /// Trusts all addresses of these networks; none if there are no networks.
+    #[must_use]
+    pub fn new(networks: &[Prefix]) -> Self {
+        // Without denied networks there is no network in both lists.
+        let rules = AddressRules::new(networks, &[]).ok();
+        Self(rules.filter(|_| !networks.is_empty()))
+    }
+
+    /// Returns whether connections from this address begin with a header.
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        self.0.as_ref().is_some_and(|rules| rules.admit(address))
+    }
+}
+
+/// Receives the header of a connection, and no byte more. Returns the client's address, or the peer's own if it speaks
+/// for itself. There is no time limit: the caller may drop the future.
+///
+/// # Errors
+/// Those of the socket, `UnexpectedEof` if it is closed before, or `InvalidData` with a [`Fault`] as its source.
+pub(crate) async fn receive_client(socket: &TcpStream, peer: SocketAddr) -> io::Result<SocketAddr> {
+    let mut fixed = [0; FIXED_BYTES];
+    receive(socket, &mut fixed).await?;
+    let fixed =
+        Fixed::parse(&fixed).map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault))?;
+    let mut rest = vec![0; fixed.rest];
+    receive(socket, &mut rest).await?;
+    Ok(fixed.client(&rest).unwrap_or(peer))
+}
+
+/// Fills `bytes` from the socket.
+async fn receive(socket: &TcpStream, bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        socket.readable().await?;
+        match socket.try_read(&mut bytes[filled..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => filled += len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_trusted_without_being_named() {
+        let networks = |texts: &[&str]| -> Vec<Prefix> {
+            let parsed = texts.iter().map(|text| (*text).to_owned().try_into());
+            parsed.collect::<Result<_, _>>().expect("prefixes")
+        };
+        let one = "10.0.0.7".parse().expect("an address");
+        assert!(!TrustedProxies::default().contains(one));
+        assert!(!TrustedProxies::new(&[]).contains(one));
+        let some = TrustedProxies::new(&networks(&["10.0.0.0/24", "fd00::/8"]));
+        assert!(some.contains(one));
+        assert!(some.contains("::ffff:10.0.0.7".parse().expect("an address")));
+        assert!(!some.contains("10.0.1.7".parse().expect("an address")));
+    }
+}

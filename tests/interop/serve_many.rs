@@ -99,12 +99,10 @@ fn the_client_that_a_trusted_proxy_names_is_the_one_that_counts() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
     }
     let lines = lines_of(&site.place.path("access.log"), 3);
-    for (line, client) in lines
-        .iter()
-        .zip(["203.0.113.9", "2001:db8::9", "198.51.100.7"])
-    {
+    // Each worker writes its own lines.
+    for client in ["203.0.113.9", "2001:db8::9", "198.51.100.7"] {
         let named = format!("\"client\":\"{client}\"");
-        assert!(line.contains(&named), "{line}");
+        assert!(lines.iter().any(|line| line.contains(&named)), "{lines:?}");
     }
     // One client has no more connections than one client may have, and takes none from others behind the same proxy.
     let greedy: Vec<_> = (0..2)

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// State of a server, for those who send clients to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Clients are served.
+    /// Clients are served, and more may come.
     Ready,
     /// Clients are served, but new ones should go elsewhere: the server is about to end.
     Draining,
@@ -39,7 +39,7 @@ pub(crate) struct Health {
     is_draining: AtomicBool,
     look: Mutex<Look>,
     on_fault: OnFault,
-    /// What each thread that looks holds, and where it shows that all have ended.
+    /// Sender of which each thread that looks holds a clone, so that `ended` shows when none is left.
     running: Sender<()>,
     ended: Mutex<Receiver<()>>,
 }

@@ -12,7 +12,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{ClientConfig, ConnectionTrafficSecrets, RootCertStore, ServerConfig};
 use scrim_serve::tls::record::{Direction, Opener};
 use scrim_serve::tls::{
-    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite,
+    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite, Tickets,
 };
 
 /// The suites for a certificate with ECDSA, one of each kind and version.
@@ -44,7 +44,8 @@ fn world() -> &'static World {
         let server = |only| {
             let http2 = true;
             let settings = Settings { only, http2 };
-            settings.build(Arc::clone(&certificates)).unwrap()
+            let tickets = Arc::new(Tickets::new(None).unwrap());
+            settings.build(Arc::clone(&certificates), tickets).unwrap()
         };
         let mut servers = vec![server(None)];
         servers.extend(SUITES.map(|name| server(Some(name.parse::<Suite>().unwrap()))));

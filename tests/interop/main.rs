@@ -73,6 +73,7 @@ mod serve_offload;
 mod serve_openssl;
 mod serve_running;
 mod serve_sites;
+mod serve_tickets;
 mod serve_volume;
 #[path = "../support/server.rs"]
 mod server;

@@ -73,6 +73,8 @@ pub struct TlsConfig {
     pub http2: Option<bool>,
     /// Use of the kernel for TLS records: `auto`, `on` or `off`.
     pub offload: Mode,
+    /// The file with the keys of session tickets that several servers share; by default the server has its own.
+    pub ticket_keys: Option<PathBuf>,
 }
 
 /// A certificate and its key.
@@ -405,6 +407,7 @@ impl Config {
         certificates
             .flat_map(|certificate| [&mut certificate.chain, &mut certificate.key])
             .chain(acme)
+            .chain(&mut self.tls.ticket_keys)
             .chain(self.access_log.iter_mut().map(|log| &mut log.file))
             .chain(sites.flat_map(|site| {
                 let mounts = site.mounts.iter_mut();

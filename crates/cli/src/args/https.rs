@@ -15,7 +15,7 @@ use super::open_volume::DataPathArg;
 pub(crate) struct ServeArgs {
     /// Folder to serve, or IMAGE#/FOLDER for a folder in a LUKS volume with ext4, which is not mounted (IMAGE as for
     /// `open`, or the name of an open volume); then any number of /PATH=ROOT, each served below its path
-    #[arg(value_name = "ROOT", required_unless_present_any = ["config", "hash_password"])]
+    #[arg(value_name = "ROOT", required_unless_present_any = ["config", "hash_password", "rotate_ticket_keys"])]
     pub(crate) roots: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) volume: ServeVolumeArgs,
@@ -41,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// Use of kernel TLS for records (default: auto)
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) tls_offload: Option<TlsOffload>,
+    /// Make session tickets by the keys in FILE, so that any server with the same file resumes the sessions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ticket_keys: Option<PathBuf>,
     /// Listen for HTTP without TLS too, on a loopback address, for requests to localhost, to a loopback address or to a
     /// host of the configuration; repeatable
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
@@ -78,6 +81,9 @@ pub(crate) struct ServeArgs {
     /// Ask for a password, print the line of user NAME for a site's file of users (`users` in the configuration), and exit
     #[arg(long, value_name = "NAME", exclusive = true)]
     pub(crate) hash_password: Option<String>,
+    /// Add a new key to the ticket keys in FILE and keep the newest three, or make the file, and exit
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    pub(crate) rotate_ticket_keys: Option<PathBuf>,
     /// End when process PID ends, which must be the parent process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) end_with_parent: Option<i32>,

@@ -70,6 +70,9 @@ pub(crate) fn configuration(args: &ServeArgs) -> Result<Config, CliError> {
     if let Some(offload) = args.tls_offload {
         config.tls.offload = offload.into();
     }
+    if args.ticket_keys.is_some() {
+        config.tls.ticket_keys.clone_from(&args.ticket_keys);
+    }
     if let Some(file) = &args.access_log {
         config.access_log = Some(LogConfig {
             file: file.clone(),
@@ -201,7 +204,8 @@ fn check(config: &Config, args: &ServeArgs) -> Result<(), CliError> {
              for that address, or a loopback address"
         ))));
     }
-    let has_options = !args.roots.is_empty() || !args.certificate.is_empty();
+    let has_options =
+        !args.roots.is_empty() || !args.certificate.is_empty() || args.ticket_keys.is_some();
     refuse_served_keys(config).map_err(in_file(args, has_options))?;
     match config.status {
         Some(address) if !address.ip().is_loopback() => {
@@ -220,6 +224,7 @@ fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
     let sites = &config.sites;
     let roots: Vec<_> = sites.iter().flat_map(SiteConfig::roots).collect();
     let of_tls = config.tls.certificates.iter().map(|files| &files.key);
+    let of_tickets = config.tls.ticket_keys.iter();
     let of_volumes = sites.iter().flat_map(|site| {
         let mounts = site.mounts.iter().flat_map(|mount| &mount.key_file);
         site.key_file.iter().chain(mounts)
@@ -233,6 +238,7 @@ fn refuse_served_keys(config: &Config) -> Result<(), CliError> {
         .iter()
         .filter_map(|root| Some(VolumeRoot::of(root)?.image));
     for (key, what) in (of_tls.map(|key| (key.clone(), "a private key")))
+        .chain(of_tickets.map(|keys| (keys.clone(), "a file of ticket keys")))
         .chain(of_volumes.map(|key| (key.clone(), "the key of a volume")))
         .chain(of_headers.map(|header| (header, "the header of a volume, with its key slots,")))
         .chain(images.map(|image| (image, "the image of a volume, with its key slots,")))

@@ -5,5 +5,6 @@ mod listeners;
 mod machine;
 mod qr_code;
 pub(crate) mod server;
+mod ticket_keys;
 mod users;
 mod volumes;

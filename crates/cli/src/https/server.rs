@@ -13,7 +13,7 @@ use scrim_serve::acme::{self, ActiveCertificates, Keeper};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
 use scrim_serve::site::{Site, SiteError};
 use scrim_serve::tls::kernel::Offload;
-use scrim_serve::tls::{self, Certificate, Expiry};
+use scrim_serve::tls::{self, Certificate, Expiry, TicketKeys, Tickets};
 use scrim_serve::{AccessLog, Limits, Listener, Parts, Server, Sites, TrustedProxies};
 use scrim_sys::activation::take_listen_fds;
 use serde_json::{Value, json};
@@ -24,6 +24,7 @@ use crate::https::configuration::{configuration, in_file, in_site};
 use crate::https::listeners::{addresses, is_for_others, listeners};
 use crate::https::machine;
 use crate::https::qr_code;
+use crate::https::ticket_keys;
 use crate::https::users;
 use crate::https::volumes::Volumes;
 use crate::nbd::control::Client;
@@ -36,6 +37,9 @@ use crate::terminal::{note, print};
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     if let Some(name) = &args.hash_password {
         return users::print_line(name);
+    }
+    if let Some(file) = &args.rotate_ticket_keys {
+        return ticket_keys::rotate(file);
     }
     if let Some(parent) = args.end_with_parent {
         daemon::end_with_parent(parent)?;
@@ -89,6 +93,8 @@ struct Prepared {
     /// Settings for certificates of an authority (ACME).
     acme: Option<acme::Settings>,
     offered: tls::Settings,
+    /// Keys of session tickets that are read from a file.
+    ticket_keys: Option<TicketKeys>,
     offload: Offload,
     limits: Limits,
 }
@@ -108,6 +114,8 @@ impl Prepared {
                 only: only.map_err(in_file(args, args.tls_suite.is_some()))?,
                 http2: config.tls.http2.unwrap_or(true),
             },
+            ticket_keys: ticket_keys::read(config)
+                .map_err(in_file(args, args.ticket_keys.is_some()))?,
             offload: offload.map_err(in_file(args, args.tls_offload.is_some()))?,
             limits: config.limits().map_err(|error| usage(&error))?,
         })
@@ -149,10 +157,12 @@ impl Prepared {
             .clone()
             .map(|settings| keeper(settings, &active))
             .transpose()?;
+        let failed = |error: tls::TlsError| CliError::new(Exit::WrongDevice, error.to_string());
+        let tickets = Arc::new(Tickets::new(self.ticket_keys).map_err(failed)?);
         let tls = self
             .offered
-            .build(Arc::clone(active.certificates()))
-            .map_err(|error| CliError::new(Exit::WrongDevice, error.to_string()))?;
+            .build(Arc::clone(active.certificates()), Arc::clone(&tickets))
+            .map_err(failed)?;
         let threads = config.threads.unwrap_or_else(processors);
         let server = Server::start(Parts {
             listeners,
@@ -190,6 +200,7 @@ impl Prepared {
         let running = Running {
             server: &server,
             active: &active,
+            tickets: &tickets,
             acme: self.acme.as_ref(),
             kept,
         };
@@ -207,6 +218,7 @@ impl Prepared {
 struct Running<'a> {
     server: &'a Server,
     active: &'a ActiveCertificates,
+    tickets: &'a Tickets,
     acme: Option<&'a acme::Settings>,
     kept: &'a Kept<'a>,
 }
@@ -257,9 +269,14 @@ impl Running<'_> {
                     note("scrim: changed settings of [acme] take effect at the next start");
                 }
                 self.active.exchange_files(prepared.files);
+                let has_ticket_keys = prepared.ticket_keys.is_some();
+                self.tickets.exchange(prepared.ticket_keys);
                 self.server.replace(prepared.sites);
                 self.server.offload(&prepared.offload);
-                note("scrim: sites and certificates were read again");
+                note(match has_ticket_keys {
+                    true => "scrim: sites, certificates and ticket keys were read again",
+                    false => "scrim: sites and certificates were read again",
+                });
             }
             Err(error) => note(format_args!(
                 "scrim: the configuration stays as it is: {error}"

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{self, Ticketer, cipher_suite, kx_group};
+use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite};
@@ -13,6 +13,7 @@ use rustls::{ServerConfig, SupportedCipherSuite};
 use super::certificates::Certificates;
 use super::error::TlsError;
 use super::facts::Protocol;
+use super::tickets::Tickets;
 
 /// A cipher suite, by its registered name.
 #[derive(Clone, Copy, PartialEq)]
@@ -130,13 +131,16 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The configuration for all connections. Sessions are resumed by tickets, which the server does not keep: their
-    /// keys are replaced every six hours, and never leave the process. There is no early data, which an attacker could
-    /// send again.
+    /// The configuration for all connections. Sessions are resumed by tickets, which the server does not keep. There is
+    /// no early data, which an attacker could send again.
     ///
     /// # Errors
-    /// When AWS-LC has no random numbers.
-    pub fn build(&self, certificates: Arc<Certificates>) -> Result<Arc<ServerConfig>, TlsError> {
+    /// When rustls refuses the suite.
+    pub fn build(
+        &self,
+        certificates: Arc<Certificates>,
+        tickets: Arc<Tickets>,
+    ) -> Result<Arc<ServerConfig>, TlsError> {
         let suites = match self.only {
             Some(only) => vec![only.0.1],
             None => Suite::all().map(|suite| suite.0.1).collect(),
@@ -151,7 +155,7 @@ impl Settings {
             .with_cert_resolver(certificates);
         config.ignore_client_order = true;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.ticketer = Ticketer::new()?;
+        config.ticketer = tickets;
         config.max_early_data_size = 0;
         config.enable_secret_extraction = true;
         let offered = [Protocol::Http2, Protocol::Http11, Protocol::AcmeTls];

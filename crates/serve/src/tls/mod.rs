@@ -6,8 +6,8 @@
 //! there. [`record`] has the cryptography. [`accept()`] performs the handshake on a socket, and a [`TlsStream`] is a
 //! session with its socket, as a stream of bytes.
 //!
-//! [`Settings`] have the protocols and cipher suites, [`Certificates`] the certificates, which can be exchanged at any
-//! time.
+//! [`Settings`] have the protocols and cipher suites, [`Certificates`] the certificates and [`Tickets`] the keys of session
+//! tickets, both of which can be exchanged at any time.
 
 mod accept;
 mod certificates;
@@ -21,6 +21,7 @@ pub mod record;
 mod server_name;
 mod session;
 mod stream;
+mod tickets;
 
 pub use accept::{Accepted, CompletedHandshake, HandshakeOutcome, accept, perform_handshake};
 pub use certificates::{
@@ -34,6 +35,7 @@ pub use record::{PAYLOAD_MAX, RECORD_MAX};
 pub use server_name::ServerName;
 pub use session::{Opened, Session};
 pub use stream::TlsStream;
+pub use tickets::{TicketKeys, TicketKeysError, TicketKeysFault, Tickets, rotate_ticket_keys};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 
 use crate::tls::record::{Direction, Kind, Opener, Sealer};
 use crate::tls::{
-    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite, TlsError,
+    Certificate, CertificateSet, Certificates, Handshake, Session, Settings, Suite, Tickets,
+    TlsError,
 };
 
 /// One suite of each kind, for a certificate with ECDSA.
@@ -49,8 +50,9 @@ pub(super) fn world_with(settings: &Settings) -> World {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.chain()[0].clone()).unwrap();
     let certificates = Certificates::new(CertificateSet::new(&[certificate]));
+    let tickets = Arc::new(Tickets::new(None).unwrap());
     World {
-        server: settings.build(Arc::clone(&certificates)).unwrap(),
+        server: settings.build(Arc::clone(&certificates), tickets).unwrap(),
         certificates,
         roots: Arc::new(roots),
     }
